@@ -1,0 +1,58 @@
+# Everything one does with this repository. Each recipe is a line that also works when typed by hand.
+
+PYTHON ?= python3
+INSTALLED := .venv/.installed
+LOCK := .venv/bin/uv pip compile --quiet --universal --fork-strategy fewest --all-extras --generate-hashes \
+	--no-emit-index-url --custom-compile-command 'make lock' --output-file requirements.lock pyproject.toml
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install demo test lint types unit format bench lock clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+
+install: $(INSTALLED)  ## make .venv with the pinned dependencies and this project in it
+
+demo: $(INSTALLED)  ## see it work
+	.venv/bin/esg demo
+
+test: lint types unit  ## all that must pass: lint, types, unit
+
+lint: $(INSTALLED)  ## check formatting and style
+	.venv/bin/ruff format --check
+	.venv/bin/ruff check
+
+types: $(INSTALLED)  ## check types
+	.venv/bin/mypy
+
+unit: $(INSTALLED)  ## run the tests and the examples in the docstrings
+	.venv/bin/pytest
+
+format: $(INSTALLED)  ## format the code and fix what can be fixed
+	.venv/bin/ruff format
+	.venv/bin/ruff check --fix
+
+bench: $(INSTALLED)  ## run the benchmarks
+	.venv/bin/python benchmarks/search.py
+	.venv/bin/python benchmarks/handle.py
+
+lock: $(INSTALLED)  ## pin what pyproject.toml asks for (UPGRADE=1: newest versions, else keep pins that still fit)
+	$(LOCK) $(if $(UPGRADE),--upgrade)
+
+clean:  ## remove everything that can be made again, .venv included
+	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Done again only when what is to be installed changed.
+$(INSTALLED): requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo 'ESG needs Python 3.11 or newer, and there is no $(PYTHON) here. Name another one with: make install PYTHON=...' >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "ESG needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) -V 2>&1). Name another one with: make install PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo 'This Python cannot make virtual environments (no ensurepip). On Debian or Ubuntu: apt install python3-venv' >&2; exit 1; }
+	@echo 'Making .venv'
+	@$(PYTHON) -m venv .venv
+	@echo 'Installing the pinned dependencies (150 MB to fetch; about half a minute)'
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --requirement requirements.lock
+	@echo 'Installing ESG itself, editable'
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
