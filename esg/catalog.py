@@ -1,0 +1,162 @@
+"""What there is to schedule: functions, applications as DAGs of them, and the cluster.
+
+All values here are immutable and were checked on the way in: an `Application` that exists is
+acyclic, has one root, and knows its shape. Files are read by `catalog_file`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+
+from esg.dominators import Series, reduced
+from esg.errors import Rejected
+from esg.profile import Prices, Profile
+from esg.spelling import one_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Function:
+    """One DNN stage: a CPU part and a model, with its profile.
+
+    Cold start is the time to load the model on a slice; memory is what it takes there.
+    """
+
+    name: str
+    profile: Profile
+    cold_start_us: int
+    input_bytes: int
+    memory_mb: int
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """A function's place in one application; one AFW queue belongs to it."""
+
+    name: str
+    function: Function
+    after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Application:
+    """A DAG of functions with an end-to-end SLO. Stages are in topological order, root first."""
+
+    name: str
+    stages: dict[str, Stage]
+    slo_us: int
+    series: Series
+    successors: Mapping[str, tuple[str, ...]] = field(repr=False)
+
+    @staticmethod
+    def of(
+        name: str,
+        stages: Iterable[Stage],
+        *,
+        slo_us: int | None = None,
+        slo_scale: float = 1.0,
+    ) -> "Application":
+        """Check a DAG and bring it into order. The SLO is given, or a multiple of `alone_us`."""
+        given: dict[str, Stage] = {}
+        for stage in stages:
+            if stage.name in given:
+                raise Rejected(
+                    f"stage {stage.name!r} appears twice; give each stage a name of its own"
+                )
+            given[stage.name] = stage
+        ordered = _ordered(given)
+        if slo_us is None:
+            alone_us = _longest_us(ordered, lambda profile: profile.time_us_of(profile.minimum))
+            slo_us = round(slo_scale * alone_us)
+        if slo_us <= 0:
+            raise Rejected(f"the SLO is {slo_us} us; it must be positive")
+        followers: dict[str, list[str]] = {stage: [] for stage in ordered}
+        for stage in ordered.values():
+            for before in stage.after:
+                followers[before].append(stage.name)
+        return Application(
+            name=name,
+            stages=ordered,
+            slo_us=slo_us,
+            series=reduced({stage.name: stage.after for stage in ordered.values()}),
+            successors={stage: tuple(found) for stage, found in followers.items()},
+        )
+
+    @property
+    def root(self) -> str:
+        return next(iter(self.stages))
+
+    @property
+    def alone_us(self) -> int:
+        """The paper's L: the time of the whole DAG, run alone at the minimum config."""
+        return _longest_us(self.stages, lambda profile: profile.time_us_of(profile.minimum))
+
+    @property
+    def fastest_us(self) -> int:
+        """The time of the whole DAG with every stage at its fastest config."""
+        return _longest_us(self.stages, lambda profile: int(profile.time_us.min()))
+
+
+def _longest_us(stages: Mapping[str, Stage], time_us: Callable[[Profile], int]) -> int:
+    """The longest path through the DAG."""
+    ends: dict[str, int] = {}
+    for stage in stages.values():
+        start = max((ends[before] for before in stage.after), default=0)
+        ends[stage.name] = start + time_us(stage.function.profile)
+    return max(ends.values())
+
+
+def _ordered(given: Mapping[str, Stage]) -> dict[str, Stage]:
+    """The stages in topological order, or the reason why there is none."""
+    if not given:
+        raise Rejected("no stages; name at least one")
+    for stage in given.values():
+        for before in stage.after:
+            if before not in given:
+                raise Rejected(
+                    f"stage {stage.name!r} comes after {before!r}: {one_of('stage', before, given)}"
+                )
+    try:
+        order = TopologicalSorter({s.name: s.after for s in given.values()}).static_order()
+        ordered = {name: given[name] for name in order}
+    except CycleError as error:
+        # graphlib tells the cycle from each stage to one it waits for; people read it forwards
+        cycle = " -> ".join(reversed(error.args[1]))
+        raise Rejected(f"the stages form a cycle ({cycle}); remove one of its edges") from None
+    roots = [stage.name for stage in ordered.values() if not stage.after]
+    if len(roots) > 1:
+        raise Rejected(
+            f"{len(roots)} roots ({', '.join(sorted(roots))}); one is required: "
+            "put a single stage first and let the others come after it"
+        )
+    return ordered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Equal worker nodes, as in the paper's testbed; live invokers register what they have."""
+
+    nodes: int
+    vcpus: int
+    vgpus: int
+    slice_memory_mb: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Catalog:
+    functions: Mapping[str, Function]
+    applications: Mapping[str, Application]
+    cluster: Cluster
+    prices: Prices
+
+    def application(self, name: str) -> Application:
+        try:
+            return self.applications[name]
+        except KeyError:
+            raise Rejected(one_of("application", name, self.applications)) from None
+
+    def function(self, name: str) -> Function:
+        try:
+            return self.functions[name]
+        except KeyError:
+            raise Rejected(one_of("function", name, self.functions)) from None

@@ -1,0 +1,221 @@
+"""Catalogs and profiles as files. The one module of the brains that reads any.
+
+A catalog is a TOML file; `profiles/catalog.toml` is the default and the example to copy. Each
+function names a profile file beside it, which holds either a model or a measured table:
+
+    function = "segmentation"
+    [provenance]                      # free text: where the numbers come from
+    [model]  with  [grid]             # parameters of `profile_model.TimeModel`
+    [measured]  table = "seg.csv"     # batch, vcpus, vgpus, time_ms; empty or "oom": does not fit
+
+Every error names the file, the field and what to do about it. Unknown keys are refused, because a
+misspelt key that is silently ignored costs an afternoon.
+"""
+
+import csv
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from esg.catalog import Application, Catalog, Cluster, Function, Stage
+from esg.errors import Rejected
+from esg.fields import Fields
+from esg.profile import Config, Prices, Profile
+from esg.profile_model import Grid, TimeModel
+from esg.spelling import one_of
+from esg.units import ms
+
+DEFAULT = Path(__file__).parent.parent / "profiles" / "catalog.toml"
+
+
+def load_catalog(path: Path = DEFAULT) -> Catalog:
+    """Read and check a whole catalog, profiles included."""
+    top = _read_toml(path)
+    price = top.table("prices", required=False)
+    prices = Prices(
+        vcpu_usd_per_hour=price.number("vcpu_usd_per_hour", minimum=0, default=0.034),
+        vgpu_usd_per_hour=price.number("vgpu_usd_per_hour", minimum=0, default=0.67),
+    )
+    price.finish()
+    cluster = _cluster(top.table("cluster"))
+    functions = {
+        name: _function(name, fields, path.parent, prices)
+        for name, fields in top.tables("functions")
+    }
+    applications = {
+        name: _application(name, fields, functions) for name, fields in top.tables("applications")
+    }
+    top.finish()
+    return Catalog(functions=functions, applications=applications, cluster=cluster, prices=prices)
+
+
+def load_profile(path: Path, prices: Prices) -> Profile:
+    """Read one profile file, modelled or measured."""
+    top = _read_toml(path)
+    function = top.text("function")
+    origin = top.table("provenance")
+    provenance = "; ".join(f"{key}: {value}" for key, value in origin.texts().items())
+    if top.has("model") == top.has("measured"):
+        raise top.error("model", "a profile has either [model] or [measured]; keep one of them")
+    if top.has("model"):
+        model, spread = _model(top.table("model"))
+        times_us = model.times_us(_grid(top.table("grid")))
+    else:
+        measured = top.table("measured")
+        times_us = _read_table(path.parent / measured.text("table"))
+        spread = measured.number("relative_std", minimum=0, default=0.0)
+        measured.finish()
+    top.finish()
+    try:
+        return Profile.of(function, times_us, prices, relative_std=spread, provenance=provenance)
+    except Rejected as error:
+        raise Rejected(f"{path}: {error}") from None
+
+
+def _cluster(fields: Fields) -> Cluster:
+    cluster = Cluster(
+        nodes=fields.integer("nodes", minimum=1),
+        vcpus=fields.integer("vcpus", minimum=1),
+        vgpus=fields.integer("vgpus", minimum=1),
+        slice_memory_mb=fields.integer("slice_memory_mb", minimum=1),
+    )
+    fields.finish()
+    return cluster
+
+
+def _function(name: str, fields: Fields, folder: Path, prices: Prices) -> Function:
+    path = folder / fields.text("profile")
+    if not path.is_file():
+        raise fields.error("profile", f"no such file: {path}; write it or correct the name")
+    profile = load_profile(path, prices)
+    if profile.function != name:
+        raise fields.error(
+            "profile", f"{path} is the profile of {profile.function!r}, not of {name!r}"
+        )
+    function = Function(
+        name=name,
+        profile=profile,
+        cold_start_us=ms(fields.number("cold_start_ms", minimum=0)),
+        input_bytes=round(fields.number("input_mb", minimum=0) * 1_000_000),
+        memory_mb=fields.integer("memory_mb", minimum=1),
+        model=fields.text("model", default=name),
+    )
+    fields.finish()
+    return function
+
+
+def _application(name: str, fields: Fields, functions: dict[str, Function]) -> Application:
+    if fields.has("chain") == fields.has("stages"):
+        raise fields.error("chain", "an application has either chain or stages; give one of them")
+    if fields.has("chain"):
+        stages = _chain(fields, functions)
+    else:
+        stages = [_stage(stage, inner, functions) for stage, inner in fields.tables("stages")]
+    if fields.has("slo_ms") and fields.has("slo_scale"):
+        raise fields.error("slo_ms", "give either slo_ms or slo_scale, not both")
+    slo_us = ms(fields.number("slo_ms", above=0)) if fields.has("slo_ms") else None
+    slo_scale = fields.number("slo_scale", above=0, default=1.0)
+    fields.finish()
+    try:
+        return Application.of(name, stages, slo_us=slo_us, slo_scale=slo_scale)
+    except Rejected as error:
+        raise fields.error("", str(error)) from None
+
+
+def _chain(fields: Fields, functions: dict[str, Function]) -> list[Stage]:
+    names = fields.names("chain")
+    for name in names:
+        if name not in functions:
+            raise fields.error("chain", one_of("function", name, functions))
+    return [Stage(name, functions[name], tuple(names[i - 1 : i])) for i, name in enumerate(names)]
+
+
+def _stage(name: str, fields: Fields, functions: dict[str, Function]) -> Stage:
+    function = fields.text("function", default=name)
+    if function not in functions:
+        raise fields.error("function", one_of("function", function, functions))
+    stage = Stage(name, functions[function], tuple(fields.names("after", default=())))
+    fields.finish()
+    return stage
+
+
+def _model(fields: Fields) -> tuple[TimeModel, float]:
+    model = TimeModel(
+        base_ms=fields.number("base_ms", above=0),
+        cpu_share=fields.number("cpu_share", minimum=0, maximum=1),
+        parallel_fraction=fields.number("parallel_fraction", minimum=0, maximum=1),
+        gpu_fixed_share=fields.number("gpu_fixed_share", minimum=0, maximum=1),
+        max_portion=fields.integer("max_portion", minimum=1) if fields.has("max_portion") else None,
+    )
+    spread = fields.number("relative_std", minimum=0, default=0.0)
+    fields.finish()
+    return model, spread
+
+
+def _grid(fields: Fields) -> Grid:
+    grid = Grid(
+        batch=fields.integers("batch"),
+        vcpus=fields.integers("vcpus"),
+        vgpus=fields.integers("vgpus"),
+    )
+    fields.finish()
+    return grid
+
+
+_COLUMNS = ("batch", "vcpus", "vgpus", "time_ms")
+
+
+def _read_table(path: Path) -> dict[Config, int]:
+    """A measured table: one row per config; lines that start with # are comments."""
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Rejected(f"{path}: cannot be read: {error}") from None
+    numbered = [(n, line) for n, line in enumerate(lines, 1) if line and not line.startswith("#")]
+    rows = csv.reader(line for _, line in numbered)
+    header = [name.strip() for name in next(rows, [])]
+    missing = [name for name in _COLUMNS if name not in header]
+    if missing:
+        raise Rejected(
+            f"{path}: missing column {', '.join(missing)}; the header is {','.join(_COLUMNS)}"
+        )
+    times_us: dict[Config, int] = {}
+    seen: set[Config] = set()
+    for (number, _), row in zip(numbered[1:], rows, strict=False):
+        config, time_us = _table_row(f"{path}:{number}", header, row)
+        if config in seen:
+            raise Rejected(f"{path}:{number}: config {config} appears twice; remove one row")
+        seen.add(config)
+        if time_us is not None:
+            times_us[config] = time_us
+    return times_us
+
+
+def _table_row(where: str, header: Sequence[str], row: Sequence[str]) -> tuple[Config, int | None]:
+    if len(row) != len(header):
+        raise Rejected(f"{where}: {len(row)} cells where the header has {len(header)}")
+    cell = {name: value.strip() for name, value in zip(header, row, strict=True)}
+    try:
+        config = Config(int(cell["batch"]), int(cell["vcpus"]), int(cell["vgpus"]))
+        time = None if cell["time_ms"] in ("", "oom") else float(cell["time_ms"])
+    except ValueError as error:
+        raise Rejected(f"{where}: {error}; expected whole numbers and a time in ms") from None
+    if min(config) < 1:
+        raise Rejected(f"{where}: batch, vcpus and vgpus must be at least 1")
+    if time is not None and not 0 < time < float("inf"):
+        raise Rejected(f"{where}: time_ms is {time}; it must be positive (or empty: does not fit)")
+    return config, None if time is None else max(1, ms(time))
+
+
+def _read_toml(path: Path) -> Fields:
+    try:
+        with path.open("rb") as file:
+            content: dict[str, Any] = tomllib.load(file)
+    except FileNotFoundError:
+        raise Rejected(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise Rejected(f"{path}: cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise Rejected(f"{path}: not valid TOML: {error}") from None
+    return Fields(str(path), "", content)

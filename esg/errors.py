@@ -1,0 +1,13 @@
+"""Three kinds of wrong, and who is to blame for each."""
+
+
+class Rejected(Exception):
+    """The caller asked for what we will not do. The message says what, where and what to do."""
+
+
+class Fault(Exception):
+    """The world failed. Shells turn it into an event; the brains cope with events."""
+
+
+class Bug(Exception):
+    """Our own books do not balance: nothing after this counts. The journal has the story."""

@@ -1,0 +1,122 @@
+"""What a function's work takes: a measured or modelled time for every config, and so a cost.
+
+A profile is a table over configs (batch, vCPUs, vGPUs). Cells whose batch does not fit into the
+memory of its slices are simply absent. Costs follow from times and prices (paper, section
+"Applications"): a task pays for all it holds, for as long as it runs, and a job pays its share.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from esg.errors import Rejected
+from esg.units import PUSD_PER_USD, US_PER_HOUR
+
+Int64s = NDArray[np.int64]
+
+
+class Config(NamedTuple):
+    """How a task runs: jobs per batch, vCPUs and vGPUs (slices)."""
+
+    batch: int
+    vcpus: int
+    vgpus: int
+
+    def __str__(self) -> str:
+        return f"{self.batch} x {self.vcpus} vCPU x {self.vgpus} vGPU"
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Dollars per hour for one vCPU and one vGPU; the defaults are the paper's."""
+
+    vcpu_usd_per_hour: float = 0.034
+    vgpu_usd_per_hour: float = 0.67
+
+    def task_cost_pusd(self, config: Config, time_us: int) -> int:
+        """What a task costs that holds `config` for `time_us`.
+
+        >>> Prices().task_cost_pusd(Config(1, 1, 1), 3_600_000_000) == 704 * 10**9
+        True
+        """
+        usd_per_hour = config.vcpus * self.vcpu_usd_per_hour + config.vgpus * self.vgpu_usd_per_hour
+        return round(time_us * (usd_per_hour * PUSD_PER_USD / US_PER_HOUR))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Profile:
+    """One function's time and cost per config, in the order of the configs.
+
+    `relative_std` is the spread of a run around its profiled time (its standard deviation as a
+    share of the mean): what nature adds in emulation and what risk-aware policies reckon with.
+    """
+
+    function: str
+    configs: tuple[Config, ...]
+    time_us: Int64s
+    task_cost_pusd: Int64s
+    job_cost_pusd: Int64s
+    relative_std: float = 0.0
+    provenance: str = ""
+    minimum: Config = field(init=False)
+    max_batch: int = field(init=False)
+    _index: dict[Config, int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # batch 1, then the fewest vGPUs, then the fewest vCPUs
+        minimum = min(self.configs, key=lambda c: (c.batch, c.vgpus, c.vcpus))
+        object.__setattr__(self, "minimum", minimum)
+        object.__setattr__(self, "max_batch", self.configs[-1].batch)
+        object.__setattr__(self, "_index", {c: i for i, c in enumerate(self.configs)})
+
+    @staticmethod
+    def of(
+        function: str,
+        times_us: Mapping[Config, int],
+        prices: Prices,
+        *,
+        relative_std: float = 0.0,
+        provenance: str = "",
+    ) -> "Profile":
+        """A profile from the feasible cells of a table.
+
+        >>> profile = Profile.of("f", {Config(1, 1, 1): 1000, Config(2, 1, 1): 1500}, Prices())
+        >>> profile.minimum, profile.max_batch
+        (Config(batch=1, vcpus=1, vgpus=1), 2)
+        """
+        configs = tuple(sorted(times_us))
+        if not configs or configs[0].batch != 1:
+            raise Rejected(
+                f"profile of {function}: no config with batch 1, so a single job could never run; "
+                "add one"
+            )
+        task_costs = [prices.task_cost_pusd(config, times_us[config]) for config in configs]
+        job_costs = [
+            round(cost / config.batch) for cost, config in zip(task_costs, configs, strict=True)
+        ]
+        return Profile(
+            function=function,
+            configs=configs,
+            time_us=np.array([times_us[config] for config in configs], dtype=np.int64),
+            task_cost_pusd=np.array(task_costs, dtype=np.int64),
+            job_cost_pusd=np.array(job_costs, dtype=np.int64),
+            relative_std=relative_std,
+            provenance=provenance,
+        )
+
+    def count_up_to(self, batch: int) -> int:
+        """How many configs, from the front, have at most this batch (configs are sorted by it)."""
+        return sum(config.batch <= batch for config in self.configs)
+
+    def index(self, config: Config) -> int:
+        """Where a config stands in the arrays."""
+        try:
+            return self._index[config]
+        except KeyError:
+            raise Rejected(f"profile of {self.function}: no config {config}") from None
+
+    def time_us_of(self, config: Config) -> int:
+        return int(self.time_us[self.index(config)])

@@ -1,0 +1,33 @@
+"""The units of the brains: whole microseconds and whole picodollars.
+
+Integers make sums exact, so two engines that add the same stages in another order still agree to
+the last digit, and a replay is bit for bit the run it replays. A picodollar is fine enough: one job
+of the smallest function costs some ten million of them.
+"""
+
+US_PER_MS = 1_000
+US_PER_S = 1_000_000
+US_PER_HOUR = 3_600 * US_PER_S
+PUSD_PER_USD = 10**12
+
+
+def ms(milliseconds: float) -> int:
+    """Milliseconds as whole microseconds.
+
+    >>> ms(13.4)
+    13400
+    """
+    return round(milliseconds * US_PER_MS)
+
+
+def seconds(value: float) -> int:
+    """Seconds as whole microseconds."""
+    return round(value * US_PER_S)
+
+
+def to_ms(time_us: int) -> float:
+    return time_us / US_PER_MS
+
+
+def to_usd(cost_pusd: int) -> float:
+    return cost_pusd / PUSD_PER_USD
