@@ -1,0 +1,175 @@
+"""Exact plans for the whole pipeline, by look-up.
+
+The cheapest cost of all stages after the current one, as a function of the time left for them,
+depends on nothing but profiles: a staircase (see `staircase`), built once per application from the
+back of its reduced DAG. A decision is then a few vector operations: every config of the current
+stage, plus the staircase at the time it leaves over; take the k cheapest.
+
+Stages before a split reckon with all branches; a stage inside a branch reckons with the rest of
+its own branch and what follows the join. Where the DAG is not series-parallel (a tangle), each of
+its stages may use its share of the time that the tangle as a whole is given: the plan stays valid,
+though it may be dearer than the best one.
+
+A chain of two stages, one config each for fast (60 us) and cheap (100 us):
+
+>>> from esg.catalog import Function, Stage
+>>> from esg.profile import Prices, Profile
+>>> profile = Profile.of("f", {Config(1, 1, 1): 100, Config(1, 4, 1): 95}, Prices())
+>>> f = Function(name="f", profile=profile, cold_start_us=0, input_bytes=0, memory_mb=1)
+>>> app = Application.of("app", [Stage("a", f), Stage("b", f, ("a",))])
+>>> answer = Frontier(app).search("a", queue=1, left_us=195, k=5)
+>>> [(plan.config.vcpus, plan.rest[0].config.vcpus, plan.time_us) for plan in answer.plans]
+[(1, 4, 195), (4, 1, 195)]
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from esg.catalog import Application
+from esg.dominators import Parallel, Series, Tangle
+from esg.profile import Config, Int64s
+from esg.quota import normalised_lengths, path_lengths
+from esg.search.plan import Answer, Plan
+from esg.search.staircase import Staircase, nothing, of_profile
+
+_NEVER = np.int64(2**62)
+"""The cost of what cannot be done in time; far above any real cost, and safe to add to."""
+
+
+@dataclass(slots=True)
+class _Choice:
+    """All there is to decide at one stage: its configs, and the staircase of what follows."""
+
+    configs: tuple[Config, ...]
+    times: Int64s
+    costs: Int64s
+    count_by_batch: list[int]
+    rest: Staircase
+    rest_costs: Int64s  # shifted by one, so that index 0 stands for "too late for any corner"
+    fastest: dict[int, int]  # by number of configs that come into question, as they are asked for
+
+
+class Frontier:
+    """The `frontier` engine of one application."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self._lengths = normalised_lengths(application)
+        self._own = {
+            name: of_profile(name, stage.function.profile)
+            for name, stage in application.stages.items()
+        }
+        self._rest: dict[str, Staircase] = {}
+        self._walk(application.series, nothing())
+        self._choices = {stage: self._choice(stage) for stage in application.stages}
+        self._fastest_us = {
+            stage: int(choice.times.min() + choice.rest.times[0])
+            for stage, choice in self._choices.items()
+        }
+
+    def search(self, stage: str, *, queue: int, left_us: int, k: int) -> Answer:
+        choice = self._choices[stage]
+        count = choice.count_by_batch[min(queue, len(choice.count_by_batch) - 1)]
+        times = choice.times[:count]
+        corners = choice.rest.times.searchsorted(left_us - times, side="right")
+        totals = choice.costs[:count] + choice.rest_costs[corners]
+        if count > k:
+            bar = np.partition(totals, k - 1)[k - 1]
+            picked = np.flatnonzero(totals <= bar)
+        else:
+            picked = np.arange(count)
+        plans = []
+        for index in picked.tolist():
+            cost = int(totals[index])
+            if cost < _NEVER:
+                plans.append(self._plan(stage, choice, index, int(corners[index]) - 1, cost))
+        if not plans:
+            return Answer((self._fastest(stage, choice, count),), False, left_us, count)
+        plans.sort(key=lambda plan: (plan.job_cost_pusd, plan.time_us, plan.config))
+        return Answer(tuple(plans[:k]), True, left_us, count)
+
+    def fastest_us(self, stage: str) -> int:
+        return self._fastest_us[stage]
+
+    def corners(self, stage: str) -> int:
+        """How many corners the staircase after a stage has: the memory that exactness takes."""
+        return len(self._rest[stage])
+
+    def _plan(self, stage: str, choice: _Choice, index: int, corner: int, cost: int) -> Plan:
+        time_us = int(choice.times[index]) + int(choice.rest.times[corner])
+        return Plan(stage, choice.configs[index], time_us, cost, choice.rest.steps(corner))
+
+    def _fastest(self, stage: str, choice: _Choice, count: int) -> Plan:
+        """The fastest plan, and of several the cheapest."""
+        index = choice.fastest.get(count, -1)
+        if index < 0:
+            index = int(np.lexsort((choice.costs[:count], choice.times[:count]))[0])
+            choice.fastest[count] = index
+        cost = int(choice.costs[index]) + int(choice.rest.costs[0])
+        return self._plan(stage, choice, index, 0, cost)
+
+    def _choice(self, stage: str) -> _Choice:
+        profile = self._application.stages[stage].function.profile
+        rest = self._rest[stage]
+        return _Choice(
+            configs=profile.configs,
+            times=profile.time_us,
+            costs=profile.job_cost_pusd,
+            count_by_batch=[profile.count_up_to(batch) for batch in range(profile.max_batch + 1)],
+            rest=rest,
+            rest_costs=np.concatenate(([_NEVER], rest.costs)),
+            fastest={},
+        )
+
+    def _walk(self, series: Series, after: Staircase) -> Staircase:
+        """Note what follows each stage of the series; the staircase of the series and `after`."""
+        for block in reversed(series):
+            match block:
+                case str():
+                    self._rest[block] = after
+                    after = self._own[block].then(after)
+                case Parallel():
+                    alone = nothing()
+                    for branch in block.branches:
+                        self._walk(branch, after)
+                        alone = alone.beside(self._alone(branch))
+                    after = alone.then(after)
+                case Tangle():
+                    for stage in block.stages:
+                        onward = self._tangled(self._descendants(stage, block))
+                        self._rest[stage] = onward.then(after)
+                    after = self._tangled(block.stages).then(after)
+        return after
+
+    def _alone(self, series: Series) -> Staircase:
+        """The staircase of a series with nothing after it."""
+        total = nothing()
+        for block in reversed(series):
+            match block:
+                case str():
+                    one = self._own[block]
+                case Parallel():
+                    one = nothing()
+                    for branch in block.branches:
+                        one = one.beside(self._alone(branch))
+                case Tangle():
+                    one = self._tangled(block.stages)
+            total = one.then(total)
+        return total
+
+    def _tangled(self, stages: tuple[str, ...]) -> Staircase:
+        """Every stage within its share of the time: its length over that of its longest path."""
+        through = path_lengths(stages, self._lengths, self._application.successors)
+        total = nothing()
+        for stage in stages:
+            stretched = self._own[stage].stretched(through[stage], self._lengths[stage])
+            total = total.beside(stretched)
+        return total
+
+    def _descendants(self, stage: str, tangle: Tangle) -> tuple[str, ...]:
+        found: set[str] = set(self._application.successors[stage])
+        for other in tangle.stages:
+            if other in found:
+                found.update(self._application.successors[other])
+        return tuple(other for other in tangle.stages if other in found)
