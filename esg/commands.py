@@ -1,0 +1,150 @@
+"""Orders, in the imperative: all that a scheduler ever asks for.
+
+Each order names its own subject, so carrying one out twice can be noticed and left undone.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from esg.profile import Config
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """One input of a job: the output of `stage`, kept by `invoker`.
+
+    The request's own payload has no stage and no invoker. What the task's own invoker keeps is
+    read from its local store; everything else comes through the remote one.
+    """
+
+    stage: str = ""
+    invoker: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOrder:
+    """One request's work in a task, and where its inputs are."""
+
+    request: str
+    inputs: tuple[Input, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartTask:
+    """Run a batch of jobs as one invocation.
+
+    `publish` says that the outputs are results: they go to the remote store at once. `effort` is
+    what the decision took (see `search.Answer`); an emulator charges it as scheduling time.
+    `missed` says that an earlier plan for this stage could not be followed (see `policy.Offer`).
+    """
+
+    task: str
+    invoker: str
+    application: str
+    stage: str
+    function: str
+    config: Config
+    slices: tuple[int, ...]
+    jobs: tuple[JobOrder, ...]
+    publish: bool
+    predicted_us: int
+    effort: int
+    missed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopTask:
+    """Nobody wants this task's results any more."""
+
+    invoker: str
+    task: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmInstance:
+    """Load a function's model on a slice, ahead of its use."""
+
+    invoker: str
+    slice: int
+    function: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropInstance:
+    """Unload a function's model: its memory is needed."""
+
+    invoker: str
+    slice: int
+    function: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishData:
+    """Copy a stage's output from the local store to the remote one: its consumer runs elsewhere."""
+
+    invoker: str
+    request: str
+    stage: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscardData:
+    """Forget everything kept for a request."""
+
+    invoker: str
+    request: str
+
+
+class Outcome(StrEnum):
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageReport:
+    """How one stage of a request went: times are points in time, the cost is the job's share."""
+
+    stage: str
+    task: str
+    invoker: str
+    config: Config
+    ready_us: int
+    started_us: int
+    finished_us: int
+    cost_pusd: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerRequest:
+    """The end of an admitted request, one way or another."""
+
+    request: str
+    application: str
+    outcome: Outcome
+    reason: str
+    arrived_us: int
+    deadline_us: int
+    slo_met: bool
+    cost_pusd: int
+    stages: tuple[StageReport, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefuseRequest:
+    """A request that is not admitted, and why."""
+
+    request: str
+    reason: str
+
+
+Command = (
+    StartTask
+    | StopTask
+    | WarmInstance
+    | DropInstance
+    | PublishData
+    | DiscardData
+    | AnswerRequest
+    | RefuseRequest
+)

@@ -1,0 +1,182 @@
+"""Visiting the AFW queues: plan, place, start; or come back later (paper, section "Overview").
+
+One pass goes through the queues that have work, in the policy's order, one task per visit, until
+every queue is empty, held, or on the recheck list. A queue gets on that list when none of its
+plans fits anywhere. It is tried again after every event that gave resources back, and by an alarm
+if none comes; each such try is one round. From the third round on the minimum config will do, so
+that progress is certain.
+
+The paper retries the list after every queue it has handled. Within one pass resources are only
+taken, so a second try in the same pass could never succeed; trying once per pass is the same.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from esg.catalog import Catalog, Stage
+from esg.commands import Command, DropInstance, Input, JobOrder, PublishData, StartTask
+from esg.errors import Bug
+from esg.policy import Case, Hold, Offer, Placement, Policy
+from esg.search.plan import Plan
+from esg.state import NEVER_US, Job, Phase, Queue, State, Task
+from esg.units import ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecheckSettings:
+    """`interval_us` stands for the time that the paper's controller takes for a round."""
+
+    rounds: int = 3
+    interval_us: int = ms(5)
+
+
+class Dispatcher:
+    """Turns queued jobs into tasks. All memory is in `state`; all orders are emitted."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        state: State,
+        policy: Policy,
+        emit: Callable[[Command], None],
+        recheck: RecheckSettings,
+    ) -> None:
+        self._catalog = catalog
+        self._state = state
+        self._policy = policy
+        self._emit = emit
+        self._recheck = recheck
+
+    def run(self, now_us: int) -> None:
+        """One pass over everything that is due."""
+        due = [queue for queue in self._state.queues.values() if self._is_due(queue, now_us)]
+        while due:
+            for queue in self._policy.order(due):
+                if self._has_room():
+                    self._visit(queue, now_us)
+                else:
+                    queue.rounds += queue.blocked
+                    self._put_on_recheck_list(queue, now_us)
+            due = [queue for queue in due if self._is_due(queue, now_us)]
+
+    def next_wake(self) -> int:
+        """When a held or blocked queue is to be looked at again."""
+        wake_us = NEVER_US
+        for queue in self._state.queues.values():
+            if queue.jobs:
+                wake_us = min(wake_us, queue.retry_at_us if queue.blocked else queue.hold_until_us)
+        return wake_us
+
+    def _is_due(self, queue: Queue, now_us: int) -> bool:
+        if not queue.jobs:
+            return False
+        if queue.blocked:
+            return self._state.releases > queue.releases_seen or now_us >= queue.retry_at_us
+        return queue.hold_until_us <= now_us
+
+    def _has_room(self) -> bool:
+        """Whether anything at all could be started; if not, there is no point in planning."""
+        return any(seat.vgpus_free and seat.vcpus_free for seat in self._state.seats.values())
+
+    def _visit(self, queue: Queue, now_us: int) -> None:
+        self._state.visits += 1
+        queue.visit = self._state.visits
+        application = self._catalog.applications[queue.application]
+        case = Case(
+            now_us, application, application.stages[queue.stage], queue, self._state.requests
+        )
+        decision = self._policy.decide(case)
+        if isinstance(decision, Hold):
+            if decision.until_us <= now_us:
+                raise Bug(f"{queue.name} is to be held until {decision.until_us}, which has passed")
+            queue.hold_until_us = decision.until_us
+            return
+        placement = self._policy.place(case, decision, self._state.seats)
+        if placement is None and queue.blocked:
+            queue.rounds += 1
+            if queue.rounds >= self._recheck.rounds:
+                decision = Offer((_minimum(case.stage),), decision.effort, decision.missed)
+                placement = self._policy.place(case, decision, self._state.seats)
+        if placement is None:
+            self._put_on_recheck_list(queue, now_us)
+        else:
+            queue.blocked = False
+            queue.rounds = 0
+            self._start(case, decision, placement)
+
+    def _put_on_recheck_list(self, queue: Queue, now_us: int) -> None:
+        """The alarm only drives the rounds; once they are over, something must be given back."""
+        queue.blocked = True
+        queue.releases_seen = self._state.releases
+        waiting = queue.rounds < self._recheck.rounds
+        queue.retry_at_us = now_us + self._recheck.interval_us if waiting else NEVER_US
+
+    def _start(self, case: Case, offer: Offer, placement: Placement) -> None:
+        plan, seat, queue = placement.plan, placement.seat, case.queue
+        jobs = queue.jobs[: plan.config.batch]
+        if len(jobs) < plan.config.batch:
+            raise Bug(f"{queue.name}: a batch of {plan.config.batch} from {len(queue.jobs)} jobs")
+        del queue.jobs[: len(jobs)]
+        function = case.stage.function
+        self._state.tasks_started += 1
+        task = Task(
+            name=f"t{self._state.tasks_started}",
+            number=self._state.tasks_started,
+            invoker=seat.invoker,
+            application=queue.application,
+            stage=queue.stage,
+            config=plan.config,
+            slices=(),
+            requests=tuple(job.request for job in jobs),
+            started_us=case.now_us,
+        )
+        taken = seat.take(task.name, function.name, function.memory_mb, plan.config, case.now_us)
+        task.slices = taken.slices
+        self._state.tasks[task.name] = task
+        for index, name in taken.dropped:
+            self._emit(DropInstance(invoker=seat.invoker, slice=index, function=name))
+        orders = tuple(self._job_order(case, job, task, plan) for job in jobs)
+        self._emit(
+            StartTask(
+                task=task.name,
+                invoker=seat.invoker,
+                application=queue.application,
+                stage=queue.stage,
+                function=function.name,
+                config=plan.config,
+                slices=taken.slices,
+                jobs=orders,
+                publish=not case.application.successors[queue.stage],
+                predicted_us=function.profile.time_us_of(plan.config),
+                effort=offer.effort,
+                missed=offer.missed,
+            )
+        )
+
+    def _job_order(self, case: Case, job: Job, task: Task, plan: Plan) -> JobOrder:
+        """Note that the job runs, and have its inputs brought to where it does."""
+        request = self._state.requests[job.request]
+        run = request.runs[case.stage.name]
+        run.phase = Phase.RUNNING
+        run.task = task.name
+        run.planned = plan.steps
+        inputs = []
+        for before in case.stage.after:
+            source = request.runs[before]
+            inputs.append(Input(stage=before, invoker=source.keeper))
+            if source.keeper != task.invoker and not source.published:
+                source.published = True
+                self._emit(PublishData(invoker=source.keeper, request=job.request, stage=before))
+        return JobOrder(request=job.request, inputs=tuple(inputs) or (Input(),))
+
+
+def _minimum(stage: Stage) -> Plan:
+    """The config that ensures progress."""
+    profile = stage.function.profile
+    index = profile.index(profile.minimum)
+    return Plan(
+        stage.name,
+        profile.minimum,
+        int(profile.time_us[index]),
+        int(profile.job_cost_pusd[index]),
+    )

@@ -1,0 +1,127 @@
+"""Facts, in the past tense: all that a scheduler ever learns.
+
+Exogenous events come from the world and would have come under any policy; endogenous ones are
+consequences of our own orders. A strict replay feeds both; a what-if feeds the exogenous ones and
+lets an emulator answer the new orders.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestArrived:
+    """A client asks for an application; without an SLO of its own, the application's holds."""
+
+    request: str
+    application: str
+    slo_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestCancelled:
+    request: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceInventory:
+    """One slice as its invoker sees it: memory, and the functions whose models are loaded."""
+
+    memory_mb: int
+    resident: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvokerJoined:
+    """A worker node is here (for the first time or again), and this is what it has and runs."""
+
+    invoker: str
+    vcpus: int
+    slices: tuple[SliceInventory, ...]
+    running: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvokerReported:
+    """A node's inventory, taken after it had heard of task number `latest_task`.
+
+    Orders that were still on their way then are not expected in it.
+    """
+
+    invoker: str
+    slices: tuple[SliceInventory, ...]
+    running: tuple[str, ...]
+    latest_task: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvokerLost:
+    invoker: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFinished:
+    """`loading_us` went by until all its slices had the model, `running_us` from then on."""
+
+    task: str
+    invoker: str
+    loading_us: int
+    running_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageOutput:
+    """What one stage made for one request."""
+
+    request: str
+    stage: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFailed:
+    """A task ended without results; `missing` names inputs that could not be had."""
+
+    task: str
+    invoker: str
+    reason: str
+    missing: tuple[StageOutput, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceReady:
+    """A function's model is loaded on a slice."""
+
+    invoker: str
+    slice: int
+    function: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceGone:
+    """A function's model is no longer on a slice: idle too long, dropped, or failed to load."""
+
+    invoker: str
+    slice: int
+    function: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Woke:
+    """Nothing happened, but it is time: the hour of `next_wake` has come."""
+
+
+Exogenous = RequestArrived | RequestCancelled | InvokerJoined | InvokerLost
+Endogenous = InvokerReported | TaskFinished | TaskFailed | InstanceReady | InstanceGone | Woke
+Event = Exogenous | Endogenous
+EVENTS: tuple[type[Event], ...] = (
+    RequestArrived,
+    RequestCancelled,
+    InvokerJoined,
+    InvokerReported,
+    InvokerLost,
+    TaskFinished,
+    TaskFailed,
+    InstanceReady,
+    InstanceGone,
+    Woke,
+)

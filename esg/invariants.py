@@ -1,0 +1,112 @@
+"""Books that balance, checked from outside after every event in tests and in emulation."""
+
+from collections import Counter
+
+from esg.commands import AnswerRequest, Command, RefuseRequest
+from esg.errors import Bug
+from esg.scheduler import Scheduler
+from esg.state import Phase, Queue, State
+
+
+def check(scheduler: Scheduler) -> None:
+    """Raise a `Bug` that says which promise is broken."""
+    state = scheduler.state
+    _check_resources(state)
+    _check_models(state)
+    _check_jobs(state)
+    _check_wake(state, scheduler.next_wake)
+
+
+class AnswerBook:
+    """Every request is answered or refused at most once, and only after it came."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, AnswerRequest | RefuseRequest] = {}
+
+    def note(self, commands: list[Command]) -> None:
+        for command in commands:
+            if isinstance(command, AnswerRequest | RefuseRequest):
+                if command.request in self.answers:
+                    raise Bug(f"{command.request} was answered twice")
+                self.answers[command.request] = command
+
+
+def _check_resources(state: State) -> None:
+    """What is free and what tasks hold add up to what there is."""
+    for seat in state.seats.values():
+        tasks = [task for task in state.tasks.values() if task.invoker == seat.invoker]
+        held_vcpus = sum(task.config.vcpus for task in tasks)
+        if seat.vcpus_free < 0 or seat.vcpus_free + held_vcpus != seat.vcpus:
+            raise Bug(
+                f"{seat.invoker}: {seat.vcpus_free} vCPUs free and {held_vcpus} held "
+                f"of {seat.vcpus}"
+            )
+        holders = {i: part.holder for i, part in enumerate(seat.slices) if part.holder}
+        expected = {i: task.name for task in tasks for i in task.slices}
+        if holders != expected or seat.vgpus_free != len(seat.slices) - len(holders):
+            raise Bug(f"{seat.invoker}: slices are held by {holders}, tasks say {expected}")
+        for task in tasks:
+            if len(task.slices) != task.config.vgpus or len(task.requests) != task.config.batch:
+                raise Bug(f"{task.name} does not have what its config {task.config} says")
+    for task in state.tasks.values():
+        if task.invoker not in state.seats:
+            raise Bug(f"{task.name} runs on {task.invoker}, which is not there")
+
+
+def _check_models(state: State) -> None:
+    """Models fit into their slices' memory, and are counted right."""
+    for seat in state.seats.values():
+        count: Counter[str] = Counter()
+        for index, part in enumerate(seat.slices):
+            count.update(list(part.residents))
+            used_mb = sum(resident.memory_mb for resident in part.residents.values())
+            if part.memory_free_mb < 0 or part.memory_free_mb + used_mb != part.memory_mb:
+                raise Bug(f"{seat.invoker} slice {index}: memory does not add up")
+        if dict(count) != seat.instances:
+            raise Bug(f"{seat.invoker}: {dict(count)} instances, counted as {seat.instances}")
+
+
+def _check_jobs(state: State) -> None:
+    """Every job is in exactly one place, and every place knows its jobs."""
+    queued: Counter[tuple[str, str]] = Counter()
+    for queue in state.queues.values():
+        numbers = [job.number for job in queue.jobs]
+        if numbers != sorted(numbers):
+            raise Bug(f"{queue.name}: jobs are out of order")
+        for job in queue.jobs:
+            request = state.requests.get(job.request)
+            if request is None or request.application != queue.application:
+                raise Bug(f"{queue.name}: a job of {job.request}, which does not belong there")
+            queued[job.request, queue.stage] += 1
+    for request in state.requests.values():
+        for stage, run in request.runs.items():
+            places = queued[request.name, stage]
+            if places != (run.phase is Phase.QUEUED):
+                raise Bug(f"{request.name}/{stage} is {run.phase} and {places} times in a queue")
+            task = state.tasks.get(run.task)
+            inside = task is not None and request.name in task.requests and task.stage == stage
+            if (run.phase is Phase.RUNNING) != (inside and run.phase is not Phase.DONE):
+                raise Bug(f"{request.name}/{stage} is {run.phase}, and its task is {run.task!r}")
+        if all(run.phase is Phase.DONE for run in request.runs.values()):
+            raise Bug(f"{request.name} is done and was not answered")
+        if all(run.phase in (Phase.BLOCKED, Phase.DONE) for run in request.runs.values()):
+            raise Bug(f"{request.name} waits for nothing")
+
+
+def _check_wake(state: State, next_wake: int | None) -> None:
+    """The alarm is in the future, and a queue with work has someone to wake it."""
+    if next_wake is not None and next_wake <= state.now_us:
+        raise Bug(f"the next wake-up at {next_wake} is not after {state.now_us}")
+    for queue in state.queues.values():
+        if queue.jobs and not _will_be_visited(queue, state, next_wake):
+            raise Bug(f"{queue.name} has {len(queue.jobs)} jobs and nothing will wake it")
+
+
+def _will_be_visited(queue: Queue, state: State, next_wake: int | None) -> bool:
+    loading = any(
+        not resident.ready
+        for seat in state.seats.values()
+        for part in seat.slices
+        for resident in part.residents.values()
+    )
+    return next_wake is not None or bool(state.tasks) or loading or not state.seats

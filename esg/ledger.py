@@ -1,0 +1,157 @@
+"""The books: who holds which vCPUs and which slices, and which models are where.
+
+Every vCPU and every slice is free or has exactly one holder, a task. Taking what is not free, or
+giving back what is not held, is a `Bug`. A slice runs one task at a time and keeps the models of
+several functions within its memory; loading one in the background does not disturb a running task.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from esg.errors import Bug
+from esg.profile import Config
+
+
+@dataclass(slots=True)
+class Resident:
+    """A function's model on a slice: being loaded, or ready."""
+
+    memory_mb: int
+    ready: bool
+    used_us: int
+
+
+@dataclass(slots=True)
+class Slice:
+    memory_mb: int
+    memory_free_mb: int
+    holder: str = ""
+    residents: dict[str, Resident] = field(default_factory=dict)
+
+    def evictable(self, memory_mb: int) -> list[str] | None:
+        """The longest unused models that must go so that this much fits; None if it never does."""
+        missing = memory_mb - self.memory_free_mb
+        victims: list[str] = []
+        idle = [(r.used_us, name) for name, r in self.residents.items() if r.ready]
+        for _, name in sorted(idle):
+            if missing <= 0:
+                break
+            victims.append(name)
+            missing -= self.residents[name].memory_mb
+        return victims if missing <= 0 else None
+
+
+@dataclass(slots=True)
+class Taken:
+    """What a task got on its invoker, and which models had to make room for it."""
+
+    slices: tuple[int, ...]
+    dropped: list[tuple[int, str]]
+
+
+@dataclass(slots=True)
+class Seat:
+    """One invoker's page in the books. `instances` counts its slices that have, or are loading,
+    each function's model."""
+
+    invoker: str
+    vcpus: int
+    slices: list[Slice]
+    vcpus_free: int
+    vgpus_free: int
+    instances: dict[str, int] = field(default_factory=dict)
+
+    @staticmethod
+    def of(invoker: str, vcpus: int, memories_mb: Iterable[int]) -> "Seat":
+        """An invoker with nothing running and nothing loaded."""
+        slices = [Slice(memory_mb, memory_mb) for memory_mb in memories_mb]
+        return Seat(invoker, vcpus, slices, vcpus, len(slices))
+
+    def fits(self, config: Config) -> bool:
+        return self.vcpus_free >= config.vcpus and self.vgpus_free >= config.vgpus
+
+    def warm_free(self, function: str) -> list[int]:
+        """The free slices that have the function's model ready."""
+        if function not in self.instances:
+            return []
+        return [
+            index
+            for index, part in enumerate(self.slices)
+            if not part.holder
+            and (resident := part.residents.get(function)) is not None
+            and resident.ready
+        ]
+
+    def pick(self, function: str, memory_mb: int, count: int) -> list[int] | None:
+        """Free slices for a task: warm ones first, then loading, then those with most room."""
+        warm = self.warm_free(function)
+        if len(warm) >= count:
+            return warm[:count]
+        others = [
+            (function not in part.residents, -part.memory_free_mb, index)
+            for index, part in enumerate(self.slices)
+            if not part.holder
+            and index not in warm
+            and (function in part.residents or part.evictable(memory_mb) is not None)
+        ]
+        picked = warm + [index for _, _, index in sorted(others)]
+        return picked[:count] if len(picked) >= count else None
+
+    def take(self, task: str, function: str, memory_mb: int, config: Config, now_us: int) -> Taken:
+        """Give a task what its config says."""
+        picked = self.pick(function, memory_mb, config.vgpus)
+        if picked is None or not self.fits(config):
+            raise Bug(f"{self.invoker} cannot give {config} to {task}: it has not got as much free")
+        dropped: list[tuple[int, str]] = []
+        for index in picked:
+            part = self.slices[index]
+            part.holder = task
+            if function in part.residents:
+                part.residents[function].used_us = now_us
+            else:
+                dropped += [(index, name) for name in self.load(index, function, memory_mb, now_us)]
+        self.vcpus_free -= config.vcpus
+        self.vgpus_free -= config.vgpus
+        return Taken(tuple(picked), dropped)
+
+    def release(self, task: str, config: Config, slices: Iterable[int]) -> None:
+        """Take back what a task held."""
+        for index in slices:
+            holder = self.slices[index].holder
+            if holder != task:
+                raise Bug(f"{self.invoker} slice {index} is held by {holder!r}, not by {task}")
+            self.slices[index].holder = ""
+            self.vgpus_free += 1
+        self.vcpus_free += config.vcpus
+
+    def load(
+        self, index: int, function: str, memory_mb: int, now_us: int, *, ready: bool = False
+    ) -> list[str]:
+        """Note a model that is being loaded (or is ready); returns the models that must go."""
+        part = self.slices[index]
+        victims = part.evictable(memory_mb)
+        if victims is None:
+            raise Bug(f"{self.invoker} slice {index} has no room for {function}")
+        for name in victims:
+            self.forget(index, name)
+        part.residents[function] = Resident(memory_mb, ready=ready, used_us=now_us)
+        part.memory_free_mb -= memory_mb
+        self.instances[function] = self.instances.get(function, 0) + 1
+        return victims
+
+    def forget(self, index: int, function: str) -> None:
+        """Note that a model is gone; no matter if it was not there."""
+        part = self.slices[index]
+        resident = part.residents.pop(function, None)
+        if resident is not None:
+            part.memory_free_mb += resident.memory_mb
+            self.instances[function] -= 1
+            if not self.instances[function]:
+                del self.instances[function]
+
+    def mark_ready(self, index: int, function: str, now_us: int) -> None:
+        """A model has been loaded; no matter if it was given up meanwhile."""
+        resident = self.slices[index].residents.get(function)
+        if resident is not None:
+            resident.ready = True
+            resident.used_us = now_us

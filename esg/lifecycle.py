@@ -1,0 +1,181 @@
+"""The way of a request through its stages, and back when something is lost.
+
+A job is in exactly one place: blocked (its inputs are not all made), queued, running, or done.
+These functions move it along and keep the AFW queues in the order of the requests' arrival, so
+that work which comes back after a failure takes the place it had.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable
+
+from esg.catalog import Application, Catalog
+from esg.commands import AnswerRequest, Command, DiscardData, Outcome, StageReport, StopTask
+from esg.state import Job, Phase, Queue, Request, Run, State, Task, queue_name
+from esg.warmth import PreWarmer, observe_arrival
+
+
+class Lifecycle:
+    """Moves requests along. All memory is in `state`; all that must be done is emitted."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        state: State,
+        emit: Callable[[Command], None],
+        prewarmer: PreWarmer | None,
+    ) -> None:
+        self._catalog = catalog
+        self._state = state
+        self._emit = emit
+        self._prewarmer = prewarmer
+
+    def admit(self, name: str, application: Application, slo_us: int, now_us: int) -> None:
+        """Take a request in; its first job is ready."""
+        self._state.requests_admitted += 1
+        request = Request(
+            name=name,
+            application=application.name,
+            number=self._state.requests_admitted,
+            arrived_us=now_us,
+            deadline_us=now_us + slo_us,
+            runs={stage: Run() for stage in application.stages},
+        )
+        self._state.requests[name] = request
+        self._queue_up(request, application.root, now_us)
+
+    def finish_job(self, request: Request, task: Task, cost_pusd: int, now_us: int) -> None:
+        """One job of a task is done: the stages that waited for it may start."""
+        application = self._catalog.applications[request.application]
+        run = request.runs[task.stage]
+        followers = application.successors[task.stage]
+        run.phase = Phase.DONE
+        run.keeper = task.invoker
+        run.published = not followers  # results were published as they were made
+        run.report = StageReport(
+            stage=task.stage,
+            task=task.name,
+            invoker=task.invoker,
+            config=task.config,
+            ready_us=run.ready_us,
+            started_us=task.started_us,
+            finished_us=now_us,
+            cost_pusd=cost_pusd,
+        )
+        request.cost_pusd += cost_pusd
+        for follower in followers:
+            if self._inputs_made(application, request, follower):
+                request.runs[follower].planned = run.planned[1:]
+                self._queue_up(request, follower, now_us)
+        if all(run.phase is Phase.DONE for run in request.runs.values()):
+            self.end(request, Outcome.DONE, "", now_us)
+
+    def return_job(self, request: Request, stage: str, now_us: int) -> None:
+        """A job comes back from a task that gave no result; it keeps its place in line."""
+        request.runs[stage].phase = Phase.BLOCKED
+        self.resume(request, now_us)
+
+    def lose_output(self, request: Request, stage: str) -> None:
+        """What a stage made is nowhere to be found. `resume` sees to what that means."""
+        run = request.runs[stage]
+        run.keeper = ""
+        run.published = False
+
+    def lose_keeper(self, request: Request, invoker: str) -> None:
+        """A node is gone with all it kept; only what was published is left."""
+        for run in request.runs.values():
+            if run.keeper == invoker:
+                run.keeper = ""
+
+    def resume(self, request: Request, now_us: int) -> None:
+        """Redo whatever is needed again: from the last stages whose output still exists."""
+        application = self._catalog.applications[request.application]
+        for stage in reversed(application.stages):
+            run = request.runs[stage]
+            if run.phase is Phase.DONE and not run.keeper and not run.published:
+                followers = application.successors[stage]
+                waiting = [request.runs[follower].phase for follower in followers]
+                if not followers or Phase.BLOCKED in waiting or Phase.QUEUED in waiting:
+                    run.phase = Phase.BLOCKED
+        self._settle(request, now_us)
+
+    def end(self, request: Request, outcome: Outcome, reason: str, now_us: int) -> None:
+        """Answer a request and forget it, with everything that was kept or queued for it."""
+        del self._state.requests[request.name]
+        keepers: dict[str, None] = {}
+        for stage, run in request.runs.items():
+            if run.phase is Phase.QUEUED:
+                self._leave_queue(request, stage)
+            elif run.phase is Phase.RUNNING:
+                self._stop_if_unwanted(run.task)
+            if run.keeper:
+                keepers[run.keeper] = None
+        self._emit(
+            AnswerRequest(
+                request=request.name,
+                application=request.application,
+                outcome=outcome,
+                reason=reason,
+                arrived_us=request.arrived_us,
+                deadline_us=request.deadline_us,
+                slo_met=outcome is Outcome.DONE and now_us <= request.deadline_us,
+                cost_pusd=request.cost_pusd,
+                stages=tuple(run.report for run in request.runs.values() if run.report),
+            )
+        )
+        for keeper in keepers:
+            if keeper in self._state.seats:
+                self._emit(DiscardData(invoker=keeper, request=request.name))
+
+    def wants(self, request: str, task: Task) -> Request | None:
+        """The request, if it still waits for this very task."""
+        found = self._state.requests.get(request)
+        if found is not None:
+            run = found.runs.get(task.stage)
+            if run is not None and run.phase is Phase.RUNNING and run.task == task.name:
+                return found
+        return None
+
+    def _settle(self, request: Request, now_us: int) -> None:
+        """Bring the queues in line with which inputs exist."""
+        application = self._catalog.applications[request.application]
+        for stage, run in request.runs.items():
+            made = self._inputs_made(application, request, stage)
+            if run.phase is Phase.QUEUED and not made:
+                self._leave_queue(request, stage)
+                run.phase = Phase.BLOCKED
+            elif run.phase is Phase.BLOCKED and made:
+                self._queue_up(request, stage, now_us)
+
+    def _inputs_made(self, application: Application, request: Request, stage: str) -> bool:
+        return all(
+            request.runs[before].phase is Phase.DONE for before in application.stages[stage].after
+        )
+
+    def _queue_up(self, request: Request, stage: str, now_us: int) -> None:
+        run = request.runs[stage]
+        run.phase = Phase.QUEUED
+        run.ready_us = now_us
+        run.task = ""
+        queue = self._state.queues[queue_name(request.application, stage)]
+        job = Job(request.name, request.number, now_us, request.deadline_us, run.planned)
+        queue.jobs.insert(_position(queue, request.number), job)
+        queue.hold_until_us = 0
+        observe_arrival(queue, now_us)
+        if self._prewarmer is not None:
+            self._prewarmer.expect_next(queue, now_us)
+
+    def _leave_queue(self, request: Request, stage: str) -> None:
+        queue = self._state.queues[queue_name(request.application, stage)]
+        del queue.jobs[_position(queue, request.number)]
+
+    def _stop_if_unwanted(self, name: str) -> None:
+        task = self._state.tasks[name]
+        if not any(self.wants(request, task) for request in task.requests):
+            self._emit(StopTask(invoker=task.invoker, task=name))
+
+
+def _position(queue: Queue, number: int) -> int:
+    """Where the job of this request is in the queue, or belongs."""
+    if not queue.jobs or queue.jobs[-1].number < number:
+        return len(queue.jobs)
+    return bisect_left(queue.jobs, number, key=lambda job: job.number)

@@ -1,0 +1,81 @@
+"""ESG_Dispatch: which invoker runs a task (paper, section of that name).
+
+    1. a first stage goes to its home invoker, a later one to the invoker that keeps its inputs;
+    2. if there is no room, to another invoker where enough free slices have the model loaded;
+    3. if there is none, to the cold invoker with the most free resources.
+
+The home is found by rendezvous hashing: every invoker draws a number for the queue and the highest
+wins, so that only the queues of a node that comes or goes move. Ties everywhere are decided by
+name.
+
+Caveat, as in the paper: step 1 asks for room, not for warmth; keeping the home and the predecessor
+warm is the pre-warmer's task.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from hashlib import blake2b
+
+from esg.ledger import Seat
+from esg.policy import Case, Offer, Placement
+from esg.profile import Config
+
+
+@lru_cache(maxsize=65536)
+def _draw(queue: str, invoker: str) -> int:
+    return int.from_bytes(blake2b(f"{queue}@{invoker}".encode(), digest_size=8).digest())
+
+
+def ranked_homes(queue: str, invokers: Iterable[str]) -> list[str]:
+    """All invokers, the queue's home first, then where it would go if that were gone.
+
+    >>> homes = ranked_homes("app/stage", ["i0", "i1", "i2"])
+    >>> ranked_homes("app/stage", [i for i in homes if i != homes[0]]) == homes[1:]
+    True
+    """
+    return sorted(invokers, key=lambda invoker: (-_draw(queue, invoker), invoker))
+
+
+def home(queue: str, invokers: Iterable[str]) -> str:
+    """The home invoker of a queue."""
+    return max(invokers, key=lambda invoker: (_draw(queue, invoker), invoker))
+
+
+def roomiest(seats: Iterable[Seat]) -> Seat | None:
+    """The seat with most free vGPUs, then vCPUs."""
+    return min(seats, key=lambda s: (-s.vgpus_free, -s.vcpus_free, s.invoker), default=None)
+
+
+def locality_first(case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
+    """The first plan that fits somewhere, at the best place for it."""
+    if not seats:
+        return None
+    homes = [] if case.stage.after else [home(case.queue.name, seats)]
+    for plan in offer.plans:
+        near = homes or case.keepers(plan.config.batch)
+        seat = _seat_for(case, plan.config, near, seats)
+        if seat is not None:
+            return Placement(plan, seat)
+    return None
+
+
+def _seat_for(
+    case: Case, config: Config, near: Iterable[str], seats: Mapping[str, Seat]
+) -> Seat | None:
+    function = case.stage.function
+    for invoker in near:
+        seat = seats.get(invoker)
+        if seat is not None and can_take(seat, config, function.name, function.memory_mb):
+            return seat
+    able = [seat for seat in seats.values() if seat.fits(config)]
+    warm = [seat for seat in able if len(seat.warm_free(function.name)) >= config.vgpus]
+    if warm:
+        return roomiest(warm)
+    return roomiest(
+        seat for seat in able if can_take(seat, config, function.name, function.memory_mb)
+    )
+
+
+def can_take(seat: Seat, config: Config, function: str, memory_mb: int) -> bool:
+    """Room for the config, and slices with memory for the model."""
+    return seat.fits(config) and seat.pick(function, memory_mb, config.vgpus) is not None

@@ -1,0 +1,31 @@
+"""The policies, by name. Adding one is a file here and a line in the table below."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from esg.catalog import Catalog
+from esg.errors import Rejected
+from esg.policies.esg import Esg
+from esg.policy import Policy
+from esg.spelling import one_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicySettings:
+    """What can be set about policies; each uses what it knows of."""
+
+    k: int = 5
+    group_size: int = 3
+    engine: str = "frontier"
+
+
+POLICIES: dict[str, Callable[[Catalog, PolicySettings], Policy]] = {
+    "esg": lambda catalog, s: Esg(catalog, engine_name=s.engine, k=s.k, group_size=s.group_size),
+}
+
+
+def policy(name: str, catalog: Catalog, settings: PolicySettings | None = None) -> Policy:
+    """The named policy for a catalog."""
+    if name not in POLICIES:
+        raise Rejected(one_of("policy", name, POLICIES))
+    return POLICIES[name](catalog, settings or PolicySettings())

@@ -1,0 +1,62 @@
+"""ESG, the paper's policy: re-plan before every stage, never hold, locality first.
+
+Queues are visited round-robin. A queue is planned for the time its oldest job has left; the k best
+plans are offered in order of cost.
+
+The paper does not say what becomes of jobs that can no longer make it. Giving them the fastest
+config, as a search that is out of options suggests, lets the hopeless crowd out the others. So:
+
+    - if even the fastest config of every stage would be late, the jobs that are lost go out
+      together at the least cost, and those behind them are planned for by themselves;
+    - if only the group's quota cannot be kept (`astar`), the fastest plan may still save the day.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from esg.catalog import Catalog
+from esg.ledger import Seat
+from esg.placement import locality_first
+from esg.policy import Case, Hold, Offer, Placement
+from esg.search import Engine, engine
+from esg.state import Queue
+
+_ALL_THE_TIME_US = 2**50
+
+
+class Esg:
+    """ESG with either search engine."""
+
+    def __init__(self, catalog: Catalog, *, engine_name: str, k: int, group_size: int) -> None:
+        self._k = k
+        self._engines: dict[str, Engine] = {
+            name: engine(engine_name, application, group_size=group_size)
+            for name, application in catalog.applications.items()
+        }
+
+    def order(self, queues: Iterable[Queue]) -> list[Queue]:
+        """Round-robin: whoever was visited longest ago comes first."""
+        return sorted(queues, key=lambda queue: (queue.visit, queue.name))
+
+    def decide(self, case: Case) -> Offer | Hold:
+        search = self._engines[case.application.name].search
+        stage = case.stage.name
+        answer = search(stage, queue=len(case.jobs), left_us=case.left_us(), k=self._k)
+        if not answer.feasible:
+            lost = self._lost(case)
+            if lost:
+                answer = search(stage, queue=lost, left_us=_ALL_THE_TIME_US, k=self._k)
+        return Offer(answer.plans, answer.effort)
+
+    def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
+        return locality_first(case, offer, seats)
+
+    def _lost(self, case: Case) -> int:
+        """How many jobs at the front of the queue cannot make their deadline any more; no more
+        than one batch can take are counted."""
+        fastest_us = self._engines[case.application.name].fastest_us(case.stage.name)
+        count = 0
+        for job in case.jobs[: case.stage.function.profile.max_batch]:
+            if job.deadline_us - case.now_us >= fastest_us:
+                break
+            count += 1
+        return count

@@ -1,0 +1,89 @@
+"""What a policy decides, and what it is shown.
+
+A policy answers three questions: in what order are the queues visited, what is offered for a queue
+(plans, best first, or a time until which to hold it), and which plan goes to which invoker. It is
+a function of what it is shown and remembers nothing itself: what must be remembered from one stage
+to the next travels with the jobs (`Job.planned`), so that a snapshot of the state is enough.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from esg.catalog import Application, Stage
+from esg.ledger import Seat
+from esg.search.plan import Plan
+from esg.state import Job, Queue, Request
+
+
+@dataclass(slots=True)
+class Case:
+    """One AFW queue with work in it, at one moment. To look at, not to change."""
+
+    now_us: int
+    application: Application
+    stage: Stage
+    queue: Queue
+    requests: Mapping[str, Request]
+
+    @property
+    def jobs(self) -> Sequence[Job]:
+        """Oldest request first; never empty."""
+        return self.queue.jobs
+
+    def left_us(self) -> int:
+        """The time to the nearest deadline among the jobs that could go out together."""
+        batch = self.stage.function.profile.max_batch
+        return min(job.deadline_us for job in self.queue.jobs[:batch]) - self.now_us
+
+    def keepers(self, batch: int) -> list[str]:
+        """The invokers that keep inputs of the first `batch` jobs, most inputs first."""
+        counts: dict[str, int] = {}
+        for job in self.queue.jobs[:batch]:
+            runs = self.requests[job.request].runs
+            for before in self.stage.after:
+                keeper = runs[before].keeper
+                counts[keeper] = counts.get(keeper, 0) + 1
+        return sorted(counts, key=lambda keeper: -counts[keeper])
+
+
+@dataclass(slots=True)
+class Offer:
+    """Plans for the current queue, best first.
+
+    `effort` is what they took to find. `missed` says that a plan made at an earlier stage could
+    not be followed, because fewer jobs are waiting than its batch needs.
+    """
+
+    plans: tuple[Plan, ...]
+    effort: int = 0
+    missed: bool = False
+
+
+@dataclass(slots=True)
+class Hold:
+    """Wait for more jobs, at most until then (strictly later than now)."""
+
+    until_us: int
+
+
+@dataclass(slots=True)
+class Placement:
+    plan: Plan
+    seat: Seat
+
+
+class Policy(Protocol):
+    """The interface. `policies/esg.py` is the first implementation and the example to follow."""
+
+    def order(self, queues: Iterable[Queue]) -> list[Queue]:
+        """The queues with work, in the order in which they are visited."""
+        ...
+
+    def decide(self, case: Case) -> Offer | Hold:
+        """What to do with a queue."""
+        ...
+
+    def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
+        """One of the plans and an invoker that has room for it, or None."""
+        ...

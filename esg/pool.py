@@ -1,0 +1,392 @@
+"""The brain of an invoker: its vCPUs, its slices, the models on them and the tasks it runs.
+
+The same shape as the scheduler: facts in with their time, orders out, one alarm. What a scheduler
+orders (`commands`) arrives here as events, next to what the slices tell; what comes out are orders
+to the slices, and reports to the scheduler.
+
+A task waits until every slice it was given has its model, then runs; cold start is that wait. A
+model that nothing has used for the keep-alive time (ten minutes, as in OpenWhisk) is unloaded.
+Unloading takes a while, and until it is confirmed the memory is not free: a model that needs it
+waits in line. The pool never trusts an order to fit: what does not fit fails, and is reported.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import assert_never
+
+from esg.catalog import Catalog
+from esg.commands import DropInstance, StartTask, StopTask, WarmInstance
+from esg.events import (
+    Event,
+    InstanceGone,
+    InstanceReady,
+    InvokerJoined,
+    InvokerReported,
+    SliceInventory,
+    StageOutput,
+    TaskFailed,
+    TaskFinished,
+    Woke,
+)
+from esg.units import seconds
+
+KEEP_ALIVE_US = seconds(600)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelLoaded:
+    slice: int
+    function: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelUnloaded:
+    """A model is gone from a slice: as ordered, or because loading it failed."""
+
+    slice: int
+    function: str
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskEnded:
+    """An executed task is over; with a failure it has no results."""
+
+    task: str
+    failure: str = ""
+    missing: tuple[StageOutput, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadModel:
+    slice: int
+    function: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnloadModel:
+    slice: int
+    function: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecuteTask:
+    order: StartTask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortTask:
+    task: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Tell the scheduler."""
+
+    event: Event
+
+
+PoolEvent = (
+    StartTask
+    | StopTask
+    | WarmInstance
+    | DropInstance
+    | ModelLoaded
+    | ModelUnloaded
+    | TaskEnded
+    | Woke
+)
+PoolCommand = LoadModel | UnloadModel | ExecuteTask | AbortTask | Report
+
+
+class ModelState(StrEnum):
+    LOADING = "loading"
+    READY = "ready"
+    UNLOADING = "unloading"
+
+
+@dataclass(slots=True)
+class Model:
+    state: ModelState
+    memory_mb: int
+    used_us: int
+
+
+@dataclass(slots=True)
+class PoolSlice:
+    memory_mb: int
+    holder: str = ""
+    models: dict[str, Model] = field(default_factory=dict)
+    wanted: list[str] = field(default_factory=list)  # models waiting for memory, in order
+
+    @property
+    def memory_free_mb(self) -> int:
+        return self.memory_mb - sum(model.memory_mb for model in self.models.values())
+
+    def has(self, function: str) -> bool:
+        model = self.models.get(function)
+        return model is not None and model.state is ModelState.READY
+
+
+@dataclass(slots=True)
+class Running:
+    order: StartTask
+    taken_us: int
+    executing_us: int | None = None  # since when; None while it waits for models
+
+
+class Pool:
+    """One worker node."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        invoker: str,
+        *,
+        vcpus: int,
+        memories_mb: tuple[int, ...],
+        keep_alive_us: int = KEEP_ALIVE_US,
+    ) -> None:
+        self.invoker = invoker
+        self.vcpus = vcpus
+        self.vcpus_free = vcpus
+        self.slices = [PoolSlice(memory_mb) for memory_mb in memories_mb]
+        self.running: dict[str, Running] = {}
+        self._catalog = catalog
+        self._keep_alive_us = keep_alive_us
+        self._latest_task = 0
+        self._wake_us: int | None = None
+        self._orders: list[PoolCommand] = []
+
+    def handle(self, now_us: int, event: PoolEvent) -> list[PoolCommand]:
+        """Learn one fact or order; returns what to do about it, in order."""
+        self._orders.clear()
+        match event:
+            case StartTask():
+                self._start(now_us, event)
+            case StopTask():
+                self._stop(event.task)
+            case WarmInstance():
+                self._want(now_us, event.slice, event.function)
+            case DropInstance():
+                if self.slices[event.slice].has(event.function):
+                    self._unload(event.slice, event.function)
+            case ModelLoaded():
+                self._model_loaded(now_us, event)
+            case ModelUnloaded():
+                self._model_unloaded(now_us, event)
+            case TaskEnded():
+                self._task_ended(now_us, event)
+            case Woke():
+                self._unload_idle(now_us)
+            case _:
+                assert_never(event)
+        return self._orders.copy()
+
+    @property
+    def next_wake(self) -> int | None:
+        """When to look for idle models; there may be none, if the oldest was used meanwhile."""
+        return self._wake_us
+
+    def joined(self) -> InvokerJoined:
+        """What this node has and runs, for a controller that hears of it for the first time."""
+        return InvokerJoined(
+            invoker=self.invoker,
+            vcpus=self.vcpus,
+            slices=self._inventory(),
+            running=tuple(self.running),
+        )
+
+    def report(self) -> InvokerReported:
+        """The same, for a controller that knows it."""
+        return InvokerReported(
+            invoker=self.invoker,
+            slices=self._inventory(),
+            running=tuple(self.running),
+            latest_task=self._latest_task,
+        )
+
+    def _inventory(self) -> tuple[SliceInventory, ...]:
+        return tuple(
+            SliceInventory(
+                memory_mb=part.memory_mb,
+                resident=tuple(name for name in part.models if part.has(name)),
+            )
+            for part in self.slices
+        )
+
+    def _start(self, now_us: int, order: StartTask) -> None:
+        number = int(order.task[1:])
+        if order.task in self.running or number <= self._latest_task:
+            return  # heard before
+        self._latest_task = number
+        busy = [index for index in order.slices if self.slices[index].holder]
+        if busy or order.config.vcpus > self.vcpus_free:
+            what = f"slice {busy[0]} is" if busy else f"{order.config.vcpus} vCPUs are"
+            self._fail(order.task, f"{what} not free on {self.invoker}")
+            return
+        self.vcpus_free -= order.config.vcpus
+        self.running[order.task] = Running(order, now_us)
+        for index in order.slices:
+            self.slices[index].holder = order.task
+        for index in order.slices:
+            if order.task in self.running:  # until a load that can never fit fails it
+                self._want(now_us, index, order.function)
+        self._execute_if_warm(now_us, order.task)
+
+    def _execute_if_warm(self, now_us: int, name: str) -> None:
+        task = self.running.get(name)
+        if task is None or task.executing_us is not None:
+            return
+        order = task.order
+        if all(self.slices[index].has(order.function) for index in order.slices):
+            task.executing_us = now_us
+            for index in order.slices:
+                self.slices[index].models[order.function].used_us = now_us
+            self._orders.append(ExecuteTask(order=order))
+
+    def _stop(self, name: str) -> None:
+        task = self.running.get(name)
+        if task is not None and task.executing_us is None:
+            self._release(name)
+            self._fail(name, "stopped before it began")
+        elif task is not None:
+            self._orders.append(AbortTask(task=name))
+
+    def _task_ended(self, now_us: int, event: TaskEnded) -> None:
+        task = self._release(event.task)
+        if task is None:
+            return
+        started_us = now_us if task.executing_us is None else task.executing_us
+        for index in task.order.slices:
+            model = self.slices[index].models.get(task.order.function)
+            if model is not None:
+                model.used_us = now_us
+        if event.failure:
+            self._fail(event.task, event.failure, event.missing)
+        else:
+            self._tell(
+                TaskFinished(
+                    task=event.task,
+                    invoker=self.invoker,
+                    loading_us=started_us - task.taken_us,
+                    running_us=now_us - started_us,
+                )
+            )
+        for index in task.order.slices:
+            self._load_wanted(now_us, index)
+
+    def _release(self, name: str) -> Running | None:
+        task = self.running.pop(name, None)
+        if task is not None:
+            self.vcpus_free += task.order.config.vcpus
+            for index in task.order.slices:
+                self.slices[index].holder = ""
+        return task
+
+    def _want(self, now_us: int, index: int, function: str) -> None:
+        part = self.slices[index]
+        model = part.models.get(function)
+        if model is not None and model.state is not ModelState.UNLOADING:
+            model.used_us = now_us
+        elif function not in part.wanted:
+            part.wanted.append(function)
+            self._load_wanted(now_us, index)
+
+    def _load_wanted(self, now_us: int, index: int) -> None:
+        """Begin loading what waits for memory, as far as there is some; make some if not."""
+        part = self.slices[index]
+        while part.wanted:
+            function = part.wanted[0]
+            memory_mb = self._catalog.functions[function].memory_mb
+            if memory_mb > part.memory_mb:
+                part.wanted.pop(0)
+                reason = f"{function} needs {memory_mb} MB, the slice has {part.memory_mb} MB"
+                self._instance_failed(index, function, reason)
+            elif function not in part.models and memory_mb <= part.memory_free_mb:
+                part.wanted.pop(0)
+                part.models[function] = Model(ModelState.LOADING, memory_mb, now_us)
+                self._orders.append(LoadModel(slice=index, function=function))
+            else:
+                self._make_room(index, memory_mb)
+                return
+
+    def _make_room(self, index: int, memory_mb: int) -> None:
+        """Unload the longest unused models until, once they are gone, this much fits."""
+        part = self.slices[index]
+        leaving = [m.memory_mb for m in part.models.values() if m.state is ModelState.UNLOADING]
+        missing = memory_mb - part.memory_free_mb - sum(leaving)
+        idle = sorted(
+            (model.used_us, name)
+            for name, model in part.models.items()
+            if model.state is ModelState.READY and not self._in_use(part, name)
+        )
+        for _, name in idle:
+            if missing <= 0:
+                return
+            missing -= part.models[name].memory_mb
+            self._unload(index, name)
+            self._gone(index, name, "its memory was needed")
+
+    def _unload(self, index: int, function: str) -> None:
+        self.slices[index].models[function].state = ModelState.UNLOADING
+        self._orders.append(UnloadModel(slice=index, function=function))
+
+    def _unload_idle(self, now_us: int) -> None:
+        self._wake_us = None
+        for index, part in enumerate(self.slices):
+            for name, model in part.models.items():
+                if model.state is not ModelState.READY:
+                    continue
+                used_us = now_us if self._in_use(part, name) else model.used_us
+                if now_us >= used_us + self._keep_alive_us:
+                    self._unload(index, name)
+                    self._gone(index, name, "idle")
+                else:
+                    self._wake_by(used_us + self._keep_alive_us)
+
+    def _wake_by(self, time_us: int) -> None:
+        if self._wake_us is None or time_us < self._wake_us:
+            self._wake_us = time_us
+
+    def _model_loaded(self, now_us: int, event: ModelLoaded) -> None:
+        part = self.slices[event.slice]
+        model = part.models.get(event.function)
+        if model is None or model.state is not ModelState.LOADING:
+            return
+        model.state = ModelState.READY
+        model.used_us = now_us
+        self._wake_by(now_us + self._keep_alive_us)
+        self._tell(InstanceReady(invoker=self.invoker, slice=event.slice, function=event.function))
+        if part.holder:
+            self._execute_if_warm(now_us, part.holder)
+        self._load_wanted(now_us, event.slice)
+
+    def _model_unloaded(self, now_us: int, event: ModelUnloaded) -> None:
+        self.slices[event.slice].models.pop(event.function, None)
+        if event.failure:
+            self._instance_failed(event.slice, event.function, event.failure)
+        self._load_wanted(now_us, event.slice)
+
+    def _instance_failed(self, index: int, function: str, reason: str) -> None:
+        """A model could not be loaded: whoever waits for it here fails with it."""
+        self._gone(index, function, reason)
+        task = self.running.get(self.slices[index].holder)
+        if task is not None and task.order.function == function:
+            self._release(task.order.task)
+            self._fail(task.order.task, f"{function} could not be loaded: {reason}")
+
+    def _in_use(self, part: PoolSlice, function: str) -> bool:
+        task = self.running.get(part.holder)
+        return task is not None and task.order.function == function
+
+    def _gone(self, index: int, function: str, reason: str) -> None:
+        self._tell(
+            InstanceGone(invoker=self.invoker, slice=index, function=function, reason=reason)
+        )
+
+    def _fail(self, task: str, reason: str, missing: tuple[StageOutput, ...] = ()) -> None:
+        self._tell(TaskFailed(task=task, invoker=self.invoker, reason=reason, missing=missing))
+
+    def _tell(self, event: Event) -> None:
+        self._orders.append(Report(event=event))

@@ -1,0 +1,295 @@
+"""The scheduling brain: facts in with their time, orders out.
+
+    handle(now, event) -> [command, ...]        next_wake -> when to call again if nothing happens
+
+A scheduler has one door and one alarm. It reads no clock and does nothing itself; whoever drives it
+(the live controller, the emulator, a replay) carries its orders out and tells it what came of them.
+The same events at the same times give the same orders, always.
+
+What happens to a request, in order: `lifecycle` queues its jobs, `dispatch` visits the queues and
+starts tasks where `policy` says, `warmth` loads models ahead of time, and this file lets each event
+change the books.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+from esg.catalog import Catalog
+from esg.codec import decode, encode
+from esg.commands import Command, DiscardData, Outcome, RefuseRequest, StopTask
+from esg.dispatch import Dispatcher, RecheckSettings
+from esg.errors import Bug
+from esg.events import (
+    Event,
+    InstanceGone,
+    InstanceReady,
+    InvokerJoined,
+    InvokerLost,
+    InvokerReported,
+    RequestArrived,
+    RequestCancelled,
+    SliceInventory,
+    TaskFailed,
+    TaskFinished,
+    Woke,
+)
+from esg.ledger import Seat
+from esg.lifecycle import Lifecycle
+from esg.policy import Policy
+from esg.spelling import one_of
+from esg.state import NEVER_US, Queue, State, Task, queue_name
+from esg.units import to_ms
+from esg.warmth import PreWarmer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerSettings:
+    """`max_attempts` is how often one stage of a request may fail before the request does."""
+
+    recheck: RecheckSettings = field(default_factory=RecheckSettings)
+    max_attempts: int = 3
+    prewarm: bool = True
+
+
+class Scheduler:
+    """One controller's brain."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        policy: Policy,
+        settings: SchedulerSettings | None = None,
+        *,
+        snapshot: Any = None,
+    ) -> None:
+        self._catalog = catalog
+        self._settings = settings or SchedulerSettings()
+        self._orders: list[Command] = []
+        self.state = State() if snapshot is None else decode(State, snapshot)
+        self._add_queues()
+        self._fastest_us = {a.name: a.fastest_us for a in catalog.applications.values()}
+        prewarmer = PreWarmer(catalog, self.state, self._emit)
+        self._prewarmer = prewarmer if self._settings.prewarm else None
+        self._lifecycle = Lifecycle(catalog, self.state, self._emit, self._prewarmer)
+        self._dispatcher = Dispatcher(
+            catalog, self.state, policy, self._emit, self._settings.recheck
+        )
+
+    def handle(self, now_us: int, event: Event) -> list[Command]:
+        """Learn one fact; returns what to do about it, in order."""
+        if now_us < self.state.now_us:
+            raise Bug(f"time ran backwards, from {self.state.now_us} to {now_us}")
+        self.state.now_us = now_us
+        self._orders.clear()
+        self._learn(now_us, event)
+        self._dispatcher.run(now_us)
+        if self._prewarmer is not None:
+            self._prewarmer.run_due(now_us)
+        return self._orders.copy()
+
+    @property
+    def next_wake(self) -> int | None:
+        """When to send `Woke` if nothing else happens before; always later than the last event."""
+        wake_us = self._dispatcher.next_wake()
+        if self._prewarmer is not None:
+            wake_us = min(wake_us, self._prewarmer.next_wake())
+        return None if wake_us >= NEVER_US else wake_us
+
+    def snapshot(self) -> Any:
+        """The whole memory as JSON's types; pass it to a new scheduler to go on from here."""
+        return encode(self.state)
+
+    def _emit(self, command: Command) -> None:
+        self._orders.append(command)
+
+    def _add_queues(self) -> None:
+        for application in self._catalog.applications.values():
+            for stage in application.stages:
+                name = queue_name(application.name, stage)
+                if name not in self.state.queues:
+                    self.state.queues[name] = Queue(name, application.name, stage)
+
+    def _learn(self, now_us: int, event: Event) -> None:
+        match event:
+            case RequestArrived():
+                self._request_arrived(now_us, event)
+            case RequestCancelled():
+                request = self.state.requests.get(event.request)
+                if request is not None:
+                    self._lifecycle.end(request, Outcome.CANCELLED, "cancelled", now_us)
+            case InvokerJoined():
+                self._invoker_joined(now_us, event)
+            case InvokerReported():
+                if event.invoker in self.state.seats:
+                    seat = self.state.seats[event.invoker]
+                    self._reconcile(now_us, seat, event.running, event.latest_task)
+                    self._take_stock(now_us, seat, event.slices)
+            case InvokerLost():
+                self._invoker_lost(now_us, event.invoker)
+            case TaskFinished():
+                self._task_finished(now_us, event)
+            case TaskFailed():
+                self._task_failed(now_us, event)
+            case InstanceReady():
+                self._instance_ready(now_us, event)
+            case InstanceGone():
+                self._instance_gone(event)
+            case Woke():
+                pass  # what is due is done after every event
+            case _:
+                assert_never(event)
+
+    def _request_arrived(self, now_us: int, event: RequestArrived) -> None:
+        if event.request in self.state.requests:
+            return  # said twice by someone who was not sure to have been heard
+        application = self._catalog.applications.get(event.application)
+        if application is None:
+            reason = one_of("application", event.application, self._catalog.applications)
+            self._emit(RefuseRequest(request=event.request, reason=reason))
+            return
+        slo_us = application.slo_us if event.slo_us is None else event.slo_us
+        fastest_us = self._fastest_us[application.name]
+        if slo_us < fastest_us:
+            reason = (
+                f"an SLO of {to_ms(slo_us):g} ms cannot be met: {application.name} takes "
+                f"{to_ms(fastest_us):g} ms with the fastest configs"
+            )
+            self._emit(RefuseRequest(request=event.request, reason=reason))
+            return
+        self._lifecycle.admit(event.request, application, slo_us, now_us)
+
+    def _instance_ready(self, now_us: int, event: InstanceReady) -> None:
+        seat = self.state.seats.get(event.invoker)
+        if seat is None or event.slice >= len(seat.slices):
+            return
+        self._found_loaded(seat, event.slice, event.function, now_us)
+        self.state.releases += 1  # a loaded model can make room, one that is loading cannot
+
+    def _instance_gone(self, event: InstanceGone) -> None:
+        seat = self.state.seats.get(event.invoker)
+        if seat is not None and event.slice < len(seat.slices):
+            seat.forget(event.slice, event.function)
+            self.state.releases += 1
+
+    def _found_loaded(self, seat: Seat, index: int, function: str, now_us: int) -> None:
+        """A model is there: the books follow, even if they had given it up."""
+        part = seat.slices[index]
+        if function in part.residents:
+            seat.mark_ready(index, function, now_us)
+        elif function in self._catalog.functions:
+            memory_mb = self._catalog.functions[function].memory_mb
+            if part.memory_free_mb >= memory_mb:
+                seat.load(index, function, memory_mb, now_us, ready=True)
+
+    def _task_finished(self, now_us: int, event: TaskFinished) -> None:
+        task = self._end_task(event.task, event.invoker)
+        if task is None:
+            return
+        seat = self.state.seats[task.invoker]
+        function = self._function_of(task)
+        for index in task.slices:
+            seat.mark_ready(index, function, now_us)
+        held_us = event.loading_us + event.running_us
+        cost_pusd = self._catalog.prices.task_cost_pusd(task.config, held_us)
+        share_pusd = round(cost_pusd / len(task.requests))
+        for name in task.requests:
+            request = self._lifecycle.wants(name, task)
+            if request is None:
+                self._emit(DiscardData(invoker=task.invoker, request=name))
+            else:
+                self._lifecycle.finish_job(request, task, share_pusd, now_us)
+
+    def _task_failed(self, now_us: int, event: TaskFailed) -> None:
+        task = self._end_task(event.task, event.invoker)
+        if task is None:
+            return
+        seat = self.state.seats[task.invoker]
+        function = self._function_of(task)
+        for index in task.slices:
+            resident = seat.slices[index].residents.get(function)
+            if resident is not None and not resident.ready:
+                seat.forget(index, function)
+        for output in event.missing:
+            request = self.state.requests.get(output.request)
+            if request is not None and output.stage in request.runs:
+                self._lifecycle.lose_output(request, output.stage)
+        self._give_back(now_us, task, event.reason)
+
+    def _give_back(self, now_us: int, task: Task, reason: str | None) -> None:
+        """Queue a lost task's jobs again. With a reason, it counts as one of their tries."""
+        for name in task.requests:
+            request = self._lifecycle.wants(name, task)
+            if request is None:
+                continue
+            run = request.runs[task.stage]
+            run.attempts += reason is not None
+            if reason is not None and run.attempts >= self._settings.max_attempts:
+                why = f"{task.stage} failed {run.attempts} times, last: {reason}"
+                self._lifecycle.end(request, Outcome.FAILED, why, now_us)
+            else:
+                self._lifecycle.return_job(request, task.stage, now_us)
+
+    def _end_task(self, name: str, invoker: str) -> Task | None:
+        """Release what a task held; None if it was given up before (late news are normal)."""
+        task = self.state.tasks.get(name)
+        if task is None or task.invoker != invoker:
+            return None
+        del self.state.tasks[name]
+        self.state.seats[invoker].release(name, task.config, task.slices)
+        self.state.releases += 1
+        return task
+
+    def _invoker_joined(self, now_us: int, event: InvokerJoined) -> None:
+        memories_mb = [part.memory_mb for part in event.slices]
+        seat = self.state.seats.get(event.invoker)
+        if seat is not None and (
+            seat.vcpus != event.vcpus or [part.memory_mb for part in seat.slices] != memories_mb
+        ):
+            self._invoker_lost(now_us, event.invoker)
+            seat = None
+        if seat is None:
+            seat = Seat.of(event.invoker, event.vcpus, memories_mb)
+            self.state.seats[event.invoker] = seat
+        self.state.releases += 1
+        self._reconcile(now_us, seat, event.running, self.state.tasks_started)
+        self._take_stock(now_us, seat, event.slices)
+
+    def _reconcile(
+        self, now_us: int, seat: Seat, running: tuple[str, ...], latest_task: int
+    ) -> None:
+        """Compare what the books say runs there with what does."""
+        here = [task for task in self.state.tasks.values() if task.invoker == seat.invoker]
+        for task in here:
+            if task.number <= latest_task and task.name not in running:
+                self._end_task(task.name, seat.invoker)
+                self._give_back(now_us, task, None)
+        known = {task.name for task in here}
+        for name in running:
+            if name not in known:
+                self._emit(StopTask(invoker=seat.invoker, task=name))
+
+    def _take_stock(self, now_us: int, seat: Seat, inventory: tuple[SliceInventory, ...]) -> None:
+        """Compare which models the books say are loaded with which are."""
+        for index, (part, found) in enumerate(zip(seat.slices, inventory, strict=False)):
+            for function in list(part.residents):
+                if part.residents[function].ready and function not in found.resident:
+                    seat.forget(index, function)
+            for function in found.resident:
+                self._found_loaded(seat, index, function, now_us)
+
+    def _invoker_lost(self, now_us: int, invoker: str) -> None:
+        if invoker not in self.state.seats:
+            return
+        lost = [task for task in self.state.tasks.values() if task.invoker == invoker]
+        for task in lost:
+            self._end_task(task.name, invoker)
+        del self.state.seats[invoker]
+        for request in self.state.requests.values():
+            self._lifecycle.lose_keeper(request, invoker)
+        for task in lost:
+            self._give_back(now_us, task, None)
+        for request in list(self.state.requests.values()):
+            self._lifecycle.resume(request, now_us)
+
+    def _function_of(self, task: Task) -> str:
+        return self._catalog.applications[task.application].stages[task.stage].function.name

@@ -1,0 +1,114 @@
+"""All that a scheduler remembers, as plain values: it can be written down and read back.
+
+Nothing outside this module's classes (and the seats of `ledger`) is memory; engines and policies
+are functions of it. References between records are by name, never by object, so a snapshot is a
+tree and a restored state equals the one that was saved.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from esg.commands import StageReport
+from esg.ledger import Seat
+from esg.profile import Config
+from esg.search.plan import Step
+
+NEVER_US = 2**62
+
+
+class Phase(StrEnum):
+    """Where one job is: exactly one of these at any time."""
+
+    BLOCKED = "blocked"  # waits for earlier stages
+    QUEUED = "queued"  # in its AFW queue
+    RUNNING = "running"  # in a task
+    DONE = "done"
+
+
+@dataclass(slots=True)
+class Run:
+    """One request's work at one stage."""
+
+    phase: Phase = Phase.BLOCKED
+    ready_us: int = 0
+    task: str = ""
+    attempts: int = 0
+    planned: tuple[Step, ...] = ()
+    keeper: str = ""  # the invoker that keeps the output, once done
+    published: bool = False
+    report: StageReport | None = None
+
+
+@dataclass(slots=True)
+class Request:
+    name: str
+    application: str
+    number: int
+    arrived_us: int
+    deadline_us: int
+    runs: dict[str, Run]
+    cost_pusd: int = 0
+
+
+@dataclass(slots=True)
+class Job:
+    """A queued piece of work, as policies see it. `planned` are the steps that the plan of the
+    stage before it foresaw, from this stage on."""
+
+    request: str
+    number: int
+    ready_us: int
+    deadline_us: int
+    planned: tuple[Step, ...] = ()
+
+
+@dataclass(slots=True)
+class Queue:
+    """The AFW queue of one stage of one application; jobs in the order of their requests.
+
+    A queue is *blocked* while it is on the recheck list: none of its plans fitted anywhere.
+    """
+
+    name: str
+    application: str
+    stage: str
+    jobs: list[Job] = field(default_factory=list)
+    visit: int = 0
+    hold_until_us: int = 0
+    blocked: bool = False
+    rounds: int = 0
+    releases_seen: int = 0
+    retry_at_us: int = NEVER_US
+    last_arrival_us: int = -1
+    interval_us: int = 0
+    warm_at_us: int = NEVER_US
+
+
+@dataclass(slots=True)
+class Task:
+    name: str
+    number: int
+    invoker: str
+    application: str
+    stage: str
+    config: Config
+    slices: tuple[int, ...]
+    requests: tuple[str, ...]
+    started_us: int
+
+
+@dataclass(slots=True)
+class State:
+    now_us: int = 0
+    tasks_started: int = 0
+    requests_admitted: int = 0
+    visits: int = 0
+    releases: int = 0
+    requests: dict[str, Request] = field(default_factory=dict)
+    queues: dict[str, Queue] = field(default_factory=dict)
+    tasks: dict[str, Task] = field(default_factory=dict)
+    seats: dict[str, Seat] = field(default_factory=dict)
+
+
+def queue_name(application: str, stage: str) -> str:
+    return f"{application}/{stage}"

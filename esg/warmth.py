@@ -1,0 +1,110 @@
+"""Keeping models where they will be needed: EWMA pre-warming (paper, section on methodology).
+
+An exponentially weighted moving average of the time between arrivals at each AFW queue predicts
+the next one; the model should be loaded by then. When calls come faster than one instance can
+serve them, more are needed: the queue's work per unit of time, by Little's law, at the minimum
+config. Pre-warming fills free memory only; it never makes another model go.
+"""
+
+from collections.abc import Callable, Mapping
+
+from esg.catalog import Catalog, Function
+from esg.commands import Command, WarmInstance
+from esg.ledger import Seat
+from esg.placement import ranked_homes
+from esg.state import NEVER_US, Queue, State, queue_name
+
+EWMA_NEW, EWMA_ALL = 1, 4
+"""The newest interval weighs a quarter."""
+
+
+def observe_arrival(queue: Queue, now_us: int) -> None:
+    """Note that a job came to the queue.
+
+    >>> queue = Queue("app/f", "app", "f")
+    >>> for at in (0, 100, 140):
+    ...     observe_arrival(queue, at)
+    >>> queue.interval_us  # 100, then a quarter of the way to 40
+    85
+    """
+    if queue.last_arrival_us >= 0:
+        interval_us = now_us - queue.last_arrival_us
+        old_us = queue.interval_us or interval_us
+        queue.interval_us = (old_us * (EWMA_ALL - EWMA_NEW) + interval_us * EWMA_NEW) // EWMA_ALL
+    queue.last_arrival_us = now_us
+
+
+class PreWarmer:
+    """Decides which models to load ahead of time."""
+
+    def __init__(self, catalog: Catalog, state: State, emit: Callable[[Command], None]) -> None:
+        self._catalog = catalog
+        self._state = state
+        self._emit = emit
+        self._queues_of: dict[str, list[str]] = {name: [] for name in catalog.functions}
+        self._service_us: dict[str, int] = {}
+        for application in catalog.applications.values():
+            for stage in application.stages.values():
+                name = queue_name(application.name, stage.name)
+                profile = stage.function.profile
+                self._queues_of[stage.function.name].append(name)
+                self._service_us[name] = profile.time_us_of(profile.minimum)
+
+    def expect_next(self, queue: Queue, now_us: int) -> None:
+        """After an arrival: when must loading begin, so that the next one finds a warm model?"""
+        function = self._function(queue)
+        start_us = now_us + queue.interval_us - function.cold_start_us
+        if start_us > now_us:
+            queue.warm_at_us = start_us
+        else:
+            self.warm(queue, now_us)
+
+    def next_wake(self) -> int:
+        return min((queue.warm_at_us for queue in self._state.queues.values()), default=NEVER_US)
+
+    def run_due(self, now_us: int) -> None:
+        for queue in self._state.queues.values():
+            if queue.warm_at_us <= now_us:
+                self.warm(queue, now_us)
+
+    def warm(self, queue: Queue, now_us: int) -> None:
+        """Load as many instances as are predicted to be missing, nearest to home first."""
+        queue.warm_at_us = NEVER_US
+        function = self._function(queue)
+        seats = self._state.seats.values()
+        present = sum(seat.instances.get(function.name, 0) for seat in seats)
+        missing = self._wanted(function) - present
+        if missing > 0:
+            for seat in self._nearest(queue):
+                missing -= self._load_on(seat, function, missing, now_us)
+                if missing <= 0:
+                    return
+
+    def _load_on(self, seat: Seat, function: Function, count: int, now_us: int) -> int:
+        loaded = 0
+        for index, part in enumerate(seat.slices):
+            if loaded == count:
+                break
+            if function.name not in part.residents and part.memory_free_mb >= function.memory_mb:
+                seat.load(index, function.name, function.memory_mb, now_us)
+                self._emit(WarmInstance(invoker=seat.invoker, slice=index, function=function.name))
+                loaded += 1
+        return loaded
+
+    def _wanted(self, function: Function) -> int:
+        """Instances that the predicted calls of all its queues keep busy, at least one each."""
+        queues = (self._state.queues[name] for name in self._queues_of[function.name])
+        return sum(
+            -(-self._service_us[queue.name] // queue.interval_us)
+            for queue in queues
+            if queue.interval_us
+        )
+
+    def _nearest(self, queue: Queue) -> list[Seat]:
+        """Data stays near the home of the application's first stage, and so should models."""
+        root = self._catalog.applications[queue.application].root
+        seats: Mapping[str, Seat] = self._state.seats
+        return [seats[i] for i in ranked_homes(queue_name(queue.application, root), seats)]
+
+    def _function(self, queue: Queue) -> Function:
+        return self._catalog.applications[queue.application].stages[queue.stage].function
