@@ -1,0 +1,79 @@
+"""What the world does: how long things take.
+
+Durations come from the profiles with Gaussian noise. The noise is keyed by name (the seed, the
+task's oldest request, its stage), not by the order of draws, so that every policy meets the same
+weather however it schedules.
+"""
+
+import math
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from esg.catalog import Catalog
+from esg.commands import StartTask
+from esg.units import US_PER_S, ms, seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One way to read a stage's input: a fixed delay and a rate."""
+
+    delay_us: int
+    bytes_per_s: int
+
+    def time_us(self, size_bytes: int) -> int:
+        return self.delay_us + size_bytes * US_PER_S // self.bytes_per_s if size_bytes else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NatureSettings:
+    """`noise` scales the profiles' own spread: 1 is as profiled, 0 is none. A request's payload was
+    brought to its first invoker by whoever sent it, so reading it is local."""
+
+    local: Link = field(default=Link(delay_us=ms(0.5), bytes_per_s=2_000_000_000))
+    remote: Link = field(default=Link(delay_us=ms(8), bytes_per_s=100_000_000))
+    noise: float = 1.0
+    unload_us: int = seconds(1.2)
+
+
+class Nature:
+    """Durations for one seed."""
+
+    def __init__(self, catalog: Catalog, seed: int, settings: NatureSettings | None = None) -> None:
+        self._catalog = catalog
+        self._seed = seed
+        self.settings = settings or NatureSettings()
+
+    def run_us(self, order: StartTask) -> int:
+        """Fetching the inputs, then running: the time from a warm start to the results."""
+        profile = self._catalog.functions[order.function].profile
+        key = f"{order.jobs[0].request}/{order.stage}"
+        factor = 1 + self.settings.noise * profile.relative_std * self._gauss(key)
+        return max(1, self._fetch_us(order) + round(order.predicted_us * max(0.05, factor)))
+
+    def load_us(self, invoker: str, index: int, function: str, now_us: int) -> int:
+        """A cold start."""
+        found = self._catalog.functions[function]
+        key = f"{invoker}/{index}/{function}/{now_us}"
+        factor = 1 + self.settings.noise * found.profile.relative_std * self._gauss(key)
+        return max(1, round(found.cold_start_us * max(0.05, factor)))
+
+    def _fetch_us(self, order: StartTask) -> int:
+        """Local and remote inputs are read at the same time, each over one link."""
+        size = self._catalog.functions[order.function].input_bytes
+        remote = sum(
+            bool(source.stage) and source.invoker != order.invoker
+            for job in order.jobs
+            for source in job.inputs
+        )
+        local = sum(len(job.inputs) for job in order.jobs) - remote
+        return max(
+            self.settings.local.time_us(local * size), self.settings.remote.time_us(remote * size)
+        )
+
+    def _gauss(self, key: str) -> float:
+        """A standard normal number that depends on the seed and the key alone (Box-Muller)."""
+        raw = blake2b(f"{self._seed}:{key}".encode(), digest_size=16).digest()
+        u = (int.from_bytes(raw[:8]) + 1) / 2**64
+        v = int.from_bytes(raw[8:]) / 2**64
+        return math.sqrt(-2 * math.log(u)) * math.cos(2 * math.pi * v)

@@ -1,0 +1,1 @@
+"""Open-loop load: when which request comes."""
