@@ -31,6 +31,12 @@ class Case:
         """Oldest request first; never empty."""
         return self.queue.jobs
 
+    @property
+    def slo_us(self) -> int:
+        """The end-to-end SLO of the oldest job's request."""
+        request = self.requests[self.queue.jobs[0].request]
+        return request.deadline_us - request.arrived_us
+
     def left_us(self) -> int:
         """The time to the nearest deadline among the jobs that could go out together."""
         batch = self.stage.function.profile.max_batch
@@ -74,7 +80,13 @@ class Placement:
 
 
 class Policy(Protocol):
-    """The interface. `policies/esg.py` is the first implementation and the example to follow."""
+    """The interface. `policies/esg.py` is the first implementation and the example to follow.
+
+    `nodes_per_ms` says how much of its effort takes a millisecond: how an emulator turns
+    `Offer.effort`, which is counted, into time. Measure it (`make bench`), do not guess.
+    """
+
+    nodes_per_ms: int
 
     def order(self, queues: Iterable[Queue]) -> list[Queue]:
         """The queues with work, in the order in which they are visited."""

@@ -352,7 +352,11 @@ class Pool:
     def _model_loaded(self, now_us: int, event: ModelLoaded) -> None:
         part = self.slices[event.slice]
         model = part.models.get(event.function)
-        if model is None or model.state is not ModelState.LOADING:
+        if model is None:  # found there, as on a slice that was running before this node began
+            memory_mb = self._catalog.functions[event.function].memory_mb
+            model = Model(ModelState.LOADING, memory_mb, now_us)
+            part.models[event.function] = model
+        if model.state is not ModelState.LOADING:
             return
         model.state = ModelState.READY
         model.used_us = now_us

@@ -1,12 +1,13 @@
 """The policies, by name. Adding one is a file here and a line in the table below."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from esg.catalog import Catalog
 from esg.errors import Rejected
 from esg.policies.esg import Esg
 from esg.policy import Policy
+from esg.profile import Config
 from esg.spelling import one_of
 
 
@@ -17,6 +18,8 @@ class PolicySettings:
     k: int = 5
     group_size: int = 3
     engine: str = "frontier"
+    trained: Mapping[str, Mapping[str, Config]] = field(default_factory=dict)
+    """Configs that were learnt offline, by application and stage, for policies that need them."""
 
 
 POLICIES: dict[str, Callable[[Catalog, PolicySettings], Policy]] = {

@@ -23,6 +23,10 @@ from esg.state import Queue
 _ALL_THE_TIME_US = 2**50
 
 
+NODES_PER_MS = {"astar": 300, "frontier": 10_000}
+"""How many paths `astar` takes up, and how many configs `frontier` looks at, in a millisecond."""
+
+
 class Esg:
     """ESG with either search engine."""
 
@@ -32,6 +36,7 @@ class Esg:
             name: engine(engine_name, application, group_size=group_size)
             for name, application in catalog.applications.items()
         }
+        self.nodes_per_ms = NODES_PER_MS[engine_name]
 
     def order(self, queues: Iterable[Queue]) -> list[Queue]:
         """Round-robin: whoever was visited longest ago comes first."""
