@@ -19,6 +19,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
 from hashlib import blake2b
+from json.encoder import encode_basestring
 from operator import attrgetter
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -28,79 +29,125 @@ T = TypeVar("T")
 _SCALARS = (int, str, bool, float, type(None))
 
 
+def to_text(value: Any) -> str:
+    """Compact and canonical JSON: equal values give equal text. Dataclasses become objects."""
+    return _writer(cast(Any, type(value)))(value)
+
+
 def encode(value: Any) -> Any:
-    """A value as JSON's types. Dataclasses become objects by field name."""
-    kind = type(value)
-    if kind in _SCALARS:
-        return value
-    if kind is dict:
-        return {key: encode(item) for key, item in value.items()}
-    if kind is tuple or kind is list or hasattr(kind, "_fields"):
-        return [encode(item) for item in value]
-    if isinstance(value, Enum):
-        return value.value
-    names, values = _getter(cast(Any, kind))
-    return {name: encode(item) for name, item in zip(names, values(value), strict=True)}
+    """A value as JSON's own types."""
+    return json.loads(to_text(value))
 
 
 def decode(kind: type[T], raw: Any) -> T:
     """The value of this type, or a Rejected that says where it does not fit."""
     try:
-        return cast(T, _decoder(cast(Any, kind))(raw))
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise Rejected(f"not a {kind.__name__}: {error!r}") from None
-
-
-def to_text(value: Any) -> str:
-    """Compact and canonical: equal values give equal text."""
-    return json.dumps(encode(value), separators=(",", ":"), ensure_ascii=False)
+        return cast(T, _reader(cast(Any, kind))(raw))
+    except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
+        raise Rejected(f"not a {kind.__name__}: {error}") from None
 
 
 def digest(text: str) -> str:
-    return blake2b(text.encode(), digest_size=8).hexdigest()
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def _optional(kind: Any) -> Any:
+    """X, if the type is "X or None"; other unions have no one way back."""
+    inner = [part for part in get_args(kind) if part is not type(None)]
+    if len(inner) != 1 or len(inner) == len(get_args(kind)):
+        raise TypeError(f"{kind}: only unions with None are supported")
+    return inner[0]
+
+
+def _is_row(kind: Any) -> bool:
+    """list[X] or tuple[X, ...]"""
+    origin, arguments = get_origin(kind), get_args(kind)
+    return origin is list or (origin is tuple and arguments[1:] == (...,))
 
 
 @cache
-def _getter(kind: Any) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
-    names = tuple(field.name for field in fields(kind))
-    if not names:
-        return names, lambda _: ()
-    if len(names) == 1:
-        get_one = attrgetter(names[0])
-        return names, lambda value: (get_one(value),)
-    return names, attrgetter(*names)
+def _writer(kind: Any) -> Callable[[Any], str]:
+    """How to write a value of this type; worked out once per type."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind is str:
+        return encode_basestring
+    if kind is int:
+        return int.__repr__
+    if kind is bool:
+        return lambda value: "true" if value else "false"
+    if kind in _SCALARS:
+        return json.dumps
+    if origin in (types.UnionType, Union):
+        some = _writer(_optional(kind))
+        return lambda value: "null" if value is None else some(value)
+    if _is_row(kind):
+        item = _writer(arguments[0])
+        return lambda value: f"[{','.join(map(item, value))}]"
+    if origin is dict and arguments[0] is str:
+        entry = _writer(arguments[1])
+        return lambda value: (
+            "{" + ",".join(f"{encode_basestring(k)}:{entry(v)}" for k, v in value.items()) + "}"
+        )
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return lambda value: encode_basestring(value.value)
+    hints = get_type_hints(kind)
+    if isinstance(kind, type) and hasattr(kind, "_fields"):
+        parts = [_writer(hints[name]) for name in kind._fields]
+        return lambda value: (
+            f"[{','.join([part(x) for part, x in zip(parts, value, strict=True)])}]"
+        )
+    if is_dataclass(kind):
+        return _dataclass_writer({f.name: _writer(hints[f.name]) for f in fields(kind)})
+    raise TypeError(f"{kind}: the codec does not know this type")
+
+
+def _dataclass_writer(parts: dict[str, Callable[[Any], str]]) -> Callable[[Any], str]:
+    if not parts:
+        return lambda _: "{}"
+    if len(parts) == 1:
+        ((name, only),) = parts.items()
+        return lambda value: f'{{"{name}":{only(getattr(value, name))}}}'
+    get_all = attrgetter(*parts)
+    labelled = [(f'"{name}":', part) for name, part in parts.items()]
+
+    def write(value: Any) -> str:
+        written = [
+            label + part(item) for (label, part), item in zip(labelled, get_all(value), strict=True)
+        ]
+        return "{" + ",".join(written) + "}"
+
+    return write
 
 
 @cache
-def _decoder(kind: Any) -> Callable[[Any], Any]:
-    """How to build a value of this type; built once per type."""
+def _reader(kind: Any) -> Callable[[Any], Any]:
+    """How to build a value of this type; worked out once per type."""
     origin, arguments = get_origin(kind), get_args(kind)
     if kind in _SCALARS:
         return lambda raw: _checked(kind, raw)
     if origin in (types.UnionType, Union):
-        inner = [part for part in arguments if part is not type(None)]
-        if len(inner) != 1 or len(inner) == len(arguments):
-            raise TypeError(f"{kind}: only unions with None are supported")
-        some = _decoder(inner[0])
+        some = _reader(_optional(kind))
         return lambda raw: None if raw is None else some(raw)
-    if origin is list or (origin is tuple and arguments[1:] == (...,)):
-        item = _decoder(arguments[0])
+    if _is_row(kind):
+        item = _reader(arguments[0])
         return lambda raw: origin(item(part) for part in _checked(list, raw))
     if origin is dict and arguments[0] is str:
-        entry = _decoder(arguments[1])
-        return lambda raw: {_checked(str, key): entry(part) for key, part in raw.items()}
+        entry = _reader(arguments[1])
+        return lambda raw: {key: entry(part) for key, part in _checked(dict, raw).items()}
     if isinstance(kind, type) and issubclass(kind, Enum):
         return kind
     hints = get_type_hints(kind)
     if isinstance(kind, type) and hasattr(kind, "_fields"):
-        parts = [_decoder(hints[name]) for name in kind._fields]
-        return lambda raw: kind(*(part(x) for part, x in zip(parts, raw, strict=True)))
+        parts = [_reader(hints[name]) for name in kind._fields]
+        return lambda raw: kind(
+            *(part(x) for part, x in zip(parts, _checked(list, raw), strict=True))
+        )
     if is_dataclass(kind):
-        return _dataclass_decoder(kind, {f.name: _decoder(hints[f.name]) for f in fields(kind)})
+        return _dataclass_reader(kind, {f.name: _reader(hints[f.name]) for f in fields(kind)})
     raise TypeError(f"{kind}: the codec does not know this type")
 
 
-def _dataclass_decoder(kind: Any, parts: dict[str, Callable[[Any], Any]]) -> Callable[[Any], Any]:
+def _dataclass_reader(kind: Any, parts: dict[str, Callable[[Any], Any]]) -> Callable[[Any], Any]:
     def build(raw: Any) -> Any:
         unknown = [name for name in _checked(dict, raw) if name not in parts]
         if unknown:

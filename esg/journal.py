@@ -92,13 +92,11 @@ def header_line(header: Header) -> str:
 
 
 def entry_line(entry: Entry) -> str:
-    body = {
-        "at": entry.now_us,
-        "event": type(entry.event).__name__,
-        "is": encode(entry.event),
-        "orders": entry.orders,
-    }
-    return json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+    event = entry.event
+    return (
+        f'{{"at":{entry.now_us},"event":"{type(event).__name__}",'
+        f'"is":{to_text(event)},"orders":"{entry.orders}"}}'
+    )
 
 
 def read_header(line: str) -> Header:
