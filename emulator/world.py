@@ -8,7 +8,7 @@ same microsecond happen in the order in which they were foreseen.
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
 from itertools import count
-from typing import assert_never
+from typing import Protocol, assert_never
 
 from emulator.nature import Nature
 from esg.commands import (
@@ -36,9 +36,17 @@ from esg.pool import (
     TaskEnded,
     UnloadModel,
 )
-from esg.scheduler import Scheduler
 
 Observer = Callable[[int, Event, list[Command]], None]
+
+
+class Brain(Protocol):
+    """What is driven here: a scheduler, or one that is being watched."""
+
+    def handle(self, now_us: int, event: Event) -> list[Command]: ...
+
+    @property
+    def next_wake(self) -> int | None: ...
 
 
 class World:
@@ -46,7 +54,7 @@ class World:
 
     def __init__(
         self,
-        scheduler: Scheduler,
+        scheduler: Brain,
         pools: Mapping[str, Pool],
         nature: Nature,
         *,

@@ -59,6 +59,15 @@ def locality_first(case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Place
     return None
 
 
+def anywhere(case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
+    """The same without its first step: warm invokers, then cold ones, wherever the data is."""
+    for plan in offer.plans:
+        seat = _seat_for(case, plan.config, (), seats)
+        if seat is not None:
+            return Placement(plan, seat)
+    return None
+
+
 def _seat_for(
     case: Case, config: Config, near: Iterable[str], seats: Mapping[str, Seat]
 ) -> Seat | None:

@@ -18,12 +18,15 @@ class PolicySettings:
     k: int = 5
     group_size: int = 3
     engine: str = "frontier"
+    locality: bool = True
     trained: Mapping[str, Mapping[str, Config]] = field(default_factory=dict)
     """Configs that were learnt offline, by application and stage, for policies that need them."""
 
 
 POLICIES: dict[str, Callable[[Catalog, PolicySettings], Policy]] = {
-    "esg": lambda catalog, s: Esg(catalog, engine_name=s.engine, k=s.k, group_size=s.group_size),
+    "esg": lambda catalog, s: Esg(
+        catalog, engine_name=s.engine, k=s.k, group_size=s.group_size, locality=s.locality
+    ),
 }
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 
 from esg.catalog import Catalog
 from esg.ledger import Seat
-from esg.placement import locality_first
+from esg.placement import anywhere, locality_first
 from esg.policy import Case, Hold, Offer, Placement
 from esg.search import Engine, engine
 from esg.state import Queue
@@ -30,8 +30,11 @@ NODES_PER_MS = {"astar": 300, "frontier": 10_000}
 class Esg:
     """ESG with either search engine."""
 
-    def __init__(self, catalog: Catalog, *, engine_name: str, k: int, group_size: int) -> None:
+    def __init__(
+        self, catalog: Catalog, *, engine_name: str, k: int, group_size: int, locality: bool = True
+    ) -> None:
         self._k = k
+        self._place = locality_first if locality else anywhere
         self._engines: dict[str, Engine] = {
             name: engine(engine_name, application, group_size=group_size)
             for name, application in catalog.applications.items()
@@ -53,7 +56,7 @@ class Esg:
         return Offer(answer.plans, answer.effort)
 
     def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
-        return locality_first(case, offer, seats)
+        return self._place(case, offer, seats)
 
     def _lost(self, case: Case) -> int:
         """How many jobs at the front of the queue cannot make their deadline any more; no more

@@ -10,7 +10,7 @@ its own branch and what follows the join. Where the DAG is not series-parallel (
 its stages may use its share of the time that the tangle as a whole is given: the plan stays valid,
 though it may be dearer than the best one.
 
-A chain of two stages, one config each for fast (60 us) and cheap (100 us):
+A chain of two stages, each with a cheap config (100 us) and a fast one (95 us):
 
 >>> from esg.catalog import Function, Stage
 >>> from esg.profile import Prices, Profile

@@ -1,0 +1,182 @@
+"""One emulated run: build the brains of a scenario, let the world go, and report."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from time import perf_counter, perf_counter_ns
+from typing import Any, TextIO
+
+from emulator.nature import Nature, NatureSettings
+from emulator.scenario import Scenario, applied
+from emulator.world import World
+from esg.catalog import Catalog
+from esg.commands import Command, StartTask
+from esg.errors import Bug
+from esg.events import Event, RequestArrived
+from esg.journal import Entry, Header, catalog_digest, entry_line, header_line, orders_digest
+from esg.policies import PolicySettings, policy
+from esg.policy import Policy
+from esg.pool import ModelLoaded, Pool
+from esg.profile import Config
+from esg.report import Report
+from esg.scheduler import Scheduler, SchedulerSettings
+from esg.units import US_PER_MS
+from loadgen.arrivals import Arrival
+
+Trained = dict[str, dict[str, Config]]
+Progress = Callable[[int], None]
+
+
+@dataclass(slots=True)
+class Emulation:
+    """What came of a run. `decision_ms` is what a decision was charged on average."""
+
+    scenario: Scenario
+    report: Report
+    digest: str
+    wall_s: float
+    decision_ms: float
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "policy": self.scenario.policy,
+            **self.report.summary(),
+            "decision_ms": self.decision_ms,
+            "wall_s": self.wall_s,
+            "digest": self.digest,
+        }
+
+
+def build_policy(catalog: Catalog, scenario: Scenario, trained: Trained) -> Policy:
+    """The policy of a scenario; `catalog` is the one that was `applied`."""
+    settings = PolicySettings(
+        k=scenario.k,
+        group_size=scenario.group_size,
+        engine=scenario.engine,
+        locality=scenario.locality,
+        trained=trained,
+    )
+    return policy(scenario.policy, catalog, settings)
+
+
+def build_pools(catalog: Catalog, scenario: Scenario) -> dict[str, Pool]:
+    """Equal nodes; with a warm start every model that fits is loaded on every slice."""
+    memories_mb = (catalog.cluster.slice_memory_mb,) * scenario.vgpus
+    width = len(str(scenario.nodes - 1))
+    pools: dict[str, Pool] = {}
+    for number in range(scenario.nodes):
+        name = f"node{number:0{width}}"
+        pool = pools[name] = Pool(catalog, name, vcpus=scenario.vcpus, memories_mb=memories_mb)
+        if scenario.warm_start:
+            for index, part in enumerate(pool.slices):
+                for function in catalog.functions.values():
+                    if function.memory_mb <= part.memory_free_mb:
+                        pool.handle(0, ModelLoaded(slice=index, function=function.name))
+    return pools
+
+
+class _Charge:
+    """Scheduling time, charged to each task before its invoker hears of it.
+
+    Stands between the world and the scheduler, so that it can also take the time by the clock.
+    """
+
+    def __init__(self, scheduler: Scheduler, scenario: Scenario, nodes_per_ms: int) -> None:
+        self._scheduler = scheduler
+        self._mode = scenario.overhead
+        self._nodes_per_ms = scenario.nodes_per_ms or nodes_per_ms
+        self._measured_us = 0
+        self.total_us = 0
+
+    def handle(self, now_us: int, event: Event) -> list[Command]:
+        if self._mode != "measured":
+            return self._scheduler.handle(now_us, event)
+        began = perf_counter_ns()
+        commands = self._scheduler.handle(now_us, event)
+        started = sum(isinstance(command, StartTask) for command in commands)
+        self._measured_us = (perf_counter_ns() - began) // 1000 // max(1, started)
+        return commands
+
+    @property
+    def next_wake(self) -> int | None:
+        return self._scheduler.next_wake
+
+    def charge_us(self, order: StartTask) -> int:
+        charge_us = 0
+        if self._mode == "counted":
+            charge_us = order.effort * US_PER_MS // self._nodes_per_ms
+        elif self._mode == "measured":
+            charge_us = self._measured_us
+        self.total_us += charge_us
+        return charge_us
+
+
+def requests(arrivals: Iterable[Arrival]) -> Iterator[tuple[int, Event]]:
+    """Arrivals as events, with names by their order."""
+    for number, arrival in enumerate(arrivals, 1):
+        name = f"r{number}"
+        yield arrival.at_us, RequestArrived(request=name, application=arrival.application)
+
+
+def emulate(
+    catalog: Catalog,
+    scenario: Scenario,
+    arrivals: Iterable[tuple[int, Event]],
+    *,
+    trained: Trained | None = None,
+    journal: TextIO | None = None,
+    observe: Callable[[int, Event, list[Command]], None] | None = None,
+    progress: Progress | None = None,
+) -> Emulation:
+    """Run a scenario to its end. Arrivals come in order of time; `progress` hears their count."""
+    catalog = applied(catalog, scenario)
+    chosen = build_policy(catalog, scenario, trained or {})
+    scheduler = Scheduler(catalog, chosen, SchedulerSettings(prewarm=scenario.prewarm))
+    charge = _Charge(scheduler, scenario, chosen.nodes_per_ms)
+    pools = build_pools(catalog, scenario)
+    report = Report()
+    chain = blake2b(digest_size=8)
+    if journal is not None:
+        journal.write(header_line(_header(catalog, scenario)) + "\n")
+
+    def watch(now_us: int, event: Event, commands: list[Command]) -> None:
+        report.observe(now_us, event, commands)
+        orders = orders_digest(commands)
+        chain.update(orders.encode())
+        if journal is not None:
+            journal.write(entry_line(Entry(now_us, event, orders)) + "\n")
+        if observe is not None:
+            observe(now_us, event, commands)
+        if progress is not None and isinstance(event, RequestArrived):
+            progress(1)
+
+    nature = Nature(catalog, scenario.seed, NatureSettings(noise=scenario.noise))
+    world = World(charge, pools, nature, charge_us=charge.charge_us, observe=watch)
+    for pool in pools.values():
+        world.tell(0, pool.joined())
+    began = perf_counter()
+    world.run(arrivals)
+    wall_s = perf_counter() - began
+    _check_the_end(scheduler, pools, report)
+    decision_ms = charge.total_us / US_PER_MS / max(1, report.tasks)
+    return Emulation(scenario, report, chain.hexdigest(), wall_s, decision_ms)
+
+
+def _header(catalog: Catalog, scenario: Scenario) -> Header:
+    return Header(
+        catalog=catalog_digest(catalog),
+        policy=scenario.policy,
+        settings=scenario.to_settings(),
+    )
+
+
+def _check_the_end(scheduler: Scheduler, pools: dict[str, Pool], report: Report) -> None:
+    """When nothing happens any more, everything was given back and everyone was answered."""
+    state = scheduler.state
+    answered = sum(len(tally.latency_us) for tally in report.applications.values())
+    if answered + report.failed + report.refused != report.arrived or state.requests:
+        raise Bug(f"{report.arrived} requests came, {answered} were done: the rest is lost")
+    for seat in state.seats.values():
+        pool = pools[seat.invoker]
+        if seat.vcpus_free != seat.vcpus or pool.vcpus_free != pool.vcpus or pool.running:
+            raise Bug(f"{seat.invoker} still holds something at the end")

@@ -1,0 +1,166 @@
+"""What is to be emulated: one policy, one load, one cluster, one seed, as a value.
+
+A scenario can be written into a journal's header and read back, and sent to another process.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from esg.catalog import Application, Catalog, Cluster, Function, Stage
+from esg.codec import decode, encode
+from esg.errors import Rejected
+from esg.profile import Config, Profile
+from esg.spelling import one_of
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One of the paper's three combinations of deadline and load."""
+
+    slo_scale: float
+    rate: str
+
+
+SETTINGS: dict[str, Setting] = {
+    "strict-light": Setting(0.8, "light"),
+    "moderate-normal": Setting(1.0, "normal"),
+    "relaxed-heavy": Setting(1.2, "heavy"),
+}
+
+
+def setting(name: str) -> Setting:
+    if name not in SETTINGS:
+        raise Rejected(one_of("setting", name, SETTINGS))
+    return SETTINGS[name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """Everything that a run depends on, apart from the catalog and the arrivals.
+
+    `nodes_per_ms` overrides the policy's own figure for charging its effort; `overhead` is "none",
+    "counted" (from that effort: the same in every run) or "measured" (from the clock: not).
+    """
+
+    policy: str = "esg"
+    engine: str = "frontier"
+    k: int = 5
+    group_size: int = 3
+    slo_scale: float | None = None
+    nodes: int
+    vcpus: int
+    vgpus: int
+    seed: int = 0
+    warm_start: bool = True
+    batching: bool = True
+    gpu_sharing: bool = True
+    locality: bool = True
+    prewarm: bool = True
+    noise: float = 1.0
+    overhead: str = "counted"
+    nodes_per_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("nodes", "vcpus", "vgpus", "k", "group_size"):
+            if getattr(self, name) < 1:
+                raise Rejected(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.slo_scale is not None and not self.slo_scale > 0:
+            raise Rejected(f"the SLO scale is {self.slo_scale}; it must be greater than 0")
+        if not self.noise >= 0:
+            raise Rejected(f"noise is {self.noise}; it must be at least 0")
+        if self.overhead not in OVERHEADS:
+            raise Rejected(one_of("overhead", self.overhead, OVERHEADS))
+        if self.nodes_per_ms is not None and self.nodes_per_ms < 1:
+            raise Rejected(f"nodes_per_ms is {self.nodes_per_ms}; it must be at least 1")
+
+    def to_settings(self) -> dict[str, str]:
+        """As texts, for a journal's header."""
+        return {name: str(value) for name, value in encode(self).items() if value is not None}
+
+    @staticmethod
+    def from_settings(settings: dict[str, str]) -> "Scenario":
+        raw: dict[str, Any] = {name: _value(text) for name, text in settings.items()}
+        return decode(Scenario, raw)
+
+
+OVERHEADS = ("none", "counted", "measured")
+
+
+def _value(text: str) -> Any:
+    if text in ("True", "False"):
+        return text == "True"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def applied(catalog: Catalog, scenario: Scenario) -> Catalog:
+    """The catalog as this scenario wants it: its cluster, its SLOs, and what may be configured.
+
+    Without batching only batches of one are left. Without GPU sharing a task takes all slices of
+    its GPU. SLOs are multiples of the application's L in the full catalog, whatever is left of it.
+    """
+    functions = {
+        function.name: replace(function, profile=_narrowed(function.profile, scenario))
+        for function in catalog.functions.values()
+    }
+    applications = {
+        application.name: _rebuilt(application, functions, scenario.slo_scale)
+        for application in catalog.applications.values()
+    }
+    cluster = Cluster(
+        nodes=scenario.nodes,
+        vcpus=scenario.vcpus,
+        vgpus=scenario.vgpus,
+        slice_memory_mb=catalog.cluster.slice_memory_mb,
+    )
+    return Catalog(
+        functions=functions, applications=applications, cluster=cluster, prices=catalog.prices
+    )
+
+
+def _rebuilt(
+    application: Application, functions: dict[str, Function], slo_scale: float | None
+) -> Application:
+    stages = [
+        Stage(stage.name, functions[stage.function.name], stage.after)
+        for stage in application.stages.values()
+    ]
+    slo_us = application.slo_us
+    if slo_scale is not None:
+        slo_us = round(slo_scale * application.alone_us)
+    return Application.of(application.name, stages, slo_us=slo_us)
+
+
+def _narrowed(profile: Profile, scenario: Scenario) -> Profile:
+    """The configs that can run on one of the scenario's nodes, in the way it allows."""
+
+    def allowed(config: Config) -> bool:
+        return (
+            config.vcpus <= scenario.vcpus
+            and (config.vgpus <= scenario.vgpus if scenario.gpu_sharing else config.vgpus == whole)
+            and (scenario.batching or config.batch == 1)
+        )
+
+    fitting = [config.vgpus for config in profile.configs if config.vgpus <= scenario.vgpus]
+    whole = max(fitting, default=0)
+    kept = [index for index, config in enumerate(profile.configs) if allowed(config)]
+    if not kept or profile.configs[kept[0]].batch != 1:
+        raise Rejected(
+            f"{profile.function}: no config fits a node of {scenario.vcpus} vCPUs and "
+            f"{scenario.vgpus} vGPUs; use larger nodes"
+        )
+    if len(kept) == len(profile.configs):
+        return profile
+    return Profile(
+        function=profile.function,
+        configs=tuple(profile.configs[index] for index in kept),
+        time_us=profile.time_us[kept],
+        task_cost_pusd=profile.task_cost_pusd[kept],
+        job_cost_pusd=profile.job_cost_pusd[kept],
+        relative_std=profile.relative_std,
+        provenance=profile.provenance,
+    )
