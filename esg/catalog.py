@@ -91,10 +91,13 @@ class Application:
         """The paper's L: the time of the whole DAG, run alone at the minimum config."""
         return _longest_us(self.stages, lambda profile: profile.time_us_of(profile.minimum))
 
-    @property
-    def fastest_us(self) -> int:
-        """The time of the whole DAG with every stage at its fastest config."""
-        return _longest_us(self.stages, lambda profile: int(profile.time_us.min()))
+    def fastest_us(self) -> dict[str, int]:
+        """From each stage on, the time to the end with every stage at its fastest config."""
+        times_us: dict[str, int] = {}
+        for name, stage in reversed(self.stages.items()):
+            after_us = max((times_us[s] for s in self.successors[name]), default=0)
+            times_us[name] = int(stage.function.profile.time_us.min()) + after_us
+        return times_us
 
 
 def _longest_us(stages: Mapping[str, Stage], time_us: Callable[[Profile], int]) -> int:
@@ -112,6 +115,8 @@ def _ordered(given: Mapping[str, Stage]) -> dict[str, Stage]:
         raise Rejected("no stages; name at least one")
     for stage in given.values():
         for before in stage.after:
+            if stage.after.count(before) > 1:
+                raise Rejected(f"stage {stage.name!r} comes after {before!r} twice; say it once")
             if before not in given:
                 raise Rejected(
                     f"stage {stage.name!r} comes after {before!r}: {one_of('stage', before, given)}"

@@ -26,6 +26,11 @@ from esg.profile_model import Grid, TimeModel
 from esg.spelling import one_of
 from esg.units import ms
 
+# Far beyond anything real, and small enough that no sum of costs overflows 64 bits.
+MAX_MS = 1e8
+MAX_USD_PER_HOUR = 1e3
+MAX_MB = 1e9
+
 DEFAULT = Path(__file__).parent.parent / "profiles" / "catalog.toml"
 
 
@@ -34,8 +39,8 @@ def load_catalog(path: Path = DEFAULT) -> Catalog:
     top = _read_toml(path)
     price = top.table("prices", required=False)
     prices = Prices(
-        vcpu_usd_per_hour=price.number("vcpu_usd_per_hour", minimum=0, default=0.034),
-        vgpu_usd_per_hour=price.number("vgpu_usd_per_hour", minimum=0, default=0.67),
+        vcpu_usd_per_hour=_price(price, "vcpu_usd_per_hour", 0.034),
+        vgpu_usd_per_hour=_price(price, "vgpu_usd_per_hour", 0.67),
     )
     price.finish()
     cluster = _cluster(top.table("cluster"))
@@ -47,6 +52,8 @@ def load_catalog(path: Path = DEFAULT) -> Catalog:
         name: _application(name, fields, functions) for name, fields in top.tables("applications")
     }
     top.finish()
+    for function in functions.values():
+        _check_fits(function, cluster, top)
     return Catalog(functions=functions, applications=applications, cluster=cluster, prices=prices)
 
 
@@ -73,6 +80,26 @@ def load_profile(path: Path, prices: Prices) -> Profile:
         raise Rejected(f"{path}: {error}") from None
 
 
+def _check_fits(function: Function, cluster: Cluster, top: Fields) -> None:
+    """A function that can run nowhere would wait for ever."""
+    key, smallest = f"functions.{function.name}", function.profile.minimum
+    if function.memory_mb > cluster.slice_memory_mb:
+        raise top.error(
+            f"{key}.memory_mb",
+            f"is {function.memory_mb}, but a slice has {cluster.slice_memory_mb}; "
+            "use larger slices or a smaller model",
+        )
+    if smallest.vcpus > cluster.vcpus or smallest.vgpus > cluster.vgpus:
+        raise top.error(
+            f"{key}.profile",
+            f"its smallest config, {smallest}, is larger than a node; use larger nodes",
+        )
+
+
+def _price(fields: Fields, key: str, default: float) -> float:
+    return fields.number(key, minimum=0, maximum=MAX_USD_PER_HOUR, default=default)
+
+
 def _cluster(fields: Fields) -> Cluster:
     cluster = Cluster(
         nodes=fields.integer("nodes", minimum=1),
@@ -91,13 +118,14 @@ def _function(name: str, fields: Fields, folder: Path, prices: Prices) -> Functi
     profile = load_profile(path, prices)
     if profile.function != name:
         raise fields.error(
-            "profile", f"{path} is the profile of {profile.function!r}, not of {name!r}"
+            "profile",
+            f"{path} is the profile of {profile.function!r}, not of {name!r}; name the right file",
         )
     function = Function(
         name=name,
         profile=profile,
-        cold_start_us=ms(fields.number("cold_start_ms", minimum=0)),
-        input_bytes=round(fields.number("input_mb", minimum=0) * 1_000_000),
+        cold_start_us=ms(fields.number("cold_start_ms", minimum=0, maximum=MAX_MS)),
+        input_bytes=round(fields.number("input_mb", minimum=0, maximum=MAX_MB) * 1_000_000),
         memory_mb=fields.integer("memory_mb", minimum=1),
         model=fields.text("model", default=name),
     )
@@ -114,7 +142,7 @@ def _application(name: str, fields: Fields, functions: dict[str, Function]) -> A
         stages = [_stage(stage, inner, functions) for stage, inner in fields.tables("stages")]
     if fields.has("slo_ms") and fields.has("slo_scale"):
         raise fields.error("slo_ms", "give either slo_ms or slo_scale, not both")
-    slo_us = ms(fields.number("slo_ms", above=0)) if fields.has("slo_ms") else None
+    slo_us = ms(fields.number("slo_ms", above=0, maximum=MAX_MS)) if fields.has("slo_ms") else None
     slo_scale = fields.number("slo_scale", above=0, default=1.0)
     fields.finish()
     try:
@@ -142,7 +170,7 @@ def _stage(name: str, fields: Fields, functions: dict[str, Function]) -> Stage:
 
 def _model(fields: Fields) -> tuple[TimeModel, float]:
     model = TimeModel(
-        base_ms=fields.number("base_ms", above=0),
+        base_ms=fields.number("base_ms", above=0, maximum=MAX_MS),
         cpu_share=fields.number("cpu_share", minimum=0, maximum=1),
         parallel_fraction=fields.number("parallel_fraction", minimum=0, maximum=1),
         gpu_fixed_share=fields.number("gpu_fixed_share", minimum=0, maximum=1),
@@ -203,8 +231,11 @@ def _table_row(where: str, header: Sequence[str], row: Sequence[str]) -> tuple[C
         raise Rejected(f"{where}: {error}; expected whole numbers and a time in ms") from None
     if min(config) < 1:
         raise Rejected(f"{where}: batch, vcpus and vgpus must be at least 1")
-    if time is not None and not 0 < time < float("inf"):
-        raise Rejected(f"{where}: time_ms is {time}; it must be positive (or empty: does not fit)")
+    if time is not None and not 0 < time <= MAX_MS:
+        raise Rejected(
+            f"{where}: time_ms is {time}; it must be positive and at most {MAX_MS:g} "
+            "(or empty: does not fit)"
+        )
     return config, None if time is None else max(1, ms(time))
 
 

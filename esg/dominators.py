@@ -68,14 +68,25 @@ def stages_of(series: Series) -> list[str]:
 def reduced(after: Mapping[str, Sequence[str]]) -> Series:
     """Reduce an acyclic graph with one root, given as stage -> the stages it waits for."""
     order = list(TopologicalSorter(after).static_order())
-    return _Reduction(after, order).series_below(order[0])
+    reach = _reachable(after, order)
+    # to wait for a stage that an awaited one waits for as well says nothing, and hides the shape
+    needed = {
+        stage: tuple(b for b in before if not any(o in reach[b] for o in before))
+        for stage, before in after.items()
+    }
+    return _Reduction(needed, order, reach).series_below(order[0])
 
 
 class _Reduction:
-    def __init__(self, after: Mapping[str, Sequence[str]], order: list[str]) -> None:
+    def __init__(
+        self,
+        after: Mapping[str, Sequence[str]],
+        order: list[str],
+        reach: Mapping[str, frozenset[str]],
+    ) -> None:
         self._after = after
         self._rank = {stage: rank for rank, stage in enumerate(order)}
-        self._reach = _reachable(after, order)
+        self._reach = reach
         self._children = _dominator_children(after, order)
         self._subtree: dict[str, list[str]] = {}
         for stage in reversed(order):
@@ -88,24 +99,28 @@ class _Reduction:
         return (stage, *self._arranged(self._children[stage]))
 
     def _arranged(self, heads: list[str]) -> Series:
-        """The subtrees of some children of one dominator, as one list."""
+        """The subtrees of some children of one dominator (in topological order), as one list."""
         if not heads:
             return ()
         if len(heads) == 1:
             return self.series_below(heads[0])
+        sections = self._sections(heads)
+        if len(sections) > 1:
+            return tuple(block for section in sections for block in self._arranged(section))
         parts = self._parts(heads)
         if len(parts) > 1:
             return (Parallel(tuple(self._arranged(part) for part in parts)),)
-        pivots = [head for head in heads if self._is_pivot(head, heads)]
-        if not pivots:
-            return (Tangle(self._in_order(n for head in heads for n in self._subtree[head])),)
-        series: list[Block] = []
-        rest = [head for head in heads if head not in pivots]
-        for pivot in pivots:
-            before = [head for head in rest if self._precedes(head, pivot)]
-            rest = [head for head in rest if head not in before]
-            series += [*self._arranged(before), *self.series_below(pivot)]
-        return (*series, *self._arranged(rest))
+        return (Tangle(self._in_order(n for head in heads for n in self._subtree[head])),)
+
+    def _sections(self, heads: list[str]) -> list[list[str]]:
+        """The heads, cut wherever all before the cut must be over when any after it begins."""
+        sections: list[list[str]] = [[]]
+        for place, head in enumerate(heads):
+            before, after = heads[:place], heads[place:]
+            if before and all(self._precedes(u, v) for u in before for v in after):
+                sections.append([])
+            sections[-1].append(head)
+        return sections
 
     def _parts(self, heads: list[str]) -> list[list[str]]:
         """The heads, parted where nothing connects their subtrees."""
@@ -121,14 +136,8 @@ class _Reduction:
         """An edge into a dominated subtree can only enter at its head."""
         return u != v and any(stage in self._after[v] for stage in self._subtree[u])
 
-    def _is_pivot(self, head: str, heads: list[str]) -> bool:
-        """Every other head's subtree is wholly before this one or wholly after it."""
-        return all(
-            other == head or self._precedes(other, head) or self._precedes(head, other)
-            for other in heads
-        )
-
     def _precedes(self, u: str, v: str) -> bool:
+        """All of one subtree is over before the other begins."""
         return all(v in self._reach[stage] for stage in self._subtree[u])
 
     def _in_order(self, stages: Iterable[str]) -> tuple[str, ...]:

@@ -1,6 +1,5 @@
 """Reading a table of settings field by field, with errors a person can act on."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -49,31 +48,32 @@ class Fields:
         key: str,
         *,
         minimum: float | None = None,
-        maximum: float | None = None,
+        maximum: float = 1e12,
         above: float | None = None,
         default: float = _REQUIRED,
     ) -> float:
         value = self._get(key, default)
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not math.isfinite(value)
-        ):
+        # not math.isfinite(): a whole number may be too large for it
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
             raise self.error(key, f"is {value!r}; it must be a number")
         if minimum is not None and value < minimum:
             raise self.error(key, f"is {value}; it must be at least {minimum}")
-        if maximum is not None and value > maximum:
-            raise self.error(key, f"is {value}; it must be at most {maximum}")
+        if value > maximum:
+            raise self.error(key, f"is {_short(value)}; it must be at most {maximum:g}")
         if above is not None and value <= above:
             raise self.error(key, f"is {value}; it must be greater than {above}")
         return float(value)
 
-    def integer(self, key: str, *, minimum: int, default: int = _REQUIRED) -> int:
+    def integer(
+        self, key: str, *, minimum: int, maximum: int = 10**12, default: int = _REQUIRED
+    ) -> int:
         value = self._get(key, default)
         if isinstance(value, bool) or not isinstance(value, int):
             raise self.error(key, f"is {value!r}; it must be a whole number")
         if value < minimum:
-            raise self.error(key, f"is {value}; it must be at least {minimum}")
+            raise self.error(key, f"is {_short(value)}; it must be at least {minimum}")
+        if value > maximum:
+            raise self.error(key, f"is {_short(value)}; it must be at most {maximum}")
         return value
 
     def integers(self, key: str) -> list[int]:
@@ -128,3 +128,9 @@ class Fields:
         if default is _REQUIRED:
             raise self.error(key, "is missing; add it")
         return default
+
+
+def _short(value: float) -> str:
+    """A number for a message, however long it is."""
+    text = str(value) if abs(value) < 10**300 or isinstance(value, float) else ""
+    return text if 0 < len(text) < 25 else "a number of many digits"

@@ -58,7 +58,7 @@ class TimeModel:
         amdahl = (1 - self.parallel_fraction) + self.parallel_fraction / config.vcpus
         portion = math.ceil(config.batch / config.vgpus)
         growth = self.gpu_fixed_share + (1 - self.gpu_fixed_share) * portion
-        return ms(cpu_ms * config.batch * amdahl + gpu_ms * growth)
+        return max(1, ms(cpu_ms * config.batch * amdahl + gpu_ms * growth))
 
     def times_us(self, grid: Grid) -> dict[Config, int]:
         return {

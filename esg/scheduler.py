@@ -67,7 +67,10 @@ class Scheduler:
         self._orders: list[Command] = []
         self.state = State() if snapshot is None else decode(State, snapshot)
         self._add_queues()
-        self._fastest_us = {a.name: a.fastest_us for a in catalog.applications.values()}
+        self._fastest_us = {
+            name: application.fastest_us()[application.root]
+            for name, application in catalog.applications.items()
+        }
         prewarmer = PreWarmer(catalog, self.state, self._emit)
         self._prewarmer = prewarmer if self._settings.prewarm else None
         self._lifecycle = Lifecycle(catalog, self.state, self._emit, self._prewarmer)

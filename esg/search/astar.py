@@ -19,7 +19,8 @@ other could only make the path worse. And the k best plans have k *different* co
 current stage, because a list of plans that all start with the same config is of no use when that
 config fits nowhere.
 
-Equal costs are decided by time, then by config, so the answer does not depend on heap order.
+Equal costs are decided by time, then by the cost of the first config and by the config itself, so
+the answer does not depend on heap order.
 """
 
 from bisect import bisect_right, insort
@@ -100,6 +101,7 @@ class AStar:
         self._application = application
         self._quotas = Quotas.of(application, group_size)
         self._columns: dict[tuple[str, int], _Column] = {}
+        self._fastest_us = application.fastest_us()
 
     def search(self, stage: str, *, queue: int, left_us: int, k: int) -> Answer:
         budget_us = self._quotas.budget_us(stage, left_us)
@@ -112,8 +114,7 @@ class AStar:
         return Answer(plans, True, budget_us, effort)
 
     def fastest_us(self, stage: str) -> int:
-        rest = max(map(self.fastest_us, self._application.successors[stage]), default=0)
-        return self._column(stage, None).fastest_us + rest
+        return self._fastest_us[stage]
 
     def _column(self, stage: str, queue: int | None) -> _Column:
         profile = self._application.stages[stage].function.profile

@@ -30,7 +30,7 @@ from esg.catalog import Application
 from esg.dominators import Parallel, Series, Tangle
 from esg.profile import Config, Int64s
 from esg.quota import normalised_lengths, path_lengths
-from esg.search.plan import Answer, Plan
+from esg.search.plan import Answer, Plan, Step
 from esg.search.staircase import Staircase, nothing, of_profile
 
 _NEVER = np.int64(2**62)
@@ -63,10 +63,7 @@ class Frontier:
         self._rest: dict[str, Staircase] = {}
         self._walk(application.series, nothing())
         self._choices = {stage: self._choice(stage) for stage in application.stages}
-        self._fastest_us = {
-            stage: int(choice.times.min() + choice.rest.times[0])
-            for stage, choice in self._choices.items()
-        }
+        self._fastest_us = application.fastest_us()
 
     def search(self, stage: str, *, queue: int, left_us: int, k: int) -> Answer:
         choice = self._choices[stage]
@@ -85,7 +82,8 @@ class Frontier:
             if cost < _NEVER:
                 plans.append(self._plan(stage, choice, index, int(corners[index]) - 1, cost))
         if not plans:
-            return Answer((self._fastest(stage, choice, count),), False, left_us, count)
+            fastest = self._fastest(stage, choice, count)
+            return Answer((fastest,), fastest.time_us <= left_us, left_us, count)
         plans.sort(key=lambda plan: (plan.job_cost_pusd, plan.time_us, plan.config))
         return Answer(tuple(plans[:k]), True, left_us, count)
 
@@ -106,8 +104,21 @@ class Frontier:
         if index < 0:
             index = int(np.lexsort((choice.costs[:count], choice.times[:count]))[0])
             choice.fastest[count] = index
-        cost = int(choice.costs[index]) + int(choice.rest.costs[0])
-        return self._plan(stage, choice, index, 0, cost)
+        own_us, own_pusd = int(choice.times[index]), int(choice.costs[index])
+        after = self._application.successors[stage]
+        after_us = max((self._fastest_us[follower] for follower in after), default=0)
+        if after_us == choice.rest.times[0]:
+            return self._plan(stage, choice, index, 0, own_pusd + int(choice.rest.costs[0]))
+        # shares of a tangle's time cannot express that every later stage goes flat out
+        later, rest_pusd = set(after), 0
+        steps: list[Step] = []
+        for name, own in self._own.items():
+            if name in later:
+                later.update(self._application.successors[name])
+                steps += own.steps(0)
+                rest_pusd += int(own.costs[0])
+        config = choice.configs[index]
+        return Plan(stage, config, own_us + after_us, own_pusd + rest_pusd, tuple(steps))
 
     def _choice(self, stage: str) -> _Choice:
         profile = self._application.stages[stage].function.profile

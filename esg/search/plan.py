@@ -17,7 +17,8 @@ class Step(NamedTuple):
 class Plan:
     """Configs from the current stage on, with the time and cost they predict.
 
-    `time_us` is the longest path through the planned stages; `job_cost_pusd` is what one job pays.
+    `time_us` is the longest path through the planned stages (within a tangle it may be a little
+    above it: see `frontier`); `job_cost_pusd` is what one job pays.
     `rest` are the steps after the current one, in the order of the pipeline.
     """
 
