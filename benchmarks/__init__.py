@@ -1,0 +1,1 @@
+"""Benchmarks: each prints the figure it is for, next to its reference, in one run."""
