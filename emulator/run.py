@@ -54,6 +54,7 @@ def build_policy(catalog: Catalog, scenario: Scenario, trained: Trained) -> Poli
         group_size=scenario.group_size,
         engine=scenario.engine,
         locality=scenario.locality,
+        orion_cutoff_ms=scenario.orion_cutoff_ms,
         trained=trained,
     )
     return policy(scenario.policy, catalog, settings)

@@ -57,6 +57,7 @@ class Scenario:
     locality: bool = True
     prewarm: bool = True
     noise: float = 1.0
+    orion_cutoff_ms: int = 100
     overhead: str = "counted"
     nodes_per_ms: int | None = None
 

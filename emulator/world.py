@@ -70,6 +70,7 @@ class World:
         self._heap: list[tuple[int, int, Event | PoolEvent, str | None]] = []
         self._ticket = count()
         self._alarm_us: dict[str | None, int] = {}
+        self._sent_us: dict[str, int] = {}
         self._aborted: set[str] = set()
 
     def tell(self, at_us: int, event: Event) -> None:
@@ -117,13 +118,19 @@ class World:
     def _perform(self, command: Command) -> None:
         match command:
             case StartTask():
-                self._push(self.now_us + self._charge_us(command), command, command.invoker)
+                self._send(self.now_us + self._charge_us(command), command)
             case StopTask() | WarmInstance() | DropInstance():
-                self._push(self.now_us, command, command.invoker)
+                self._send(self.now_us, command)
             case PublishData() | DiscardData() | AnswerRequest() | RefuseRequest():
                 pass  # data has no weight here; its transfer is part of the consumer's run
             case _:
                 assert_never(command)
+
+    def _send(self, at_us: int, order: StartTask | StopTask | WarmInstance | DropInstance) -> None:
+        """To a node, in order: what was decided later does not overtake a slower decision."""
+        at_us = max(at_us, self._sent_us.get(order.invoker, 0))
+        self._sent_us[order.invoker] = at_us
+        self._push(at_us, order, order.invoker)
 
     def _carry_out(self, pool: Pool, command: PoolCommand) -> None:
         now_us, whom = self.now_us, pool.invoker

@@ -11,7 +11,7 @@ versions, carry a snapshot.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,12 +125,19 @@ def read_entries(lines: Iterable[str]) -> Iterator[Entry]:
         yield Entry(raw["at"], event, raw["orders"])
 
 
-def replay(scheduler: Scheduler, entries: Iterable[Entry]) -> Scheduler:
+def replay(
+    scheduler: Scheduler,
+    entries: Iterable[Entry],
+    observe: Callable[[int, Event, list[Command]], None] | None = None,
+) -> Scheduler:
     """Feed a journal's entries to a scheduler, comparing every order."""
     for position, entry in enumerate(entries, 1):
-        got = orders_digest(scheduler.handle(entry.now_us, entry.event))
+        commands = scheduler.handle(entry.now_us, entry.event)
+        got = orders_digest(commands)
         if got != entry.orders:
             raise Diverged(position, entry, got)
+        if observe is not None:
+            observe(entry.now_us, entry.event, commands)
     return scheduler
 
 

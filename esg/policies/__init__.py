@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from esg.catalog import Catalog
 from esg.errors import Rejected
 from esg.policies.esg import Esg
+from esg.policies.fast_gshare import FastGShare
+from esg.policies.infless import Infless, Reading
+from esg.policies.orion import NODES_PER_MS, Aim, Orion
 from esg.policy import Policy
 from esg.profile import Config
 from esg.spelling import one_of
@@ -19,14 +22,27 @@ class PolicySettings:
     group_size: int = 3
     engine: str = "frontier"
     locality: bool = True
+    orion_cutoff_ms: int = 100
     trained: Mapping[str, Mapping[str, Config]] = field(default_factory=dict)
     """Configs that were learnt offline, by application and stage, for policies that need them."""
+
+
+def _orion(catalog: Catalog, settings: PolicySettings, aim: Aim) -> Orion:
+    cutoff_nodes = max(1, settings.orion_cutoff_ms * NODES_PER_MS)
+    return Orion(catalog, aim=aim, cutoff_nodes=cutoff_nodes, locality=settings.locality)
 
 
 POLICIES: dict[str, Callable[[Catalog, PolicySettings], Policy]] = {
     "esg": lambda catalog, s: Esg(
         catalog, engine_name=s.engine, k=s.k, group_size=s.group_size, locality=s.locality
     ),
+    "infless": lambda catalog, _: Infless(catalog, Reading.PER_WEIGHT),
+    "infless-code": lambda catalog, _: Infless(catalog, Reading.AS_CODED),
+    "infless-config-first": lambda catalog, _: Infless(catalog, Reading.CONFIG_FIRST),
+    "fast-gshare": lambda catalog, _: FastGShare(catalog),
+    "fast-gshare-lean": lambda catalog, _: FastGShare(catalog, lean=True),
+    "orion": lambda catalog, s: _orion(catalog, s, Aim.LOW),
+    "orion-at-slo": lambda catalog, s: _orion(catalog, s, Aim.AT_SLO),
 }
 
 

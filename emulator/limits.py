@@ -1,0 +1,75 @@
+"""How far any policy could get: a floor for the cost and a ceiling for the hit rate.
+
+The floor is the cheapest plan that keeps the deadline when resources are unlimited and every batch
+is full. The ceiling lets every request run alone, at once, on warm models, with the fastest config
+of every stage, in the same weather (see `nature`) that the policies meet. No policy reaches both.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from emulator.nature import Nature
+from esg.catalog import Application, Catalog, Stage
+from esg.commands import Input, JobOrder, StartTask
+from esg.events import Event, RequestArrived
+from esg.search import engine
+from esg.units import to_usd
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Per request, over the mix of applications that came."""
+
+    cost_usd_per_1k_requests: float
+    slo_hit_rate: float
+
+
+def limits(catalog: Catalog, arrivals: Iterable[tuple[int, Event]], nature: Nature) -> Limits:
+    """The limits for these arrivals; `catalog` is the one that the policies see."""
+    floor_pusd = {a.name: cheapest_pusd(a) for a in catalog.applications.values()}
+    count = hits = cost_pusd = 0
+    for _, event in arrivals:
+        if isinstance(event, RequestArrived):
+            application = catalog.applications[event.application]
+            slo_us = application.slo_us if event.slo_us is None else event.slo_us
+            count += 1
+            cost_pusd += floor_pusd[application.name]
+            hits += alone_at_full_speed_us(application, event.request, nature) <= slo_us
+    return Limits(1000 * to_usd(cost_pusd) / max(1, count), hits / max(1, count))
+
+
+def cheapest_pusd(application: Application) -> int:
+    """The least a job can cost within the SLO, if it always finds company for its batch."""
+    batch = application.stages[application.root].function.profile.max_batch
+    search = engine("frontier", application)
+    answer = search.search(application.root, queue=batch, left_us=application.slo_us, k=1)
+    return answer.plans[0].job_cost_pusd
+
+
+def alone_at_full_speed_us(application: Application, request: str, nature: Nature) -> int:
+    """How long this very request takes when nothing is in its way."""
+    ends: dict[str, int] = {}
+    for stage in application.stages.values():
+        start = max((ends[before] for before in stage.after), default=0)
+        ends[stage.name] = start + nature.run_us(_fastest_order(application, stage, request))
+    return max(ends.values())
+
+
+def _fastest_order(application: Application, stage: Stage, request: str) -> StartTask:
+    profile = stage.function.profile
+    index = int(profile.time_us.argmin())
+    sources = tuple(Input(stage=before, invoker="here") for before in stage.after)
+    return StartTask(
+        task="t0",
+        invoker="here",
+        application=application.name,
+        stage=stage.name,
+        function=stage.function.name,
+        config=profile.configs[index],
+        slices=(),
+        jobs=(JobOrder(request=request, inputs=sources or (Input(),)),),
+        publish=False,
+        predicted_us=int(profile.time_us[index]),
+        effort=0,
+        missed=False,
+    )

@@ -1,0 +1,134 @@
+"""Many runs at once: policies times seeds, over all cores.
+
+Each run is a value (`Job`) that can be sent to another process; any executor with the interface of
+`concurrent.futures` will do, such as Dask's, so that a sweep can run on a cluster.
+"""
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from itertools import islice, takewhile
+from statistics import fmean, stdev
+from typing import Any
+
+from emulator.limits import limits
+from emulator.nature import Nature, NatureSettings
+from emulator.run import Trained, emulate, requests
+from emulator.scenario import Scenario, applied
+from esg.catalog import Catalog
+from esg.events import Event
+from esg.units import seconds
+from loadgen.arrivals import Arrival, at_rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """Which requests come: at one of the paper's rates or as listed, up to a count or a time."""
+
+    rate: str = ""
+    listed: tuple[Arrival, ...] = ()
+    requests: int | None = None
+    duration_s: float | None = None
+
+    def arrivals(self, applications: Sequence[str], seed: int) -> list[tuple[int, Event]]:
+        """The same for every policy with the same seed."""
+        source = iter(self.listed) if self.listed else at_rate(self.rate, applications, seed)
+        if self.duration_s is not None:
+            end_us = seconds(self.duration_s)
+            source = takewhile(lambda arrival: arrival.at_us < end_us, source)
+        if self.requests is not None:
+            source = islice(source, self.requests)
+        return list(requests(source))
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run. `label` is the caller's; `catalog` is the full one."""
+
+    label: str
+    catalog: Catalog
+    scenario: Scenario
+    load: Load
+    trained: Trained
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a run: its summary, and each application's (answered_us, latency_us)."""
+
+    label: str
+    seed: int
+    summary: dict[str, Any]
+    series: dict[str, tuple[list[int], list[int]]]
+
+
+def run_job(job: Job) -> Outcome:
+    """One run, in whatever process."""
+    arrivals = job.load.arrivals(list(job.catalog.applications), job.scenario.seed)
+    emulation = emulate(job.catalog, job.scenario, arrivals, trained=job.trained)
+    series = {
+        name: (tally.answered_us, tally.latency_us)
+        for name, tally in emulation.report.applications.items()
+    }
+    return Outcome(job.label, job.scenario.seed, emulation.summary(), series)
+
+
+def run_limits(job: Job) -> Outcome:
+    """The limits under the conditions of a job (see `limits`)."""
+    catalog = applied(job.catalog, job.scenario)
+    nature = Nature(catalog, job.scenario.seed, NatureSettings(noise=job.scenario.noise))
+    arrivals = job.load.arrivals(list(job.catalog.applications), job.scenario.seed)
+    found = limits(catalog, arrivals, nature)
+    summary = {
+        "slo_hit_rate": found.slo_hit_rate,
+        "cost_usd_per_1k_requests": found.cost_usd_per_1k_requests,
+    }
+    return Outcome(job.label, job.scenario.seed, summary, {})
+
+
+def sweep(
+    jobs: Sequence[Job],
+    *,
+    run: Callable[[Job], Outcome] = run_job,
+    executor: Executor | None = None,
+    progress: Callable[[], None] = lambda: None,
+) -> list[Outcome]:
+    """All jobs, in their order; `progress` is called as each one ends."""
+    own = None
+    if executor is None:
+        own = executor = ProcessPoolExecutor(max_workers=os.cpu_count())
+    try:
+        futures = [executor.submit(run, job) for job in jobs]
+        for _ in as_completed(futures):
+            progress()
+        return [future.result() for future in futures]
+    finally:
+        if own is not None:
+            own.shutdown(cancel_futures=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over seeds, and how far the true one may be off (95 %; 0 for a single seed)."""
+
+    mean: float
+    margin: float
+
+    @staticmethod
+    def of(values: Sequence[float]) -> "Estimate":
+        """
+        >>> Estimate.of([0.9, 1.0, 0.95])
+        Estimate(mean=0.95, margin=0.124...)
+        """
+        if len(values) < 2:
+            return Estimate(values[0] if values else math.nan, 0.0)
+        spread = stdev(values) / math.sqrt(len(values))
+        return Estimate(fmean(values), _student_t(len(values) - 1) * spread)
+
+
+def _student_t(freedom: int) -> float:
+    """The 97.5 % quantile of Student's t distribution."""
+    table = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+    return table[freedom - 1] if freedom <= len(table) else 1.96 + 2.4 / freedom
