@@ -4,8 +4,9 @@ The paper's generator draws the time to the next request uniformly from a range 
 uniformly at random.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from random import Random
 
 from esg.units import ms
@@ -32,7 +33,7 @@ def at_rate(rate: str, applications: Sequence[str], seed: int) -> Iterator[Arriv
 
     >>> from itertools import islice
     >>> [a.at_us for a in islice(at_rate("heavy", ["app"], seed=1), 3)]
-    [10913, 26675, 40065]
+    [15897, 26126, 36126]
     """
     low_us, high_us = RATES_US[rate]
     # Two streams, so that the instants do not depend on how many applications there are
@@ -41,3 +42,12 @@ def at_rate(rate: str, applications: Sequence[str], seed: int) -> Iterator[Arriv
     while True:
         at_us += intervals.randint(low_us, high_us)
         yield Arrival(at_us, choices.choice(applications))
+
+
+def until(arrivals: Iterable[Arrival], duration_us: int) -> Iterator[Arrival]:
+    """The arrivals before an instant: what makes an endless list a finite one.
+
+    >>> len(list(until(at_rate("light", ["app"], seed=1), 1_000_000)))
+    18
+    """
+    return takewhile(lambda arrival: arrival.at_us < duration_us, arrivals)
