@@ -6,10 +6,11 @@ Each run is a value (`Job`) that can be sent to another process; any executor wi
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from itertools import islice, takewhile
+from itertools import islice
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
@@ -20,27 +21,38 @@ from emulator.scenario import Scenario, applied
 from esg.catalog import Catalog
 from esg.events import Event
 from esg.units import seconds
-from loadgen.arrivals import Arrival, at_rate
+from loadgen.arrivals import until
+from loadgen.mix import Mix
+from loadgen.rates import steady
+from loadgen.shaping import Shaping, from_trace
+from loadgen.traces.read import read_trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """Which requests come: at one of the paper's rates or as listed, up to a count or a time."""
+    """Which requests come, up to a count or a time.
 
-    rate: str = ""
-    listed: tuple[Arrival, ...] = ()
+    At a rate (`heavy`, `120/s`), or as a trace says; with both, the trace's mean is scaled to the
+    rate. A description rather than a list, so that a day of requests is cheap to send around.
+    """
+
+    rate: str | None = None
+    trace: Path | None = None
+    format: str = "auto"
     requests: int | None = None
     duration_s: float | None = None
 
-    def arrivals(self, applications: Sequence[str], seed: int) -> list[tuple[int, Event]]:
+    def arrivals(self, applications: Sequence[str], seed: int) -> Iterator[tuple[int, Event]]:
         """The same for every policy with the same seed."""
-        source = iter(self.listed) if self.listed else at_rate(self.rate, applications, seed)
+        mix = Mix.uniform(applications)
+        if self.trace is not None:
+            trace = read_trace(self.trace, self.format)
+            source = from_trace(trace, mix, seed, Shaping(rate=self.rate))
+        else:
+            source = steady(self.rate or "heavy", mix, seed)
         if self.duration_s is not None:
-            end_us = seconds(self.duration_s)
-            source = takewhile(lambda arrival: arrival.at_us < end_us, source)
-        if self.requests is not None:
-            source = islice(source, self.requests)
-        return list(requests(source))
+            source = until(source, seconds(self.duration_s))
+        return requests(islice(source, self.requests))
 
 
 @dataclass(frozen=True, slots=True)
