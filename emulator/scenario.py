@@ -148,20 +148,10 @@ def _narrowed(profile: Profile, scenario: Scenario) -> Profile:
 
     fitting = [config.vgpus for config in profile.configs if config.vgpus <= scenario.vgpus]
     whole = max(fitting, default=0)
-    kept = [index for index, config in enumerate(profile.configs) if allowed(config)]
-    if not kept or profile.configs[kept[0]].batch != 1:
+    try:
+        return profile.narrowed(allowed)
+    except Rejected:
         raise Rejected(
             f"{profile.function}: no config fits a node of {scenario.vcpus} vCPUs and "
             f"{scenario.vgpus} vGPUs; use larger nodes"
-        )
-    if len(kept) == len(profile.configs):
-        return profile
-    return Profile(
-        function=profile.function,
-        configs=tuple(profile.configs[index] for index in kept),
-        time_us=profile.time_us[kept],
-        task_cost_pusd=profile.task_cost_pusd[kept],
-        job_cost_pusd=profile.job_cost_pusd[kept],
-        relative_std=profile.relative_std,
-        provenance=profile.provenance,
-    )
+        ) from None

@@ -15,6 +15,7 @@ misspelt key that is silently ignored costs an afternoon.
 import csv
 import tomllib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,15 +46,13 @@ def load_catalog(path: Path = DEFAULT) -> Catalog:
     price.finish()
     cluster = _cluster(top.table("cluster"))
     functions = {
-        name: _function(name, fields, path.parent, prices)
+        name: _check_fits(_function(name, fields, path.parent, prices), cluster, top)
         for name, fields in top.tables("functions")
     }
     applications = {
         name: _application(name, fields, functions) for name, fields in top.tables("applications")
     }
     top.finish()
-    for function in functions.values():
-        _check_fits(function, cluster, top)
     return Catalog(functions=functions, applications=applications, cluster=cluster, prices=prices)
 
 
@@ -80,8 +79,8 @@ def load_profile(path: Path, prices: Prices) -> Profile:
         raise Rejected(f"{path}: {error}") from None
 
 
-def _check_fits(function: Function, cluster: Cluster, top: Fields) -> None:
-    """A function that can run nowhere would wait for ever."""
+def _check_fits(function: Function, cluster: Cluster, top: Fields) -> Function:
+    """Without the configs that no node can give; one that none can run would wait for ever."""
     key, smallest = f"functions.{function.name}", function.profile.minimum
     if function.memory_mb > cluster.slice_memory_mb:
         raise top.error(
@@ -94,6 +93,10 @@ def _check_fits(function: Function, cluster: Cluster, top: Fields) -> None:
             f"{key}.profile",
             f"its smallest config, {smallest}, is larger than a node; use larger nodes",
         )
+    profile = function.profile.narrowed(
+        lambda config: config.vcpus <= cluster.vcpus and config.vgpus <= cluster.vgpus
+    )
+    return replace(function, profile=profile)
 
 
 def _price(fields: Fields, key: str, default: float) -> float:
@@ -113,7 +116,11 @@ def _cluster(fields: Fields) -> Cluster:
 
 def _function(name: str, fields: Fields, folder: Path, prices: Prices) -> Function:
     path = folder / fields.text("profile")
-    if not path.is_file():
+    try:
+        found = path.is_file()
+    except OSError:
+        found = False
+    if not found:
         raise fields.error("profile", f"no such file: {path}; write it or correct the name")
     profile = load_profile(path, prices)
     if profile.function != name:
@@ -199,7 +206,7 @@ def _read_table(path: Path) -> dict[Config, int]:
     try:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise Rejected(f"{path}: cannot be read: {error}") from None
+        raise Rejected(f"{path}: cannot be read: {_why(error)}") from None
     numbered = [(n, line) for n, line in enumerate(lines, 1) if line and not line.startswith("#")]
     rows = csv.reader(line for _, line in numbered)
     header = [name.strip() for name in next(rows, [])]
@@ -244,9 +251,15 @@ def _read_toml(path: Path) -> Fields:
         with path.open("rb") as file:
             content: dict[str, Any] = tomllib.load(file)
     except FileNotFoundError:
-        raise Rejected(f"{path}: no such file") from None
+        raise Rejected(f"{path}: no such file; write it or correct the name") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise Rejected(f"{path}: cannot be read: {error}") from None
+        raise Rejected(f"{path}: cannot be read: {_why(error)}") from None
     except tomllib.TOMLDecodeError as error:
         raise Rejected(f"{path}: not valid TOML: {error}") from None
     return Fields(str(path), "", content)
+
+
+def _why(error: OSError | UnicodeDecodeError) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return "it is not UTF-8 text"

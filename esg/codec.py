@@ -41,10 +41,11 @@ def encode(value: Any) -> Any:
 
 def decode(kind: type[T], raw: Any) -> T:
     """The value of this type, or a Rejected that says where it does not fit."""
+    read = _reader(cast(Any, kind))
     try:
-        return cast(T, _reader(cast(Any, kind))(raw))
+        return cast(T, read(raw))
     except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
-        raise Rejected(f"not a {kind.__name__}: {error}") from None
+        raise Rejected(f"not a {kind.__name__}: {str(error)[:200]}") from None
 
 
 def digest(text: str) -> str:

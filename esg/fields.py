@@ -7,6 +7,7 @@ from esg.errors import Rejected
 from esg.spelling import one_of
 
 _REQUIRED: Any = object()
+MAX_CHOICE = 10_000
 
 
 class Fields:
@@ -82,9 +83,10 @@ class Fields:
             not isinstance(values, list)
             or not values
             or any(isinstance(v, bool) or not isinstance(v, int) or v < 1 for v in values)
+            or max(values) > MAX_CHOICE
             or len(set(values)) != len(values)
         ):
-            raise self.error(key, "must be a list of different whole numbers of at least 1")
+            raise self.error(key, f"must be a list of different numbers from 1 to {MAX_CHOICE}")
         return values
 
     def names(self, key: str, *, default: Sequence[str] = _REQUIRED) -> list[str]:

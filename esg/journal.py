@@ -68,7 +68,7 @@ def orders_digest(commands: Iterable[Command]) -> str:
 def catalog_digest(catalog: Catalog) -> str:
     """A fingerprint of everything in a catalog that decisions depend on."""
     functions = [
-        [f.name, f.cold_start_us, f.input_bytes, f.memory_mb, *_profile_rows(f.profile)]
+        [f.name, f.cold_start_us, f.input_bytes, f.memory_mb, _profile_rows(f.profile)]
         for f in catalog.functions.values()
     ]
     applications = [
@@ -78,13 +78,14 @@ def catalog_digest(catalog: Catalog) -> str:
     return digest(json.dumps([functions, applications, encode(catalog.prices)]))
 
 
-def _profile_rows(profile: Profile) -> list[list[int]]:
-    return [
+def _profile_rows(profile: Profile) -> list[Any]:
+    rows = [
         [*config, int(time_us), int(cost_pusd)]
         for config, time_us, cost_pusd in zip(
             profile.configs, profile.time_us, profile.job_cost_pusd, strict=True
         )
     ]
+    return [profile.relative_std, rows]
 
 
 def header_line(header: Header) -> str:
@@ -100,13 +101,17 @@ def entry_line(entry: Entry) -> str:
 
 
 def read_header(line: str) -> Header:
-    header = decode(Header, _json(line, 1))
-    if header.journal != FORMAT or header.esg != __version__:
+    """Who wrote a journal, if it was code that writes as this does."""
+    raw = _json(line, 1)
+    if not isinstance(raw, dict) or "journal" not in raw or "esg" not in raw:
+        raise Rejected("journal line 1: not a journal's header; is this the right file?")
+    if raw["journal"] != FORMAT or raw["esg"] != __version__:
         raise Rejected(
-            f"this journal was written by esg {header.esg} (format {header.journal}); "
-            f"this is esg {__version__} (format {FORMAT}), and only the same one can replay it"
+            f"this journal was written by esg {str(raw['esg'])[:20]} "
+            f"(format {str(raw['journal'])[:20]}); this is esg {__version__} (format {FORMAT}), "
+            "and only the same one can replay it"
         )
-    return header
+    return decode(Header, raw)
 
 
 def read_entries(lines: Iterable[str]) -> Iterator[Entry]:
@@ -115,7 +120,7 @@ def read_entries(lines: Iterable[str]) -> Iterator[Entry]:
         raw = _json(line, number)
         if not isinstance(raw, dict) or set(raw) != {"at", "event", "is", "orders"}:
             raise Rejected(f"journal line {number}: not an entry")
-        kind = _EVENT_TYPES.get(raw["event"])
+        kind = _EVENT_TYPES.get(raw["event"]) if type(raw["event"]) is str else None
         if kind is None or type(raw["at"]) is not int or type(raw["orders"]) is not str:
             raise Rejected(f"journal line {number}: not an entry of this format")
         try:
@@ -132,6 +137,8 @@ def replay(
 ) -> Scheduler:
     """Feed a journal's entries to a scheduler, comparing every order."""
     for position, entry in enumerate(entries, 1):
+        if entry.now_us < scheduler.state.now_us:
+            raise Rejected(f"journal entry {position}: time runs backwards, to {entry.now_us} us")
         commands = scheduler.handle(entry.now_us, entry.event)
         got = orders_digest(commands)
         if got != entry.orders:

@@ -161,16 +161,26 @@ class Pool:
     def handle(self, now_us: int, event: PoolEvent) -> list[PoolCommand]:
         """Learn one fact or order; returns what to do about it, in order."""
         self._orders.clear()
+        self._learn(now_us, event)
+        if self._wake_us is not None and now_us >= self._wake_us:
+            self._unload_idle(now_us)
+        return self._orders.copy()
+
+    def _learn(self, now_us: int, event: PoolEvent) -> None:
         match event:
             case StartTask():
                 self._start(now_us, event)
             case StopTask():
-                self._stop(event.task)
+                self._stop(now_us, event.task)
             case WarmInstance():
-                self._want(now_us, event.slice, event.function)
+                missing = self._missing((event.slice,), event.function)
+                if missing:
+                    self._gone(event.slice, event.function, missing)
+                else:
+                    self._want(now_us, event.slice, event.function)
             case DropInstance():
-                if self.slices[event.slice].has(event.function):
-                    self._unload(event.slice, event.function)
+                if not self._missing((event.slice,), event.function):
+                    self._drop(event.slice, event.function)
             case ModelLoaded():
                 self._model_loaded(now_us, event)
             case ModelUnloaded():
@@ -181,7 +191,6 @@ class Pool:
                 self._unload_idle(now_us)
             case _:
                 assert_never(event)
-        return self._orders.copy()
 
     @property
     def next_wake(self) -> int | None:
@@ -220,6 +229,10 @@ class Pool:
         if order.task in self.running or number <= self._latest_task:
             return  # heard before
         self._latest_task = number
+        missing = self._missing(order.slices, order.function)
+        if missing:
+            self._fail(order.task, missing)
+            return
         busy = [index for index in order.slices if self.slices[index].holder]
         if busy or order.config.vcpus > self.vcpus_free:
             what = f"slice {busy[0]} is" if busy else f"{order.config.vcpus} vCPUs are"
@@ -234,6 +247,18 @@ class Pool:
                 self._want(now_us, index, order.function)
         self._execute_if_warm(now_us, order.task)
 
+    def _missing(self, slices: tuple[int, ...], function: str) -> str:
+        """What of an order this node has not got."""
+        if function not in self._catalog.functions:
+            return f"{function} is not in the catalog of {self.invoker}"
+        absent = [index for index in slices if not 0 <= index < len(self.slices)]
+        return f"{self.invoker} has no slice {absent[0]}" if absent else ""
+
+    def _drop(self, index: int, function: str) -> None:
+        part = self.slices[index]
+        if part.has(function) and not self._in_use(part, function):
+            self._unload(index, function)
+
     def _execute_if_warm(self, now_us: int, name: str) -> None:
         task = self.running.get(name)
         if task is None or task.executing_us is not None:
@@ -245,11 +270,13 @@ class Pool:
                 self.slices[index].models[order.function].used_us = now_us
             self._orders.append(ExecuteTask(order=order))
 
-    def _stop(self, name: str) -> None:
+    def _stop(self, now_us: int, name: str) -> None:
         task = self.running.get(name)
         if task is not None and task.executing_us is None:
             self._release(name)
             self._fail(name, "stopped before it began")
+            for index in task.order.slices:
+                self._load_wanted(now_us, index)
         elif task is not None:
             self._orders.append(AbortTask(task=name))
 
@@ -302,7 +329,7 @@ class Pool:
             if memory_mb > part.memory_mb:
                 part.wanted.pop(0)
                 reason = f"{function} needs {memory_mb} MB, the slice has {part.memory_mb} MB"
-                self._instance_failed(index, function, reason)
+                self._instance_failed(now_us, index, function, reason)
             elif function not in part.models and memory_mb <= part.memory_free_mb:
                 part.wanted.pop(0)
                 part.models[function] = Model(ModelState.LOADING, memory_mb, now_us)
@@ -369,16 +396,18 @@ class Pool:
     def _model_unloaded(self, now_us: int, event: ModelUnloaded) -> None:
         self.slices[event.slice].models.pop(event.function, None)
         if event.failure:
-            self._instance_failed(event.slice, event.function, event.failure)
+            self._instance_failed(now_us, event.slice, event.function, event.failure)
         self._load_wanted(now_us, event.slice)
 
-    def _instance_failed(self, index: int, function: str, reason: str) -> None:
+    def _instance_failed(self, now_us: int, index: int, function: str, reason: str) -> None:
         """A model could not be loaded: whoever waits for it here fails with it."""
         self._gone(index, function, reason)
         task = self.running.get(self.slices[index].holder)
         if task is not None and task.order.function == function:
             self._release(task.order.task)
             self._fail(task.order.task, f"{function} could not be loaded: {reason}")
+            for held in task.order.slices:
+                self._load_wanted(now_us, held)
 
     def _in_use(self, part: PoolSlice, function: str) -> bool:
         task = self.running.get(part.holder)

@@ -5,7 +5,7 @@ memory of its slices are simply absent. Costs follow from times and prices (pape
 "Applications"): a task pays for all it holds, for as long as it runs, and a job pays its share.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -110,6 +110,23 @@ class Profile:
     def count_up_to(self, batch: int) -> int:
         """How many configs, from the front, have at most this batch (configs are sorted by it)."""
         return sum(config.batch <= batch for config in self.configs)
+
+    def narrowed(self, allowed: Callable[[Config], bool]) -> "Profile":
+        """The same with only some of its configs; one with batch 1 must be among them."""
+        kept = [index for index, config in enumerate(self.configs) if allowed(config)]
+        if len(kept) == len(self.configs):
+            return self
+        if not kept or self.configs[kept[0]].batch != 1:
+            raise Rejected(f"profile of {self.function}: no config for a single job is left")
+        return Profile(
+            function=self.function,
+            configs=tuple(self.configs[index] for index in kept),
+            time_us=self.time_us[kept],
+            task_cost_pusd=self.task_cost_pusd[kept],
+            job_cost_pusd=self.job_cost_pusd[kept],
+            relative_std=self.relative_std,
+            provenance=self.provenance,
+        )
 
     def index(self, config: Config) -> int:
         """Where a config stands in the arrays."""

@@ -142,9 +142,9 @@ MODELS: Mistakes = {
     ("cpu_share = 0.5", "cpu_share = 1.5"): (
         "detect.toml: model.cpu_share: is 1.5; it must be at most 1"
     ),
-    ("batch = [1, 2]", "batch = [0, 1]"): "detect.toml: grid.batch: ...numbers of at least 1",
+    ("batch = [1, 2]", "batch = [0, 1]"): "detect.toml: grid.batch: ...numbers from 1 to 10000",
     ("batch = [1, 2]", "batch = [2, 4]"): "detect.toml: ...no config with batch 1...; add one",
-    ("vcpus = [1, 2]", "vcpus = [2, 2]"): "detect.toml: grid.vcpus: ...different whole numbers...",
+    ("vcpus = [1, 2]", "vcpus = [2, 2]"): "detect.toml: grid.vcpus: ...different numbers...",
     ("base_ms = 100", "base_ms = 100\nmax_portion = 0"): (
         "detect.toml: model.max_portion: is 0; it must be at least 1"
     ),

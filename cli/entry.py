@@ -1,0 +1,92 @@
+"""Running a command line so that whatever goes wrong is one line, and an exit code.
+
+    0    done; also when the reader of our output had enough (`esg ... | head -1`)
+    1    the world failed: the disk is full, say
+    2    refused: a bad argument, a bad file; one line on stderr says what, where and what to do
+    130  Ctrl-C
+
+A traceback is left for what should never happen.
+"""
+
+import io
+import os
+import re
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from esg.errors import Rejected
+
+
+def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> int:
+    """Run a typer application and return the exit code. Without arguments it shows its help."""
+    _survive_any_encoding()
+    given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    try:
+        command = typer.main.get_command(app)
+        code = command.main(given, prog_name=name, standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except Rejected as error:
+        return _refuse(str(error))
+    except typer.TyperException as error:
+        return _refuse(_usage(error))
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except SystemExit as error:
+        # Both typer and rich end the process when a pipe closes, with an exit code of their own
+        if not isinstance(error.__context__, BrokenPipeError):
+            raise
+        _drop_stdout()
+        return 0
+    except BrokenPipeError:
+        _drop_stdout()
+        return 0
+    except OSError as error:
+        _drop_stdout()
+        _say(f"{error.filename or 'cannot write the output'}: {error.strerror or error}")
+        return 1
+
+
+def _usage(error: typer.TyperException) -> str:
+    """Typer's words for a bad argument, as one line that ends with what to do."""
+    message = " ".join(error.format_message().split()).rstrip(".")
+    message = re.sub("^Invalid value for '(.*?)':", r"\1:", message)
+    message = message.replace(". Did you mean", "; did you mean")
+    message = message[:1].lower() + message[1:]
+    context = getattr(error, "ctx", None)
+    if context is None or "did you mean" in message:
+        return message
+    return f"{message}; see {context.command_path} --help"
+
+
+def _refuse(message: str) -> int:
+    _say(message)
+    return 2
+
+
+def _say(message: str) -> None:
+    line = " ".join(message.split())
+    # A name from a file or a shell may hold anything, a terminal's control codes included
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+    if sys.stderr is not None:  # it may be closed, and print would then take stdout
+        print(f"error: {shown}", file=sys.stderr)
+
+
+def _survive_any_encoding() -> None:
+    """A name that the terminal cannot show is escaped rather than fatal."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _drop_stdout() -> None:
+    """Let what is still buffered go nowhere, or Python complains about it while it exits."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except (AttributeError, OSError, ValueError):
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)

@@ -1,0 +1,54 @@
+"""The `esg` command: its sub-commands, wired."""
+
+from typing import Annotated
+
+import typer
+
+from cli import profile
+from cli.apps import apps
+from cli.demo import demo
+from cli.entry import run_app
+from cli.plan import plan
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(apps)
+app.command()(plan)
+app.add_typer(profile.app, name="profile")
+app.command()(demo)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from esg import __version__
+
+        typer.echo(f"esg {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def esg(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """ESG serves pipelines of DNN models on shared GPUs, each in time and at the least cost.
+
+    \b
+    Start here:
+      esg demo                                      plans for all applications
+      esg apps                                      what there is to plan for
+      esg plan image-classification --slo-ms 526    which configs, and why
+      esg profile show segmentation                 what a function takes
+    """
+
+
+def run() -> int:
+    return run_app(app, "esg")

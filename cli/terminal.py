@@ -1,0 +1,45 @@
+"""Printing: one JSON document, or tables and sentences for people.
+
+Everything is plain text in a pipe (80 columns, or what COLUMNS says) and coloured on a terminal.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+def print_json(document: dict[str, Any]) -> None:
+    print(json.dumps(document, indent=2, allow_nan=False))
+
+
+def terminal() -> Console:
+    """Where people read. Names out of a catalog are shown as they are, never taken for markup."""
+    from rich.console import Console
+
+    return Console(markup=False, highlight=False, emoji=False)
+
+
+def open_table() -> Table:
+    """A table with a rule below its head and no frame, so that 80 columns hold the most."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    return Table(
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+
+
+def fits(table: Table, screen: Console) -> bool:
+    """Whether a table can be shown without cutting anything short."""
+    from rich.measure import Measurement
+
+    unlimited = screen.options.update(width=10_000)
+    return Measurement.get(screen, unlimited, table).maximum <= screen.width

@@ -1,0 +1,113 @@
+"""Any value survives the codec, and anything else is refused in one way only."""
+
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from esg.codec import decode, digest, encode, to_text
+from esg.commands import Command
+from esg.errors import Rejected
+from esg.events import EVENTS
+from esg.journal import Header
+from esg.state import State
+
+KINDS = [*EVENTS, *get_args(Command), State, Header]
+kinds = st.sampled_from(KINDS)
+often = settings(max_examples=400, deadline=None)
+
+texts = st.text(st.characters(), max_size=5)  # lone surrogates too: JSON can spell them
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | texts
+anything = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def values(kind: Any) -> st.SearchStrategy[Any]:
+    """All values of a type."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is UnionType:
+        return st.one_of(*map(values, arguments))
+    if origin in (list, tuple):
+        return st.lists(values(arguments[0]), max_size=2).map(origin)
+    if origin is dict:
+        return st.dictionaries(texts, values(arguments[1]), max_size=2)
+    if kind is str:
+        return texts
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return st.builds(kind, **{field.name: values(hints[field.name]) for field in fields(kind)})
+    if hasattr(kind, "_fields"):
+        return st.builds(kind, *map(values, get_type_hints(kind).values()))
+    if issubclass(kind, Enum):
+        return st.sampled_from(kind)
+    return st.from_type(kind)
+
+
+STRATEGIES = {kind: values(kind) for kind in KINDS}
+
+
+@often
+@given(kind=kinds, data=st.data())
+def test_any_value_survives(kind: Any, data: st.DataObject) -> None:
+    value = data.draw(STRATEGIES[kind])
+    again = decode(kind, encode(value))
+    assert again == value
+    assert to_text(again) == to_text(value)
+
+
+@often
+@given(kind=kinds, raw=anything)
+def test_anything_is_read_as_it_is_or_refused(kind: Any, raw: Any) -> None:
+    read_or_refuse(kind, raw)
+
+
+@often
+@given(kind=kinds, data=st.data())
+def test_a_value_with_something_changed_is_read_as_it_is_or_refused(
+    kind: Any, data: st.DataObject
+) -> None:
+    raw = encode(data.draw(STRATEGIES[kind]))
+    read_or_refuse(kind, data.draw(changed(raw)))
+
+
+def read_or_refuse(kind: Any, raw: Any) -> None:
+    try:
+        value = decode(kind, raw)
+    except Rejected:
+        return
+    assert says(encode(value), raw)
+    assert len(digest(to_text(value))) == 16
+
+
+def says(written: Any, raw: Any) -> bool:
+    """The same JSON, types included, apart from fields that were left out and have a default."""
+    if type(written) is not type(raw):
+        return False
+    if isinstance(raw, dict):
+        return all(key in written and says(written[key], raw[key]) for key in raw)
+    if isinstance(raw, list):
+        return len(written) == len(raw) and all(map(says, written, raw))
+    return bool(written == raw)
+
+
+@st.composite
+def changed(draw: st.DrawFn, raw: Any) -> Any:
+    """Some JSON with one place in it, at any depth, replaced, removed or added."""
+    if not isinstance(raw, dict | list) or not raw or draw(st.integers(0, 4)) == 0:
+        return draw(anything)
+    if isinstance(raw, list):
+        place = draw(st.integers(0, len(raw) - 1))
+        part = draw(st.lists(changed(raw[place]), max_size=2))
+        return [*raw[:place], *part, *raw[place + 1 :]]
+    key = draw(st.sampled_from(sorted(raw)))
+    action = draw(st.sampled_from(["replace", "replace", "remove", "add"]))
+    if action == "add":
+        return raw | {draw(texts): draw(anything)}
+    rest = {name: part for name, part in raw.items() if name != key}
+    return rest if action == "remove" else rest | {key: draw(changed(raw[key]))}

@@ -1,0 +1,113 @@
+"""A pool that is told anything in any order, by slices that answer when and as they like."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from esg.events import TaskFailed, TaskFinished, Woke
+from esg.pool import (
+    AbortTask,
+    ExecuteTask,
+    LoadModel,
+    PoolCommand,
+    PoolEvent,
+    Report,
+    TaskEnded,
+    UnloadModel,
+)
+from tests.node import MEMORY_MB, check, drop, loaded, new_pool, start, stop, unloaded, warm
+
+SLICES = 3
+functions = st.sampled_from(sorted(MEMORY_MB))
+slices = st.integers(0, SLICES - 1)
+places = st.lists(slices, min_size=1, max_size=SLICES, unique=True)
+
+
+class AnyPool(RuleBasedStateMachine):
+    """`owed` are orders of the pool that were not answered yet; `open` are tasks it must end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pool = new_pool(SLICES, keep_alive_us=20)
+        self.now_us = 0
+        self.started = 0
+        self.open: set[str] = set()
+        self.owed: list[PoolCommand] = []
+
+    @rule(function=functions, where=places, vcpus=st.integers(1, 3), skipped=st.integers(1, 2))
+    def start_a_task(self, function: str, where: list[int], vcpus: int, skipped: int) -> None:
+        self.started += skipped  # the tasks between went to other nodes
+        self.open.add(f"t{self.started}")
+        self.tell(start(f"t{self.started}", function, *where, vcpus=vcpus))
+
+    @precondition(lambda self: self.started >= 3)
+    @rule(function=functions, where=places, ago=st.integers(0, 2))
+    def start_an_old_task_again(self, function: str, where: list[int], ago: int) -> None:
+        before = list(self.pool.running)
+        self.tell(start(f"t{self.started - ago}", function, *where))
+        assert list(self.pool.running) == before
+
+    @rule(ago=st.integers(0, 3))
+    def stop_a_task(self, ago: int) -> None:
+        self.tell(stop(f"t{self.started - ago}"))
+
+    @rule(index=slices, function=functions)
+    def warm_a_model(self, index: int, function: str) -> None:
+        self.tell(warm(index, function))
+
+    @rule(index=slices, function=functions)
+    def drop_a_model(self, index: int, function: str) -> None:
+        self.tell(drop(index, function))
+
+    @precondition(lambda self: self.owed)
+    @rule(data=st.data(), failure=st.sampled_from(["", "", "broken"]))
+    def answer_an_order(self, data: st.DataObject, failure: str) -> None:
+        position = data.draw(st.integers(0, len(self.owed) - 1))
+        self.tell(answer(self.owed.pop(position), failure))
+
+    @rule(time_us=st.integers(1, 30))
+    def let_time_pass(self, time_us: int) -> None:
+        """The pool is woken when it asked for it, though other news may come first."""
+        due_us = self.pool.next_wake
+        if due_us is None or self.now_us + time_us < due_us:
+            self.now_us += time_us
+        else:
+            self.now_us = due_us
+
+    @rule()
+    def wake(self) -> None:
+        self.tell(Woke())
+
+    def teardown(self) -> None:
+        """Once every order is answered, every task has ended."""
+        while self.owed:
+            self.tell(answer(self.owed.pop(0), ""))
+        assert self.open == set()
+        assert self.pool.running == {}
+
+    def tell(self, event: PoolEvent) -> None:
+        orders = self.pool.handle(self.now_us, event)
+        check(self.pool, self.now_us)
+        for order in orders:
+            if not isinstance(order, Report):
+                self.owed.append(order)
+            elif isinstance(order.event, TaskFinished | TaskFailed):
+                self.open.remove(order.event.task)  # exactly once
+
+
+def answer(order: PoolCommand, failure: str) -> PoolEvent:
+    match order:
+        case LoadModel(slice=index, function=function):
+            return unloaded(index, function, failure) if failure else loaded(index, function)
+        case UnloadModel(slice=index, function=function):
+            return unloaded(index, function)
+        case ExecuteTask(order=task):
+            return TaskEnded(task=task.task, failure=failure)
+        case AbortTask(task=name):
+            return TaskEnded(task=name, failure="stopped")
+        case Report():
+            raise AssertionError("nobody answers a report")
+
+
+AnyPool.TestCase.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestAnyPool = AnyPool.TestCase
