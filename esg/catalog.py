@@ -82,6 +82,14 @@ class Application:
             successors={stage: tuple(found) for stage, found in followers.items()},
         )
 
+    def onward(self, stage: str) -> set[str]:
+        """The stage and all that wait for it, directly or not."""
+        found = {stage}
+        for name, other in self.stages.items():
+            if any(before in found for before in other.after):
+                found.add(name)
+        return found
+
     @property
     def root(self) -> str:
         return next(iter(self.stages))

@@ -90,6 +90,7 @@ class Dispatcher:
             if decision.until_us <= now_us:
                 raise Bug(f"{queue.name} is to be held until {decision.until_us}, which has passed")
             queue.hold_until_us = decision.until_us
+            queue.leave_recheck_list()
             return
         placement = self._policy.place(case, decision, self._state.seats)
         if placement is None and queue.blocked:
@@ -100,8 +101,7 @@ class Dispatcher:
         if placement is None:
             self._put_on_recheck_list(queue, now_us)
         else:
-            queue.blocked = False
-            queue.rounds = 0
+            queue.leave_recheck_list()
             self._start(case, decision, placement)
 
     def _put_on_recheck_list(self, queue: Queue, now_us: int) -> None:

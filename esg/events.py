@@ -24,20 +24,35 @@ class RequestCancelled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceInventory:
-    """One slice as its invoker sees it: memory, and the functions whose models are loaded."""
+    """One slice as its invoker sees it: memory, and whose models are loaded or on their way."""
 
     memory_mb: int
     resident: tuple[str, ...] = ()
+    loading: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningTask:
+    """A task that a node runs, and what it holds there."""
+
+    task: str
+    vcpus: int = 0
+    slices: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvokerJoined:
-    """A worker node is here (for the first time or again), and this is what it has and runs."""
+    """A worker node is here (for the first time or again), and this is what it has and runs.
+
+    `latest_task` is the highest task number it ever heard of: a scheduler that lost its memory
+    must not use such a number again.
+    """
 
     invoker: str
     vcpus: int
     slices: tuple[SliceInventory, ...]
-    running: tuple[str, ...] = ()
+    running: tuple[RunningTask, ...] = ()
+    latest_task: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +64,7 @@ class InvokerReported:
 
     invoker: str
     slices: tuple[SliceInventory, ...]
-    running: tuple[str, ...]
+    running: tuple[RunningTask, ...]
     latest_task: int
 
 

@@ -2,10 +2,12 @@
 
 from collections import Counter
 
+from esg.catalog import Function
 from esg.commands import AnswerRequest, Command, RefuseRequest
 from esg.errors import Bug
+from esg.ledger import Seat
 from esg.scheduler import Scheduler
-from esg.state import Phase, Queue, State
+from esg.state import Phase, State
 
 
 def check(scheduler: Scheduler) -> None:
@@ -14,7 +16,7 @@ def check(scheduler: Scheduler) -> None:
     _check_resources(state)
     _check_models(state)
     _check_jobs(state)
-    _check_wake(state, scheduler.next_wake)
+    _check_wake(scheduler)
 
 
 class AnswerBook:
@@ -93,20 +95,30 @@ def _check_jobs(state: State) -> None:
             raise Bug(f"{request.name} waits for nothing")
 
 
-def _check_wake(state: State, next_wake: int | None) -> None:
+def _check_wake(scheduler: Scheduler) -> None:
     """The alarm is in the future, and a queue with work has someone to wake it."""
+    state, next_wake = scheduler.state, scheduler.next_wake
     if next_wake is not None and next_wake <= state.now_us:
         raise Bug(f"the next wake-up at {next_wake} is not after {state.now_us}")
+    if next_wake is not None or state.tasks or _is_loading(state):
+        return
     for queue in state.queues.values():
-        if queue.jobs and not _will_be_visited(queue, state, next_wake):
+        stage = scheduler.catalog.applications[queue.application].stages[queue.stage]
+        if queue.jobs and any(_could_run(stage.function, seat) for seat in state.seats.values()):
             raise Bug(f"{queue.name} has {len(queue.jobs)} jobs and nothing will wake it")
 
 
-def _will_be_visited(queue: Queue, state: State, next_wake: int | None) -> bool:
-    loading = any(
+def _is_loading(state: State) -> bool:
+    return any(
         not resident.ready
         for seat in state.seats.values()
         for part in seat.slices
         for resident in part.residents.values()
     )
-    return next_wake is not None or bool(state.tasks) or loading or not state.seats
+
+
+def _could_run(function: Function, seat: Seat) -> bool:
+    """Whether the smallest config fits a node that has nothing else to do."""
+    smallest = function.profile.minimum
+    able = sum(part.memory_mb >= function.memory_mb for part in seat.slices)
+    return seat.vcpus >= smallest.vcpus and able >= smallest.vgpus

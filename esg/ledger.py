@@ -97,21 +97,32 @@ class Seat:
         picked = warm + [index for _, _, index in sorted(others)]
         return picked[:count] if len(picked) >= count else None
 
+    def can_give(self, vcpus: int, slices: Iterable[int]) -> bool:
+        """Whether just these slices are there and free, and that many vCPUs."""
+        return vcpus <= self.vcpus_free and all(
+            0 <= index < len(self.slices) and not self.slices[index].holder for index in slices
+        )
+
+    def give(self, task: str, vcpus: int, slices: Iterable[int]) -> None:
+        """Note that a task holds these."""
+        for index in slices:
+            self.slices[index].holder = task
+            self.vgpus_free -= 1
+        self.vcpus_free -= vcpus
+
     def take(self, task: str, function: str, memory_mb: int, config: Config, now_us: int) -> Taken:
         """Give a task what its config says."""
         picked = self.pick(function, memory_mb, config.vgpus)
         if picked is None or not self.fits(config):
             raise Bug(f"{self.invoker} cannot give {config} to {task}: it has not got as much free")
         dropped: list[tuple[int, str]] = []
+        self.give(task, config.vcpus, picked)
         for index in picked:
             part = self.slices[index]
-            part.holder = task
             if function in part.residents:
                 part.residents[function].used_us = now_us
             else:
                 dropped += [(index, name) for name in self.load(index, function, memory_mb, now_us)]
-        self.vcpus_free -= config.vcpus
-        self.vgpus_free -= config.vgpus
         return Taken(tuple(picked), dropped)
 
     def release(self, task: str, config: Config, slices: Iterable[int]) -> None:
@@ -151,6 +162,13 @@ class Seat:
 
     def mark_ready(self, index: int, function: str, now_us: int) -> None:
         """A model has been loaded; no matter if it was given up meanwhile."""
+        resident = self.slices[index].residents.get(function)
+        if resident is not None and not resident.ready:
+            resident.ready = True
+            resident.used_us = now_us
+
+    def mark_used(self, index: int, function: str, now_us: int) -> None:
+        """A model was in use until now, so it has been loaded."""
         resident = self.slices[index].residents.get(function)
         if resident is not None:
             resident.ready = True

@@ -28,6 +28,11 @@ class Lifecycle:
         self._state = state
         self._emit = emit
         self._prewarmer = prewarmer
+        self._onward = {
+            (name, stage): application.onward(stage)
+            for name, application in catalog.applications.items()
+            for stage in application.stages
+        }
 
     def admit(self, name: str, application: Application, slo_us: int, now_us: int) -> None:
         """Take a request in; its first job is ready."""
@@ -42,6 +47,7 @@ class Lifecycle:
         )
         self._state.requests[name] = request
         self._queue_up(request, application.root, now_us)
+        self._note_call(request, application.root, now_us)
 
     def finish_job(self, request: Request, task: Task, cost_pusd: int, now_us: int) -> None:
         """One job of a task is done: the stages that waited for it may start."""
@@ -51,6 +57,8 @@ class Lifecycle:
         run.phase = Phase.DONE
         run.keeper = task.invoker
         run.published = not followers  # results were published as they were made
+        if task.invoker not in request.kept_on:
+            request.kept_on.append(task.invoker)
         run.report = StageReport(
             stage=task.stage,
             task=task.name,
@@ -63,9 +71,15 @@ class Lifecycle:
         )
         request.cost_pusd += cost_pusd
         for follower in followers:
-            if self._inputs_made(application, request, follower):
-                request.runs[follower].planned = run.planned[1:]
+            next_run = request.runs[follower]
+            # an output that was made a second time finds followers that did not need it
+            if next_run.phase is Phase.BLOCKED and self._inputs_made(
+                application, request, follower
+            ):
+                onward = self._onward[application.name, follower]
+                next_run.planned = tuple(step for step in run.planned if step.stage in onward)
                 self._queue_up(request, follower, now_us)
+                self._note_call(request, follower, now_us)
         if all(run.phase is Phase.DONE for run in request.runs.values()):
             self.end(request, Outcome.DONE, "", now_us)
 
@@ -85,6 +99,8 @@ class Lifecycle:
         for run in request.runs.values():
             if run.keeper == invoker:
                 run.keeper = ""
+        if invoker in request.kept_on:
+            request.kept_on.remove(invoker)
 
     def resume(self, request: Request, now_us: int) -> None:
         """Redo whatever is needed again: from the last stages whose output still exists."""
@@ -101,14 +117,11 @@ class Lifecycle:
     def end(self, request: Request, outcome: Outcome, reason: str, now_us: int) -> None:
         """Answer a request and forget it, with everything that was kept or queued for it."""
         del self._state.requests[request.name]
-        keepers: dict[str, None] = {}
         for stage, run in request.runs.items():
             if run.phase is Phase.QUEUED:
                 self._leave_queue(request, stage)
             elif run.phase is Phase.RUNNING:
                 self._stop_if_unwanted(run.task)
-            if run.keeper:
-                keepers[run.keeper] = None
         self._emit(
             AnswerRequest(
                 request=request.name,
@@ -122,9 +135,8 @@ class Lifecycle:
                 stages=tuple(run.report for run in request.runs.values() if run.report),
             )
         )
-        for keeper in keepers:
-            if keeper in self._state.seats:
-                self._emit(DiscardData(invoker=keeper, request=request.name))
+        for invoker in request.kept_on:
+            self._emit(DiscardData(invoker=invoker, request=request.name))
 
     def wants(self, request: str, task: Task) -> Request | None:
         """The request, if it still waits for this very task."""
@@ -160,6 +172,10 @@ class Lifecycle:
         job = Job(request.name, request.number, now_us, request.deadline_us, run.planned)
         queue.jobs.insert(_position(queue, request.number), job)
         queue.hold_until_us = 0
+
+    def _note_call(self, request: Request, stage: str, now_us: int) -> None:
+        """A job came for the first time; jobs that come back say nothing about the next call."""
+        queue = self._state.queues[queue_name(request.application, stage)]
         observe_arrival(queue, now_us)
         if self._prewarmer is not None:
             self._prewarmer.expect_next(queue, now_us)
@@ -167,10 +183,12 @@ class Lifecycle:
     def _leave_queue(self, request: Request, stage: str) -> None:
         queue = self._state.queues[queue_name(request.application, stage)]
         del queue.jobs[_position(queue, request.number)]
+        if not queue.jobs:
+            queue.leave_recheck_list()
 
     def _stop_if_unwanted(self, name: str) -> None:
-        task = self._state.tasks[name]
-        if not any(self.wants(request, task) for request in task.requests):
+        task = self._state.tasks.get(name)  # its own failure may be why the request ends
+        if task is not None and not any(self.wants(request, task) for request in task.requests):
             self._emit(StopTask(invoker=task.invoker, task=name))
 
 

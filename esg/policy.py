@@ -37,9 +37,9 @@ class Case:
         request = self.requests[self.queue.jobs[0].request]
         return request.deadline_us - request.arrived_us
 
-    def left_us(self) -> int:
-        """The time to the nearest deadline among the jobs that could go out together."""
-        batch = self.stage.function.profile.max_batch
+    def left_us(self, count: int | None = None) -> int:
+        """The time to the nearest deadline among the first jobs: as many as could go together."""
+        batch = self.stage.function.profile.max_batch if count is None else count
         return min(job.deadline_us for job in self.queue.jobs[:batch]) - self.now_us
 
     def keepers(self, batch: int) -> list[str]:

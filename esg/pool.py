@@ -22,6 +22,7 @@ from esg.events import (
     InstanceReady,
     InvokerJoined,
     InvokerReported,
+    RunningTask,
     SliceInventory,
     StageOutput,
     TaskFailed,
@@ -123,6 +124,10 @@ class PoolSlice:
     def memory_free_mb(self) -> int:
         return self.memory_mb - sum(model.memory_mb for model in self.models.values())
 
+    def on_their_way(self) -> tuple[str, ...]:
+        loading = [n for n, model in self.models.items() if model.state is ModelState.LOADING]
+        return (*loading, *self.wanted)
+
     def has(self, function: str) -> bool:
         model = self.models.get(function)
         return model is not None and model.state is ModelState.READY
@@ -203,7 +208,8 @@ class Pool:
             invoker=self.invoker,
             vcpus=self.vcpus,
             slices=self._inventory(),
-            running=tuple(self.running),
+            running=self._running_tasks(),
+            latest_task=self._latest_task,
         )
 
     def report(self) -> InvokerReported:
@@ -211,7 +217,7 @@ class Pool:
         return InvokerReported(
             invoker=self.invoker,
             slices=self._inventory(),
-            running=tuple(self.running),
+            running=self._running_tasks(),
             latest_task=self._latest_task,
         )
 
@@ -220,8 +226,15 @@ class Pool:
             SliceInventory(
                 memory_mb=part.memory_mb,
                 resident=tuple(name for name in part.models if part.has(name)),
+                loading=part.on_their_way(),
             )
             for part in self.slices
+        )
+
+    def _running_tasks(self) -> tuple[RunningTask, ...]:
+        return tuple(
+            RunningTask(task=name, vcpus=task.order.config.vcpus, slices=task.order.slices)
+            for name, task in self.running.items()
         )
 
     def _start(self, now_us: int, order: StartTask) -> None:

@@ -28,6 +28,7 @@ from esg.events import (
     InvokerReported,
     RequestArrived,
     RequestCancelled,
+    RunningTask,
     SliceInventory,
     TaskFailed,
     TaskFinished,
@@ -36,6 +37,7 @@ from esg.events import (
 from esg.ledger import Seat
 from esg.lifecycle import Lifecycle
 from esg.policy import Policy
+from esg.profile import Config
 from esg.spelling import one_of
 from esg.state import NEVER_US, Queue, State, Task, queue_name
 from esg.units import to_ms
@@ -62,7 +64,7 @@ class Scheduler:
         *,
         snapshot: Any = None,
     ) -> None:
-        self._catalog = catalog
+        self.catalog = catalog
         self._settings = settings or SchedulerSettings()
         self._orders: list[Command] = []
         self.state = State() if snapshot is None else decode(State, snapshot)
@@ -106,7 +108,7 @@ class Scheduler:
         self._orders.append(command)
 
     def _add_queues(self) -> None:
-        for application in self._catalog.applications.values():
+        for application in self.catalog.applications.values():
             for stage in application.stages:
                 name = queue_name(application.name, stage)
                 if name not in self.state.queues:
@@ -145,9 +147,9 @@ class Scheduler:
     def _request_arrived(self, now_us: int, event: RequestArrived) -> None:
         if event.request in self.state.requests:
             return  # said twice by someone who was not sure to have been heard
-        application = self._catalog.applications.get(event.application)
+        application = self.catalog.applications.get(event.application)
         if application is None:
-            reason = one_of("application", event.application, self._catalog.applications)
+            reason = one_of("application", event.application, self.catalog.applications)
             self._emit(RefuseRequest(request=event.request, reason=reason))
             return
         slo_us = application.slo_us if event.slo_us is None else event.slo_us
@@ -179,21 +181,21 @@ class Scheduler:
         part = seat.slices[index]
         if function in part.residents:
             seat.mark_ready(index, function, now_us)
-        elif function in self._catalog.functions:
-            memory_mb = self._catalog.functions[function].memory_mb
+        elif function in self.catalog.functions:
+            memory_mb = self.catalog.functions[function].memory_mb
             if part.memory_free_mb >= memory_mb:
                 seat.load(index, function, memory_mb, now_us, ready=True)
 
     def _task_finished(self, now_us: int, event: TaskFinished) -> None:
         task = self._end_task(event.task, event.invoker)
-        if task is None:
+        if task is None or not task.requests:
             return
         seat = self.state.seats[task.invoker]
         function = self._function_of(task)
         for index in task.slices:
-            seat.mark_ready(index, function, now_us)
+            seat.mark_used(index, function, now_us)
         held_us = event.loading_us + event.running_us
-        cost_pusd = self._catalog.prices.task_cost_pusd(task.config, held_us)
+        cost_pusd = self.catalog.prices.task_cost_pusd(task.config, held_us)
         share_pusd = round(cost_pusd / len(task.requests))
         for name in task.requests:
             request = self._lifecycle.wants(name, task)
@@ -204,7 +206,7 @@ class Scheduler:
 
     def _task_failed(self, now_us: int, event: TaskFailed) -> None:
         task = self._end_task(event.task, event.invoker)
-        if task is None:
+        if task is None or not task.requests:
             return
         seat = self.state.seats[task.invoker]
         function = self._function_of(task)
@@ -212,25 +214,29 @@ class Scheduler:
             resident = seat.slices[index].residents.get(function)
             if resident is not None and not resident.ready:
                 seat.forget(index, function)
+        after = self.catalog.applications[task.application].stages[task.stage].after
+        robbed: set[str] = set()
         for output in event.missing:
-            request = self.state.requests.get(output.request)
-            if request is not None and output.stage in request.runs:
+            request = self._lifecycle.wants(output.request, task)
+            if request is not None and output.stage in after:
                 self._lifecycle.lose_output(request, output.stage)
-        self._give_back(now_us, task, event.reason)
-
-    def _give_back(self, now_us: int, task: Task, reason: str | None) -> None:
-        """Queue a lost task's jobs again. With a reason, it counts as one of their tries."""
+                robbed.add(output.request)
         for name in task.requests:
-            request = self._lifecycle.wants(name, task)
-            if request is None:
-                continue
-            run = request.runs[task.stage]
-            run.attempts += reason is not None
-            if reason is not None and run.attempts >= self._settings.max_attempts:
-                why = f"{task.stage} failed {run.attempts} times, last: {reason}"
-                self._lifecycle.end(request, Outcome.FAILED, why, now_us)
-            else:
-                self._lifecycle.return_job(request, task.stage, now_us)
+            blamed = not event.missing or name in robbed
+            self._give_back(now_us, task, name, event.reason if blamed else None)
+
+    def _give_back(self, now_us: int, task: Task, name: str, reason: str | None) -> None:
+        """Queue a lost task's job again. With a reason, it counts as one of its tries."""
+        request = self._lifecycle.wants(name, task)
+        if request is None:
+            return
+        run = request.runs[task.stage]
+        run.attempts += reason is not None
+        if reason is not None and run.attempts >= self._settings.max_attempts:
+            why = f"{task.stage} failed {run.attempts} times, last: {reason}"
+            self._lifecycle.end(request, Outcome.FAILED, why, now_us)
+        else:
+            self._lifecycle.return_job(request, task.stage, now_us)
 
     def _end_task(self, name: str, invoker: str) -> Task | None:
         """Release what a task held; None if it was given up before (late news are normal)."""
@@ -255,21 +261,46 @@ class Scheduler:
             self.state.seats[event.invoker] = seat
         self.state.releases += 1
         self._reconcile(now_us, seat, event.running, self.state.tasks_started)
+        self.state.tasks_started = max(self.state.tasks_started, event.latest_task)
+        self._forget_unheard_orders(seat, event.slices)
         self._take_stock(now_us, seat, event.slices)
 
     def _reconcile(
-        self, now_us: int, seat: Seat, running: tuple[str, ...], latest_task: int
+        self, now_us: int, seat: Seat, running: tuple[RunningTask, ...], latest_task: int
     ) -> None:
-        """Compare what the books say runs there with what does."""
+        """Compare what the books say runs there with what does.
+
+        What nobody ordered is stopped, and keeps what it holds until it has been.
+        """
+        there = {found.task for found in running}
         here = [task for task in self.state.tasks.values() if task.invoker == seat.invoker]
         for task in here:
-            if task.number <= latest_task and task.name not in running:
+            if task.number <= latest_task and task.name not in there:
                 self._end_task(task.name, seat.invoker)
-                self._give_back(now_us, task, None)
+                for request in task.requests:
+                    self._give_back(now_us, task, request, None)
         known = {task.name for task in here}
-        for name in running:
-            if name not in known:
-                self._emit(StopTask(invoker=seat.invoker, task=name))
+        for found in running:
+            if found.task not in known:
+                self._emit(StopTask(invoker=seat.invoker, task=found.task))
+                self._book_stray(now_us, seat, found)
+
+    def _book_stray(self, now_us: int, seat: Seat, found: RunningTask) -> None:
+        if found.task in self.state.tasks or not seat.can_give(found.vcpus, found.slices):
+            return
+        config = Config(0, found.vcpus, len(found.slices))
+        seat.give(found.task, found.vcpus, found.slices)
+        self.state.tasks[found.task] = Task(
+            name=found.task,
+            number=0,
+            invoker=seat.invoker,
+            application="",
+            stage="",
+            config=config,
+            slices=found.slices,
+            requests=(),
+            started_us=now_us,
+        )
 
     def _take_stock(self, now_us: int, seat: Seat, inventory: tuple[SliceInventory, ...]) -> None:
         """Compare which models the books say are loaded with which are."""
@@ -279,6 +310,16 @@ class Scheduler:
                     seat.forget(index, function)
             for function in found.resident:
                 self._found_loaded(seat, index, function, now_us)
+
+    def _forget_unheard_orders(self, seat: Seat, inventory: tuple[SliceInventory, ...]) -> None:
+        """A node that (re)joins loads what it says, and what its tasks wait for, but no more."""
+        for index, (part, found) in enumerate(zip(seat.slices, inventory, strict=False)):
+            task = self.state.tasks.get(part.holder)
+            awaited = self._function_of(task) if task is not None and task.requests else ""
+            for function in list(part.residents):
+                expected = function in found.loading or function == awaited
+                if not part.residents[function].ready and not expected:
+                    seat.forget(index, function)
 
     def _invoker_lost(self, now_us: int, invoker: str) -> None:
         if invoker not in self.state.seats:
@@ -290,9 +331,10 @@ class Scheduler:
         for request in self.state.requests.values():
             self._lifecycle.lose_keeper(request, invoker)
         for task in lost:
-            self._give_back(now_us, task, None)
+            for name in task.requests:
+                self._give_back(now_us, task, name, None)
         for request in list(self.state.requests.values()):
             self._lifecycle.resume(request, now_us)
 
     def _function_of(self, task: Task) -> str:
-        return self._catalog.applications[task.application].stages[task.stage].function.name
+        return self.catalog.applications[task.application].stages[task.stage].function.name

@@ -48,6 +48,7 @@ class Request:
     deadline_us: int
     runs: dict[str, Run]
     cost_pusd: int = 0
+    kept_on: list[str] = field(default_factory=list)  # every invoker that was left something
 
 
 @dataclass(slots=True)
@@ -82,6 +83,11 @@ class Queue:
     last_arrival_us: int = -1
     interval_us: int = 0
     warm_at_us: int = NEVER_US
+
+    def leave_recheck_list(self) -> None:
+        self.blocked = False
+        self.rounds = 0
+        self.retry_at_us = NEVER_US
 
 
 @dataclass(slots=True)

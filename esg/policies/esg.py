@@ -50,21 +50,19 @@ class Esg:
         stage = case.stage.name
         answer = search(stage, queue=len(case.jobs), left_us=case.left_us(), k=self._k)
         if not answer.feasible:
-            lost = self._lost(case)
-            if lost:
-                answer = search(stage, queue=lost, left_us=_ALL_THE_TIME_US, k=self._k)
+            lost, count = self._front(case)
+            left_us = _ALL_THE_TIME_US if lost else case.left_us(count)
+            if lost or count < len(case.jobs):
+                answer = search(stage, queue=count, left_us=left_us, k=self._k)
         return Offer(answer.plans, answer.effort)
 
     def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
         return self._place(case, offer, seats)
 
-    def _lost(self, case: Case) -> int:
-        """How many jobs at the front of the queue cannot make their deadline any more; no more
-        than one batch can take are counted."""
+    def _front(self, case: Case) -> tuple[bool, int]:
+        """Whether the oldest job can no longer make its deadline, and how many jobs at the front
+        of the queue, no more than one batch can take, are in the same case."""
         fastest_us = self._engines[case.application.name].fastest_us(case.stage.name)
-        count = 0
-        for job in case.jobs[: case.stage.function.profile.max_batch]:
-            if job.deadline_us - case.now_us >= fastest_us:
-                break
-            count += 1
-        return count
+        jobs = case.jobs[: case.stage.function.profile.max_batch]
+        lost = [job.deadline_us - case.now_us < fastest_us for job in jobs]
+        return lost[0], next((i for i, one in enumerate(lost) if one is not lost[0]), len(lost))

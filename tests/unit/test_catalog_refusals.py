@@ -128,7 +128,8 @@ KEYS_AND_TYPES: Mistakes = {
         "catalog.toml: functions.detect.profile: no such file: ...detector.toml; write it or ..."
     ),
     ('profile = "detect.toml"', 'profile = "classify.toml"'): (
-        "catalog.toml: functions.detect.profile: ...classify.toml ...'classify', not of 'detect'; name the right file"
+        "catalog.toml: functions.detect.profile: ...classify.toml ...'classify', not of 'detect'; "
+        "name the right file"
     ),
 }
 

@@ -5,6 +5,7 @@ import pytest
 from esg.events import (
     InvokerJoined,
     InvokerReported,
+    RunningTask,
     SliceInventory,
     StageOutput,
     TaskFailed,
@@ -156,13 +157,14 @@ def test_a_node_tells_what_it_has_and_runs(node: Node) -> None:
     node.at(ms(1), start("t5", "deep", 0))  # refused, but heard of
     slices = (
         SliceInventory(memory_mb=SLICE_MB, resident=("blur",)),
-        SliceInventory(memory_mb=SLICE_MB),  # what is still loading is not there yet
+        SliceInventory(memory_mb=SLICE_MB, loading=("crop",)),
     )
+    running = (RunningTask(task="t4", vcpus=1, slices=(0,)),)
     assert node.pool.joined() == InvokerJoined(
-        invoker="i0", vcpus=4, slices=slices, running=("t4",)
+        invoker="i0", vcpus=4, slices=slices, running=running, latest_task=5
     )
     assert node.pool.report() == InvokerReported(
-        invoker="i0", slices=slices, running=("t4",), latest_task=5
+        invoker="i0", slices=slices, running=running, latest_task=5
     )
 
 
