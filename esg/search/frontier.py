@@ -46,7 +46,8 @@ class _Choice:
     costs: Int64s
     count_by_batch: list[int]
     rest: Staircase
-    rest_costs: Int64s  # shifted by one, so that index 0 stands for "too late for any corner"
+    rest_times: Int64s  # both shifted by one, so that index 0 stands for "too late for any corner"
+    rest_costs: Int64s
     fastest: dict[int, int]  # by number of configs that come into question, as they are asked for
 
 
@@ -72,20 +73,25 @@ class Frontier:
         corners = choice.rest.times.searchsorted(left_us - times, side="right")
         totals = choice.costs[:count] + choice.rest_costs[corners]
         if count > k:
-            bar = np.partition(totals, k - 1)[k - 1]
-            picked = np.flatnonzero(totals <= bar)
+            picked = (totals <= np.partition(totals, k - 1)[k - 1]).nonzero()[0]
+            totals, corners = totals[picked], corners[picked]
         else:
             picked = np.arange(count)
-        plans = []
-        for index in picked.tolist():
-            cost = int(totals[index])
-            if cost < _NEVER:
-                plans.append(self._plan(stage, choice, index, int(corners[index]) - 1, cost))
+        ends = times[picked] + choice.rest_times[corners]
+        # by cost, then time, then config: the last decides ties that nothing else does
+        found = sorted(
+            zip(totals.tolist(), ends.tolist(), picked.tolist(), corners.tolist(), strict=True)
+        )
+        steps, configs = choice.rest.steps, choice.configs
+        plans = tuple(
+            Plan(stage, configs[index], time_us, cost, steps(corner - 1))
+            for cost, time_us, index, corner in found[:k]
+            if cost < _NEVER
+        )
         if not plans:
             fastest = self._fastest(stage, choice, count)
             return Answer((fastest,), fastest.time_us <= left_us, left_us, count)
-        plans.sort(key=lambda plan: (plan.job_cost_pusd, plan.time_us, plan.config))
-        return Answer(tuple(plans[:k]), True, left_us, count)
+        return Answer(plans, True, left_us, count)
 
     def fastest_us(self, stage: str) -> int:
         return self._fastest_us[stage]
@@ -93,10 +99,6 @@ class Frontier:
     def corners(self, stage: str) -> int:
         """How many corners the staircase after a stage has: the memory that exactness takes."""
         return len(self._rest[stage])
-
-    def _plan(self, stage: str, choice: _Choice, index: int, corner: int, cost: int) -> Plan:
-        time_us = int(choice.times[index]) + int(choice.rest.times[corner])
-        return Plan(stage, choice.configs[index], time_us, cost, choice.rest.steps(corner))
 
     def _fastest(self, stage: str, choice: _Choice, count: int) -> Plan:
         """The fastest plan, and of several the cheapest."""
@@ -108,7 +110,9 @@ class Frontier:
         after = self._application.successors[stage]
         after_us = max((self._fastest_us[follower] for follower in after), default=0)
         if after_us == choice.rest.times[0]:
-            return self._plan(stage, choice, index, 0, own_pusd + int(choice.rest.costs[0]))
+            cost = own_pusd + int(choice.rest.costs[0])
+            config, steps_after = choice.configs[index], choice.rest.steps(0)
+            return Plan(stage, config, own_us + after_us, cost, steps_after)
         # shares of a tangle's time cannot express that every later stage goes flat out
         later, rest_pusd = set(after), 0
         steps: list[Step] = []
@@ -129,6 +133,7 @@ class Frontier:
             costs=profile.job_cost_pusd,
             count_by_batch=[profile.count_up_to(batch) for batch in range(profile.max_batch + 1)],
             rest=rest,
+            rest_times=np.concatenate(([0], rest.times)),
             rest_costs=np.concatenate(([_NEVER], rest.costs)),
             fastest={},
         )

@@ -1,0 +1,125 @@
+"""Aquatope: configs that were learnt offline, and are never revised (paper, "Comparison
+Counterparts").
+
+Bayesian optimisation finds the configs before deployment, once per application
+(`emulator.training`); all that is left to do here is to look them up. The rest is common ground:
+queues are visited round-robin and placement is the same as ESG's.
+
+In training an application runs alone, and every batch is full. In deployment fewer jobs may wait
+than the learnt batch takes. Then the plan *misses*, which is counted: the stage runs with what is
+there, on the learnt vCPUs and vGPUs, although a smaller batch could do with less. Nothing waits for
+a batch to fill, and there is no second plan if the first fits nowhere.
+
+Caveat: configs are learnt for the SLO of the application; if a request brings another one of its
+own, that is not looked at.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from esg.catalog import Application, Catalog
+from esg.errors import Rejected
+from esg.ledger import Seat
+from esg.placement import anywhere, locality_first
+from esg.policies.common_ground import round_robin
+from esg.policy import Case, Offer, Placement
+from esg.profile import Config, Profile
+from esg.search.plan import Plan, Step
+from esg.state import Queue
+
+NODES_PER_MS = 1_000
+"""Look-ups in a millisecond, with some reserve; the paper calls this overhead negligible."""
+
+EFFORT = 1
+"""A decision is one look-up."""
+
+Learnt = Mapping[str, Config]
+"""One config for each stage of an application."""
+
+
+class Aquatope:
+    """A static table. For each stage it has one plan per number of waiting jobs, from one job to
+    the learnt batch; the last of them is the learnt plan, and taking any other is a miss."""
+
+    def __init__(
+        self, catalog: Catalog, trained: Mapping[str, Learnt], *, locality: bool = True
+    ) -> None:
+        self.nodes_per_ms = NODES_PER_MS
+        self._place = locality_first if locality else anywhere
+        self._plans: dict[tuple[str, str], list[Plan]] = {}
+        for application in catalog.applications.values():
+            learnt = _checked(application, trained)
+            for stage in application.stages:
+                self._plans[application.name, stage] = [
+                    _plan(application, learnt, stage, waiting)
+                    for waiting in range(1, learnt[stage].batch + 1)
+                ]
+
+    def order(self, queues: Iterable[Queue]) -> list[Queue]:
+        return round_robin(queues)
+
+    def decide(self, case: Case) -> Offer:
+        plans = self._plans[case.application.name, case.stage.name]
+        waiting = len(case.jobs)
+        missed = waiting < len(plans)
+        return Offer((plans[waiting - 1] if missed else plans[-1],), EFFORT, missed)
+
+    def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
+        return self._place(case, offer, seats)
+
+
+def with_what_is_there(profile: Profile, learnt: Config, waiting: int) -> Config:
+    """The learnt config, with as large a batch as the waiting jobs can fill; the minimum config if
+    the profile has no such batch with as many vCPUs and vGPUs.
+
+    >>> from esg.profile import Prices
+    >>> cells = [Config(1, 1, 1), Config(2, 4, 1), Config(4, 4, 1), Config(8, 4, 1)]
+    >>> profile = Profile.of("f", dict.fromkeys(cells, 1000), Prices())
+    >>> for waiting in (9, 7, 3, 1):
+    ...     print(with_what_is_there(profile, Config(8, 4, 1), waiting))
+    8 x 4 vCPU x 1 vGPU
+    4 x 4 vCPU x 1 vGPU
+    2 x 4 vCPU x 1 vGPU
+    1 x 1 vCPU x 1 vGPU
+    """
+    most = min(learnt.batch, waiting)
+    alike = [c for c in profile.configs if c[1:] == learnt[1:] and c.batch <= most]
+    return max(alike, default=profile.minimum)
+
+
+def _checked(application: Application, trained: Mapping[str, Learnt]) -> Learnt:
+    """What was learnt for an application, if that is a config of its own for every stage."""
+    learnt = trained.get(application.name, {})
+    missing = [stage for stage in application.stages if stage not in learnt]
+    if missing:
+        raise Rejected(
+            f"aquatope: nothing was learnt for {application.name!r} (stage {missing[0]!r}); train "
+            "with emulator.training.trained_configs, and pass what it gives as `trained`"
+        )
+    for stage in application.stages.values():
+        try:
+            stage.function.profile.index(learnt[stage.name])
+        except Rejected as error:
+            raise Rejected(
+                f"aquatope: what was learnt for {application.name!r} is of another catalog: "
+                f"{error}; train again with this one"
+            ) from None
+    return learnt
+
+
+def _plan(application: Application, learnt: Learnt, stage: str, waiting: int) -> Plan:
+    """The current stage with what is there, then all that come after it as learnt."""
+    ends_us: dict[str, int] = {}
+    cost_pusd = 0
+    steps: list[Step] = []
+    for name, where in application.stages.items():
+        starts_us = [ends_us[before] for before in where.after if before in ends_us]
+        if name != stage and not starts_us:
+            continue
+        profile, config = where.function.profile, learnt[name]
+        if name == stage:
+            config = with_what_is_there(profile, config, waiting)
+        index = profile.index(config)
+        ends_us[name] = max(starts_us, default=0) + int(profile.time_us[index])
+        cost_pusd += int(profile.job_cost_pusd[index])
+        steps.append(Step(name, config))
+    return Plan(stage, steps[0].config, max(ends_us.values()), cost_pusd, tuple(steps[1:]))
