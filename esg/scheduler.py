@@ -215,14 +215,14 @@ class Scheduler:
             if resident is not None and not resident.ready:
                 seat.forget(index, function)
         after = self.catalog.applications[task.application].stages[task.stage].after
-        robbed: set[str] = set()
         for output in event.missing:
             request = self._lifecycle.wants(output.request, task)
             if request is not None and output.stage in after:
                 self._lifecycle.lose_output(request, output.stage)
-                robbed.add(output.request)
+        # what one request misses is not held against the others of its batch
+        named = [name for name in task.requests if any(o.request == name for o in event.missing)]
         for name in task.requests:
-            blamed = not event.missing or name in robbed
+            blamed = not named or name in named
             self._give_back(now_us, task, name, event.reason if blamed else None)
 
     def _give_back(self, now_us: int, task: Task, name: str, reason: str | None) -> None:

@@ -1,0 +1,34 @@
+"""Desks for tests that tell stories; each story is checked and retold when its test is over."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from esg.scheduler import SchedulerSettings
+from tests.desk import Desk
+
+
+@pytest.fixture
+def open_desk() -> Iterator[Callable[..., Desk]]:
+    """Desks with settings of their own."""
+    desks: list[Desk] = []
+
+    def make(**settings: object) -> Desk:
+        desks.append(Desk(**settings))  # type: ignore[arg-type]
+        return desks[-1]
+
+    yield make
+    for desk in desks:
+        desk.close()
+
+
+@pytest.fixture
+def desk(open_desk: Callable[..., Desk]) -> Desk:
+    """A scheduler that does not pre-warm, so that all its orders are about requests."""
+    return open_desk()
+
+
+@pytest.fixture
+def foreseeing_desk(open_desk: Callable[..., Desk]) -> Desk:
+    """A scheduler that loads models ahead of their use."""
+    return open_desk(settings=SchedulerSettings(prewarm=True))

@@ -1,0 +1,369 @@
+"""The scheduler against a world that does anything, in any order.
+
+The machine keeps the truth about a few small nodes: what they run, have loaded and are loading.
+It tells the scheduler true news, late news and garbage. Whatever happens, the promises that a
+`Witness` checks hold after every step, the books agree with the truth about models, and once the
+nodes are back and everything runs to its end, every request has been answered exactly once.
+"""
+
+import json
+from dataclasses import dataclass, field
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from esg.commands import DropInstance, RefuseRequest, StartTask, WarmInstance
+from esg.events import (
+    Event,
+    InstanceGone,
+    InstanceReady,
+    InvokerJoined,
+    InvokerLost,
+    InvokerReported,
+    RequestArrived,
+    RequestCancelled,
+    RunningTask,
+    SliceInventory,
+    StageOutput,
+    TaskFailed,
+    TaskFinished,
+    Woke,
+)
+from esg.policies import policy
+from esg.scheduler import Scheduler
+from esg.units import ms
+from tests.small_catalog import SMALL
+from tests.witness import Witness
+
+NODES = ("i0", "i1", "i2")
+VCPUS, VGPUS, MEMORY_MB = 4, 2, 700
+POLICY = policy("esg", SMALL)
+
+nodes = st.sampled_from(NODES)
+picks = st.integers(0, 99)
+
+
+@dataclass
+class Node:
+    """The truth about one node, while it is there."""
+
+    running: dict[str, StartTask] = field(default_factory=dict)
+    loaded: list[set[str]] = field(default_factory=lambda: [set() for _ in range(VGPUS)])
+    loading: list[set[str]] = field(default_factory=lambda: [set() for _ in range(VGPUS)])
+
+    def inventory(self) -> tuple[SliceInventory, ...]:
+        return tuple(
+            SliceInventory(memory_mb=MEMORY_MB, resident=tuple(sorted(models)))
+            for models in self.loaded
+        )
+
+
+class SchedulerMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.witness = Witness(self.scheduler(None), SMALL)
+        self.now_us = 0
+        self.requests = 0
+        self.nodes: dict[str, Node] = {}
+
+    def scheduler(self, snapshot: object) -> Scheduler:
+        return Scheduler(SMALL, POLICY, snapshot=snapshot)
+
+    def tell(self, event: Event) -> None:
+        """Let something happen, and let the nodes do as they are told."""
+        for command in self.witness.handle(self.now_us, event):
+            match command:
+                case StartTask():
+                    node = self.nodes[command.invoker]
+                    assert command.task not in node.running
+                    node.running[command.task] = command
+                    for index in command.slices:
+                        if command.function not in node.loaded[index]:
+                            node.loading[index].add(command.function)
+                case WarmInstance():
+                    self.nodes[command.invoker].loading[command.slice].add(command.function)
+                case DropInstance():
+                    self.nodes[command.invoker].loaded[command.slice].remove(command.function)
+                case _:
+                    pass
+
+    def pick_task(self, pick: int) -> tuple[str, StartTask]:
+        """Some running task, and where it runs."""
+        tasks = [
+            (name, order) for name, node in self.nodes.items() for order in node.running.values()
+        ]
+        return tasks[pick % len(tasks)]
+
+    def some_task_runs(self) -> bool:
+        return any(node.running for node in self.nodes.values())
+
+    @initialize(applications=st.lists(st.sampled_from(["photo", "scene"]), max_size=4))
+    def a_day_begins(self, applications: list[str]) -> None:
+        """With something to do for two nodes, as is usual."""
+        self.a_node_joins_or_starts_anew("i0")
+        self.a_node_joins_or_starts_anew("i1")
+        for application in applications:
+            self.requests_arrive(application, None, 1)
+
+    # Time and requests.
+
+    @rule(passed_us=st.sampled_from([1, ms(1), ms(5), ms(20), ms(100), ms(1000)]))
+    def time_passes(self, passed_us: int) -> None:
+        wake_us = self.witness.scheduler.next_wake
+        until_us = self.now_us + passed_us
+        while wake_us is not None and wake_us <= until_us:
+            self.now_us = wake_us
+            self.tell(Woke())
+            wake_us = self.witness.scheduler.next_wake
+        self.now_us = until_us
+
+    @rule()
+    def the_alarm_goes_off(self) -> None:
+        wake_us = self.witness.scheduler.next_wake
+        if wake_us is not None:
+            self.now_us = wake_us
+            self.tell(Woke())
+
+    @rule(
+        application=st.sampled_from(sorted(SMALL.applications)),
+        slo_us=st.sampled_from([None, ms(80), ms(200), ms(2000)]),
+        count=st.integers(1, 3),
+    )
+    def requests_arrive(self, application: str, slo_us: int | None, count: int) -> None:
+        for _ in range(count):
+            self.requests += 1
+            name = f"r{self.requests}"
+            self.tell(RequestArrived(request=name, application=application, slo_us=slo_us))
+            refused = isinstance(self.witness.book.answers.get(name), RefuseRequest)
+            assert refused == (slo_us == ms(80) and application in ("photo", "scene"))
+
+    @rule(pick=picks)
+    def a_request_is_said_again(self, pick: int) -> None:
+        waiting = list(self.witness.scheduler.state.requests)
+        if waiting:
+            self.tell(RequestArrived(request=waiting[pick % len(waiting)], application="scan"))
+
+    @rule(pick=picks)
+    def a_request_is_cancelled(self, pick: int) -> None:
+        self.tell(RequestCancelled(request=f"r{pick % (self.requests + 2)}"))
+
+    # Nodes.
+
+    @rule(name=nodes)
+    def a_node_joins_or_starts_anew(self, name: str) -> None:
+        self.join(name, Node())
+
+    @rule(name=nodes, survivors=st.integers(0, 3), stray=st.booleans())
+    def a_node_comes_back(self, name: str, survivors: int, stray: bool) -> None:
+        """With its models and some of its tasks, or even one that nobody knows."""
+        node = self.nodes.get(name)
+        if node is not None:
+            for task in list(node.running)[survivors:]:
+                self.end_loads_of(node, node.running.pop(task), done=False)
+            strays = ("t9999",) if stray else ()
+            node.loading = [
+                {m for m in models if self.is_waited_for(node, index, m)}
+                for index, models in enumerate(node.loading)
+            ]
+            self.join(name, node, strays)
+            for task in strays:
+                self.tell(TaskFailed(task=task, invoker=name, reason="stopped"))
+
+    def join(self, name: str, node: Node, strays: tuple[str, ...] = ()) -> None:
+        self.nodes[name] = node
+        self.tell(
+            InvokerJoined(
+                invoker=name,
+                vcpus=VCPUS,
+                slices=node.inventory(),
+                running=tuple(RunningTask(task=task) for task in (*node.running, *strays)),
+            )
+        )
+
+    def is_waited_for(self, node: Node, index: int, function: str) -> bool:
+        return any(
+            index in order.slices and order.function == function for order in node.running.values()
+        )
+
+    @rule(name=nodes)
+    def a_node_is_lost(self, name: str) -> None:
+        self.nodes.pop(name, None)
+        self.tell(InvokerLost(invoker=name))
+
+    @rule(name=nodes, behind=st.booleans())
+    def a_node_reports(self, name: str, behind: bool) -> None:
+        """Perhaps from before it heard of its latest task."""
+        node = self.nodes.get(name, Node())
+        running = list(node.running)
+        latest = self.witness.scheduler.state.tasks_started
+        if behind and running:
+            latest = int(running.pop()[1:]) - 1
+        self.tell(
+            InvokerReported(
+                invoker=name,
+                slices=node.inventory(),
+                running=tuple(RunningTask(task=task) for task in running),
+                latest_task=latest,
+            )
+        )
+
+    # Tasks.
+
+    @rule(pick=picks, took_us=st.sampled_from([0, ms(10), ms(100)]))
+    def a_task_finishes(self, pick: int, took_us: int) -> None:
+        if self.some_task_runs():
+            self.finish(*self.pick_task(pick), took_us)
+
+    def finish(self, name: str, order: StartTask, took_us: int) -> None:
+        del self.nodes[name].running[order.task]
+        self.end_loads_of(self.nodes[name], order, done=True)
+        self.tell(
+            TaskFinished(task=order.task, invoker=name, loading_us=took_us, running_us=took_us)
+        )
+
+    @rule(pick=picks, missing=st.sets(st.integers(0, 5)), garbage=st.booleans())
+    def a_task_fails(self, pick: int, missing: set[int], garbage: bool) -> None:
+        """Because inputs are missing, it says; not all that it says need make sense."""
+        if not self.some_task_runs():
+            return
+        name, order = self.pick_task(pick)
+        del self.nodes[name].running[order.task]
+        self.end_loads_of(self.nodes[name], order, done=False)
+        inputs = [
+            StageOutput(request=job.request, stage=source.stage)
+            for job in order.jobs
+            for source in job.inputs
+            if source.stage
+        ]
+        gone = [output for number, output in enumerate(inputs) if number in missing]
+        if garbage:
+            gone += [
+                StageOutput(request="r1", stage="resize"),
+                StageOutput(request=order.jobs[0].request, stage=order.stage),
+                StageOutput(request="r9999", stage="poetry"),
+            ]
+        self.tell(TaskFailed(task=order.task, invoker=name, reason="it broke", missing=tuple(gone)))
+
+    def end_loads_of(self, node: Node, order: StartTask, *, done: bool) -> None:
+        """A task that finished had its model; for one that failed, loading is given up."""
+        for index in order.slices:
+            if order.function in node.loading[index]:
+                node.loading[index].remove(order.function)
+                if done:
+                    node.loaded[index].add(order.function)
+
+    # Models.
+
+    @rule(pick=picks, failed=st.booleans())
+    def a_model_is_loaded(self, pick: int, failed: bool) -> None:
+        """Or could not be; then whoever waited for it fails too."""
+        loads = [
+            (name, index, model)
+            for name, node in self.nodes.items()
+            for index, models in enumerate(node.loading)
+            for model in sorted(models)
+        ]
+        if not loads:
+            return
+        name, index, model = loads[pick % len(loads)]
+        node = self.nodes[name]
+        node.loading[index].remove(model)
+        if not failed:
+            node.loaded[index].add(model)
+            self.tell(InstanceReady(invoker=name, slice=index, function=model))
+            return
+        self.tell(InstanceGone(invoker=name, slice=index, function=model, reason="broken"))
+        for task, order in list(node.running.items()):
+            if index in order.slices and order.function == model:
+                del node.running[task]
+                self.end_loads_of(node, order, done=False)
+                self.tell(TaskFailed(task=task, invoker=name, reason=f"no {model}"))
+
+    @rule(pick=picks)
+    def a_model_is_unloaded(self, pick: int) -> None:
+        """Because nothing used it."""
+        idle = [
+            (name, index, model)
+            for name, node in self.nodes.items()
+            for index, models in enumerate(node.loaded)
+            for model in sorted(models)
+            if not self.is_waited_for(node, index, model)
+        ]
+        if idle:
+            name, index, model = idle[pick % len(idle)]
+            self.nodes[name].loaded[index].remove(model)
+            self.tell(InstanceGone(invoker=name, slice=index, function=model, reason="idle"))
+
+    # Nonsense, and news that come late.
+
+    @rule(pick=picks, name=nodes)
+    def what_is_said_makes_no_sense(self, pick: int, name: str) -> None:
+        """News of a task that is over, or never was, or runs elsewhere; and worse."""
+        task = f"t{pick}"
+        if name not in self.nodes or task not in self.nodes[name].running:
+            self.tell(TaskFinished(task=task, invoker=name, loading_us=0, running_us=0))
+            self.tell(TaskFailed(task=task, invoker=name, reason="it broke"))
+        for invoker, index, function in (
+            (name, VGPUS, "detect"),
+            (name, 0, "poetry"),
+            ("i9", 0, ""),
+        ):
+            self.tell(InstanceReady(invoker=invoker, slice=index, function=function))
+            self.tell(InstanceGone(invoker=invoker, slice=index, function=function))
+        self.tell(InvokerLost(invoker="i9"))
+        self.tell(Woke())
+        self.requests += 1
+        self.tell(RequestArrived(request=f"r{self.requests}", application="poetry"))
+
+    # The scheduler itself.
+
+    @rule()
+    def the_scheduler_is_restored_from_a_snapshot(self) -> None:
+        text = json.dumps(self.witness.scheduler.snapshot())
+        self.witness.scheduler = self.scheduler(json.loads(text))
+        assert json.dumps(self.witness.scheduler.snapshot()) == text
+
+    @invariant()
+    def the_books_agree_with_the_truth(self) -> None:
+        seats = self.witness.scheduler.state.seats
+        assert set(seats) == set(self.nodes)
+        for name, node in self.nodes.items():
+            assert {
+                task.name
+                for task in self.witness.scheduler.state.tasks.values()
+                if task.invoker == name
+            } == set(node.running)
+            for part, loaded, loading in zip(
+                seats[name].slices, node.loaded, node.loading, strict=True
+            ):
+                assert {f for f, resident in part.residents.items() if resident.ready} == loaded
+                assert {
+                    f for f, resident in part.residents.items() if not resident.ready
+                } == loading
+
+    def teardown(self) -> None:
+        """All nodes are there, and nothing fails any more."""
+        for name in NODES:
+            if name not in self.nodes:
+                self.join(name, Node())
+        for _ in range(100 + 20 * self.requests):
+            if self.some_task_runs():
+                self.now_us += ms(10)
+                self.finish(*self.pick_task(0), took_us=ms(10))
+            elif any(models for node in self.nodes.values() for models in node.loading):
+                self.a_model_is_loaded(0, failed=False)
+            elif self.witness.scheduler.state.requests:
+                self.the_alarm_goes_off()
+        state = self.witness.scheduler.state
+        assert not state.requests
+        assert not state.tasks
+        answered = set(self.witness.book.answers)
+        assert answered == {f"r{n}" for n in range(1, self.requests + 1)}
+        for seat in state.seats.values():
+            assert (seat.vcpus_free, seat.vgpus_free) == (VCPUS, VGPUS)
+        self.witness.replay_into(self.scheduler(None))
+
+
+TestSchedulerMachine = SchedulerMachine.TestCase
+TestSchedulerMachine.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)

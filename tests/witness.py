@@ -1,0 +1,102 @@
+"""A scheduler under observation: whatever it is told, its promises are checked afterwards.
+
+`esg.invariants` looks at the books. On top of that, a witness looks at what a user or an invoker
+would notice: orders go to nodes that are there and can be carried out, nothing runs twice, nothing
+is read that nobody keeps, and every request is answered once.
+"""
+
+import json
+
+from esg.catalog import Catalog
+from esg.commands import (
+    AnswerRequest,
+    Command,
+    DiscardData,
+    DropInstance,
+    PublishData,
+    RefuseRequest,
+    StartTask,
+    StopTask,
+    WarmInstance,
+)
+from esg.events import Event
+from esg.invariants import AnswerBook, check
+from esg.journal import Entry, entry_line, orders_digest, read_entries, replay
+from esg.scheduler import Scheduler
+from esg.state import Phase
+
+
+class Witness:
+    """Checks every step of one scheduler and keeps its journal."""
+
+    def __init__(self, scheduler: Scheduler, catalog: Catalog) -> None:
+        self.scheduler = scheduler
+        self._catalog = catalog
+        self.book = AnswerBook()
+        self.journal: list[Entry] = []
+
+    def handle(self, now_us: int, event: Event) -> list[Command]:
+        commands = self.scheduler.handle(now_us, event)
+        self.note(now_us, event, commands)
+        return commands
+
+    def note(self, now_us: int, event: Event, commands: list[Command]) -> None:
+        """Check what has just been handled."""
+        self.journal.append(Entry(now_us, event, orders_digest(commands)))
+        check(self.scheduler)
+        self.book.note(commands)
+        for command in commands:
+            self._check_order(command)
+        self._check_inputs()
+        self._check_nothing_runs_twice()
+        wake_us = self.scheduler.next_wake
+        assert wake_us is None or wake_us > now_us
+
+    def replay_into(self, fresh: Scheduler) -> None:
+        """Tell a fresh scheduler the same story, from paper; it must act and end up the same."""
+        lines = [entry_line(entry) for entry in self.journal]
+        replay(fresh, read_entries(lines))
+        assert as_text(fresh) == as_text(self.scheduler)
+
+    def _check_order(self, command: Command) -> None:
+        match command:
+            case StartTask():
+                assert len(command.jobs) == command.config.batch
+                assert len(set(command.slices)) == command.config.vgpus
+                for job in command.jobs:
+                    assert job.inputs, f"{job.request} has nothing to work on"
+            case StopTask() | WarmInstance() | DropInstance() | PublishData() | DiscardData():
+                pass
+            case AnswerRequest() | RefuseRequest():
+                return
+        assert command.invoker in self.scheduler.state.seats, f"{command}: nobody is there"
+
+    def _check_inputs(self) -> None:
+        """What is queued has inputs, and somebody has them."""
+        state = self.scheduler.state
+        for queue in state.queues.values():
+            stage = self._catalog.applications[queue.application].stages[queue.stage]
+            for job in queue.jobs:
+                for before in stage.after:
+                    run = state.requests[job.request].runs[before]
+                    assert run.phase is Phase.DONE
+                    assert run.published or run.keeper in state.seats, (
+                        f"{queue.name} of {job.request} needs {before}, which nobody keeps"
+                    )
+
+    def _check_nothing_runs_twice(self) -> None:
+        """A task runs for requests that wait for it; for others only until they have heard of it.
+
+        Tests never use a request's name again, so a request that is there is the one it ran for.
+        """
+        state = self.scheduler.state
+        for task in state.tasks.values():
+            for name in task.requests:
+                if name in state.requests:
+                    run = state.requests[name].runs[task.stage]
+                    assert run.phase is Phase.RUNNING, f"{task.name} runs for nothing"
+                    assert run.task == task.name, f"{name}/{task.stage} runs twice"
+
+
+def as_text(scheduler: Scheduler) -> str:
+    return json.dumps(scheduler.snapshot())
