@@ -122,7 +122,7 @@ class Summary:
 
 def _resolve(arrivals: Iterable[Arrival], applications: list[str], save_to: Path | None) -> Summary:
     """One pass, so that a long run takes no memory."""
-    from loadgen.arrivals_file import saving
+    from loadgen.saved import saving
 
     summary = Summary(by_application=Counter(dict.fromkeys(applications, 0)))
     with ExitStack() as stack:

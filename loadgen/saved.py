@@ -3,28 +3,39 @@
 Written by one run and read by another, it makes both send exactly the same requests.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+import csv
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from esg.errors import Rejected
 from esg.spelling import one_of
 from loadgen.arrivals import Arrival
-from loadgen.arrivals_file import saving
 from loadgen.traces.rows import rows, shown
+from mesh.files import written
 
 COLUMNS = ["application", "at_us"]
 
 
+@contextmanager
+def saving(path: Path) -> Iterator[Callable[[Arrival], None]]:
+    """Give a function that writes one arrival. The file is there when all are, or not at all."""
+    with written(path) as file:
+        rows_of = csv.writer(file, lineterminator="\n")
+        rows_of.writerow(("at_us", "application"))
+        yield lambda arrival: rows_of.writerow((arrival.at_us, arrival.application))
+
+
 def write_arrivals(path: Path, arrivals: Iterable[Arrival]) -> int:
     """Write the arrivals and say how many. An endless list needs `arrivals.until` around it."""
-    written = 0
+    count = 0
     with saving(path) as save:
         for arrival in arrivals:
             if not _can_be_named(arrival.application):
                 raise Rejected(f"{path}: application {arrival.application!r}; {_NAMES}")
             save(arrival)
-            written += 1
-    return written
+            count += 1
+    return count
 
 
 def read_arrivals(path: Path, known: Collection[str] | None = None) -> Iterator[Arrival]:
