@@ -51,10 +51,10 @@ class Nature:
         factor = 1 + self.settings.noise * profile.relative_std * self._gauss(key)
         return max(1, self._fetch_us(order) + round(order.predicted_us * max(0.05, factor)))
 
-    def load_us(self, invoker: str, index: int, function: str, now_us: int) -> int:
+    def load_us(self, invoker: str, index: int, function: str) -> int:
         """A cold start."""
         found = self._catalog.functions[function]
-        key = f"{invoker}/{index}/{function}/{now_us}"
+        key = f"{invoker}/{index}/{function}"
         factor = 1 + self.settings.noise * found.profile.relative_std * self._gauss(key)
         return max(1, round(found.cold_start_us * max(0.05, factor)))
 

@@ -79,6 +79,8 @@ class World:
 
     def run(self, arrivals: Iterable[tuple[int, Event]] = ()) -> None:
         """Until nothing happens any more. Arrivals, in order of time, are drawn as they come."""
+        for pool in self._pools.values():
+            self._set_alarm(pool.invoker, pool.next_wake)
         coming = iter(arrivals)
         upcoming = next(coming, None)
         while self._heap or upcoming is not None:
@@ -141,7 +143,7 @@ class World:
                 self._aborted.add(task)
                 self._push(now_us, TaskEnded(task=task, failure="stopped"), whom)
             case LoadModel(slice=index, function=function):
-                took_us = self._nature.load_us(whom, index, function, now_us)
+                took_us = self._nature.load_us(whom, index, function)
                 self._push(now_us + took_us, ModelLoaded(slice=index, function=function), whom)
             case UnloadModel(slice=index, function=function):
                 took_us = self._nature.settings.unload_us

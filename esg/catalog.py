@@ -4,7 +4,7 @@ All values here are immutable and were checked on the way in: an `Application` t
 acyclic, has one root, and knows its shape. Files are read by `catalog_file`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 
@@ -58,7 +58,9 @@ class Application:
     ) -> "Application":
         """Check a DAG and bring it into order. The SLO is given, or a multiple of `alone_us`."""
         given: dict[str, Stage] = {}
+        _check_name("application", name)
         for stage in stages:
+            _check_name("stage", stage.name)
             if stage.name in given:
                 raise Rejected(
                     f"stage {stage.name!r} appears twice; give each stage a name of its own"
@@ -66,8 +68,7 @@ class Application:
             given[stage.name] = stage
         ordered = _ordered(given)
         if slo_us is None:
-            alone_us = _longest_us(ordered, lambda profile: profile.time_us_of(profile.minimum))
-            slo_us = round(slo_scale * alone_us)
+            slo_us = round(slo_scale * _alone_us(ordered))
         if slo_us <= 0:
             raise Rejected(f"the SLO is {slo_us} us; it must be positive")
         followers: dict[str, list[str]] = {stage: [] for stage in ordered}
@@ -97,7 +98,7 @@ class Application:
     @property
     def alone_us(self) -> int:
         """The paper's L: the time of the whole DAG, run alone at the minimum config."""
-        return _longest_us(self.stages, lambda profile: profile.time_us_of(profile.minimum))
+        return _alone_us(self.stages)
 
     def fastest_us(self) -> dict[str, int]:
         """From each stage on, the time to the end with every stage at its fastest config."""
@@ -108,13 +109,19 @@ class Application:
         return times_us
 
 
-def _longest_us(stages: Mapping[str, Stage], time_us: Callable[[Profile], int]) -> int:
-    """The longest path through the DAG."""
+def _alone_us(stages: Mapping[str, Stage]) -> int:
+    """The longest path through the DAG at the minimum config."""
     ends: dict[str, int] = {}
     for stage in stages.values():
         start = max((ends[before] for before in stage.after), default=0)
-        ends[stage.name] = start + time_us(stage.function.profile)
+        profile = stage.function.profile
+        ends[stage.name] = start + profile.time_us_of(profile.minimum)
     return max(ends.values())
+
+
+def _check_name(kind: str, name: str) -> None:
+    if not name or "/" in name or not name.isprintable():
+        raise Rejected(f"{kind} {name!r}: a name has no slash and no control characters; change it")
 
 
 def _ordered(given: Mapping[str, Stage]) -> dict[str, Stage]:

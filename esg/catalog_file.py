@@ -27,7 +27,7 @@ from esg.profile_model import Grid, TimeModel
 from esg.spelling import one_of
 from esg.units import ms
 
-# Far beyond anything real, and small enough that no sum of costs overflows 64 bits.
+# Far beyond anything real; `Profile` has the bounds that keep sums within 64 bits.
 MAX_MS = 1e8
 MAX_USD_PER_HOUR = 1e3
 MAX_MB = 1e9

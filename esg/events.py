@@ -10,7 +10,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestArrived:
-    """A client asks for an application; without an SLO of its own, the application's holds."""
+    """A client asks for an application; without an SLO of its own, the application's holds.
+
+    A name is used once. A repeat is recognised while the request is under way; whoever lets
+    requests in remembers which names have been answered.
+    """
 
     request: str
     application: str
@@ -45,7 +49,8 @@ class InvokerJoined:
     """A worker node is here (for the first time or again), and this is what it has and runs.
 
     `latest_task` is the highest task number it ever heard of: a scheduler that lost its memory
-    must not use such a number again.
+    must not use such a number again. A node that was reported lost has emptied its store before it
+    joins again.
     """
 
     invoker: str

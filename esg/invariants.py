@@ -1,4 +1,4 @@
-"""Books that balance, checked from outside after every event in tests and in emulation."""
+"""Books that balance, checked from outside, after every event in tests."""
 
 from collections import Counter
 
@@ -20,7 +20,7 @@ def check(scheduler: Scheduler) -> None:
 
 
 class AnswerBook:
-    """Every request is answered or refused at most once, and only after it came."""
+    """Every request is answered or refused at most once."""
 
     def __init__(self) -> None:
         self.answers: dict[str, AnswerRequest | RefuseRequest] = {}

@@ -99,8 +99,11 @@ class Seat:
 
     def can_give(self, vcpus: int, slices: Iterable[int]) -> bool:
         """Whether just these slices are there and free, and that many vCPUs."""
-        return vcpus <= self.vcpus_free and all(
-            0 <= index < len(self.slices) and not self.slices[index].holder for index in slices
+        wanted = list(slices)
+        return (
+            0 <= vcpus <= self.vcpus_free
+            and len(set(wanted)) == len(wanted)
+            and all(0 <= i < len(self.slices) and not self.slices[i].holder for i in wanted)
         )
 
     def give(self, task: str, vcpus: int, slices: Iterable[int]) -> None:

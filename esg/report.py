@@ -2,7 +2,8 @@
 
 Whoever drives a scheduler, live, emulated or replayed, can feed a `Report` with what it saw; so all
 runs are judged by the same code. A request that was refused, failed or was cancelled is a miss.
-Costs are what tasks paid for all they held, for as long as they held it.
+Costs are what requests paid: their shares of the tasks that finished, for all that those held, as
+long as they held it. What failed or was stopped is on the house.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from esg.commands import AnswerRequest, Command, Outcome, RefuseRequest, StartTask
-from esg.events import Event, InvokerJoined, InvokerLost, RequestArrived, TaskFailed, TaskFinished
+from esg.events import Event, InvokerJoined, RequestArrived, TaskFailed, TaskFinished
 from esg.units import US_PER_S, to_ms, to_usd
 
 
@@ -43,7 +44,7 @@ class Report:
     effort: int = 0
     first_us: int | None = None
     last_us: int = 0
-    slices: dict[str, int] = field(default_factory=dict)
+    slices: dict[str, int] = field(default_factory=dict)  # of every node that ever joined
     vgpu_busy_us: int = 0
     _vgpus_of: dict[str, int] = field(default_factory=dict)
 
@@ -62,8 +63,6 @@ class Report:
                 self._vgpus_of.pop(event.task, None)
             case InvokerJoined():
                 self.slices[event.invoker] = len(event.slices)
-            case InvokerLost():
-                self.slices.pop(event.invoker, None)
             case _:
                 pass
         for command in commands:
@@ -74,6 +73,7 @@ class Report:
                     self._answered(now_us, command)
                 case RefuseRequest():
                     self.refused += 1
+                    self.last_us = now_us
                 case _:
                     pass
 

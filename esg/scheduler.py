@@ -43,6 +43,9 @@ from esg.state import NEVER_US, Queue, State, Task, queue_name
 from esg.units import to_ms
 from esg.warmth import PreWarmer
 
+MAX_SLO_US = 2**50
+"""Some 35 years; sums of such times fit into 64 bits."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerSettings:
@@ -129,6 +132,7 @@ class Scheduler:
                     seat = self.state.seats[event.invoker]
                     self._reconcile(now_us, seat, event.running, event.latest_task)
                     self._take_stock(now_us, seat, event.slices)
+                    self.state.releases += 1  # models that came or went may make room
             case InvokerLost():
                 self._invoker_lost(now_us, event.invoker)
             case TaskFinished():
@@ -154,6 +158,10 @@ class Scheduler:
             return
         slo_us = application.slo_us if event.slo_us is None else event.slo_us
         fastest_us = self._fastest_us[application.name]
+        if slo_us > MAX_SLO_US:
+            reason = f"an SLO of {to_ms(slo_us):g} ms is longer than years; give a shorter one"
+            self._emit(RefuseRequest(request=event.request, reason=reason))
+            return
         if slo_us < fastest_us:
             reason = (
                 f"an SLO of {to_ms(slo_us):g} ms cannot be met: {application.name} takes "
@@ -165,14 +173,14 @@ class Scheduler:
 
     def _instance_ready(self, now_us: int, event: InstanceReady) -> None:
         seat = self.state.seats.get(event.invoker)
-        if seat is None or event.slice >= len(seat.slices):
+        if seat is None or not 0 <= event.slice < len(seat.slices):
             return
         self._found_loaded(seat, event.slice, event.function, now_us)
         self.state.releases += 1  # a loaded model can make room, one that is loading cannot
 
     def _instance_gone(self, event: InstanceGone) -> None:
         seat = self.state.seats.get(event.invoker)
-        if seat is not None and event.slice < len(seat.slices):
+        if seat is not None and 0 <= event.slice < len(seat.slices):
             seat.forget(event.slice, event.function)
             self.state.releases += 1
 

@@ -81,7 +81,8 @@ class Queue:
     releases_seen: int = 0
     retry_at_us: int = NEVER_US
     last_arrival_us: int = -1
-    interval_us: int = 0
+    arrived_together: int = 0  # jobs that came at that very instant, as a batch's do
+    interval_us: int = 0  # the average time between jobs; 0 while it is not known
     warm_at_us: int = NEVER_US
 
     def leave_recheck_list(self) -> None:

@@ -19,19 +19,27 @@ EWMA_NEW, EWMA_ALL = 1, 4
 
 
 def observe_arrival(queue: Queue, now_us: int) -> None:
-    """Note that a job came to the queue.
+    """Note that a job came to the queue. Jobs that come together share the interval before them.
 
     >>> queue = Queue("app/f", "app", "f")
-    >>> for at in (0, 100, 140):
+    >>> for at in (0, 100, 140, 140):
     ...     observe_arrival(queue, at)
     >>> queue.interval_us  # 100, then a quarter of the way to 40
     85
+    >>> observe_arrival(queue, 220)  # two came at 140: one every 40
+    >>> queue.interval_us
+    73
     """
+    if now_us == queue.last_arrival_us:
+        queue.arrived_together += 1
+        return
     if queue.last_arrival_us >= 0:
-        interval_us = now_us - queue.last_arrival_us
+        interval_us = (now_us - queue.last_arrival_us) // queue.arrived_together
         old_us = queue.interval_us or interval_us
-        queue.interval_us = (old_us * (EWMA_ALL - EWMA_NEW) + interval_us * EWMA_NEW) // EWMA_ALL
+        average_us = (old_us * (EWMA_ALL - EWMA_NEW) + interval_us * EWMA_NEW) // EWMA_ALL
+        queue.interval_us = max(1, average_us)
     queue.last_arrival_us = now_us
+    queue.arrived_together = 1
 
 
 class PreWarmer:
@@ -92,13 +100,15 @@ class PreWarmer:
         return loaded
 
     def _wanted(self, function: Function) -> int:
-        """Instances that the predicted calls of all its queues keep busy, at least one each."""
+        """Instances that the predicted calls keep busy, at least one for each of its queues whose
+        interval is known; no more than there are slices."""
         queues = (self._state.queues[name] for name in self._queues_of[function.name])
-        return sum(
+        wanted = sum(
             -(-self._service_us[queue.name] // queue.interval_us)
             for queue in queues
             if queue.interval_us
         )
+        return min(wanted, sum(len(seat.slices) for seat in self._state.seats.values()))
 
     def _nearest(self, queue: Queue) -> list[Seat]:
         """Data stays near the home of the application's first stage, and so should models."""

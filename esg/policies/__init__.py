@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from esg.catalog import Catalog
 from esg.errors import Rejected
+from esg.policies.aquatope import Aquatope
 from esg.policies.esg import Esg
 from esg.policies.fast_gshare import FastGShare
 from esg.policies.infless import Infless, Reading
@@ -43,6 +44,7 @@ POLICIES: dict[str, Callable[[Catalog, PolicySettings], Policy]] = {
     "fast-gshare-lean": lambda catalog, _: FastGShare(catalog, lean=True),
     "orion": lambda catalog, s: _orion(catalog, s, Aim.LOW),
     "orion-at-slo": lambda catalog, s: _orion(catalog, s, Aim.AT_SLO),
+    "aquatope": lambda catalog, s: Aquatope(catalog, s.trained, locality=s.locality),
 }
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from esg.catalog import Catalog
 from esg.ledger import Seat
 from esg.placement import anywhere, locality_first
+from esg.policies.common_ground import round_robin
 from esg.policy import Case, Hold, Offer, Placement
 from esg.search import Engine, engine
 from esg.state import Queue
@@ -42,19 +43,20 @@ class Esg:
         self.nodes_per_ms = NODES_PER_MS[engine_name]
 
     def order(self, queues: Iterable[Queue]) -> list[Queue]:
-        """Round-robin: whoever was visited longest ago comes first."""
-        return sorted(queues, key=lambda queue: (queue.visit, queue.name))
+        return round_robin(queues)
 
     def decide(self, case: Case) -> Offer | Hold:
         search = self._engines[case.application.name].search
         stage = case.stage.name
         answer = search(stage, queue=len(case.jobs), left_us=case.left_us(), k=self._k)
+        effort = answer.effort
         if not answer.feasible:
             lost, count = self._front(case)
             left_us = _ALL_THE_TIME_US if lost else case.left_us(count)
-            if lost or count < len(case.jobs):
+            if lost or count < min(len(case.jobs), case.stage.function.profile.max_batch):
                 answer = search(stage, queue=count, left_us=left_us, k=self._k)
-        return Offer(answer.plans, answer.effort)
+                effort += answer.effort
+        return Offer(answer.plans, effort)
 
     def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
         return self._place(case, offer, seats)

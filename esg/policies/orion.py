@@ -194,7 +194,6 @@ class Orion:
         self._batches = {
             function.name: _batches(function.profile) for function in catalog.functions.values()
         }
-        self._onward = {name: _onward(app) for name, app in catalog.applications.items()}
 
     def order(self, queues: Iterable[Queue]) -> list[Queue]:
         return round_robin(queues)
@@ -235,7 +234,8 @@ class Orion:
     def _plan(self, case: Case, configs: Mapping[str, Config]) -> Plan:
         """The current stage and those that come after it, with the time and cost they predict."""
         stage = case.stage.name
-        onward = [name for name in self._onward[case.application.name][stage] if name in configs]
+        later = case.application.onward(stage) - {stage}
+        onward = [name for name in case.application.stages if name in later and name in configs]
         ends: dict[str, int] = {}
         cost = 0
         for name in (stage, *onward):
@@ -276,14 +276,3 @@ def _batches(profile: Profile) -> dict[tuple[int, ...], list[int]]:
     for config in profile.configs:
         found.setdefault(config[1:], []).append(config.batch)
     return found
-
-
-def _onward(application: Application) -> dict[str, tuple[str, ...]]:
-    """For each stage, all that come after it, in the order of the application."""
-    after: dict[str, tuple[str, ...]] = {}
-    for stage in reversed(application.stages):
-        found: set[str] = set()
-        for follower in application.successors[stage]:
-            found.update((follower, *after[follower]))
-        after[stage] = tuple(name for name in application.stages if name in found)
-    return after

@@ -258,7 +258,7 @@ def test_everything_goes_wrong_at_once(seed: int) -> None:
 
 @pytest.mark.parametrize("us_per_effort", [1, 500])
 def test_decisions_that_take_time_do_not_lose_orders(us_per_effort: int) -> None:
-    """Of two orders to one node, the one that took longer to decide may be heard of second."""
+    """Orders to one node arrive in the order of their decisions, however long those took."""
     evening = Day(0, charge_us_per_effort=us_per_effort, mishaps=crashes(0)).run()
     evening.assert_in_order()
     evening.assert_nothing_kept()

@@ -180,6 +180,8 @@ TABLES: Mistakes = {
     ("2,1,1,70.5", "2,1,1,-70.5"): "classify.csv:4: time_ms is -70.5; it must be positive ...",
     ("2,1,1,70.5", "2,1,1,nan"): "classify.csv:4: time_ms is nan; it must be positive ...",
     ("2,1,1,70.5", "2,1,1,1e17"): "classify.csv:4: time_ms is 1e+17; it must be ...",
+    ("2,1,1,70.5", "2,1,1,9e7"): "classify.toml: profile of classify: a time of 90000 s; ...",
+    ("2,1,1,70.5", "2,1,99999999999,9e5"): "classify.toml: ...a task costs more than ...",
     ("2,1,1,70.5", "2,1,0,70.5"): "classify.csv:4: ...vgpus must be at least 1",
     ("1,1,1,40\n", ""): "classify.toml: ...no config with batch 1...; add one",
     ("1,1,1,40", "1,1,1,oom"): "classify.toml: ...no config with batch 1...; add one",

@@ -222,3 +222,29 @@ def test_a_model_that_failed_to_load_is_given_up_with_its_task(desk: Desk) -> No
     desk.at(ms(205), ready("detect")).at(ms(305), finished("t2"))
     desk.at(ms(306), arrived("r2", "map"))
     assert desk.new_orders == [drop("detect"), start("t3", "map/depth", "r2", config=(1, 4, 1))]
+
+
+def test_a_report_that_shows_room_wakes_those_who_wait_for_it(foreseeing_desk: Desk) -> None:
+    """A model that is being loaded cannot make room; the news that it is there got lost."""
+    desk = foreseeing_desk
+    desk.at(ms(0), joined("i0", vgpus=1, memory_mb=600))
+    for call, second in enumerate((0, 1000), 1):
+        desk.at(seconds(second), arrived(f"r{call}", "map"))
+        desk.at(seconds(second + 1), finished(f"t{call}")).at(seconds(second + 900), gone("depth"))
+    desk.wake()
+    assert desk.new_orders == [warm("depth")]
+    desk.at(desk.now_us + ms(1), arrived("r3", "scan")).wake().wake().wake()
+    assert desk.new_orders == []
+    resident = {0: ("depth",)}
+    report = reported("i0", vgpus=1, memory_mb=600, resident=resident, latest_task=2)
+    desk.at(desk.now_us + ms(1), report)
+    assert desk.new_orders == [drop("depth"), start("t3", "scan/detect", "r3")]
+
+
+def test_a_stray_that_claims_a_slice_twice_or_one_that_is_not_there_is_not_booked(
+    desk: Desk,
+) -> None:
+    twice = RunningTask(task="t7", vcpus=1, slices=(0, 0))
+    absent = RunningTask(task="t8", vcpus=1, slices=(-1,))
+    desk.at(ms(0), joined("i0", running=(twice, absent)), ready("detect", slice=-1))
+    assert desk.orders == [stop("t7"), stop("t8")]

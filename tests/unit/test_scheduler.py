@@ -266,6 +266,11 @@ def test_an_unknown_application_is_refused_with_what_was_probably_meant(desk: De
     assert desk.orders == [refuse("r1", reason="unknown application 'foto'; did you mean 'photo'?")]
 
 
+def test_an_slo_beyond_all_reckoning_is_refused(desk: Desk) -> None:
+    desk.at(ms(0), joined("i0"), arrived("r1", slo_us=2**70))
+    assert desk.orders == [refuse("r1")]
+
+
 def test_an_slo_that_no_config_can_meet_is_refused_with_what_would_do(desk: Desk) -> None:
     desk.at(ms(0), joined("i0"), arrived("r1", "photo", slo_us=ms(89.5)))
     reason = "an SLO of 89.5 ms cannot be met: photo takes 90 ms with the fastest configs"

@@ -246,7 +246,7 @@ def test_a_plan_misses_at_every_stage_where_jobs_are_missing(open_desk: OpenDesk
     desk = open_desk(catalog=ODD, policy=orion)
     desk.at(0, joined("i0"), arrived("r1", "app"))
     assert desk.new_orders == [start("t1", "app/a", "r1", effort=4, missed=True)]
-    assert desk.request("r1").runs["a"].planned == steps(a=(1, 1, 1), b=(2, 1, 1))
+    assert desk.scheduler.state.requests["r1"].runs["a"].planned == steps(a=(1, 1, 1), b=(2, 1, 1))
     desk.at(ms(100), finished("t1"))
     (second,) = desk.new_orders
     assert isinstance(second, StartTask)
