@@ -7,8 +7,11 @@ import typer
 from cli import profile
 from cli.apps import apps
 from cli.demo import demo
+from cli.emulate import emulate
 from cli.entry import run_app
+from cli.history import replay, what_if
 from cli.plan import plan
+from cli.reproduce import reproduce
 
 app = typer.Typer(
     add_completion=False,
@@ -20,6 +23,10 @@ app.command()(apps)
 app.command()(plan)
 app.add_typer(profile.app, name="profile")
 app.command()(demo)
+app.command()(emulate)
+app.command()(replay)
+app.command()(what_if)
+app.command()(reproduce)
 
 
 def _print_version(wanted: bool) -> None:
@@ -47,6 +54,7 @@ def esg(
       esg apps                                      what there is to plan for
       esg plan image-classification --slo-ms 526    which configs, and why
       esg profile show segmentation                 what a function takes
+      esg emulate --policy esg,orion,infless        policies against each other
     """
 
 

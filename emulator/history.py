@@ -5,16 +5,16 @@ A what-if keeps what the world did of its own accord, requests that came or were
 the emulator answer the new orders. The nodes are then the scenario's, not the journal's.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from hashlib import blake2b
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 from emulator.run import Trained, build_policy
 from emulator.scenario import Scenario, applied
 from esg.catalog import Catalog
-from esg.commands import Command
 from esg.errors import Rejected
 from esg.events import Event, InvokerJoined, RequestArrived, RequestCancelled
 from esg.journal import Entry, Header, catalog_digest, read_entries, replay
@@ -25,22 +25,26 @@ from esg.scheduler import Scheduler, SchedulerSettings
 
 @dataclass(slots=True)
 class Replayed:
+    """`digest` is the one that the run itself gave (see `run.Emulation`)."""
+
     entries: int
     wall_s: float
     report: Report
+    digest: str
 
 
 def read_header(path: Path) -> Header:
     """Who wrote this journal."""
-    with _opened(path) as file:
-        return parse_header(next(file, ""))
+    with _naming(path):
+        return parse_header(next(_lines(path)))
 
 
 def read_journal(path: Path) -> Iterator[Entry]:
     """The entries of a journal, as they are needed."""
-    with _opened(path) as file:
-        next(file, "")
-        yield from read_entries(file)
+    with _naming(path):
+        lines = _lines(path)
+        next(lines)
+        yield from read_entries(lines)
 
 
 def scenario_of(path: Path) -> Scenario:
@@ -48,43 +52,74 @@ def scenario_of(path: Path) -> Scenario:
     header = read_header(path)
     known = {field.name for field in fields(Scenario)}
     settings = {name: text for name, text in header.settings.items() if name in known}
-    for name in ("nodes", "vcpus", "vgpus"):
-        if name not in settings:
-            settings |= _nodes_of(path)
-            break
-    return Scenario.from_settings({"policy": header.policy} | settings)
+    if not {"nodes", "vcpus", "vgpus"} <= set(settings):
+        settings |= _nodes_of(path)
+    with _naming(path):
+        return Scenario.from_settings(settings | {"policy": header.policy})
+
+
+def catalog_of(path: Path, catalog: Catalog, scenario: Scenario) -> Catalog:
+    """The catalog as the writer of a journal saw it: as it is, or as its scenario wants it."""
+    wanted = read_header(path).catalog
+    for seen in (catalog, applied(catalog, scenario)):
+        if catalog_digest(seen) == wanted:
+            return seen
+    raise Rejected(f"{path}: this journal was written with another catalog; name it with --catalog")
 
 
 def replay_strictly(path: Path, catalog: Catalog, trained: Trained) -> Replayed:
     """Every event again, every order compared; raises `Diverged` where they differ."""
-    header, scenario = read_header(path), scenario_of(path)
-    catalog = applied(catalog, scenario)
-    if catalog_digest(catalog) != header.catalog:
-        raise Rejected(
-            f"{path}: this journal was written with another catalog; name it with --catalog"
-        )
+    scenario = scenario_of(path)
+    catalog = catalog_of(path, catalog, scenario)
     policy = build_policy(catalog, scenario, trained)
     scheduler = Scheduler(catalog, policy, SchedulerSettings(prewarm=scenario.prewarm))
-    report, count = Report(), 0
+    report, chain, count = Report(), blake2b(digest_size=8), 0
 
-    def observe(now_us: int, event: Event, commands: list[Command]) -> None:
+    def counted(entries: Iterable[Entry]) -> Iterator[Entry]:
         nonlocal count
-        count += 1
-        report.observe(now_us, event, commands)
+        for count, entry in enumerate(entries, 1):  # noqa: B007 - it is the outer one
+            chain.update(entry.orders.encode())
+            yield entry
 
     began = perf_counter()
-    replay(scheduler, read_journal(path), observe)
-    return Replayed(count, perf_counter() - began, report)
+    with _naming(path):
+        replay(scheduler, counted(read_journal(path)), report.observe)
+    return Replayed(count, perf_counter() - began, report, chain.hexdigest())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """The requests of a journal, to be sent again (a `sweep.Source`).
+
+    With `keep_slos` requests keep the SLOs that they brought; otherwise the application's hold.
+    """
+
+    journal: Path
+    keep_slos: bool
+
+    def arrivals(self, applications: Sequence[str], seed: int) -> Iterator[tuple[int, Event]]:
+        """The same for every policy and every seed."""
+        return exogenous(read_journal(self.journal), keep_slos=self.keep_slos)
 
 
 def exogenous(entries: Iterable[Entry], *, keep_slos: bool) -> Iterator[tuple[int, Event]]:
-    """What would have happened under any policy: requests, and clients who gave up."""
+    """What would have happened under any policy: requests, and clients who gave up.
+
+    Time starts with the journal. A request that was sent twice, by a client who was not sure to
+    have been heard, comes once.
+    """
+    start_us: int | None = None
+    heard: set[str] = set()
     for entry in entries:
+        if start_us is None:
+            start_us = entry.now_us
         match entry.event:
-            case RequestArrived() as event:
-                yield entry.now_us, event if keep_slos else replace(event, slo_us=None)
+            case RequestArrived() as event if event.request not in heard:
+                heard.add(event.request)
+                event = event if keep_slos else replace(event, slo_us=None)
+                yield entry.now_us - start_us, event
             case RequestCancelled() as event:
-                yield entry.now_us, event
+                yield entry.now_us - start_us, event
             case _:
                 pass
 
@@ -95,7 +130,7 @@ def _nodes_of(path: Path) -> dict[str, str]:
         if isinstance(entry.event, InvokerJoined):
             joined[entry.event.invoker] = entry.event
     if not joined:
-        raise Rejected(f"{path}: no invoker ever joined; say how many with --nodes")
+        raise Rejected(f"{path}: no invoker ever joined, so there is nothing to compare with")
     return {
         "nodes": str(len(joined)),
         "vcpus": str(max(event.vcpus for event in joined.values())),
@@ -103,8 +138,30 @@ def _nodes_of(path: Path) -> dict[str, str]:
     }
 
 
-def _opened(path: Path) -> Any:
+def _lines(path: Path) -> Iterator[str]:
+    """The lines of a file, of which there is at least one. The last one may not have been written
+    to its end."""
+    number = 0
     try:
-        return path.open(encoding="utf-8", newline="\n")
+        with path.open(encoding="utf-8", newline="\n") as file:
+            for number, line in enumerate(file, 1):
+                if number > 1 and not line.endswith("\n"):
+                    raise Rejected(f"line {number} is torn: it has no end; remove it, or end it")
+                yield line
     except OSError as error:
-        raise Rejected(f"{path}: cannot be read: {error.strerror}") from None
+        raise Rejected(f"cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise Rejected("not a journal: it is not text") from None
+    if not number:
+        raise Rejected("empty, so it is no journal")
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Say which file it is that was refused."""
+    try:
+        yield
+    except Rejected as error:
+        if str(error).startswith(f"{path}: "):
+            raise
+        raise Rejected(f"{path}: {error}") from None

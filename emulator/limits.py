@@ -3,10 +3,14 @@
 The floor is the cheapest plan that keeps the deadline when resources are unlimited and every batch
 is full. The ceiling lets every request run alone, at once, on warm models, with the fastest config
 of every stage, in the same weather (see `nature`) that the policies meet. No policy reaches both.
+
+Caveats: a policy that gives up deadlines can be cheaper than the floor, which keeps them; and in a
+batch the weather is that of its oldest request, so that others can have better luck than alone.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from emulator.nature import Nature
 from esg.catalog import Application, Catalog, Stage
@@ -25,24 +29,31 @@ class Limits:
 
 
 def limits(catalog: Catalog, arrivals: Iterable[tuple[int, Event]], nature: Nature) -> Limits:
-    """The limits for these arrivals; `catalog` is the one that the policies see."""
-    floor_pusd = {a.name: cheapest_pusd(a) for a in catalog.applications.values()}
+    """The limits for these arrivals; `catalog` is the one that the policies see.
+
+    A request that no policy can serve, and that is refused, misses its deadline at no cost.
+    """
+    floor_pusd = cache(cheapest_pusd)
+    fastest_us = {a.name: a.fastest_us()[a.root] for a in catalog.applications.values()}
     count = hits = cost_pusd = 0
     for _, event in arrivals:
         if isinstance(event, RequestArrived):
-            application = catalog.applications[event.application]
-            slo_us = application.slo_us if event.slo_us is None else event.slo_us
             count += 1
-            cost_pusd += floor_pusd[application.name]
-            hits += alone_at_full_speed_us(application, event.request, nature) <= slo_us
+            application = catalog.applications.get(event.application)
+            if application is None:
+                continue
+            slo_us = application.slo_us if event.slo_us is None else event.slo_us
+            if slo_us >= fastest_us[application.name]:
+                cost_pusd += floor_pusd(application, slo_us)
+                hits += alone_at_full_speed_us(application, event.request, nature) <= slo_us
     return Limits(1000 * to_usd(cost_pusd) / max(1, count), hits / max(1, count))
 
 
-def cheapest_pusd(application: Application) -> int:
-    """The least a job can cost within the SLO, if it always finds company for its batch."""
+def cheapest_pusd(application: Application, slo_us: int) -> int:
+    """The least a job can cost within an SLO, if it always finds company for its batch."""
     batch = application.stages[application.root].function.profile.max_batch
     search = engine("frontier", application)
-    answer = search.search(application.root, queue=batch, left_us=application.slo_us, k=1)
+    answer = search.search(application.root, queue=batch, left_us=slo_us, k=1)
     return answer.plans[0].job_cost_pusd
 
 

@@ -177,7 +177,16 @@ def _check_the_end(scheduler: Scheduler, pools: dict[str, Pool], report: Report)
     answered = sum(len(tally.latency_us) for tally in report.applications.values())
     if answered + report.failed + report.refused != report.arrived or state.requests:
         raise Bug(f"{report.arrived} requests came, {answered} were done: the rest is lost")
+    if state.tasks:
+        raise Bug(f"{next(iter(state.tasks))} never ended")
     for seat in state.seats.values():
         pool = pools[seat.invoker]
-        if seat.vcpus_free != seat.vcpus or pool.vcpus_free != pool.vcpus or pool.running:
+        if (
+            seat.vcpus_free != seat.vcpus
+            or seat.vgpus_free != len(seat.slices)
+            or any(part.holder for part in seat.slices)
+            or pool.vcpus_free != pool.vcpus
+            or any(part.holder or part.wanted for part in pool.slices)
+            or pool.running
+        ):
             raise Bug(f"{seat.invoker} still holds something at the end")

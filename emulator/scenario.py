@@ -3,8 +3,9 @@
 A scenario can be written into a journal's header and read back, and sent to another process.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from esg.catalog import Application, Catalog, Cluster, Function, Stage
 from esg.codec import decode, encode
@@ -80,21 +81,22 @@ class Scenario:
 
     @staticmethod
     def from_settings(settings: dict[str, str]) -> "Scenario":
-        raw: dict[str, Any] = {name: _value(text) for name, text in settings.items()}
+        kinds = get_type_hints(Scenario)
+        raw = {name: _value(text, kinds.get(name)) for name, text in settings.items()}
         return decode(Scenario, raw)
 
 
 OVERHEADS = ("none", "counted", "measured")
 
 
-def _value(text: str) -> Any:
-    if text in ("True", "False"):
-        return text == "True"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
+def _value(text: str, kind: Any) -> Any:
+    """What a text says, if it says anything of this kind; the codec complains if it does not."""
+    for wanted in (kind, *get_args(kind)):
+        if wanted is bool and text in ("True", "False"):
+            return text == "True"
+        if wanted in (int, float):
+            with suppress(ValueError):
+                return wanted(text)
     return text
 
 

@@ -6,13 +6,16 @@ Each run is a value (`Job`) that can be sent to another process; any executor wi
 
 import math
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, Protocol
 
 from emulator.limits import limits
 from emulator.nature import Nature, NatureSettings
@@ -26,6 +29,12 @@ from loadgen.mix import Mix
 from loadgen.rates import steady
 from loadgen.shaping import Shaping, from_trace
 from loadgen.traces.read import read_trace
+
+
+class Source(Protocol):
+    """Where requests come from, as a description that can be sent to another process."""
+
+    def arrivals(self, applications: Sequence[str], seed: int) -> Iterator[tuple[int, Event]]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +71,7 @@ class Job:
     label: str
     catalog: Catalog
     scenario: Scenario
-    load: Load
+    load: Source
     trained: Trained
 
 
@@ -105,20 +114,52 @@ def sweep(
     *,
     run: Callable[[Job], Outcome] = run_job,
     executor: Executor | None = None,
+    workers: int | None = None,
     progress: Callable[[], None] = lambda: None,
 ) -> list[Outcome]:
-    """All jobs, in their order; `progress` is called as each one ends."""
-    own = None
-    if executor is None:
-        own = executor = ProcessPoolExecutor(max_workers=os.cpu_count())
-    try:
-        futures = [executor.submit(run, job) for job in jobs]
-        for _ in as_completed(futures):
+    """All jobs, in their order; `progress` is called as each one ends.
+
+    Without an executor there are `workers` processes, or one per core. The first job that fails
+    ends them all, and so does Ctrl-C.
+    """
+    with ExitStack() as stack:
+        executor = executor or stack.enter_context(_own_workers(workers or os.cpu_count() or 1))
+        with _uninterrupted():
+            futures = [executor.submit(run, job) for job in jobs]
+        for future in as_completed(futures):
+            future.result()
             progress()
         return [future.result() for future in futures]
+
+
+@contextmanager
+def _own_workers(count: int) -> Iterator[Executor]:
+    """Processes that are ended, not waited for, when something goes wrong.
+
+    They are spawned, not forked: this process may have threads (a progress bar, say).
+    """
+    strangers = active_children()
+    executor = ProcessPoolExecutor(count, get_context("spawn"))
+    try:
+        yield executor
+    except BaseException:
+        for child in active_children():
+            if child not in strangers:
+                child.kill()
+        raise
     finally:
-        if own is not None:
-            own.shutdown(cancel_futures=True)
+        executor.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits, and workers that are started meanwhile never hear of it: they are ended from
+    here, so that none is left and none complains."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +172,9 @@ class Estimate:
     @staticmethod
     def of(values: Sequence[float]) -> "Estimate":
         """
-        >>> Estimate.of([0.9, 1.0, 0.95])
-        Estimate(mean=0.95, margin=0.124...)
+        >>> of_three = Estimate.of([0.8, 0.9, 1.0])
+        >>> f"{of_three.mean:.2f} ± {of_three.margin:.2f}"
+        '0.90 ± 0.25'
         """
         if len(values) < 2:
             return Estimate(values[0] if values else math.nan, 0.0)

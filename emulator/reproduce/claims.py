@@ -26,6 +26,10 @@ class Claim:
     reproduced: bool
     why: str = ""
 
+    @property
+    def verdict(self) -> str:
+        return "reproduced" if self.reproduced else "not reproduced"
+
 
 def judge(results: Results, overhead: Overhead, catalog: Catalog) -> list[Claim]:
     return [
@@ -34,6 +38,7 @@ def judge(results: Results, overhead: Overhead, catalog: Catalog) -> list[Claim]
         *_costs(results),
         *_by_application(results, catalog),
         _close_to_slo(results, catalog),
+        *_rival_latencies(results, catalog),
         *_plan_misses(results),
         _orion_trade_off(results),
         *_search_times(overhead),
@@ -41,6 +46,14 @@ def judge(results: Results, overhead: Overhead, catalog: Catalog) -> list[Claim]
         *_ablation(results),
     ]
 
+
+COST = "cost_usd_per_1k_requests"
+SIMILAR_PERCENT = 5
+SLIGHTLY_PERCENT = 0.1
+
+PLAN_MISSES = {"orion-at-slo": (9.6, 27.32, 51.68), "aquatope": (85.5, 59.85, 58.72)}
+"""The paper's table: percent of plans that miss, in the three settings. For Orion we take the
+reading that plans batches at all."""
 
 END_TO_END = "End-to-end performance"
 ANALYSIS = "Detailed analysis"
@@ -66,7 +79,7 @@ def _hit_rates(results: Results) -> Iterator[Claim]:
             END_TO_END,
             f"In strict-light, ESG's hit rate is higher than that of {' and '.join(rivals)}",
             f"by {low}-{high} %",
-            ", ".join(f"{gain:+.0f} % over {policy}" for policy, gain in gains.items()),
+            ", ".join(f"{signed(gain, 0)} % against {policy}" for policy, gain in gains.items()),
             reproduced,
             ""
             if reproduced
@@ -109,7 +122,7 @@ def _costs(results: Results) -> Iterator[Claim]:
         policy = results.reading(system)
         for setting in SETTINGS:
             extra[policy, setting] = _percent_over(
-                results, main(setting, policy), main(setting, "esg"), "cost_usd_per_1k_requests"
+                results, main(setting, policy), main(setting, "esg"), COST
             )
     low, high = min(extra.values()), max(extra.values())
     yield Claim(
@@ -124,6 +137,27 @@ def _costs(results: Results) -> Iterator[Claim]:
         "ESG here; with the literal readings (infless, fast-gshare) the extra cost is "
         + _literal_costs(results)
         + ".",
+    )
+    over = {
+        (system, setting): _percent_over(
+            results, main(setting, results.reading(system)), main(setting, "esg"), COST
+        )
+        for system in SYSTEMS
+        if system != "ESG"
+        for setting in SETTINGS
+    }
+    least = min(over, key=over.__getitem__)
+    reproduced = over[least] >= -SIMILAR_PERCENT
+    yield Claim(
+        END_TO_END,
+        "ESG's cost is similar to or less than that of every other system",
+        f"yes (we take {SIMILAR_PERCENT} % for similar)",
+        f"cheapest of them: {least[0]} in {least[1]}, {signed(over[least])} %",
+        reproduced,
+        ""
+        if reproduced
+        else "That system saves by missing deadlines or by full batches that ESG does not wait "
+        "for; see its hit rate in the same setting.",
     )
     dearest = {
         setting: max(SYSTEMS, key=lambda s: _cost(results, setting, _literal(s)))
@@ -187,9 +221,53 @@ def _close_to_slo(results: Results, catalog: Catalog) -> Claim:
     )
 
 
+def _rival_latencies(results: Results, catalog: Catalog) -> Iterator[Claim]:
+    """What the paper says about its latency figure; medians, in relaxed-heavy."""
+    longest = max(catalog.applications.values(), key=lambda a: len(a.stages)).name
+    ranking = {name: _fastest_first(results, name) for name in catalog.applications}
+    fastest = {name: order[0] for name, order in ranking.items() if name != longest}
+    reproduced = all(system == "INFless" for system in fastest.values())
+    yield Claim(
+        END_TO_END,
+        "In relaxed-heavy, INFless has the lowest latency for all applications but the longest",
+        "yes",
+        ", ".join(f"{name}: {system}" for name, system in fastest.items()),
+        reproduced,
+        ""
+        if reproduced
+        else "INFless is fast as long as its large configs find room; under heavy load they queue, "
+        "and with our profiles that outweighs their speed.",
+    )
+    slowest = set(ranking[longest][-2:])
+    reproduced = slowest == {"INFless", "FaST-GShare"}
+    yield Claim(
+        ANALYSIS,
+        "In relaxed-heavy, INFless and FaST-GShare are the slowest for the longest application",
+        "yes",
+        "slowest first: "
+        + ", ".join(
+            f"{system} {_median_ms(results, system, longest):.0f} ms"
+            for system in reversed(ranking[longest])
+        ),
+        reproduced,
+        ""
+        if reproduced
+        else "Fixed shares of the SLO cost less here than in the paper: with a warm start few "
+        "stages are late, so there is little that a later stage would have to make up for.",
+    )
+
+
+def _fastest_first(results: Results, application: str) -> list[str]:
+    return sorted(SYSTEMS, key=lambda system: _median_ms(results, system, application))
+
+
+def _median_ms(results: Results, system: str, application: str) -> float:
+    label = main("relaxed-heavy", results.reading(system))
+    return results.mean(label, f"latency_ms.by_application.{application}.p50")
+
+
 def _plan_misses(results: Results) -> Iterator[Claim]:
     """More misses than the paper's are beyond it in ESG's favour."""
-    theirs = {"orion-at-slo": (9.6, 27.32, 51.68), "aquatope": (85.5, 59.85, 58.72)}
     reasons = {
         "orion-at-slo": "Orion's own order (lowest P95 first) stops at the first state within the "
         "SLO and never raises a batch; this is the reading that aims at the SLO, which batches "
@@ -197,7 +275,7 @@ def _plan_misses(results: Results) -> Iterator[Claim]:
         "aquatope": "What it learns depends on the profiles: where large batches hardly pay or "
         "miss the SLO, it learns small ones, which are there more often.",
     }
-    for policy, paper in theirs.items():
+    for policy, paper in PLAN_MISSES.items():
         ours = [100 * results.mean(main(s, policy), "plan_miss_rate") for s in SETTINGS]
         reproduced = all(mine >= theirs_ for mine, theirs_ in zip(ours, paper, strict=True))
         yield Claim(
@@ -233,6 +311,8 @@ def _orion_trade_off(results: Results) -> Claim:
 
 
 def _search_times(overhead: Overhead) -> Iterator[Claim]:
+    """The paper's times are of its own machine; ours of the one at hand."""
+    slow = "CPU time on this machine; a slower one takes longer."
     p99_ms = overhead.p99_ms(3, 5)
     yield Claim(
         OVERHEAD,
@@ -240,6 +320,7 @@ def _search_times(overhead: Overhead) -> Iterator[Claim]:
         "10 ms",
         f"{p99_ms:.2f} ms at p99, slowest setting",
         p99_ms < 10,
+        "" if p99_ms < 10 else slow,
     )
     ratio = overhead.brute_force_ms / overhead.mean_ms(3, 5)
     yield Claim(
@@ -248,36 +329,54 @@ def _search_times(overhead: Overhead) -> Iterator[Claim]:
         "7258 ms, some 1000 times",
         f"{overhead.brute_force_ms:.0f} ms, {ratio:.0f} times",
         ratio >= 100,
+        "" if ratio >= 100 else slow,
+    )
+    means_ms = [overhead.search[setting, 3, 5].mean_ms for setting in SETTINGS]
+    rising = means_ms == sorted(means_ms)
+    yield Claim(
+        OVERHEAD,
+        "The more relaxed the setting, the longer a decision takes",
+        "yes",
+        " / ".join(f"{mean_ms:.2f} ms" for mean_ms in means_ms),
+        rising,
+        ""
+        if rising
+        else "With sharper bounds the search visits few paths in any setting, so that the order "
+        "of its times is left to chance.",
     )
     one, eighty = overhead.mean_ms(3, 1), overhead.mean_ms(3, 80)
+    reproduced = one <= eighty <= 8
     yield Claim(
         SENSITIVITY,
         "From K = 1 to 80 a decision takes longer",
         "3 to 8 ms",
         f"{one:.2f} to {eighty:.2f} ms",
-        one <= eighty <= 8,
+        reproduced,
+        "" if reproduced else slow,
     )
     four = overhead.mean_ms(4, 5)
     yield Claim(
         SENSITIVITY,
-        "With groups of 4 functions a decision takes",
+        "With groups of 4 functions a decision takes at most",
         "1201 ms",
         f"{four:.2f} ms",
         four <= 1201,
-        "Beyond the paper in ESG's favour: sharper bounds make larger groups affordable.",
+        "Beyond the paper in ESG's favour: sharper bounds make larger groups affordable."
+        if four <= 1201
+        else slow,
     )
 
 
 def _k(results: Results) -> Claim:
     first, last = f"k/{K_VALUES[0]}", f"k/{K_VALUES[-1]}"
-    cost = _percent_over(results, last, first, "cost_usd_per_1k_requests")
+    cost = _percent_over(results, last, first, COST)
     latency = _percent_over(results, last, first, "latency_ms.p50")
-    reproduced = cost <= 0 and abs(latency) <= 5
+    reproduced = cost <= -SLIGHTLY_PERCENT and abs(latency) <= SIMILAR_PERCENT
     return Claim(
         SENSITIVITY,
         "From K = 1 to 80 the cost falls slightly and the latency stays (strict-light)",
-        "yes",
-        f"cost {cost:+.2f} %, median latency {latency:+.2f} %",
+        f"yes (we ask for {SLIGHTLY_PERCENT} % of cost, within {SIMILAR_PERCENT} % of latency)",
+        f"cost {signed(cost, 2)} %, median latency {signed(latency, 2)} %",
         reproduced,
         ""
         if reproduced
@@ -293,27 +392,41 @@ def _ablation(results: Results) -> Iterator[Claim]:
 
     label = "ablation/no-gpu-sharing"
     change, latency = points(label), _percent_over(results, label, base, "latency_ms.p50")
+    reproduced = change < 0 < latency
     yield Claim(
         ABLATION,
         "Without GPU sharing, waits are longer and the hit rate is lower (relaxed-heavy)",
         "yes",
-        f"hit rate {change:+.1f} points, median latency {latency:+.0f} %",
-        change < 0 < latency,
+        f"hit rate {signed(change)} points, median latency {signed(latency, 0)} %",
+        reproduced,
+        ""
+        if reproduced
+        else "One GPU per task and sixteen GPUs were enough for what came, so that nobody had to "
+        "wait long.",
     )
     label = "ablation/no-batching"
-    change, cost = points(label), _percent_over(results, label, base, "cost_usd_per_1k_requests")
+    change, cost = points(label), _percent_over(results, label, base, COST)
     reproduced = change >= -0.5 and cost > 0.5
     yield Claim(
         ABLATION,
         "Without batching, the hit rate is not lower and the cost is higher (relaxed-heavy)",
         "yes",
-        f"hit rate {change:+.1f} points, cost {cost:+.1f} %",
+        f"hit rate {signed(change)} points, cost {signed(cost)} %",
         reproduced,
         ""
         if reproduced
         else "ESG never holds a queue to let a batch form, and here resources free up faster than "
         f"queues fill: its mean batch is {results.mean(base, 'mean_batch'):.2f}.",
     )
+
+
+def signed(value: float, decimals: int = 1) -> str:
+    """
+    >>> signed(2.34), signed(-2.34, 0), signed(-0.01)
+    ('+2.3', '-2', '0.0')
+    """
+    text = f"{value:+.{decimals}f}"
+    return text if float(text) else text[1:]
 
 
 def _percent_over(results: Results, label: str, base: str, key: str) -> float:
@@ -326,14 +439,12 @@ def _literal(system: str) -> str:
 
 
 def _cost(results: Results, setting: str, policy: str) -> float:
-    return results.mean(main(setting, policy), "cost_usd_per_1k_requests")
+    return results.mean(main(setting, policy), COST)
 
 
 def _literal_costs(results: Results) -> str:
     figures = [
-        _percent_over(
-            results, main(setting, _literal(s)), main(setting, "esg"), "cost_usd_per_1k_requests"
-        )
+        _percent_over(results, main(setting, _literal(s)), main(setting, "esg"), COST)
         for s in ("INFless", "FaST-GShare")
         for setting in SETTINGS
     ]

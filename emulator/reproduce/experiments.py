@@ -1,5 +1,6 @@
 """Which runs the evaluation takes, and their results by name."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -8,8 +9,11 @@ from typing import Any
 
 from emulator.run import Trained
 from emulator.scenario import SETTINGS, Scenario, Setting, applied
-from emulator.sweep import Estimate, Job, Load, Outcome, run_limits, sweep
+from emulator.sweep import Estimate, Job, Load, Outcome, run_job, run_limits, sweep
+from emulator.training import Budget
 from esg.catalog import Catalog
+from esg.errors import Rejected
+from esg.events import RequestArrived
 
 SYSTEMS: dict[str, tuple[str, ...]] = {
     "ESG": ("esg",),
@@ -34,8 +38,11 @@ class Size:
     seeds: int
 
 
-QUICK = Size(requests=600, seeds=2)
+QUICK = Size(requests=500, seeds=3)
 FULL = Size(requests=4000, seeds=5)
+
+QUICK_TRAINING = Budget(bootstrap=100, rounds=30)
+"""Aquatope's, for a quick study; a full one trains as long as in the paper."""
 
 Train = Callable[[Catalog], Trained]
 
@@ -60,6 +67,11 @@ class Results:
 
     def mean(self, label: str, key: str) -> float:
         return fmean(self.values(label, key))
+
+    def relative(self, label: str, base: str, key: str) -> Estimate:
+        """One figure as a multiple of another run's, seed by seed: both met the same weather."""
+        pairs = zip(self.values(label, key), self.values(base, key), strict=True)
+        return Estimate.of([mine / theirs if theirs else math.inf for mine, theirs in pairs])
 
     def reading(self, system: str) -> str:
         """The reading of a system that does best here, so that no rival is weaker than need be:
@@ -117,6 +129,23 @@ def jobs(catalog: Catalog, size: Size, train: Train) -> Iterator[Job]:
             )  # fmt: skip
 
 
+def check_size(catalog: Catalog, size: Size) -> None:
+    """Figures per application need at least one request of each, in every run."""
+    for setting in SETTINGS.values():
+        for job in _runs("", catalog, setting, size, {}):
+            missing = set(catalog.applications)
+            for _, event in job.load.arrivals(list(catalog.applications), job.scenario.seed):
+                if isinstance(event, RequestArrived):
+                    missing.discard(event.application)
+                if not missing:
+                    break
+            else:
+                raise Rejected(
+                    f"--requests is {size.requests}, and none of them is for {min(missing)!r} "
+                    f"at the {setting.rate} rate with seed {job.scenario.seed}; ask for more"
+                )
+
+
 def limit_jobs(catalog: Catalog, size: Size) -> Iterator[Job]:
     for name, setting in SETTINGS.items():
         yield from _runs(main(name, "limits"), catalog, setting, size, {})
@@ -128,11 +157,13 @@ def run_all(
     size: Size,
     *,
     executor: Executor | None = None,
+    workers: int | None = None,
     progress: Callable[[], None] = lambda: None,
 ) -> Results:
     results = Results(size)
-    results.add(sweep(planned, executor=executor, progress=progress))
-    results.add(sweep(limits, run=run_limits, executor=executor, progress=progress))
+    for run, some in ((run_job, planned), (run_limits, limits)):
+        found = sweep(some, run=run, executor=executor, workers=workers, progress=progress)
+        results.add(found)
     return results
 
 

@@ -1,0 +1,114 @@
+"""Options about the conditions of an emulated run, and their values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.options import above_zero, at_least
+from cli.words import counted
+from esg.errors import Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from emulator.scenario import Scenario
+
+LARGEST_SCALE = 1_000
+"""Deadlines a thousand times as long as the work are no deadlines any more."""
+
+SloScale = Annotated[
+    float | None,
+    typer.Option(
+        metavar="X",
+        callback=above_zero(LARGEST_SCALE),
+        show_default=False,
+        help="Deadlines as multiples of L, the time alone at the minimum config.",
+    ),
+]
+Nodes = Annotated[
+    int | None,
+    typer.Option(metavar="N", callback=at_least(1), show_default=False, help="Worker nodes."),
+]
+Vcpus = Annotated[
+    int | None,
+    typer.Option(metavar="N", callback=at_least(1), show_default=False, help="vCPUs per node."),
+]
+Vgpus = Annotated[
+    int | None,
+    typer.Option(metavar="N", callback=at_least(1), show_default=False, help="vGPUs per node."),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        callback=at_least(1),
+        show_default="one per core",
+        help="Processes, if there are several runs.",
+    ),
+]
+JournalFile = Annotated[
+    Path, typer.Argument(metavar="JOURNAL", help="A file that esg emulate --journal wrote.")
+]
+
+
+def policy_names(text: str) -> list[str]:
+    """The policies of a comma-separated list, all of which are known."""
+    from esg.policies import POLICIES
+    from esg.spelling import one_of
+
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in POLICIES:
+            raise Rejected(f"--policy: {one_of('policy', name, POLICIES)}")
+        if names.count(name) > 1:
+            raise Rejected(f"--policy: {name!r} is named twice; name it once")
+    return names
+
+
+def known_engine(name: str) -> str:
+    from esg.search import ENGINES
+    from esg.spelling import one_of
+
+    if name not in ENGINES:
+        raise Rejected(f"--engine: {one_of('engine', name, ENGINES)}")
+    return name
+
+
+def conditions(scenario: Scenario) -> dict[str, Any]:
+    """All that a run depends on, apart from its policy, its seed and its requests."""
+    from esg.codec import encode
+
+    document: dict[str, Any] = encode(scenario)
+    return {name: value for name, value in document.items() if name not in ("policy", "seed")}
+
+
+def conditions_text(scenario: Scenario) -> str:
+    """What is worth knowing of them."""
+    slo = "SLOs of the applications"
+    if scenario.slo_scale is not None:
+        slo = f"SLO {scenario.slo_scale:g} L"
+    unusual = {
+        "no batching": not scenario.batching,
+        "no GPU sharing": not scenario.gpu_sharing,
+        "no locality": not scenario.locality,
+        "no pre-warming": not scenario.prewarm,
+        f"noise {scenario.noise:g}": scenario.noise != 1,
+        f"overhead {scenario.overhead}": scenario.overhead != "counted",
+    }
+    return ", ".join(
+        [
+            slo,
+            f"{counted(scenario.nodes, 'node')} x {counted(scenario.vcpus, 'vCPU')} x "
+            f"{counted(scenario.vgpus, 'vGPU')}",
+            "warm start" if scenario.warm_start else "cold start",
+            *(text for text, so in unusual.items() if so),
+        ]
+    )
+
+
+def only_one_run(option: str, policies: Sequence[str], seeds: Sequence[int]) -> None:
+    if len(policies) > 1 or len(seeds) > 1:
+        raise Rejected(f"{option} is about one run; name one policy and one seed")

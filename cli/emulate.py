@@ -1,0 +1,291 @@
+"""`esg emulate`: policies against each other on the same work, in virtual time."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.comparison import print_comparison
+from cli.conditions import (
+    Nodes,
+    SloScale,
+    Vcpus,
+    Vgpus,
+    Workers,
+    conditions,
+    conditions_text,
+    known_engine,
+    only_one_run,
+    policy_names,
+)
+from cli.options import AsJson, CatalogFile, above_zero, at_least, from_zero, read_catalog
+from cli.terminal import print_json, terminal
+from cli.words import counted
+from esg.errors import Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from emulator.sweep import Load
+
+DEFAULT_SETTING = "relaxed-heavy"
+DEFAULT_RATE = "heavy"
+DEFAULT_REQUESTS = 1_000
+
+LONGEST_S = 31_536_000
+"""A year, at most: the largest number of seconds anybody can mean."""
+
+LOUDEST = 100
+"""More noise than this is all noise."""
+
+
+def emulate(
+    setting: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            show_default=f"{DEFAULT_SETTING}, unless something below says otherwise",
+            help="One of the paper's: strict-light, moderate-normal or relaxed-heavy.",
+        ),
+    ] = None,
+    slo_scale: SloScale = None,
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATE",
+            show_default=False,
+            help="How dense requests come: heavy, normal, light, or as in 120/s and 30/min.",
+        ),
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            show_default=False,
+            help="Requests as a trace says; with a rate, scaled to it.",
+        ),
+    ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FORMAT",
+            show_default="found out",
+            help="The trace's: azure2019, azure2021, timestamps or counts.",
+        ),
+    ] = None,
+    policy: Annotated[
+        str, typer.Option(metavar="NAME,...", help="Policies to compare, the first with the rest.")
+    ] = "esg",
+    nodes: Nodes = None,
+    vcpus: Vcpus = None,
+    vgpus: Vgpus = None,
+    requests: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            callback=at_least(1),
+            show_default=f"{DEFAULT_REQUESTS}, without --duration",
+            help="Stop after so many requests.",
+        ),
+    ] = None,
+    duration: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", callback=above_zero(LONGEST_S), help="Stop after so long instead."
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            metavar="S", show_default="0", help="The same seed gives the same requests and noise."
+        ),
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            callback=at_least(1),
+            show_default=False,
+            help="Run with the seeds 0 to N - 1 instead; figures are means, with 95 % margins.",
+        ),
+    ] = None,
+    warm_start: Annotated[
+        bool,
+        typer.Option("--warm-start/--cold-start", help="Whether models are loaded at the start."),
+    ] = True,
+    k: Annotated[
+        int, typer.Option("--k", metavar="K", callback=at_least(1), help="Plans that esg offers.")
+    ] = 5,
+    group_size: Annotated[
+        int,
+        typer.Option(metavar="G", callback=at_least(1), help="Most functions in a group of astar."),
+    ] = 3,
+    engine: Annotated[
+        str, typer.Option(metavar="ENGINE", help="What esg searches with: frontier or astar.")
+    ] = "frontier",
+    no_batching: Annotated[
+        bool, typer.Option("--no-batching", help="Every job is a task of its own.")
+    ] = False,
+    no_gpu_sharing: Annotated[
+        bool, typer.Option("--no-gpu-sharing", help="Every task takes a whole GPU.")
+    ] = False,
+    no_locality: Annotated[
+        bool, typer.Option("--no-locality", help="Place tasks anywhere, not where their data is.")
+    ] = False,
+    no_prewarm: Annotated[
+        bool, typer.Option("--no-prewarm", help="Load no models ahead of their use.")
+    ] = False,
+    noise: Annotated[
+        float,
+        typer.Option(
+            metavar="X",
+            callback=from_zero(LOUDEST),
+            help="Spread of durations, as a multiple of the profiled one.",
+        ),
+    ] = 1.0,
+    overhead: Annotated[
+        str,
+        typer.Option(
+            metavar="MODE",
+            help="What scheduling takes: none, counted (from its effort) or measured (here).",
+        ),
+    ] = "counted",
+    nodes_per_ms: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            callback=at_least(1),
+            show_default="each policy's own",
+            help="Search effort that counts as a millisecond.",
+        ),
+    ] = None,
+    journal: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write every event, for esg replay and esg what-if."),
+    ] = None,
+    trace_out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write all tasks, for Perfetto or chrome://tracing."),
+    ] = None,
+    workers: Workers = None,
+    catalog: CatalogFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare policies on the same requests, in virtual time.
+
+    A setting is a deadline and a rate; --slo-scale and --rate override its parts. With only some of
+    --slo-scale, --rate and --trace, deadlines are the applications' own and the rate is heavy, or
+    the trace's. Nodes are as many and as large as the catalog says, unless told otherwise.
+
+    \b
+    Examples:
+      esg emulate
+      esg emulate --setting strict-light --policy esg,orion,infless,fast-gshare
+      esg emulate --slo-scale 1.1 --rate 60/s --nodes 12 --seeds 5 --json
+      esg emulate --trace invocations.csv --rate heavy --duration 600
+      esg emulate --journal run.journal --trace-out run.json
+    """
+    from cli.study import Study, carry_out
+    from emulator.scenario import Scenario
+    from emulator.scenario import setting as setting_named
+    from emulator.sweep import Load
+
+    if setting is None and slo_scale is None and rate is None and trace is None:
+        setting = DEFAULT_SETTING
+    if setting is not None:
+        chosen = setting_named(setting)
+        slo_scale = chosen.slo_scale if slo_scale is None else slo_scale
+        rate = chosen.rate if rate is None else rate
+    if rate is None and trace is None:
+        rate = DEFAULT_RATE
+    if trace is None and format is not None:
+        raise Rejected("--format is that of a trace; name one with --trace")
+    if requests is not None and duration is not None:
+        raise Rejected("--requests and --duration are two ways to stop; give one of them")
+    if seed is not None and seeds is not None:
+        raise Rejected("--seed and --seeds are two ways to choose; give one of them")
+    if requests is None and duration is None:
+        requests = DEFAULT_REQUESTS
+    policies = policy_names(policy)
+    all_seeds = list(range(seeds)) if seeds is not None else [seed or 0]
+    for option, file in (("--journal", journal), ("--trace-out", trace_out)):
+        if file is not None:
+            only_one_run(option, policies, all_seeds)
+
+    known = read_catalog(catalog)
+    scenario = Scenario(
+        policy=policies[0],
+        engine=known_engine(engine),
+        k=k,
+        group_size=group_size,
+        slo_scale=slo_scale,
+        nodes=known.cluster.nodes if nodes is None else nodes,
+        vcpus=known.cluster.vcpus if vcpus is None else vcpus,
+        vgpus=known.cluster.vgpus if vgpus is None else vgpus,
+        seed=all_seeds[0],
+        warm_start=warm_start,
+        batching=not no_batching,
+        gpu_sharing=not no_gpu_sharing,
+        locality=not no_locality,
+        prewarm=not no_prewarm,
+        noise=noise,
+        overhead=overhead,
+        nodes_per_ms=nodes_per_ms,
+    )
+    load = Load(
+        rate=rate, trace=trace, format=format or "auto", requests=requests, duration_s=duration
+    )
+    study = Study(
+        catalog=known,
+        scenario=scenario,
+        policies=policies,
+        seeds=all_seeds,
+        load=load,
+        requests=requests,
+        duration_s=duration,
+    )
+    findings = carry_out(
+        study, workers=workers, shown=not as_json, journal=journal, trace_out=trace_out
+    )
+    if as_json:
+        print_json(
+            {
+                "setting": {"name": setting, **_load_document(load), **conditions(scenario)},
+                "seeds": all_seeds,
+                "limits": asdict(findings.limits),
+                "results": list(findings.results.values()),
+            }
+        )
+        return
+    screen = terminal()
+    heading = f"{setting}: " if setting else ""
+    screen.print(f"{heading}{_load_text(load)}; {_seeds_text(all_seeds)}.", soft_wrap=True)
+    screen.print(f"{conditions_text(scenario)}.\n")
+    print_comparison(screen, findings.results, findings.limits)
+
+
+def _load_document(load: Load) -> dict[str, Any]:
+    return {
+        "rate": load.rate,
+        "trace": None if load.trace is None else str(load.trace),
+        "format": None if load.trace is None else load.format,
+        "requests": load.requests,
+        "duration_s": load.duration_s,
+    }
+
+
+def _load_text(load: Load) -> str:
+    if load.requests is not None:
+        count = counted(load.requests, "request")
+    else:
+        count = f"{load.duration_s:g} s of requests"
+    if load.trace is None:
+        return f"{count} at the rate {load.rate}"
+    return f"{count} as in {load.trace}" + (f", scaled to {load.rate}" if load.rate else "")
+
+
+def _seeds_text(seeds: Sequence[int]) -> str:
+    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"

@@ -1,0 +1,188 @@
+"""`esg replay` and `esg what-if`: a journal lived through again."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.comparison import print_comparison, print_summary
+from cli.conditions import (
+    JournalFile,
+    Nodes,
+    SloScale,
+    Vcpus,
+    Vgpus,
+    Workers,
+    conditions,
+    conditions_text,
+    known_engine,
+    policy_names,
+)
+from cli.options import AsJson, CatalogFile, at_least, read_catalog
+from cli.terminal import print_json, terminal
+from esg.errors import Bug
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cli.comparison import Result
+    from emulator.history import Replayed
+    from emulator.scenario import Scenario
+    from esg.catalog import Catalog
+
+DIVERGED = 1
+"""Exit code of a replay that did not go as the journal says."""
+
+
+def replay(journal: JournalFile, catalog: CatalogFile = None, as_json: AsJson = False) -> None:
+    """Check that a journal's events lead to the orders that it says.
+
+    Exit code 1 and one line about the first difference, if there is one.
+
+    \b
+    Examples:
+      esg emulate --journal run.journal && esg replay run.journal
+    """
+    from emulator.history import scenario_of
+
+    scenario = scenario_of(journal)
+    replayed = _replayed(journal, read_catalog(catalog), scenario, shown=not as_json)
+    per_s = replayed.entries / replayed.wall_s
+    if as_json:
+        print_json(
+            {
+                "journal": str(journal),
+                "identical": True,
+                "entries": replayed.entries,
+                "entries_per_s": per_s,
+                **_result(scenario, replayed),
+            }
+        )
+        return
+    screen = terminal()
+    screen.print(
+        f"{journal}: identical; {replayed.entries} entries in {replayed.wall_s:.2f} s "
+        f"({per_s:.0f}/s).",
+        soft_wrap=True,
+    )
+    screen.print(f"{scenario.policy}, {conditions_text(scenario)}.\n")
+    print_summary(screen, _result(scenario, replayed))
+
+
+def what_if(
+    journal: JournalFile,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,...", show_default="the journal's", help="Policies to try instead."
+        ),
+    ] = None,
+    nodes: Nodes = None,
+    vcpus: Vcpus = None,
+    vgpus: Vgpus = None,
+    slo_scale: SloScale = None,
+    k: Annotated[
+        int | None,
+        typer.Option(
+            "--k",
+            metavar="K",
+            callback=at_least(1),
+            show_default=False,
+            help="Plans that esg offers.",
+        ),
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ENGINE", show_default=False, help="What esg searches with: frontier or astar."
+        ),
+    ] = None,
+    workers: Workers = None,
+    catalog: CatalogFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send a journal's requests again, under other conditions.
+
+    The first row is the run as it was recorded; the others have the same requests at the same
+    times. What is not given is as in the journal.
+
+    \b
+    Examples:
+      esg what-if run.journal --nodes 12
+      esg what-if run.journal --policy esg,orion --slo-scale 0.9 --json
+    """
+    from cli.study import Study, carry_out
+    from emulator.history import Recorded, scenario_of
+
+    changes = {
+        "nodes": nodes,
+        "vcpus": vcpus,
+        "vgpus": vgpus,
+        "slo_scale": slo_scale,
+        "k": k,
+        "engine": None if engine is None else known_engine(engine),
+    }
+    policies = None if policy is None else policy_names(policy)
+    known = read_catalog(catalog)
+    recorded = scenario_of(journal)
+    policies = policies or [recorded.policy]
+    given: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
+    scenario = replace(recorded, policy=policies[0], **given)
+    replayed = _replayed(journal, known, recorded, shown=not as_json)
+    study = Study(
+        catalog=known,
+        scenario=scenario,
+        policies=policies,
+        seeds=[scenario.seed],
+        load=Recorded(journal=journal, keep_slos=slo_scale is None),
+        requests=replayed.report.arrived,
+    )
+    findings = carry_out(study, workers=workers, shown=not as_json)
+    if as_json:
+        print_json(
+            {
+                "journal": str(journal),
+                "recorded": {
+                    "setting": conditions(recorded),
+                    **_result(recorded, replayed),
+                },
+                "setting": conditions(scenario),
+                "seeds": study.seeds,
+                "limits": asdict(findings.limits),
+                "results": list(findings.results.values()),
+            }
+        )
+        return
+    screen = terminal()
+    screen.print(f"As recorded: {recorded.policy}, {conditions_text(recorded)}.")
+    screen.print(f"What if: {', '.join(policies)}; {conditions_text(scenario)}.\n")
+    rows = {"as recorded": _result(recorded, replayed), **findings.results}
+    print_comparison(screen, rows, findings.limits)
+
+
+def _replayed(journal: Path, catalog: Catalog, scenario: Scenario, *, shown: bool) -> Replayed:
+    """A strict replay, or one line about where it differs and the end of the program."""
+    from cli.training import trained_for
+    from emulator.history import catalog_of, replay_strictly
+    from esg.journal import Diverged
+
+    seen = catalog_of(journal, catalog, scenario)
+    trained = trained_for([scenario.policy], seen, shown=shown)
+    try:
+        return replay_strictly(journal, catalog, trained)
+    except (Diverged, Bug) as error:
+        typer.echo(f"error: the replay is not identical: {error}", err=True)
+        raise typer.Exit(DIVERGED) from None
+
+
+def _result(scenario: Scenario, replayed: Replayed) -> Result:
+    """As a run's summary; what its decisions were charged is not in a journal."""
+    return {
+        "policy": scenario.policy,
+        **replayed.report.summary(),
+        "decision_ms": None,
+        "wall_s": replayed.wall_s,
+        "digest": replayed.digest,
+    }

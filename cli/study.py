@@ -1,0 +1,149 @@
+"""Runs that are compared: the same requests and the same weather, under several policies."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from cli.comparison import over_seeds
+from cli.progress import progress_bar
+from cli.training import trained_for
+from cli.words import counted
+from emulator.limits import Limits
+from emulator.run import emulate
+from emulator.scenario import applied
+from emulator.sweep import Estimate, Job, Outcome, run_job, run_limits, sweep
+from emulator.trace import ChromeTrace
+from esg.errors import Rejected
+from esg.units import US_PER_S
+from mesh.files import written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from cli.comparison import Result
+    from emulator.run import Trained
+    from emulator.scenario import Scenario
+    from emulator.sweep import Source
+    from esg.catalog import Catalog
+    from esg.events import Event
+
+LIMITS = "limits"
+"""The label of jobs that are no runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """Policies times seeds. `scenario` is the first of them; it ends after so many requests or
+    after so long."""
+
+    catalog: Catalog
+    scenario: Scenario
+    policies: list[str]
+    seeds: list[int]
+    load: Source
+    requests: int | None
+    duration_s: float | None = None
+
+    def arrivals(self, seed: int) -> Iterator[tuple[int, Event]]:
+        """What comes, which is not nothing."""
+        arrivals = self.load.arrivals(list(self.catalog.applications), seed)
+        first = next(arrivals, None)
+        if first is None:
+            raise Rejected("no request comes in this time; give a longer one")
+        return chain((first,), arrivals)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    results: dict[str, Result]
+    limits: Limits
+
+
+def carry_out(
+    study: Study,
+    *,
+    workers: int | None,
+    shown: bool,
+    journal: Path | None = None,
+    trace_out: Path | None = None,
+) -> Findings:
+    """A single run here, which can be recorded; several in processes of their own."""
+    seen = applied(study.catalog, study.scenario)
+    trained = trained_for(study.policies, seen, shown=shown)
+    if len(study.policies) * len(study.seeds) > 1:
+        return _many(study, trained, workers, shown=shown)
+    return _one(study, trained, journal, trace_out, shown=shown)
+
+
+def _one(
+    study: Study, trained: Trained, journal: Path | None, trace_out: Path | None, *, shown: bool
+) -> Findings:
+    scenario = study.scenario
+    arrivals = study.arrivals(scenario.seed)
+    with ExitStack() as stack:
+        journal_file = stack.enter_context(written(journal)) if journal else None
+        picture = ChromeTrace(stack.enter_context(written(trace_out))) if trace_out else None
+        total = study.duration_s or study.requests or 1
+        advance = stack.enter_context(progress_bar(scenario.policy, total, shown=shown))
+
+        def watched() -> Iterator[tuple[int, Event]]:
+            for number, (at_us, event) in enumerate(arrivals, 1):
+                advance(at_us / US_PER_S if study.duration_s else number)
+                yield at_us, event
+
+        emulation = emulate(
+            study.catalog,
+            scenario,
+            watched(),
+            trained=trained,
+            journal=journal_file,
+            observe=picture.observe if picture else None,
+        )
+        if picture:
+            picture.close()
+    limits = run_limits(Job(LIMITS, study.catalog, scenario, study.load, {})).summary
+    return Findings(results={scenario.policy: emulation.summary()}, limits=Limits(**limits))
+
+
+def _many(study: Study, trained: Trained, workers: int | None, *, shown: bool) -> Findings:
+    study.arrivals(study.seeds[0])  # so that what is wrong with them is known before all the work
+    jobs = [
+        Job(
+            label,
+            study.catalog,
+            replace(study.scenario, policy=policy, seed=seed),
+            study.load,
+            trained,
+        )
+        for label, policy in [*zip(study.policies, study.policies, strict=True), (LIMITS, "esg")]
+        for seed in study.seeds
+    ]
+    with progress_bar(counted(len(jobs), "run"), len(jobs), shown=shown) as advance:
+        done = 0
+
+        def one_more() -> None:
+            nonlocal done
+            done += 1
+            advance(done)
+
+        outcomes = sweep(jobs, run=_run, workers=workers, progress=one_more)
+    found = {
+        label: [outcome.summary for outcome in outcomes if outcome.label == label]
+        for label in [*study.policies, LIMITS]
+    }
+    limits = found.pop(LIMITS)
+    return Findings(
+        results={policy: over_seeds(runs, study.seeds) for policy, runs in found.items()},
+        limits=Limits(
+            **{name: Estimate.of([run[name] for run in limits]).mean for name in limits[0]}
+        ),
+    )
+
+
+def _run(job: Job) -> Outcome:
+    """In another process. Series of latencies can be long, and nobody here asks for them."""
+    return run_limits(job) if job.label == LIMITS else replace(run_job(job), series={})

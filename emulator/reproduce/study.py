@@ -1,0 +1,184 @@
+"""The whole evaluation, from a catalog to verdicts, and who came out first in what."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from typing import Any
+
+from emulator.reproduce.claims import COST, Claim, judge
+from emulator.reproduce.experiments import (
+    SYSTEMS,
+    Results,
+    Size,
+    Train,
+    check_size,
+    jobs,
+    limit_jobs,
+    main,
+    run_all,
+)
+from emulator.reproduce.overhead import MEASURED, Overhead, measure
+from emulator.scenario import SETTINGS
+from emulator.sweep import Job
+from esg.catalog import Catalog
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """Everything that a report needs. `training` says how Aquatope learnt, `command` how to do
+    the same again."""
+
+    catalog: Catalog
+    results: Results
+    overhead: Overhead
+    claims: list[Claim]
+    training: str
+    command: str
+
+    @property
+    def reproduced(self) -> int:
+        return sum(claim.reproduced for claim in self.claims)
+
+
+@dataclass(slots=True)
+class Plan:
+    """What is to be run. Making one trains Aquatope; `steps` are the calls of progress to come."""
+
+    catalog: Catalog
+    size: Size
+    runs: list[Job] = field(default_factory=list)
+    limits: list[Job] = field(default_factory=list)
+
+    @staticmethod
+    def of(catalog: Catalog, size: Size, train: Train) -> "Plan":
+        check_size(catalog, size)
+        return Plan(
+            catalog,
+            size,
+            list(jobs(catalog, size, train)),
+            list(limit_jobs(catalog, size)),
+        )
+
+    @property
+    def steps(self) -> int:
+        return len(MEASURED) + len(self.runs) + len(self.limits)
+
+
+def conduct(
+    plan: Plan,
+    *,
+    training: str,
+    command: str,
+    executor: Executor | None = None,
+    workers: int | None = None,
+    progress: Callable[[], None] = lambda: None,
+) -> Study:
+    """Time the search, while nothing else runs here; then run everything, and judge."""
+    overhead = measure(plan.catalog, progress=progress)
+    results = run_all(
+        plan.runs,
+        plan.limits,
+        plan.size,
+        executor=executor,
+        workers=workers,
+        progress=progress,
+    )
+    claims = judge(results, overhead, plan.catalog)
+    return Study(plan.catalog, results, overhead, claims, training, command)
+
+
+@dataclass(frozen=True, slots=True)
+class Win:
+    """Who is first in a setting; several if what is shown of their figures is the same."""
+
+    setting: str
+    contest: str
+    systems: tuple[str, ...]
+    figure: str
+
+
+def wins(results: Results) -> Iterator[Win]:
+    """Where each one wins, every system with its best reading."""
+    contests: tuple[tuple[str, str, Callable[[float], str], int], ...] = (
+        ("highest hit rate", "slo_hit_rate", lambda value: f"{100 * value:.1f} %", -1),
+        ("lowest cost", COST, lambda value: f"${value:.3f} per 1000", 1),
+        ("lowest p99 latency", "latency_ms.p99", lambda value: f"{value:.0f} ms", 1),
+    )
+    for setting in SETTINGS:
+        for contest, key, shown, sign in contests:
+            figures = {
+                system: results.mean(main(setting, results.reading(system)), key)
+                for system in SYSTEMS
+            }
+            best = shown(min(figures.values(), key=lambda value: sign * value))
+            systems = tuple(system for system, value in figures.items() if shown(value) == best)
+            yield Win(setting, contest, systems, best)
+
+
+FIGURES = (
+    "slo_hit_rate",
+    COST,
+    "latency_ms.p50",
+    "latency_ms.p90",
+    "latency_ms.p99",
+    "plan_miss_rate",
+    "mean_batch",
+    "cold_starts",
+    "local_transfers",
+    "remote_transfers",
+    "vgpu_utilisation",
+    "search_effort",
+    "decision_ms",
+)
+
+
+def document(study: Study) -> dict[str, Any]:
+    """The study as JSON, every figure with the margin of its 95 % interval."""
+    results, size = study.results, study.results.size
+    return {
+        "size": {"requests": size.requests, "seeds": size.seeds},
+        "settings": {
+            name: {"slo_scale": setting.slo_scale, "rate": setting.rate}
+            for name, setting in SETTINGS.items()
+        },
+        "readings": {system: results.reading(system) for system in SYSTEMS},
+        "results": {label: _figures(results, label) for label in results.outcomes},
+        "wins": [
+            {
+                "setting": win.setting,
+                "contest": win.contest,
+                "systems": list(win.systems),
+                "figure": win.figure,
+            }
+            for win in wins(results)
+        ],
+        "claims": [
+            {
+                "section": claim.section,
+                "claim": claim.text,
+                "paper": claim.paper,
+                "ours": claim.ours,
+                "verdict": claim.verdict,
+                "why": claim.why,
+            }
+            for claim in study.claims
+        ],
+        "overhead": {
+            "brute_force_ms": study.overhead.brute_force_ms,
+            "search": [
+                {"setting": setting, "group_size": group_size, "k": k, **times._asdict()}
+                for (setting, group_size, k), times in study.overhead.search.items()
+            ],
+        },
+        "training": study.training,
+        "command": study.command,
+    }
+
+
+def _figures(results: Results, label: str) -> dict[str, Any]:
+    summary = results.outcomes[label][0].summary
+    keys = [key for key in FIGURES if key.split(".")[0] in summary]
+    for table in ("hit_rate_by_application", "cost_usd_per_1k_by_application"):
+        keys += [f"{table}.{name}" for name in summary.get(table, {})]
+    estimates = {key: results.estimate(label, key) for key in keys}
+    return {key: {"mean": e.mean, "margin": e.margin} for key, e in estimates.items()}

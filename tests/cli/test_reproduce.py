@@ -1,0 +1,100 @@
+"""`esg reproduce`: what it refuses, and one real study, as small as it gets."""
+
+import json
+import sys
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import emulator.training
+from cli.reproduce import print_study
+from emulator.reproduce.claims import judge
+from emulator.reproduce.experiments import SYSTEMS
+from emulator.reproduce.study import Study
+from emulator.run import Trained
+from esg.catalog import Catalog
+from esg.catalog_file import DEFAULT, load_catalog
+from tests.cli.conftest import Run
+from tests.cli.test_refusals import assert_refused
+from tests.emulator.invented import overhead_as_in_the_paper, put, results_as_in_the_paper
+
+REFUSED = {
+    "--requests 19": "--requests is 19; it must be at least 20",
+    "--seeds 0": "--seeds is 0; it must be at least 1",
+    "--workers 0": "--workers is 0; it must be at least 1",
+    "--out no/folder/report.html": "no/folder/report.html: cannot be written...",
+    "--out /dev/null": "/dev/null: is not a regular file; name another one",
+    "--quik": "no such option: --quik...",
+}
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def learn_the_minimum(catalog: Catalog, *, progress: object, **_: object) -> Trained:
+    """Instead of minutes of training."""
+    return {
+        name: {stage.name: stage.function.profile.minimum for stage in app.stages.values()}
+        for name, app in catalog.applications.items()
+    }
+
+
+@pytest.mark.parametrize(("line", "words"), REFUSED.items())
+def test_it_refuses_in_one_line(esg: Run, tmp_path: Path, line: str, words: str) -> None:
+    assert_refused(esg("reproduce", *line.split()), words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_says_what_is_not_installed(esg: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    assert_refused(esg("reproduce"), "plotly is missing; install esg[evaluation]")
+
+
+def test_help_shows_the_options(esg: Run) -> None:
+    ran = esg("reproduce", "--help")
+    assert ran.code == 0
+    for option in ("--quick", "--out", "--json", "--requests", "--seeds", "--workers"):
+        assert option in ran.out
+
+
+def test_a_study_is_run_and_written(
+    esg: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(emulator.training, "trained_configs", learn_the_minimum)
+    ran = esg("reproduce", "--quick", "--requests", 30, "--seeds", 1, "--json")
+    assert (ran.code, ran.err) == (0, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["esg-reproduce.html"]
+    assert "Without batching" in (tmp_path / "esg-reproduce.html").read_text("utf-8")
+    told = json.loads(ran.out)
+    assert told["report"] == "esg-reproduce.html"
+    assert told["size"] == {"requests": 30, "seeds": 1}
+    assert told["command"] == "esg reproduce --quick --requests 30 --seeds 1"
+    assert "fewer than the paper's 350" in told["training"]
+    assert len(told["claims"]) == 21
+    assert told["results"]["moderate-normal/esg"]["slo_hit_rate"] == {"mean": 1.0, "margin": 0.0}
+    assert told["results"]["ablation/no-batching"]["mean_batch"]["mean"] == 1.0
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_a_study_is_printed_within_the_terminal(width: int) -> None:
+    catalog = load_catalog(DEFAULT)
+    results, overhead = results_as_in_the_paper(catalog), overhead_as_in_the_paper()
+    put(results, "ablation/no-batching", "slo_hit_rate", 0.9)
+    claims = judge(results, overhead, catalog)
+    study = Study(catalog, results, overhead, claims, "It learnt.", "esg reproduce")
+    screen = Console(file=StringIO(), width=width, markup=False, highlight=False)
+    print_study(screen, study)
+    assert isinstance(screen.file, StringIO)
+    printed = screen.file.getvalue()
+    assert max(map(len, printed.splitlines())) <= width
+    assert printed.endswith("\n20 of 21 claims reproduced\n")
+    assert printed.count("why: ") == 1
+    words = " ".join(printed.split())
+    assert all(name in words for readings in SYSTEMS.values() for name in readings)
+    for section in ("End-to-end performance", "Sensitivity study", "Where each one wins"):
+        assert section in words

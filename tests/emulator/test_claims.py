@@ -1,0 +1,245 @@
+"""Each claim's verdict turns when the numbers that it is about turn."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from emulator.reproduce.claims import Claim, judge
+from emulator.reproduce.experiments import SYSTEMS, Results, Size, check_size, main
+from emulator.reproduce.overhead import Overhead, Times, measure
+from emulator.reproduce.study import Win, wins
+from emulator.scenario import SETTINGS
+from emulator.sweep import Estimate
+from esg.catalog import Catalog
+from esg.catalog_file import DEFAULT, load_catalog
+from esg.errors import Rejected
+from tests.emulator.invented import overhead_as_in_the_paper, put, results_as_in_the_paper
+
+COST = "cost_usd_per_1k_requests"
+HITS = "slo_hit_rate"
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    return load_catalog(DEFAULT)
+
+
+@pytest.fixture
+def results(catalog: Catalog) -> Results:
+    return results_as_in_the_paper(catalog)
+
+
+def fallen(claims: Iterable[Claim]) -> list[str]:
+    return [claim.text for claim in claims if not claim.reproduced]
+
+
+def test_the_papers_own_numbers_reproduce_everything(catalog: Catalog, results: Results) -> None:
+    claims = judge(results, overhead_as_in_the_paper(), catalog)
+    assert fallen(claims) == []
+    assert len(claims) == 21
+    assert {claim.verdict for claim in claims} == {"reproduced"}
+
+
+def everywhere(*policies: str) -> list[str]:
+    return [main(setting, policy) for setting in SETTINGS for policy in policies]
+
+
+Change = tuple[list[str], str, float]
+
+TURNED: dict[str, tuple[Change, str]] = {
+    "Orion hits nearly as often in strict-light": (
+        (["strict-light/orion", "strict-light/orion-at-slo"], HITS, 0.75),
+        "In strict-light, ESG's hit rate is higher than that of Aquatope and Orion",
+    ),
+    "so does FaST-GShare": (
+        (["strict-light/fast-gshare", "strict-light/fast-gshare-lean"], HITS, 0.8),
+        "In strict-light, ESG's hit rate is higher than that of INFless and FaST-GShare",
+    ),
+    "Aquatope hits most under heavy load": (
+        (["relaxed-heavy/aquatope"], HITS, 0.99),
+        "ESG has the highest hit rate in all three settings",
+    ),
+    "FaST-GShare is only a little dearer": (
+        (everywhere("fast-gshare", "fast-gshare-lean"), COST, 1.3),
+        "INFless and FaST-GShare cost more than ESG",
+    ),
+    "Aquatope is far cheaper": (
+        (["moderate-normal/aquatope"], COST, 0.9),
+        "ESG's cost is similar to or less than that of every other system",
+    ),
+    "Aquatope is the dearest": (
+        (["moderate-normal/aquatope"], COST, 2.5),
+        "INFless uses the most resources of all (literal reading)",
+    ),
+    "Orion does better with one application": (
+        (
+            ["moderate-normal/orion", "moderate-normal/orion-at-slo"],
+            "hit_rate_by_application.depth-recognition",
+            0.99,
+        ),
+        "ESG has the highest hit rate for every application in every setting",
+    ),
+    "ESG is late with one application": (
+        (["relaxed-heavy/esg"], "latency_ms.by_application.depth-recognition.p50", 1481),
+        "In relaxed-heavy, ESG's latency is below but close to the SLO",
+    ),
+    "Orion is faster than INFless with a short application": (
+        (
+            ["relaxed-heavy/orion", "relaxed-heavy/orion-at-slo"],
+            "latency_ms.by_application.image-classification.p50",
+            10,
+        ),
+        "In relaxed-heavy, INFless has the lowest latency for all applications but the longest",
+    ),
+    "Orion is slowest with the longest application": (
+        (
+            ["relaxed-heavy/orion", "relaxed-heavy/orion-at-slo"],
+            "latency_ms.by_application.expanded-image-classification.p50",
+            9999,
+        ),
+        "In relaxed-heavy, INFless and FaST-GShare are the slowest for the longest application",
+    ),
+    "Orion's plans miss less often": (
+        (["moderate-normal/orion-at-slo"], "plan_miss_rate", 0.27),
+        "Plans of orion-at-slo that cannot be followed, in the three settings",
+    ),
+    "Aquatope's plans miss less often": (
+        (["strict-light/aquatope"], "plan_miss_rate", 0.85),
+        "Plans of aquatope that cannot be followed, in the three settings",
+    ),
+    "Orion's search time hardly matters": (
+        ([f"orion/{ms}/counted" for ms in (1, 10, 50, 100, 200)], HITS, 0.75),
+        "Orion's hit rate drops dramatically when its search time counts (strict-light)",
+    ),
+    "more plans do not lower the cost": (
+        (["k/80"], COST, 0.9999),
+        "From K = 1 to 80 the cost falls slightly and the latency stays (strict-light)",
+    ),
+    "more plans take longer": (
+        (["k/80"], "latency_ms.p50", 1060),
+        "From K = 1 to 80 the cost falls slightly and the latency stays (strict-light)",
+    ),
+    "GPU sharing does not help": (
+        (["ablation/no-gpu-sharing"], HITS, 0.98),
+        "Without GPU sharing, waits are longer and the hit rate is lower (relaxed-heavy)",
+    ),
+    "nobody waits longer without GPU sharing": (
+        (["ablation/no-gpu-sharing"], "latency_ms.p50", 1000),
+        "Without GPU sharing, waits are longer and the hit rate is lower (relaxed-heavy)",
+    ),
+    "batching costs nothing": (
+        (["ablation/no-batching"], COST, 1.0),
+        "Without batching, the hit rate is not lower and the cost is higher (relaxed-heavy)",
+    ),
+    "batching is needed for deadlines": (
+        (["ablation/no-batching"], HITS, 0.9),
+        "Without batching, the hit rate is not lower and the cost is higher (relaxed-heavy)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TURNED)
+def test_a_claim_falls_with_its_numbers_and_alone(
+    catalog: Catalog, results: Results, case: str
+) -> None:
+    (labels, key, value), text = TURNED[case]
+    for label in labels:
+        put(results, label, key, value)
+    claims = judge(results, overhead_as_in_the_paper(), catalog)
+    assert fallen(claims) == [text]
+    (claim,) = (claim for claim in claims if not claim.reproduced)
+    assert claim.verdict == "not reproduced"
+    assert claim.why.endswith(".")
+
+
+def slower(overhead: Overhead, factor: float, *, group_size: int = 3, k: int = 5) -> Overhead:
+    search = {
+        (setting, g, kk): Times(t.mean_ms * factor, t.p99_ms * factor)
+        if (g, kk) == (group_size, k)
+        else t
+        for (setting, g, kk), t in overhead.search.items()
+    }
+    return replace(overhead, search=search)
+
+
+AS_THE_PAPER = overhead_as_in_the_paper()
+OVERHEADS = {
+    "A decision over three functions of 256 configs takes less than": slower(AS_THE_PAPER, 1.2),
+    "Brute force over the same is orders of magnitude slower": replace(
+        AS_THE_PAPER, brute_force_ms=300
+    ),
+    "The more relaxed the setting, the longer a decision takes": replace(
+        AS_THE_PAPER,
+        search=AS_THE_PAPER.search | {("relaxed-heavy", 3, 5): Times(0.1, 0.2)},
+    ),
+    "From K = 1 to 80 a decision takes longer": slower(AS_THE_PAPER, 0.1, k=80),
+    "With groups of 4 functions a decision takes at most": slower(AS_THE_PAPER, 2, group_size=4),
+}
+
+
+@pytest.mark.parametrize("text", OVERHEADS)
+def test_a_claim_about_time_falls_with_its_times_and_alone(
+    catalog: Catalog, results: Results, text: str
+) -> None:
+    claims = judge(results, OVERHEADS[text], catalog)
+    assert fallen(claims) == [text]
+    assert all(claim.why for claim in claims if not claim.reproduced)
+
+
+def test_a_rival_enters_with_the_reading_that_hits_most(results: Results) -> None:
+    for label in everywhere("infless-code"):
+        put(results, label, HITS, 0.71)
+        put(results, label, COST, 99)
+    assert results.reading("INFless") == "infless-code"
+
+
+def test_among_readings_that_hit_as_often_the_cheapest_enters(results: Results) -> None:
+    put(results, "strict-light/orion-at-slo", COST, 1.09)
+    assert results.reading("Orion") == "orion-at-slo"
+
+
+def test_the_readings_that_enter_are_the_ones_that_are_judged(
+    catalog: Catalog, results: Results
+) -> None:
+    for label in everywhere("infless-code"):
+        put(results, label, HITS, 0.71)
+    ours = judge(results, AS_THE_PAPER, catalog)[1].ours
+    assert ours == "+38 % against infless-code, +51 % against fast-gshare"
+
+
+def test_figures_are_compared_seed_by_seed(results: Results) -> None:
+    for outcome, mine, theirs in zip(
+        results.outcomes["k/1"], (2.0, 30.0), (1.0, 10.0), strict=True
+    ):
+        outcome.summary[COST] = mine
+        results.outcomes["k/5"][outcome.seed].summary[COST] = theirs
+    assert results.relative("k/1", "k/5", COST) == Estimate.of([2.0, 3.0])
+
+
+def test_whoever_is_first_is_named_and_ties_are_shared(results: Results) -> None:
+    put(results, "strict-light/aquatope", HITS, 0.98)
+    put(results, "relaxed-heavy/fast-gshare", COST, 0.5)
+    put(results, "relaxed-heavy/fast-gshare-lean", COST, 0.5)
+    found = {(win.setting, win.contest): win for win in wins(results)}
+    assert len(found) == 9
+    assert found["strict-light", "highest hit rate"] == Win(
+        "strict-light", "highest hit rate", ("ESG", "Aquatope"), "98.0 %"
+    )
+    assert found["relaxed-heavy", "lowest cost"].systems == ("FaST-GShare",)
+    assert found["relaxed-heavy", "lowest p99 latency"].systems == tuple(SYSTEMS)
+
+
+def test_a_study_in_which_an_application_never_comes_is_refused(catalog: Catalog) -> None:
+    check_size(catalog, Size(requests=100, seeds=2))
+    with pytest.raises(Rejected, match=r"none of them is for '.*' at the light rate with seed 0"):
+        check_size(catalog, Size(requests=3, seeds=1))
+
+
+def test_the_overhead_is_measured_in_every_setting(catalog: Catalog) -> None:
+    calls = []
+    overhead = measure(catalog, questions=3, progress=lambda: calls.append(1))
+    assert {setting for setting, _, _ in overhead.search} == set(SETTINGS)
+    assert all(0 < times.mean_ms <= times.p99_ms * 1.01 for times in overhead.search.values())
+    assert len(calls) * len(SETTINGS) == len(overhead.search)
+    assert overhead.brute_force_ms > overhead.mean_ms(3, 5)

@@ -1,0 +1,231 @@
+"""Journals of runs: replayed strictly, and lived through again under other conditions."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator.history import (
+    Recorded,
+    exogenous,
+    read_journal,
+    replay_strictly,
+    scenario_of,
+)
+from emulator.run import Emulation, emulate
+from emulator.scenario import Scenario, applied
+from emulator.sweep import Load
+from esg.catalog_file import load_catalog
+from esg.errors import Rejected
+from esg.events import Event, RequestArrived, RequestCancelled, Woke
+from esg.journal import Diverged, Entry, catalog_digest
+from tests.emulator.runs import paper, scenario
+from tests.emulator.test_repeating import without_clock
+from tests.small_catalog import SMALL
+
+FIFTY = Load(rate="heavy", requests=50)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Emulation]:
+    path = tmp_path_factory.mktemp("journals") / "run.journal"
+    return path, record(path, scenario(nodes=3))
+
+
+def record(path: Path, conditions: Scenario) -> Emulation:
+    with path.open("w", encoding="utf-8") as file:
+        arrivals = FIFTY.arrivals(list(paper().applications), conditions.seed)
+        return emulate(paper(), conditions, arrivals, journal=file)
+
+
+def again(path: Path, **changes: Any) -> Emulation:
+    conditions = replace(scenario_of(path), **changes)
+    source = Recorded(journal=path, keep_slos="slo_scale" not in changes)
+    return emulate(paper(), conditions, source.arrivals(list(paper().applications), 0))
+
+
+def edited(path: Path, tmp_path: Path, number: int, **changes: Any) -> Path:
+    """The journal with another line of this number."""
+    lines = path.read_text("utf-8").splitlines()
+    lines[number] = json.dumps(json.loads(lines[number]) | changes)
+    copy = tmp_path / "edited.journal"
+    copy.write_text("\n".join(lines) + "\n", "utf-8")
+    return copy
+
+
+def test_a_replay_is_the_run(recorded: tuple[Path, Emulation]) -> None:
+    path, emulation = recorded
+    replayed = replay_strictly(path, paper(), {})
+    assert replayed.digest == emulation.digest
+    assert replayed.report.summary() == emulation.report.summary()
+    assert replayed.entries == len(path.read_text("utf-8").splitlines()) - 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"policy": "infless"},
+        {"policy": "orion", "slo_scale": 0.8},
+        {"engine": "astar", "k": 2},
+        {"warm_start": False, "prewarm": False},
+        {"batching": False, "locality": False, "slo_scale": None},
+        {"gpu_sharing": False, "vcpus": 8},
+        {"noise": 2, "overhead": "none", "seed": 3},
+    ],
+    ids=str,
+)
+def test_a_journal_knows_its_conditions(tmp_path: Path, changes: dict[str, Any]) -> None:
+    path, conditions = tmp_path / "run.journal", scenario(**{"nodes": 4, **changes})
+    emulation = record(path, conditions)
+    assert scenario_of(path) == conditions
+    assert replay_strictly(path, paper(), {}).digest == emulation.digest
+    assert again(path).digest == emulation.digest
+
+
+def test_the_same_conditions_give_the_same_answers(recorded: tuple[Path, Emulation]) -> None:
+    path, emulation = recorded
+    assert without_clock(again(path).summary()) == without_clock(emulation.summary())
+
+
+def test_other_conditions_get_the_same_requests(recorded: tuple[Path, Emulation]) -> None:
+    path, emulation = recorded
+    for changes in ({"policy": "orion"}, {"nodes": 16}, {"slo_scale": 3.0}):
+        other = again(path, **changes)
+        assert other.digest != emulation.digest
+        for name, tally in emulation.report.applications.items():
+            assert other.report.applications[name].arrived == tally.arrived
+    assert again(path, nodes=16).summary()["slo_hit_rate"] > emulation.summary()["slo_hit_rate"]
+
+
+def test_a_changed_order_is_found(recorded: tuple[Path, Emulation], tmp_path: Path) -> None:
+    path = edited(recorded[0], tmp_path, 20, orders="0" * 16)
+    with pytest.raises(Diverged, match="entry 20 at "):
+        replay_strictly(path, paper(), {})
+
+
+def test_time_that_runs_backwards_is_refused(
+    recorded: tuple[Path, Emulation], tmp_path: Path
+) -> None:
+    path = edited(recorded[0], tmp_path, -1, at=0)
+    with pytest.raises(Rejected, match=r"edited.journal: journal entry \d+: time runs backwards"):
+        replay_strictly(path, paper(), {})
+
+
+def test_another_catalog_is_refused(recorded: tuple[Path, Emulation]) -> None:
+    with pytest.raises(Rejected, match="written with another catalog; name it with --catalog"):
+        replay_strictly(recorded[0], SMALL, {})
+
+
+def test_a_torn_journal_is_refused_by_its_line(
+    recorded: tuple[Path, Emulation], tmp_path: Path
+) -> None:
+    text = recorded[0].read_text("utf-8")
+    path = tmp_path / "torn.journal"
+    path.write_text(text[:-10], "utf-8")
+    with pytest.raises(Rejected, match=f"torn.journal: line {text.count(chr(10))} is torn"):
+        replay_strictly(path, paper(), {})
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "empty, so it is no journal"),
+        (b"\xff\xfe\x00\n", "not a journal: it is not text"),
+        (b"at_us,application\n5,photo\n", "journal line 1: not JSON"),
+        (b"{}\n", "header"),
+        (b'{"journal":2,"esg":"9","catalog":"","policy":"esg","settings":{}}\n', "only the same"),
+    ],
+)
+def test_what_is_no_journal_is_refused(tmp_path: Path, content: bytes, words: str) -> None:
+    path = tmp_path / "foreign"
+    path.write_bytes(content)
+    with pytest.raises(Rejected, match=f"^{path}: .*{words}"):
+        replay_strictly(path, paper(), {})
+
+
+@pytest.mark.parametrize("where", ["nowhere.journal", "."])
+def test_what_cannot_be_read_is_refused(where: str) -> None:
+    with pytest.raises(Rejected, match=f"^{where}: cannot be read: "):
+        scenario_of(Path(where))
+
+
+# Journals that no emulator wrote: no word about nodes in the header, and a clock of their own.
+
+
+@pytest.fixture
+def live(recorded: tuple[Path, Emulation], tmp_path: Path) -> Path:
+    """As a controller would have written it: on nodes that joined, long after time began."""
+    header, *entries = map(json.loads, recorded[0].read_text("utf-8").splitlines())
+    header["settings"] = {"prewarm": "True", "slo_scale": "1.2", "colour": "blue"}
+    for entry in entries:
+        entry["at"] += 10**15
+    path = tmp_path / "live.journal"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in (header, *entries)), "utf-8")
+    return path
+
+
+def test_nodes_are_those_that_joined(live: Path) -> None:
+    found = scenario_of(live)
+    assert (found.nodes, found.vcpus, found.vgpus, found.slo_scale) == (3, 16, 7, 1.2)
+
+
+def test_time_starts_with_the_journal(live: Path, recorded: tuple[Path, Emulation]) -> None:
+    """Otherwise all models would have been idle for ages before the first request came."""
+    assert without_clock(again(live).summary()) == without_clock(recorded[1].summary())
+
+
+def test_a_catalog_may_have_more_than_fits_the_nodes() -> None:
+    """A live scheduler sees the whole catalog, also if no node of its is as large."""
+    full = load_catalog()
+    assert catalog_digest(full) != catalog_digest(applied(full, scenario(vgpus=2)))
+
+
+def test_a_journal_without_nodes_is_refused(live: Path) -> None:
+    live.write_text(live.read_text("utf-8").splitlines()[0] + "\n", "utf-8")
+    with pytest.raises(Rejected, match="no invoker ever joined"):
+        scenario_of(live)
+
+
+# What the world did of its own accord.
+
+
+def told(*events: Event) -> list[tuple[int, Event]]:
+    entries = [Entry(100 + n, event, "") for n, event in enumerate(events)]
+    return list(exogenous(entries, keep_slos=True))
+
+
+def test_requests_and_cancellations_are_kept() -> None:
+    came = RequestArrived(request="r1", application="photo", slo_us=5)
+    gave_up = RequestCancelled(request="r1")
+    assert told(Woke(), came, Woke(), gave_up) == [(1, came), (3, gave_up)]
+
+
+def test_a_request_that_was_said_twice_comes_once() -> None:
+    came = RequestArrived(request="r1", application="photo")
+    assert told(came, came) == [(0, came)]
+
+
+def test_slos_of_requests_give_way_to_a_scale() -> None:
+    own = Entry(0, RequestArrived(request="r1", application="photo", slo_us=5), "")
+    ((_, kept),) = exogenous([own], keep_slos=True)
+    ((_, dropped),) = exogenous([own], keep_slos=False)
+    assert kept == own.event
+    assert dropped == RequestArrived(request="r1", application="photo")
+
+
+def test_clients_who_gave_up_do_so_again(recorded: tuple[Path, Emulation]) -> None:
+    applications = list(paper().applications)
+    came: list[tuple[int, Event]] = list(FIFTY.arrivals(applications, 0))
+    gave_up = [
+        (at_us + 1000, RequestCancelled(request=f"r{n}"))
+        for n, (at_us, _) in enumerate(came[:5], 1)
+    ]
+    events = sorted([*came, *gave_up], key=lambda pair: pair[0])
+    emulation = emulate(paper(), scenario(), events)
+    assert emulation.summary()["failed"] == 5
+
+
+def test_the_entries_are_read_as_they_are_needed(recorded: tuple[Path, Emulation]) -> None:
+    assert isinstance(next(read_journal(recorded[0])), Entry)

@@ -1,0 +1,163 @@
+"""The page: complete, harmless, and in need of nothing else."""
+
+import json
+from html.parser import HTMLParser
+
+import pytest
+
+from emulator.reproduce.claims import judge
+from emulator.reproduce.experiments import SYSTEMS
+from emulator.reproduce.figures import figures
+from emulator.reproduce.html import page
+from emulator.reproduce.study import Study, document
+from esg.catalog import Application, Catalog
+from esg.catalog_file import DEFAULT, load_catalog
+from tests.emulator.invented import overhead_as_in_the_paper, put, results_as_in_the_paper
+
+HOSTILE = '"><script>alert(1)<img src=x onerror=alert(2)>&amp;'
+LOADING = {"action", "data", "formaction", "href", "poster", "src", "srcset", "xlink:href"}
+ALONE = {"meta", "br", "img", "link", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """What is in a page: its tags, its attributes, its text, and whether every tag is closed."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.plots: list[str] = []
+        self.scripts: list[str] = []
+        self.words: list[str] = []
+        self.open: list[str] = []
+        self.feed(html)
+        self.close()
+        self.text = " ".join(" ".join(self.words).split())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in ALONE:
+            self.open.append(tag)
+        self._json = ("type", "application/json") in attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        inside = self.open[-1] if self.open else ""
+        if inside == "script":
+            (self.plots if self._json else self.scripts).append(data)
+        elif inside != "style":
+            self.words.append(data)
+
+
+def study_of(catalog: Catalog) -> Study:
+    results, overhead = results_as_in_the_paper(catalog), overhead_as_in_the_paper()
+    put(results, "relaxed-heavy/aquatope", "slo_hit_rate", 0.99)
+    claims = judge(results, overhead, catalog)
+    return Study(catalog, results, overhead, claims, "It learnt <a lot>.", "esg reproduce --quick")
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return study_of(load_catalog(DEFAULT))
+
+
+@pytest.fixture(scope="module")
+def html(study: Study) -> str:
+    return page(study)
+
+
+@pytest.fixture(scope="module")
+def parsed(html: str) -> Page:
+    return Page(html)
+
+
+def test_every_tag_is_closed(parsed: Page) -> None:
+    assert parsed.open == []
+    assert parsed.tags[0] == "html"
+
+
+def test_every_claim_is_there_with_its_verdict(study: Study, parsed: Page) -> None:
+    for claim in study.claims:
+        for text in (claim.text, claim.paper, claim.ours, claim.verdict, claim.why):
+            assert " ".join(text.split()) in parsed.text
+    assert parsed.text.count("not reproduced") == 1
+    assert "20 of 21 claims were reproduced." in parsed.text
+
+
+def test_it_says_how_it_was_made(parsed: Page) -> None:
+    assert "esg reproduce --quick" in parsed.text
+    assert "100 requests per run, 2 seeds" in parsed.text
+    assert "The profiles are modelled." in parsed.text
+    assert "It learnt <a lot>." in parsed.text
+
+
+def test_all_systems_and_all_their_readings_are_there(parsed: Page) -> None:
+    for system, readings in SYSTEMS.items():
+        assert system in parsed.text
+        assert all(policy in parsed.text for policy in readings)
+
+
+def test_a_rival_that_wins_is_said_to(parsed: Page) -> None:
+    assert "relaxed-heavy — highest hit rate: Aquatope (99.0 %)" in parsed.text
+
+
+def test_it_loads_nothing(html: str, parsed: Page) -> None:
+    assert [name for name, _ in parsed.attributes if name in LOADING] == []
+    assert {"link", "iframe", "img", "object", "embed", "base"}.isdisjoint(parsed.tags)
+    assert "default-src 'none'" in dict(parsed.attributes)["content"]  # type: ignore[operator]
+    assert "@import" not in html[: html.index("</style>")]
+    assert "url(" not in html[: html.index("</style>")]
+
+
+def test_every_figure_has_a_caption_and_its_plots_are_json(study: Study, parsed: Page) -> None:
+    drawn = figures(study)
+    assert parsed.tags.count("figure") == parsed.tags.count("figcaption") == len(drawn) == 9
+    assert len(parsed.plots) == sum(len(figure.panels) for figure in drawn)
+    for plot in map(json.loads, parsed.plots):
+        assert plot["data"]
+        assert all(trace["y"] for trace in plot["data"])
+
+
+def test_plotly_is_there_once_and_the_file_is_not_too_large(html: str, parsed: Page) -> None:
+    assert [len(script) > 1_000_000 for script in parsed.scripts] == [True, False]
+    assert len(html) < 8_000_000
+
+
+def test_long_series_are_thinned(study: Study) -> None:
+    before = study.results.outcomes["relaxed-heavy/esg"][0].series
+    long = list(range(10_000))
+    study.results.outcomes["relaxed-heavy/esg"][0].series = dict.fromkeys(before, (long, long))
+    (latencies,) = (figure for figure in figures(study) if "latency" in figure.title)
+    study.results.outcomes["relaxed-heavy/esg"][0].series = before
+    assert 200 <= len(latencies.panels[0].plot.data[0].x) <= 250
+
+
+def test_a_hostile_name_is_only_shown() -> None:
+    shipped = load_catalog(DEFAULT)
+    applications = dict(shipped.applications)
+    first = applications.pop("image-classification")
+    hostile = Application.of(HOSTILE, list(first.stages.values()), slo_us=first.slo_us)
+    catalog = Catalog(
+        functions=shipped.functions,
+        applications={HOSTILE: hostile} | applications,
+        cluster=shipped.cluster,
+        prices=shipped.prices,
+    )
+    parsed = Page(page(study_of(catalog)))
+    assert parsed.text.count(HOSTILE) >= 4
+    assert "img" not in parsed.tags
+    assert "onerror" not in dict(parsed.attributes)
+    assert not any("alert(" in script for script in parsed.scripts[1:])
+    assert not any("<" in plot.replace("<br>", "") for plot in parsed.plots)
+
+
+def test_the_document_is_json_and_has_a_margin_for_every_figure(study: Study) -> None:
+    told = json.loads(json.dumps(document(study), allow_nan=False))
+    assert told["size"] == {"requests": 100, "seeds": 2}
+    assert told["results"]["relaxed-heavy/aquatope"]["slo_hit_rate"] == {"mean": 0.99, "margin": 0}
+    assert {claim["verdict"] for claim in told["claims"]} == {"reproduced", "not reproduced"}
+    assert set(told["claims"][0]) == {"section", "claim", "paper", "ours", "verdict", "why"}
+    assert told["overhead"]["brute_force_ms"] == 7258
