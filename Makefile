@@ -36,6 +36,7 @@ format: $(INSTALLED)  ## format the code and fix what can be fixed
 bench: $(INSTALLED)  ## run the benchmarks
 	.venv/bin/python benchmarks/search.py
 	.venv/bin/python benchmarks/handle.py
+	.venv/bin/python benchmarks/emulation.py
 
 lock: $(INSTALLED)  ## pin what pyproject.toml asks for (UPGRADE=1: newest versions, else keep pins that still fit)
 	$(LOCK) $(if $(UPGRADE),--upgrade)
