@@ -49,7 +49,8 @@ class Dispatcher:
 
     def run(self, now_us: int) -> None:
         """One pass over everything that is due."""
-        due = [queue for queue in self._state.queues.values() if self._is_due(queue, now_us)]
+        queues = self._state.queues.values()
+        due = [queue for queue in queues if queue.jobs and self._is_due(queue, now_us)]
         while due:
             for queue in self._policy.order(due):
                 if self._has_room():
@@ -58,14 +59,6 @@ class Dispatcher:
                     queue.rounds += queue.blocked
                     self._put_on_recheck_list(queue, now_us)
             due = [queue for queue in due if self._is_due(queue, now_us)]
-
-    def next_wake(self) -> int:
-        """When a held or blocked queue is to be looked at again."""
-        wake_us = NEVER_US
-        for queue in self._state.queues.values():
-            if queue.jobs:
-                wake_us = min(wake_us, queue.retry_at_us if queue.blocked else queue.hold_until_us)
-        return wake_us
 
     def _is_due(self, queue: Queue, now_us: int) -> bool:
         if not queue.jobs:

@@ -98,9 +98,9 @@ class Scheduler:
     @property
     def next_wake(self) -> int | None:
         """When to send `Woke` if nothing else happens before; always later than the last event."""
-        wake_us = self._dispatcher.next_wake()
-        if self._prewarmer is not None:
-            wake_us = min(wake_us, self._prewarmer.next_wake())
+        wake_us = NEVER_US
+        for queue in self.state.queues.values():
+            wake_us = min(wake_us, queue.wake_us())
         return None if wake_us >= NEVER_US else wake_us
 
     def snapshot(self) -> Any:

@@ -85,6 +85,13 @@ class Queue:
     interval_us: int = 0  # the average time between jobs; 0 while it is not known
     warm_at_us: int = NEVER_US
 
+    def wake_us(self) -> int:
+        """When it is to be looked at again: for its jobs, or to have its model loaded."""
+        if not self.jobs:
+            return self.warm_at_us
+        jobs_us = self.retry_at_us if self.blocked else self.hold_until_us
+        return jobs_us if jobs_us < self.warm_at_us else self.warm_at_us
+
     def leave_recheck_list(self) -> None:
         self.blocked = False
         self.rounds = 0

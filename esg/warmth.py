@@ -6,7 +6,7 @@ serve them, more are needed: the queue's work per unit of time, by Little's law,
 config. Pre-warming fills free memory only; it never makes another model go.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from esg.catalog import Catalog, Function
 from esg.commands import Command, WarmInstance
@@ -67,9 +67,6 @@ class PreWarmer:
         else:
             self.warm(queue, now_us)
 
-    def next_wake(self) -> int:
-        return min((queue.warm_at_us for queue in self._state.queues.values()), default=NEVER_US)
-
     def run_due(self, now_us: int) -> None:
         for queue in self._state.queues.values():
             if queue.warm_at_us <= now_us:
@@ -79,14 +76,15 @@ class PreWarmer:
         """Load as many instances as are predicted to be missing, nearest to home first."""
         queue.warm_at_us = NEVER_US
         function = self._function(queue)
-        seats = self._state.seats.values()
-        present = sum(seat.instances.get(function.name, 0) for seat in seats)
-        missing = self._wanted(function) - present
-        if missing > 0:
-            for seat in self._nearest(queue):
-                missing -= self._load_on(seat, function, missing, now_us)
-                if missing <= 0:
-                    return
+        missing = self._wanted(function)
+        for seat in self._state.seats.values():
+            missing -= seat.instances.get(function.name, 0)
+            if missing <= 0:
+                return
+        for seat in self._nearest(queue):
+            missing -= self._load_on(seat, function, missing, now_us)
+            if missing <= 0:
+                return
 
     def _load_on(self, seat: Seat, function: Function, count: int, now_us: int) -> int:
         loaded = 0
@@ -101,20 +99,24 @@ class PreWarmer:
 
     def _wanted(self, function: Function) -> int:
         """Instances that the predicted calls keep busy, at least one for each of its queues whose
-        interval is known; no more than there are slices."""
-        queues = (self._state.queues[name] for name in self._queues_of[function.name])
-        wanted = sum(
-            -(-self._service_us[queue.name] // queue.interval_us)
-            for queue in queues
-            if queue.interval_us
-        )
-        return min(wanted, sum(len(seat.slices) for seat in self._state.seats.values()))
+        interval is known."""
+        wanted = 0
+        for name in self._queues_of[function.name]:
+            interval_us = self._state.queues[name].interval_us
+            if interval_us:
+                wanted -= -self._service_us[name] // interval_us
+        return wanted
 
     def _nearest(self, queue: Queue) -> list[Seat]:
-        """Data stays near the home of the application's first stage, and so should models."""
+        """Those with slices that have not got the model. Data stays near the home of the
+        application's first stage, and so should models."""
         root = self._catalog.applications[queue.application].root
-        seats: Mapping[str, Seat] = self._state.seats
-        return [seats[i] for i in ranked_homes(queue_name(queue.application, root), seats)]
+        function = self._function(queue).name
+        seats = self._state.seats
+        able = [
+            n for n, seat in seats.items() if seat.instances.get(function, 0) < len(seat.slices)
+        ]
+        return [seats[name] for name in ranked_homes(queue_name(queue.application, root), able)]
 
     def _function(self, queue: Queue) -> Function:
         return self._catalog.applications[queue.application].stages[queue.stage].function
