@@ -15,6 +15,7 @@ from itertools import islice
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from statistics import fmean, stdev
+from threading import current_thread, main_thread
 from typing import Any, Protocol
 
 from emulator.limits import limits
@@ -153,13 +154,24 @@ def _own_workers(count: int) -> Iterator[Executor]:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits, and workers that are started meanwhile never hear of it: they are ended from
-    here, so that none is left and none complains."""
+    """Ctrl-C waits until all workers are there: one whose start is interrupted is known to nobody.
+
+    It is blocked, which workers inherit, so that they never hear of it: they are ended from here.
+    That is not enough for this process, since numpy's threads hear it too and tell the main one.
+    """
+    if current_thread() is not main_thread():
+        yield  # it is the main thread that interrupts come to
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 @dataclass(frozen=True, slots=True)
