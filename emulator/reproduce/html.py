@@ -89,8 +89,8 @@ def _how(study: Study) -> str:
         "<strong>The profiles are modelled.</strong> The paper's own are not public; it gives one "
         "time per function, and how that changes with batch, vCPUs and vGPUs is an assumption "
         "(after public measurements on A100 slices). So are the noise "
-        f"({escape(_noise(study))} of each duration), the prices and the transfer times. How much "
-        "batching pays decides most of what differs below.",
+        f"({escape(_noise(study))} of each duration) and the transfer times; prices are the "
+        "paper's. How much batching pays decides most of what differs below.",
         "Models are loaded at the start, so that nobody wins or loses by cold starts alone. "
         "Scheduling time is charged to each decision from the work it counted.",
         escape(study.training),
