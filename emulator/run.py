@@ -16,7 +16,10 @@ from esg.events import Event, RequestArrived
 from esg.journal import Entry, Header, catalog_digest, entry_line, header_line, orders_digest
 from esg.policies import PolicySettings, policy
 from esg.policy import Policy
-from esg.pool import ModelLoaded, Pool
+from esg.pool import Pool
+from esg.pool_messages import (
+    ModelLoaded,
+)
 from esg.profile import Config
 from esg.report import Report
 from esg.scheduler import Scheduler, SchedulerSettings

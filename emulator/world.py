@@ -23,13 +23,13 @@ from esg.commands import (
     WarmInstance,
 )
 from esg.events import Event, Woke
-from esg.pool import (
+from esg.pool import Pool
+from esg.pool_messages import (
     AbortTask,
     ExecuteTask,
     LoadModel,
     ModelLoaded,
     ModelUnloaded,
-    Pool,
     PoolCommand,
     PoolEvent,
     Report,

@@ -29,75 +29,21 @@ from esg.events import (
     TaskFinished,
     Woke,
 )
+from esg.pool_messages import (
+    AbortTask,
+    ExecuteTask,
+    LoadModel,
+    ModelLoaded,
+    ModelUnloaded,
+    PoolCommand,
+    PoolEvent,
+    Report,
+    TaskEnded,
+    UnloadModel,
+)
 from esg.units import seconds
 
 KEEP_ALIVE_US = seconds(600)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelLoaded:
-    slice: int
-    function: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelUnloaded:
-    """A model is gone from a slice: as ordered, or because loading it failed."""
-
-    slice: int
-    function: str
-    failure: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskEnded:
-    """An executed task is over; with a failure it has no results."""
-
-    task: str
-    failure: str = ""
-    missing: tuple[StageOutput, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadModel:
-    slice: int
-    function: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnloadModel:
-    slice: int
-    function: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecuteTask:
-    order: StartTask
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AbortTask:
-    task: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """Tell the scheduler."""
-
-    event: Event
-
-
-PoolEvent = (
-    StartTask
-    | StopTask
-    | WarmInstance
-    | DropInstance
-    | ModelLoaded
-    | ModelUnloaded
-    | TaskEnded
-    | Woke
-)
-PoolCommand = LoadModel | UnloadModel | ExecuteTask | AbortTask | Report
 
 
 class ModelState(StrEnum):

@@ -10,12 +10,11 @@ same orders. The node has two slices of 10 MB and four vCPUs.
 from esg.catalog import Catalog, Cluster, Function
 from esg.commands import DropInstance, Input, JobOrder, StartTask, StopTask, WarmInstance
 from esg.events import InstanceGone, InstanceReady, TaskFailed, TaskFinished
-from esg.pool import (
-    KEEP_ALIVE_US,
+from esg.pool import KEEP_ALIVE_US, Pool
+from esg.pool_messages import (
     LoadModel,
     ModelLoaded,
     ModelUnloaded,
-    Pool,
     PoolCommand,
     PoolEvent,
     Report,

@@ -18,7 +18,10 @@ from esg.commands import Command
 from esg.events import Event, RequestArrived
 from esg.journal import Entry, Header, catalog_digest, entry_line, header_line, orders_digest
 from esg.policies import policy
-from esg.pool import ModelLoaded, Pool
+from esg.pool import Pool
+from esg.pool_messages import (
+    ModelLoaded,
+)
 from esg.scheduler import Scheduler
 from loadgen.arrivals import at_rate
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from esg.events import TaskFailed, TaskFinished, Woke
-from esg.pool import (
+from esg.pool_messages import (
     AbortTask,
     ExecuteTask,
     LoadModel,

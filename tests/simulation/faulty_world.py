@@ -25,12 +25,12 @@ from esg.commands import (
     WarmInstance,
 )
 from esg.events import InvokerLost, StageOutput, TaskFailed
-from esg.pool import (
+from esg.pool import Pool
+from esg.pool_messages import (
     AbortTask,
     ExecuteTask,
     LoadModel,
     ModelUnloaded,
-    Pool,
     PoolCommand,
     PoolEvent,
     Report,

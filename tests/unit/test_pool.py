@@ -10,7 +10,12 @@ from esg.events import (
     StageOutput,
     TaskFailed,
 )
-from esg.pool import AbortTask, ExecuteTask, Report, TaskEnded
+from esg.pool_messages import (
+    AbortTask,
+    ExecuteTask,
+    Report,
+    TaskEnded,
+)
 from esg.units import ms
 from tests.node import (
     SLICE_MB,

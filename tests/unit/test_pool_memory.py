@@ -3,7 +3,13 @@
 import pytest
 
 from esg.events import Woke
-from esg.pool import KEEP_ALIVE_US, ExecuteTask, PoolCommand, PoolEvent, TaskEnded
+from esg.pool import KEEP_ALIVE_US
+from esg.pool_messages import (
+    ExecuteTask,
+    PoolCommand,
+    PoolEvent,
+    TaskEnded,
+)
 from esg.units import ms, seconds
 from tests.node import (
     Node,
