@@ -19,10 +19,10 @@ from esg.catalog import Application, Catalog
 from esg.errors import Rejected
 from esg.ledger import Seat
 from esg.placement import anywhere, locality_first
-from esg.policies.common_ground import round_robin
+from esg.policies.common_ground import plan_onward, round_robin, with_what_is_there
 from esg.policy import Case, Offer, Placement
-from esg.profile import Config, Profile
-from esg.search.plan import Plan, Step
+from esg.profile import Config
+from esg.search.plan import Plan
 from esg.state import Queue
 
 NODES_PER_MS = 1_000
@@ -66,25 +66,6 @@ class Aquatope:
         return self._place(case, offer, seats)
 
 
-def with_what_is_there(profile: Profile, learnt: Config, waiting: int) -> Config:
-    """The learnt config, with as large a batch as the waiting jobs can fill; the minimum config if
-    the profile has no such batch with as many vCPUs and vGPUs.
-
-    >>> from esg.profile import Prices
-    >>> cells = [Config(1, 1, 1), Config(2, 4, 1), Config(4, 4, 1), Config(8, 4, 1)]
-    >>> profile = Profile.of("f", dict.fromkeys(cells, 1000), Prices())
-    >>> for waiting in (9, 7, 3, 1):
-    ...     print(with_what_is_there(profile, Config(8, 4, 1), waiting))
-    8 x 4 vCPU x 1 vGPU
-    4 x 4 vCPU x 1 vGPU
-    2 x 4 vCPU x 1 vGPU
-    1 x 1 vCPU x 1 vGPU
-    """
-    most = min(learnt.batch, waiting)
-    alike = [c for c in profile.configs if c[1:] == learnt[1:] and c.batch <= most]
-    return max(alike, default=profile.minimum)
-
-
 def _checked(application: Application, trained: Mapping[str, Learnt]) -> Learnt:
     """What was learnt for an application, if that is a config of its own for every stage."""
     learnt = trained.get(application.name, {})
@@ -107,18 +88,6 @@ def _checked(application: Application, trained: Mapping[str, Learnt]) -> Learnt:
 
 def _plan(application: Application, learnt: Learnt, stage: str, waiting: int) -> Plan:
     """The current stage with what is there, then all that come after it as learnt."""
-    ends_us: dict[str, int] = {}
-    cost_pusd = 0
-    steps: list[Step] = []
-    for name, where in application.stages.items():
-        starts_us = [ends_us[before] for before in where.after if before in ends_us]
-        if name != stage and not starts_us:
-            continue
-        profile, config = where.function.profile, learnt[name]
-        if name == stage:
-            config = with_what_is_there(profile, config, waiting)
-        index = profile.index(config)
-        ends_us[name] = max(starts_us, default=0) + int(profile.time_us[index])
-        cost_pusd += int(profile.job_cost_pusd[index])
-        steps.append(Step(name, config))
-    return Plan(stage, steps[0].config, max(ends_us.values()), cost_pusd, tuple(steps[1:]))
+    profile = application.stages[stage].function.profile
+    now = with_what_is_there(profile, learnt[stage], waiting)
+    return plan_onward(application, stage, {**learnt, stage: now})

@@ -9,14 +9,17 @@ of GrandSLAm: a stage may take the share of the SLO that its mean service time h
 The mean is over all configs of the profile. For a DAG the sum is over the longest path by means, so
 that the budgets along any path add up to the SLO at most. The budget is a constant of stage and
 SLO: a stage that is behind time gets no less, and the others no more.
+
+Orion and Aquatope decide for the whole pipeline ahead of time. When fewer jobs are waiting than a
+planned batch needs, they run what is there.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from esg.catalog import Application, Stage
-from esg.profile import Profile
-from esg.search.plan import Plan
+from esg.profile import Config, Profile
+from esg.search.plan import Plan, Step
 from esg.state import Queue
 
 
@@ -73,3 +76,39 @@ def by_speed(plan: Plan) -> tuple[int, int, tuple[int, int, int]]:
 def batches(profile: Profile) -> list[int]:
     """The batch sizes that a profile has, in rising order."""
     return sorted({config.batch for config in profile.configs})
+
+
+def with_what_is_there(profile: Profile, planned: Config, waiting: int) -> Config:
+    """The planned config, with as large a batch as the waiting jobs can fill; the minimum config if
+    the profile has no such batch with as many vCPUs and vGPUs.
+
+    >>> from esg.profile import Prices
+    >>> cells = [Config(1, 1, 1), Config(2, 4, 1), Config(4, 4, 1), Config(8, 4, 1)]
+    >>> profile = Profile.of("f", dict.fromkeys(cells, 1000), Prices())
+    >>> for waiting in (9, 7, 3, 1):
+    ...     print(with_what_is_there(profile, Config(8, 4, 1), waiting))
+    8 x 4 vCPU x 1 vGPU
+    4 x 4 vCPU x 1 vGPU
+    2 x 4 vCPU x 1 vGPU
+    1 x 1 vCPU x 1 vGPU
+    """
+    most = min(planned.batch, waiting)
+    alike = [c for c in profile.configs if c[1:] == planned[1:] and c.batch <= most]
+    return max(alike, default=profile.minimum)
+
+
+def plan_onward(application: Application, stage: str, configs: Mapping[str, Config]) -> Plan:
+    """A stage and those after it that have a config, with the time and cost they predict."""
+    onward = application.onward(stage)
+    ends_us: dict[str, int] = {}
+    cost_pusd = 0
+    steps: list[Step] = []
+    for name, where in application.stages.items():
+        if name in onward and name in configs:
+            profile = where.function.profile
+            index = profile.index(configs[name])
+            start_us = max((ends_us[b] for b in where.after if b in ends_us), default=0)
+            ends_us[name] = start_us + int(profile.time_us[index])
+            cost_pusd += int(profile.job_cost_pusd[index])
+            steps.append(Step(name, configs[name]))
+    return Plan(stage, configs[stage], max(ends_us.values()), cost_pusd, tuple(steps[1:]))

@@ -36,7 +36,6 @@ not looked at. The plan of a batch is that of its oldest job. The result of a se
 application and SLO, so it is remembered; its effort is charged every time, as if it were not.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -47,10 +46,10 @@ from math import sqrt
 from esg.catalog import Application, Catalog
 from esg.ledger import Seat
 from esg.placement import anywhere, locality_first
-from esg.policies.common_ground import round_robin
+from esg.policies.common_ground import plan_onward, round_robin, with_what_is_there
 from esg.policy import Case, Offer, Placement
 from esg.profile import Config, Profile
-from esg.search.plan import Plan, Step
+from esg.search.plan import Step
 from esg.state import Queue
 
 Z_P95 = 1.645
@@ -191,9 +190,6 @@ class Orion:
 
         self._search = search
         self._place = locality_first if locality else anywhere
-        self._batches = {
-            function.name: _batches(function.profile) for function in catalog.functions.values()
-        }
 
     def order(self, queues: Iterable[Queue]) -> list[Queue]:
         return round_robin(queues)
@@ -213,40 +209,13 @@ class Orion:
             effort = 0 if case.stage.after else found.effort
         configs = dict(steps)
         planned = configs[stage]
-        configs[stage] = self._filled(case, planned)
-        plan = self._plan(case, configs)
+        profile = case.stage.function.profile
+        configs[stage] = with_what_is_there(profile, planned, len(case.jobs))
+        plan = plan_onward(case.application, stage, configs)
         return Offer((plan,), effort, missed=planned.batch > len(case.jobs))
 
     def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
         return self._place(case, offer, seats)
-
-    def _filled(self, case: Case, planned: Config) -> Config:
-        """The planned config, with as large a batch as the waiting jobs can fill; the minimum
-        config if the profile has no such batch with as many vCPUs and vGPUs."""
-        waiting = len(case.jobs)
-        if planned.batch <= waiting:
-            return planned
-        function = case.stage.function
-        sizes = self._batches[function.name].get(planned[1:], [])
-        place = bisect_right(sizes, waiting)
-        return planned._replace(batch=sizes[place - 1]) if place else function.profile.minimum
-
-    def _plan(self, case: Case, configs: Mapping[str, Config]) -> Plan:
-        """The current stage and those that come after it, with the time and cost they predict."""
-        stage = case.stage.name
-        later = case.application.onward(stage) - {stage}
-        onward = [name for name in case.application.stages if name in later and name in configs]
-        ends: dict[str, int] = {}
-        cost = 0
-        for name in (stage, *onward):
-            where = case.application.stages[name]
-            profile = where.function.profile
-            index = profile.index(configs[name])
-            start_us = max((ends[before] for before in where.after if before in ends), default=0)
-            ends[name] = start_us + int(profile.time_us[index])
-            cost += int(profile.job_cost_pusd[index])
-        rest = tuple(Step(name, configs[name]) for name in onward)
-        return Plan(stage, configs[stage], max(ends.values()), cost, rest)
 
 
 def _raised(profile: Profile) -> list[list[int]]:
@@ -268,11 +237,3 @@ def _raised(profile: Profile) -> list[list[int]]:
                 raised[latest[others]].append(place)
             latest[others] = place
     return raised
-
-
-def _batches(profile: Profile) -> dict[tuple[int, ...], list[int]]:
-    """The batch sizes, rising, that there are for each number of vCPUs and vGPUs."""
-    found: dict[tuple[int, ...], list[int]] = {}
-    for config in profile.configs:
-        found.setdefault(config[1:], []).append(config.batch)
-    return found
