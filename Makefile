@@ -7,7 +7,7 @@ LOCK := .venv/bin/uv pip compile --quiet --universal --fork-strategy fewest --al
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint types unit format bench lock clean
+.PHONY: help install demo test lint types unit format protos bench lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -32,6 +32,9 @@ unit: $(INSTALLED)  ## run the tests and the examples in the docstrings
 format: $(INSTALLED)  ## format the code and fix what can be fixed
 	.venv/bin/ruff format
 	.venv/bin/ruff check --fix
+
+protos: $(INSTALLED)  ## generate the code for the wire from protos/*.proto
+	.venv/bin/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. --grpc_python_out=. protos/*.proto
 
 bench: $(INSTALLED)  ## run the benchmarks
 	.venv/bin/python benchmarks/search.py

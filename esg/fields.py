@@ -38,10 +38,16 @@ class Fields:
         self._asked.append(key)
         return key in self._content
 
-    def text(self, key: str, *, default: str = _REQUIRED) -> str:
+    def text(self, key: str, *, default: str = _REQUIRED, empty: bool = False) -> str:
         value = self._get(key, default)
-        if not isinstance(value, str) or not value:
-            raise self.error(key, f"is {value!r}; it must be a non-empty text")
+        if not isinstance(value, str) or not (value or empty):
+            raise self.error(key, f"is {value!r}; it must be a {'' if empty else 'non-empty '}text")
+        return value
+
+    def flag(self, key: str) -> bool:
+        value = self._get(key, _REQUIRED)
+        if not isinstance(value, bool):
+            raise self.error(key, f"is {value!r}; it must be true or false")
         return value
 
     def number(

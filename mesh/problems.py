@@ -1,0 +1,51 @@
+"""What went wrong, as gRPC status codes: the one place where the two are mapped.
+
+A service raises what it means; `status` says it on the wire. Whoever is to blame is in the type:
+`Rejected` and its kinds are the caller's doing, `Fault` the world's, anything else is ours.
+"""
+
+import grpc
+
+from esg.errors import Fault, Rejected
+
+
+class NotFound(Rejected):
+    """There is nothing of that name."""
+
+
+class AlreadyExists(Rejected):
+    """The name is taken."""
+
+
+class Exhausted(Rejected):
+    """A limit: fewer, smaller or later will do."""
+
+
+class Unavailable(Fault):
+    """It cannot be done now; the same again may work."""
+
+
+_CODES: dict[type[Exception], grpc.StatusCode] = {
+    NotFound: grpc.StatusCode.NOT_FOUND,
+    AlreadyExists: grpc.StatusCode.ALREADY_EXISTS,
+    Exhausted: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    Rejected: grpc.StatusCode.INVALID_ARGUMENT,
+    Unavailable: grpc.StatusCode.UNAVAILABLE,
+    Fault: grpc.StatusCode.UNAVAILABLE,
+}
+
+
+def status(error: Exception) -> tuple[grpc.StatusCode, str]:
+    """The code and the words for an error."""
+    for kind in type(error).__mro__:
+        if kind in _CODES:
+            return _CODES[kind], str(error)
+    return grpc.StatusCode.INTERNAL, "this is a bug of ours; the service's log has its story"
+
+
+def problem(code: int, message: str) -> Exception:
+    """The way back: an error for a code that came over the wire."""
+    for kind, known in _CODES.items():
+        if known.value[0] == code:
+            return kind(message)
+    return Fault(message)

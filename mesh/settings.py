@@ -1,0 +1,236 @@
+"""Every setting of the live mesh, in one place.
+
+A process reads its settings from a TOML file, a table per service, and from the environment, which
+wins: `[gateway] port = 50051` and `ESG_GATEWAY_PORT=50051` say the same. Unknown keys are refused,
+because a misspelt one that is silently ignored costs an afternoon. `docs/settings.md` is made from
+this file.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from esg.errors import Rejected
+from esg.fields import Fields
+from esg.spelling import one_of
+
+T = TypeVar("T")
+PREFIX = "ESG_"
+FILE_VARIABLE = "ESG_SETTINGS"
+OTHER_VARIABLES = {FILE_VARIABLE, "ESG_READY_FILE", "ESG_GATEWAY", "ESG_DIR"}
+"""Variables that are no setting of a service: the command line has its own."""
+
+
+def setting(default: Any, help: str, *, minimum: float | None = None) -> Any:
+    return field(default=default, metadata={"help": help, "minimum": minimum})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommonSettings:
+    """What every process of a mesh knows."""
+
+    catalog: str = setting("", "the catalog file; empty: the one that comes with ESG")
+    time_scale: float = setting(
+        1.0,
+        "multiplies every profiled time and SLO of the catalog: 0.1 makes an emulated mesh run "
+        "ten times as fast; all processes of a mesh must agree",
+        minimum=1e-4,
+    )
+    redis_url: str = setting("redis://127.0.0.1:6379/0", "the store for data between nodes")
+    key_prefix: str = setting("esg", "what the names of all keys in Redis begin with")
+    data_ttl_s: int = setting(
+        600, "how long data in Redis outlives its last use, if nobody deletes it", minimum=1
+    )
+    log_level: str = setting("info", "debug, info, warning or error")
+    log_format: str = setting("json", "json (an object per line) or text")
+    drain_s: float = setting(
+        30.0, "how long a process that is told to stop may take to finish its work", minimum=0
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewaySettings:
+    """The public door."""
+
+    host: str = setting("127.0.0.1", "the address to listen on; 0.0.0.0 for every interface")
+    port: int = setting(50051, "the port to listen on; 0 for any free one", minimum=0)
+    controller: str = setting("127.0.0.1:50052", "where the controller listens")
+    max_payload_bytes: int = setting(64 * 2**20, "the largest payload accepted", minimum=1)
+    inline_bytes: int = setting(
+        2 * 2**20,
+        "the largest payload or result in one message; larger ones go in pieces",
+        minimum=1024,
+    )
+    max_under_way: int = setting(
+        10_000, "requests that may be under way; more are refused", minimum=1
+    )
+    max_requests_per_s: float = setting(
+        0.0,
+        "requests per second that one client (its address) may begin; 0: any number",
+        minimum=0,
+    )
+    burst: int = setting(100, "requests that a client may begin at once beyond that", minimum=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerSettings:
+    """The scheduler's shell."""
+
+    host: str = setting("127.0.0.1", "the address to listen on")
+    port: int = setting(50052, "the port to listen on; 0 for any free one", minimum=0)
+    policy: str = setting("esg", "the scheduling policy; `esg emulate --help` lists them")
+    engine: str = setting("frontier", "the search engine of policy esg: frontier or astar")
+    k: int = setting(5, "plans offered per decision", minimum=1)
+    group_size: int = setting(3, "functions per group, for the astar engine", minimum=1)
+    prewarm: bool = setting(True, "whether models are loaded ahead of predicted calls")
+    journal: str = setting("", "the file that every event is written to; empty: none")
+    heartbeat_ms: int = setting(1000, "how often an invoker sends its inventory", minimum=10)
+    lost_after_ms: int = setting(
+        5000, "an invoker that has been silent for so long is lost, with all it ran", minimum=10
+    )
+    rejoin_ms: int = setting(
+        1000,
+        "how long an invoker whose connection broke may take to come back before it is lost",
+        minimum=0,
+    )
+    remembered: int = setting(
+        100_000,
+        "answered requests that are remembered, for repeats and late questions",
+        minimum=1,
+    )
+    remembered_s: int = setting(600, "for how long, at most", minimum=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvokerSettings:
+    """One worker node."""
+
+    node: str = setting("", "its name; empty: the host's")
+    host: str = setting("127.0.0.1", "the address of its health service")
+    port: int = setting(0, "the port of its health service; 0 for any free one", minimum=0)
+    controller: str = setting("127.0.0.1:50052", "where the controller listens")
+    vcpus: int = setting(0, "vCPUs to give to tasks; 0: as many as the machine has", minimum=0)
+    slices: str = setting(
+        "emulated:7",
+        "emulated:N (a process of its own that speaks Triton's protocol and takes "
+        "the profiled times), or the addresses of Triton servers: host:port,host:port,...",
+    )
+    slice_memory_mb: int = setting(0, "memory per slice; 0: as the catalog says", minimum=0)
+    store: str = setting("", "the directory for local data; empty: one in /dev/shm")
+    payload_scale: float = setting(
+        1.0, "size of emulated models' outputs, relative to the catalog's input sizes", minimum=0
+    )
+    noise: float = setting(1.0, "of emulated times, relative to the profiles' own", minimum=0)
+    seed: int = setting(0, "of emulated times", minimum=0)
+    warm_start: bool = setting(
+        False, "whether emulated slices begin with every model that fits, already loaded"
+    )
+    keep_alive_s: float = setting(600.0, "idle time after which a model is unloaded", minimum=0)
+    fetch_timeout_s: float = setting(10.0, "how long a task waits for an input", minimum=0)
+    infer_timeout_s: float = setting(
+        60.0, "how long one call to a slice may take, beyond the predicted time", minimum=0
+    )
+
+
+SECTIONS: dict[str, type[Any]] = {
+    "common": CommonSettings,
+    "gateway": GatewaySettings,
+    "controller": ControllerSettings,
+    "invoker": InvokerSettings,
+}
+
+
+class Settings:
+    """A settings file and an environment, read once and checked as a whole."""
+
+    def __init__(self, environ: Mapping[str, str], file: Path | None = None) -> None:
+        if file is None and environ.get(FILE_VARIABLE):
+            file = Path(environ[FILE_VARIABLE])
+        self._environ = environ
+        self._tables = _read(file) if file is not None else {}
+        known = {_variable(name, f) for name, kind in SECTIONS.items() for f in fields(kind)}
+        for name in environ:
+            if name.startswith(PREFIX) and name not in known | OTHER_VARIABLES:
+                raise Rejected(f"environment: {one_of('variable', name, known)}")
+
+    def of(self, kind: type[T]) -> T:
+        """The settings of one section."""
+        section = next(name for name, known in SECTIONS.items() if known is kind)
+        values: dict[str, Any] = {}
+        for known in fields(kind):  # type: ignore[arg-type]
+            variable = _variable(section, known)
+            text = self._environ.get(variable)
+            if text is not None:
+                raw = _parsed(variable, known, text)
+                values[known.name] = _checked(
+                    Fields("environment", "", {variable: raw}), variable, known
+                )
+            elif known.name in self._tables.get(section, {}):
+                table = Fields(str(self._tables["file"]), section, self._tables[section])
+                values[known.name] = _checked(table, known.name, known)
+        return kind(**values)
+
+
+def service_settings() -> Settings:
+    """What this process was given."""
+    return Settings(os.environ)
+
+
+def environment(section: str, values: Mapping[str, Any]) -> dict[str, str]:
+    """The variables that give a child process these settings."""
+    known = {f.name: f for f in fields(SECTIONS[section])}
+    return {_variable(section, known[name]): _text(value) for name, value in values.items()}
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _variable(section: str, known: Field[Any]) -> str:
+    middle = "" if section == "common" else f"{section}_"
+    return f"{PREFIX}{middle}{known.name}".upper()
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        tables = tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise Rejected(f"{file}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Rejected(f"{file}: not TOML: {error}") from None
+    top = Fields(str(file), "", tables)
+    for section, kind in SECTIONS.items():
+        table = top.table(section, required=False)
+        for known in fields(kind):
+            table.has(known.name)
+        table.finish()
+    top.finish()
+    return {**tables, "file": file}
+
+
+def _parsed(variable: str, known: Field[Any], text: str) -> Any:
+    """The text of a variable as the type of its setting."""
+    try:
+        if known.type is bool:
+            return {"true": True, "false": False, "1": True, "0": False}[text.lower()]
+        return known.type(text) if known.type in (int, float) else text
+    except (ValueError, KeyError):
+        wanted = {bool: "true or false", int: "a whole number", float: "a number"}
+        raise Rejected(
+            f"environment: {variable}: is {text!r}; it must be {wanted[known.type]}"  # type: ignore[index]
+        ) from None
+
+
+def _checked(table: Fields, key: str, known: Field[Any]) -> Any:
+    assert known.default is not MISSING
+    minimum = known.metadata["minimum"]
+    if known.type is bool:
+        return table.flag(key)
+    if known.type is int:
+        return table.integer(key, minimum=0 if minimum is None else int(minimum))
+    if known.type is float:
+        return table.number(key, minimum=minimum)
+    return table.text(key, empty=True)

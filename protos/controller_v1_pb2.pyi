@@ -1,0 +1,300 @@
+from protos import model_v1_pb2 as _model_v1_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class PutApplicationRequest(_message.Message):
+    __slots__ = ("name", "stages", "slo_us", "slo_scale", "update")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
+    SLO_US_FIELD_NUMBER: _ClassVar[int]
+    SLO_SCALE_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    stages: _containers.RepeatedCompositeFieldContainer[_model_v1_pb2.Stage]
+    slo_us: int
+    slo_scale: float
+    update: bool
+    def __init__(self, name: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[_model_v1_pb2.Stage, _Mapping]]] = ..., slo_us: _Optional[int] = ..., slo_scale: _Optional[float] = ..., update: _Optional[bool] = ...) -> None: ...
+
+class ListApplicationsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListApplicationsReply(_message.Message):
+    __slots__ = ("applications",)
+    APPLICATIONS_FIELD_NUMBER: _ClassVar[int]
+    applications: _containers.RepeatedCompositeFieldContainer[_model_v1_pb2.Application]
+    def __init__(self, applications: _Optional[_Iterable[_Union[_model_v1_pb2.Application, _Mapping]]] = ...) -> None: ...
+
+class DeleteApplicationRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class DeleteApplicationReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class WatchMeshRequest(_message.Message):
+    __slots__ = ("interval_ms",)
+    INTERVAL_MS_FIELD_NUMBER: _ClassVar[int]
+    interval_ms: int
+    def __init__(self, interval_ms: _Optional[int] = ...) -> None: ...
+
+class FromGateway(_message.Message):
+    __slots__ = ("notes",)
+    NOTES_FIELD_NUMBER: _ClassVar[int]
+    notes: _containers.RepeatedCompositeFieldContainer[GatewayNote]
+    def __init__(self, notes: _Optional[_Iterable[_Union[GatewayNote, _Mapping]]] = ...) -> None: ...
+
+class GatewayNote(_message.Message):
+    __slots__ = ("submission", "cancel", "follow")
+    SUBMISSION_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    submission: Submission
+    cancel: str
+    follow: str
+    def __init__(self, submission: _Optional[_Union[Submission, _Mapping]] = ..., cancel: _Optional[str] = ..., follow: _Optional[str] = ...) -> None: ...
+
+class Submission(_message.Message):
+    __slots__ = ("request_id", "application", "slo_us", "fingerprint")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    APPLICATION_FIELD_NUMBER: _ClassVar[int]
+    SLO_US_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    application: str
+    slo_us: int
+    fingerprint: bytes
+    def __init__(self, request_id: _Optional[str] = ..., application: _Optional[str] = ..., slo_us: _Optional[int] = ..., fingerprint: _Optional[bytes] = ...) -> None: ...
+
+class ToGateway(_message.Message):
+    __slots__ = ("notes",)
+    NOTES_FIELD_NUMBER: _ClassVar[int]
+    notes: _containers.RepeatedCompositeFieldContainer[ControllerNote]
+    def __init__(self, notes: _Optional[_Iterable[_Union[ControllerNote, _Mapping]]] = ...) -> None: ...
+
+class ControllerNote(_message.Message):
+    __slots__ = ("request_id", "accepted", "refused", "progress", "result")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    accepted: Accepted
+    refused: Refused
+    progress: _model_v1_pb2.StageProgress
+    result: _model_v1_pb2.Result
+    def __init__(self, request_id: _Optional[str] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., progress: _Optional[_Union[_model_v1_pb2.StageProgress, _Mapping]] = ..., result: _Optional[_Union[_model_v1_pb2.Result, _Mapping]] = ...) -> None: ...
+
+class Accepted(_message.Message):
+    __slots__ = ("application", "repeated")
+    APPLICATION_FIELD_NUMBER: _ClassVar[int]
+    REPEATED_FIELD_NUMBER: _ClassVar[int]
+    application: str
+    repeated: bool
+    def __init__(self, application: _Optional[str] = ..., repeated: _Optional[bool] = ...) -> None: ...
+
+class Refused(_message.Message):
+    __slots__ = ("code", "message")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    code: int
+    message: str
+    def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+
+class FromInvoker(_message.Message):
+    __slots__ = ("notes",)
+    NOTES_FIELD_NUMBER: _ClassVar[int]
+    notes: _containers.RepeatedCompositeFieldContainer[InvokerNote]
+    def __init__(self, notes: _Optional[_Iterable[_Union[InvokerNote, _Mapping]]] = ...) -> None: ...
+
+class InvokerNote(_message.Message):
+    __slots__ = ("greeting", "joined", "inventory", "finished", "failed", "ready", "gone", "leaving")
+    GREETING_FIELD_NUMBER: _ClassVar[int]
+    JOINED_FIELD_NUMBER: _ClassVar[int]
+    INVENTORY_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
+    GONE_FIELD_NUMBER: _ClassVar[int]
+    LEAVING_FIELD_NUMBER: _ClassVar[int]
+    greeting: Greeting
+    joined: Inventory
+    inventory: Inventory
+    finished: TaskFinished
+    failed: TaskFailed
+    ready: Instance
+    gone: InstanceGone
+    leaving: Leaving
+    def __init__(self, greeting: _Optional[_Union[Greeting, _Mapping]] = ..., joined: _Optional[_Union[Inventory, _Mapping]] = ..., inventory: _Optional[_Union[Inventory, _Mapping]] = ..., finished: _Optional[_Union[TaskFinished, _Mapping]] = ..., failed: _Optional[_Union[TaskFailed, _Mapping]] = ..., ready: _Optional[_Union[Instance, _Mapping]] = ..., gone: _Optional[_Union[InstanceGone, _Mapping]] = ..., leaving: _Optional[_Union[Leaving, _Mapping]] = ...) -> None: ...
+
+class Greeting(_message.Message):
+    __slots__ = ("invoker", "catalog", "session")
+    INVOKER_FIELD_NUMBER: _ClassVar[int]
+    CATALOG_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    invoker: str
+    catalog: str
+    session: str
+    def __init__(self, invoker: _Optional[str] = ..., catalog: _Optional[str] = ..., session: _Optional[str] = ...) -> None: ...
+
+class Leaving(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Inventory(_message.Message):
+    __slots__ = ("vcpus", "slices", "running", "latest_task")
+    VCPUS_FIELD_NUMBER: _ClassVar[int]
+    SLICES_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    LATEST_TASK_FIELD_NUMBER: _ClassVar[int]
+    vcpus: int
+    slices: _containers.RepeatedCompositeFieldContainer[Slice]
+    running: _containers.RepeatedCompositeFieldContainer[RunningTask]
+    latest_task: int
+    def __init__(self, vcpus: _Optional[int] = ..., slices: _Optional[_Iterable[_Union[Slice, _Mapping]]] = ..., running: _Optional[_Iterable[_Union[RunningTask, _Mapping]]] = ..., latest_task: _Optional[int] = ...) -> None: ...
+
+class Slice(_message.Message):
+    __slots__ = ("memory_mb", "resident", "loading")
+    MEMORY_MB_FIELD_NUMBER: _ClassVar[int]
+    RESIDENT_FIELD_NUMBER: _ClassVar[int]
+    LOADING_FIELD_NUMBER: _ClassVar[int]
+    memory_mb: int
+    resident: _containers.RepeatedScalarFieldContainer[str]
+    loading: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, memory_mb: _Optional[int] = ..., resident: _Optional[_Iterable[str]] = ..., loading: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class RunningTask(_message.Message):
+    __slots__ = ("task", "vcpus", "slices")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    VCPUS_FIELD_NUMBER: _ClassVar[int]
+    SLICES_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    vcpus: int
+    slices: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, task: _Optional[str] = ..., vcpus: _Optional[int] = ..., slices: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class TaskFinished(_message.Message):
+    __slots__ = ("task", "loading_us", "running_us")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    LOADING_US_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_US_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    loading_us: int
+    running_us: int
+    def __init__(self, task: _Optional[str] = ..., loading_us: _Optional[int] = ..., running_us: _Optional[int] = ...) -> None: ...
+
+class TaskFailed(_message.Message):
+    __slots__ = ("task", "reason", "missing")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    reason: str
+    missing: _containers.RepeatedCompositeFieldContainer[StageOutput]
+    def __init__(self, task: _Optional[str] = ..., reason: _Optional[str] = ..., missing: _Optional[_Iterable[_Union[StageOutput, _Mapping]]] = ...) -> None: ...
+
+class StageOutput(_message.Message):
+    __slots__ = ("request_id", "stage")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    stage: str
+    def __init__(self, request_id: _Optional[str] = ..., stage: _Optional[str] = ...) -> None: ...
+
+class Instance(_message.Message):
+    __slots__ = ("slice", "function")
+    SLICE_FIELD_NUMBER: _ClassVar[int]
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    slice: int
+    function: str
+    def __init__(self, slice: _Optional[int] = ..., function: _Optional[str] = ...) -> None: ...
+
+class InstanceGone(_message.Message):
+    __slots__ = ("slice", "function", "reason")
+    SLICE_FIELD_NUMBER: _ClassVar[int]
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    slice: int
+    function: str
+    reason: str
+    def __init__(self, slice: _Optional[int] = ..., function: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class ToInvoker(_message.Message):
+    __slots__ = ("orders",)
+    ORDERS_FIELD_NUMBER: _ClassVar[int]
+    orders: _containers.RepeatedCompositeFieldContainer[Order]
+    def __init__(self, orders: _Optional[_Iterable[_Union[Order, _Mapping]]] = ...) -> None: ...
+
+class Order(_message.Message):
+    __slots__ = ("welcome", "start", "stop", "warm", "drop", "publish", "discard")
+    WELCOME_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
+    WARM_FIELD_NUMBER: _ClassVar[int]
+    DROP_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_FIELD_NUMBER: _ClassVar[int]
+    DISCARD_FIELD_NUMBER: _ClassVar[int]
+    welcome: Welcome
+    start: StartTask
+    stop: str
+    warm: Instance
+    drop: Instance
+    publish: StageOutput
+    discard: str
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., start: _Optional[_Union[StartTask, _Mapping]] = ..., stop: _Optional[str] = ..., warm: _Optional[_Union[Instance, _Mapping]] = ..., drop: _Optional[_Union[Instance, _Mapping]] = ..., publish: _Optional[_Union[StageOutput, _Mapping]] = ..., discard: _Optional[str] = ...) -> None: ...
+
+class Welcome(_message.Message):
+    __slots__ = ("start_afresh", "heartbeat_ms")
+    START_AFRESH_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_MS_FIELD_NUMBER: _ClassVar[int]
+    start_afresh: bool
+    heartbeat_ms: int
+    def __init__(self, start_afresh: _Optional[bool] = ..., heartbeat_ms: _Optional[int] = ...) -> None: ...
+
+class StartTask(_message.Message):
+    __slots__ = ("task", "application", "stage", "function", "config", "slices", "jobs", "publish", "predicted_us")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    APPLICATION_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    SLICES_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_FIELD_NUMBER: _ClassVar[int]
+    PREDICTED_US_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    application: str
+    stage: str
+    function: str
+    config: _model_v1_pb2.Config
+    slices: _containers.RepeatedScalarFieldContainer[int]
+    jobs: _containers.RepeatedCompositeFieldContainer[Job]
+    publish: bool
+    predicted_us: int
+    def __init__(self, task: _Optional[str] = ..., application: _Optional[str] = ..., stage: _Optional[str] = ..., function: _Optional[str] = ..., config: _Optional[_Union[_model_v1_pb2.Config, _Mapping]] = ..., slices: _Optional[_Iterable[int]] = ..., jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., publish: _Optional[bool] = ..., predicted_us: _Optional[int] = ...) -> None: ...
+
+class Job(_message.Message):
+    __slots__ = ("request_id", "inputs")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    inputs: _containers.RepeatedCompositeFieldContainer[Input]
+    def __init__(self, request_id: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[Input, _Mapping]]] = ...) -> None: ...
+
+class Input(_message.Message):
+    __slots__ = ("stage", "invoker")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    INVOKER_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    invoker: str
+    def __init__(self, stage: _Optional[str] = ..., invoker: _Optional[str] = ...) -> None: ...
