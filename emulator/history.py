@@ -1,8 +1,9 @@
 """Living through a journal again: strictly, or under other conditions.
 
 A strict replay feeds every event to a scheduler built as the header says and compares every order.
-A what-if keeps what the world did of its own accord, requests that came or were cancelled, and lets
-the emulator answer the new orders. The nodes are then the scenario's, not the journal's.
+A what-if keeps what the world did of its own accord, requests that came or were cancelled and
+applications that changed, and lets the emulator answer the new orders. The nodes are then the
+scenario's, not the journal's.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,15 +13,21 @@ from hashlib import blake2b
 from pathlib import Path
 from time import perf_counter
 
-from emulator.run import Trained, build_policy
+from emulator.run import Trained, build_scheduler
 from emulator.scenario import Scenario, applied
-from esg.catalog import Catalog
+from esg.catalog import Catalog, scaled
 from esg.errors import Rejected
-from esg.events import Event, InvokerJoined, RequestArrived, RequestCancelled
+from esg.events import (
+    ApplicationRegistered,
+    ApplicationRetired,
+    Event,
+    InvokerJoined,
+    RequestArrived,
+    RequestCancelled,
+)
 from esg.journal import Entry, Header, catalog_digest, read_entries, replay
 from esg.journal import read_header as parse_header
 from esg.report import Report
-from esg.scheduler import Scheduler, SchedulerSettings
 
 
 @dataclass(slots=True)
@@ -59,9 +66,9 @@ def scenario_of(path: Path) -> Scenario:
 
 
 def catalog_of(path: Path, catalog: Catalog, scenario: Scenario) -> Catalog:
-    """The catalog as the writer of a journal saw it: as it is, or as its scenario wants it."""
+    """The catalog as the writer of a journal saw it: in its time, or all as its scenario wants."""
     wanted = read_header(path).catalog
-    for seen in (catalog, applied(catalog, scenario)):
+    for seen in (scaled(catalog, scenario.time_scale), applied(catalog, scenario)):
         if catalog_digest(seen) == wanted:
             return seen
     raise Rejected(f"{path}: this journal was written with another catalog; name it with --catalog")
@@ -71,8 +78,7 @@ def replay_strictly(path: Path, catalog: Catalog, trained: Trained) -> Replayed:
     """Every event again, every order compared; raises `Diverged` where they differ."""
     scenario = scenario_of(path)
     catalog = catalog_of(path, catalog, scenario)
-    policy = build_policy(catalog, scenario, trained)
-    scheduler = Scheduler(catalog, policy, SchedulerSettings(prewarm=scenario.prewarm))
+    scheduler, _ = build_scheduler(catalog, scenario, trained)
     report, chain, count = Report(), blake2b(digest_size=8), 0
 
     def counted(entries: Iterable[Entry]) -> Iterator[Entry]:
@@ -103,7 +109,8 @@ class Recorded:
 
 
 def exogenous(entries: Iterable[Entry], *, keep_slos: bool) -> Iterator[tuple[int, Event]]:
-    """What would have happened under any policy: requests, and clients who gave up.
+    """What would have happened under any policy: requests, clients who gave up, and applications
+    that came and went.
 
     Time starts with the journal. A request that was sent twice, by a client who was not sure to
     have been heard, comes once.
@@ -118,7 +125,7 @@ def exogenous(entries: Iterable[Entry], *, keep_slos: bool) -> Iterator[tuple[in
                 heard.add(event.request)
                 event = event if keep_slos else replace(event, slo_us=None)
                 yield entry.now_us - start_us, event
-            case RequestCancelled() as event:
+            case RequestCancelled() | ApplicationRegistered() | ApplicationRetired() as event:
                 yield entry.now_us - start_us, event
             case _:
                 pass

@@ -46,17 +46,18 @@ class Nature:
 
     def run_us(self, order: StartTask) -> int:
         """Fetching the inputs, then running: the time from a warm start to the results."""
-        profile = self._catalog.functions[order.function].profile
         key = f"{order.jobs[0].request}/{order.stage}"
-        factor = 1 + self.settings.noise * profile.relative_std * self._gauss(key)
-        return max(1, self._fetch_us(order) + round(order.predicted_us * max(0.05, factor)))
+        working_us = self.work_us(order.function, key, order.predicted_us)
+        return max(1, self._fetch_us(order) + working_us)
+
+    def work_us(self, function: str, key: str, profiled_us: int) -> int:
+        """What takes this long on average takes this long for the task of this key."""
+        return round(profiled_us * self._factor(function, key))
 
     def load_us(self, invoker: str, index: int, function: str) -> int:
         """A cold start."""
-        found = self._catalog.functions[function]
-        key = f"{invoker}/{index}/{function}"
-        factor = 1 + self.settings.noise * found.profile.relative_std * self._gauss(key)
-        return max(1, round(found.cold_start_us * max(0.05, factor)))
+        profiled_us = self._catalog.functions[function].cold_start_us
+        return max(1, self.work_us(function, f"{invoker}/{index}/{function}", profiled_us))
 
     def _fetch_us(self, order: StartTask) -> int:
         """Local and remote inputs are read at the same time, each over one link."""
@@ -70,6 +71,10 @@ class Nature:
         return max(
             self.settings.local.time_us(local * size), self.settings.remote.time_us(remote * size)
         )
+
+    def _factor(self, function: str, key: str) -> float:
+        spread = self.settings.noise * self._catalog.functions[function].profile.relative_std
+        return max(0.05, 1 + spread * self._gauss(key))
 
     def _gauss(self, key: str) -> float:
         """A standard normal number that depends on the seed and the key alone (Box-Muller)."""

@@ -7,7 +7,7 @@ from time import perf_counter, perf_counter_ns
 from typing import Any, TextIO
 
 from emulator.nature import Nature, NatureSettings
-from emulator.scenario import Scenario, applied
+from emulator.scenario import Scenario, applied, applied_to_events
 from emulator.world import World
 from esg.catalog import Catalog
 from esg.commands import Command, StartTask
@@ -50,8 +50,8 @@ class Emulation:
         }
 
 
-def build_policy(catalog: Catalog, scenario: Scenario, trained: Trained) -> Policy:
-    """The policy of a scenario; `catalog` is the one that was `applied`."""
+def policy_maker(scenario: Scenario, trained: Trained) -> Callable[[Catalog], Policy]:
+    """The policy of a scenario, for any catalog that was `applied`."""
     settings = PolicySettings(
         k=scenario.k,
         group_size=scenario.group_size,
@@ -60,7 +60,22 @@ def build_policy(catalog: Catalog, scenario: Scenario, trained: Trained) -> Poli
         orion_cutoff_ms=scenario.orion_cutoff_ms,
         trained=trained,
     )
-    return policy(scenario.policy, catalog, settings)
+    return lambda catalog: policy(scenario.policy, catalog, settings)
+
+
+def build_policy(catalog: Catalog, scenario: Scenario, trained: Trained) -> Policy:
+    """The policy of a scenario; `catalog` is the one that was `applied`."""
+    return policy_maker(scenario, trained)(catalog)
+
+
+def build_scheduler(
+    catalog: Catalog, scenario: Scenario, trained: Trained
+) -> tuple[Scheduler, Policy]:
+    """The brain of a scenario, and its policy; `catalog` is the one that was `applied`."""
+    policy_for = policy_maker(scenario, trained)
+    chosen = policy_for(catalog)
+    settings = SchedulerSettings(prewarm=scenario.prewarm)
+    return Scheduler(catalog, chosen, settings, policy_for=policy_for), chosen
 
 
 def build_pools(catalog: Catalog, scenario: Scenario) -> dict[str, Pool]:
@@ -133,9 +148,9 @@ def emulate(
     progress: Progress | None = None,
 ) -> Emulation:
     """Run a scenario to its end. Arrivals come in order of time; `progress` hears their count."""
+    arrivals = applied_to_events(arrivals, catalog, scenario)
     catalog = applied(catalog, scenario)
-    chosen = build_policy(catalog, scenario, trained or {})
-    scheduler = Scheduler(catalog, chosen, SchedulerSettings(prewarm=scenario.prewarm))
+    scheduler, chosen = build_scheduler(catalog, scenario, trained or {})
     charge = _Charge(scheduler, scenario, chosen.nodes_per_ms)
     pools = build_pools(catalog, scenario)
     report = Report()

@@ -3,14 +3,17 @@
 A scenario can be written into a journal's header and read back, and sent to another process.
 """
 
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, get_args, get_type_hints
 
-from esg.catalog import Application, Catalog, Cluster, Function, Stage
+from esg.catalog import Application, Catalog, Cluster, Function, Stage, scaled
 from esg.codec import decode, encode
 from esg.errors import Rejected
+from esg.events import ApplicationRegistered, Event
 from esg.profile import Config, Profile
+from esg.registry import application_of
 from esg.spelling import one_of
 
 
@@ -41,6 +44,7 @@ class Scenario:
 
     `nodes_per_ms` overrides the policy's own figure for charging its effort; `overhead` is "none",
     "counted" (from that effort: the same in every run) or "measured" (from the clock: not).
+    `time_scale` multiplies the times of the catalog, as the setting of a live mesh does.
     """
 
     policy: str = "esg"
@@ -61,6 +65,7 @@ class Scenario:
     orion_cutoff_ms: int = 100
     overhead: str = "counted"
     nodes_per_ms: int | None = None
+    time_scale: float = 1.0
 
     def __post_init__(self) -> None:
         for name in ("nodes", "vcpus", "vgpus", "k", "group_size"):
@@ -101,11 +106,12 @@ def _value(text: str, kind: Any) -> Any:
 
 
 def applied(catalog: Catalog, scenario: Scenario) -> Catalog:
-    """The catalog as this scenario wants it: its cluster, its SLOs, and what may be configured.
+    """The catalog as this scenario wants it: time, cluster, SLOs, and what may be configured.
 
     Without batching only batches of one are left. Without GPU sharing a task takes all slices of
     its GPU. SLOs are multiples of the application's L in the full catalog, whatever is left of it.
     """
+    catalog = scaled(catalog, scenario.time_scale)
     functions = {
         function.name: replace(function, profile=_narrowed(function.profile, scenario))
         for function in catalog.functions.values()
@@ -123,6 +129,29 @@ def applied(catalog: Catalog, scenario: Scenario) -> Catalog:
     return Catalog(
         functions=functions, applications=applications, cluster=cluster, prices=catalog.prices
     )
+
+
+def applied_to_events(
+    events: Iterable[tuple[int, Event]], catalog: Catalog, scenario: Scenario
+) -> Iterator[tuple[int, Event]]:
+    """What happens, as this scenario wants it: applications that come get its SLOs too.
+
+    `catalog` is the full one, of which their L is.
+    """
+    catalog = scaled(catalog, scenario.time_scale)
+    for at_us, event in events:
+        if isinstance(event, ApplicationRegistered):
+            event = _with_slo(event, catalog, scenario.slo_scale)
+        yield at_us, event
+
+
+def _with_slo(
+    event: ApplicationRegistered, catalog: Catalog, slo_scale: float | None
+) -> ApplicationRegistered:
+    wanted = event if slo_scale is None else replace(event, slo_us=None, slo_scale=slo_scale)
+    with suppress(Rejected):  # what cannot be is for the scheduler to refuse, with a reason
+        return replace(wanted, slo_us=application_of(wanted, catalog).slo_us, slo_scale=None)
+    return event
 
 
 def _rebuilt(

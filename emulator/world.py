@@ -17,6 +17,7 @@ from esg.commands import (
     DiscardData,
     DropInstance,
     PublishData,
+    RefuseApplication,
     RefuseRequest,
     StartTask,
     StopTask,
@@ -123,8 +124,10 @@ class World:
                 self._send(self.now_us + self._charge_us(command), command)
             case StopTask() | WarmInstance() | DropInstance():
                 self._send(self.now_us, command)
-            case PublishData() | DiscardData() | AnswerRequest() | RefuseRequest():
+            case PublishData() | DiscardData():
                 pass  # data has no weight here; its transfer is part of the consumer's run
+            case AnswerRequest() | RefuseRequest() | RefuseApplication():
+                pass  # nobody waits for an answer here
             case _:
                 assert_never(command)
 

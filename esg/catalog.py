@@ -4,8 +4,9 @@ All values here are immutable and were checked on the way in: an `Application` t
 acyclic, has one root, and knows its shape. Files are read by `catalog_file`.
 """
 
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 
 from esg.dominators import Series, reduced
@@ -18,7 +19,9 @@ from esg.spelling import one_of
 class Function:
     """One DNN stage: a CPU part and a model, with its profile.
 
-    Cold start is the time to load the model on a slice; memory is what it takes there.
+    Cold start is the time to load the model on a slice; memory is what it takes there. `handler`
+    names the code of the CPU part, as "module:Class"; without one the input goes to the model as
+    it is. It matters to live invokers only, and to no decision.
     """
 
     name: str
@@ -27,6 +30,7 @@ class Function:
     input_bytes: int
     memory_mb: int
     model: str = ""
+    handler: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,9 +123,25 @@ def _alone_us(stages: Mapping[str, Stage]) -> int:
     return max(ends.values())
 
 
+def versioned(name: str, version: int) -> str:
+    """What the brains call a version of an application; the first one has the plain name.
+
+    >>> versioned("photo", 1), versioned("photo", 2)
+    ('photo', 'photo@2')
+    """
+    return name if version == 1 else f"{name}@{version}"
+
+
+def plain_name(versioned_name: str) -> str:
+    """What people call an application, whichever version it is."""
+    return versioned_name.partition("@")[0]
+
+
 def _check_name(kind: str, name: str) -> None:
     if not name or "/" in name or not name.isprintable():
         raise Rejected(f"{kind} {name!r}: a name has no slash and no control characters; change it")
+    if kind == "application" and "@" in name:
+        raise Rejected(f"{kind} {name!r}: a name has no @, which marks versions; change it")
 
 
 def _ordered(given: Mapping[str, Stage]) -> dict[str, Stage]:
@@ -180,3 +200,35 @@ class Catalog:
             return self.functions[name]
         except KeyError:
             raise Rejected(one_of("function", name, self.functions)) from None
+
+
+def scaled(catalog: Catalog, factor: float) -> Catalog:
+    """The same catalog in a world where everything takes `factor` times as long.
+
+    Profiled times, cold starts and SLOs are multiplied, and costs follow the times. Nothing takes
+    less than a microsecond, so a very small factor makes fast functions look slower than they are.
+    """
+    if not (factor > 0 and math.isfinite(factor)):
+        raise Rejected(f"the time scale is {factor}; it must be a number greater than 0")
+    if factor == 1:
+        return catalog
+    functions = {
+        name: replace(
+            function,
+            profile=function.profile.scaled(factor, catalog.prices),
+            cold_start_us=round(function.cold_start_us * factor),
+        )
+        for name, function in catalog.functions.items()
+    }
+    applications = {
+        name: Application.of(
+            name,
+            [
+                Stage(stage.name, functions[stage.function.name], stage.after)
+                for stage in application.stages.values()
+            ],
+            slo_us=max(1, round(application.slo_us * factor)),
+        )
+        for name, application in catalog.applications.items()
+    }
+    return replace(catalog, functions=functions, applications=applications)

@@ -135,9 +135,19 @@ def _function(name: str, fields: Fields, folder: Path, prices: Prices) -> Functi
         input_bytes=round(fields.number("input_mb", minimum=0, maximum=MAX_MB) * 1_000_000),
         memory_mb=fields.integer("memory_mb", minimum=1),
         model=fields.text("model", default=name),
+        handler=_handler(fields),
     )
     fields.finish()
     return function
+
+
+def _handler(fields: Fields) -> str:
+    handler = fields.text("handler", default="", empty=True)
+    module, colon, name = handler.partition(":")
+    parts = [*module.split("."), name]
+    if handler and not (colon and all(part.isidentifier() for part in parts)):
+        raise fields.error("handler", f"is {handler!r}; write it as 'module:Class'")
+    return handler
 
 
 def _application(name: str, fields: Fields, functions: dict[str, Function]) -> Application:

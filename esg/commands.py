@@ -89,10 +89,12 @@ class PublishData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscardData:
-    """Forget everything kept for a request."""
+    """Forget everything kept for a request; with `results`, what was published as its result too,
+    because nobody will come for it."""
 
     invoker: str
     request: str
+    results: bool = False
 
 
 class Outcome(StrEnum):
@@ -138,6 +140,14 @@ class RefuseRequest:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefuseApplication:
+    """An application that is not registered or retired as asked, and why."""
+
+    application: str
+    reason: str
+
+
 Command = (
     StartTask
     | StopTask
@@ -147,4 +157,5 @@ Command = (
     | DiscardData
     | AnswerRequest
     | RefuseRequest
+    | RefuseApplication
 )

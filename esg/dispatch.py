@@ -69,7 +69,7 @@ class Dispatcher:
 
     def _has_room(self) -> bool:
         """Whether anything at all could be started; if not, there is no point in planning."""
-        return any(seat.vgpus_free and seat.vcpus_free for seat in self._state.seats.values())
+        return any(seat.vgpus_free and seat.vcpus_free for seat in self._state.open_seats.values())
 
     def _visit(self, queue: Queue, now_us: int) -> None:
         self._state.visits += 1
@@ -85,12 +85,12 @@ class Dispatcher:
             queue.hold_until_us = decision.until_us
             queue.leave_recheck_list()
             return
-        placement = self._policy.place(case, decision, self._state.seats)
+        placement = self._policy.place(case, decision, self._state.open_seats)
         if placement is None and queue.blocked:
             queue.rounds += 1
             if queue.rounds >= self._recheck.rounds:
                 decision = Offer((_minimum(case.stage),), decision.effort, decision.missed)
-                placement = self._policy.place(case, decision, self._state.seats)
+                placement = self._policy.place(case, decision, self._state.open_seats)
         if placement is None:
             self._put_on_recheck_list(queue, now_us)
         else:

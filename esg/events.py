@@ -27,6 +27,36 @@ class RequestCancelled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StageSpec:
+    """One stage of an application as it is registered: what it runs, and what it waits for."""
+
+    name: str
+    function: str
+    after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationRegistered:
+    """There is an application of this name from now on; if there was one, this replaces it.
+
+    The SLO is a time, or a multiple of the application's L; without either it is L. Requests under
+    way finish as they began: see `registry`.
+    """
+
+    application: str
+    stages: tuple[StageSpec, ...]
+    slo_us: int | None = None
+    slo_scale: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationRetired:
+    """New requests for this application are no longer wanted; those under way finish."""
+
+    application: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SliceInventory:
     """One slice as its invoker sees it: memory, and whose models are loaded or on their way."""
 
@@ -71,6 +101,13 @@ class InvokerReported:
     slices: tuple[SliceInventory, ...]
     running: tuple[RunningTask, ...]
     latest_task: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvokerLeaving:
+    """A node wants no new work. What it runs goes on, and what it keeps can be had, for now."""
+
+    invoker: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,14 +167,25 @@ class Woke:
     """Nothing happened, but it is time: the hour of `next_wake` has come."""
 
 
-Exogenous = RequestArrived | RequestCancelled | InvokerJoined | InvokerLost
+ApplicationChange = ApplicationRegistered | ApplicationRetired
+Exogenous = (
+    RequestArrived
+    | RequestCancelled
+    | ApplicationChange
+    | InvokerJoined
+    | InvokerLeaving
+    | InvokerLost
+)
 Endogenous = InvokerReported | TaskFinished | TaskFailed | InstanceReady | InstanceGone | Woke
 Event = Exogenous | Endogenous
 EVENTS: tuple[type[Event], ...] = (
     RequestArrived,
     RequestCancelled,
+    ApplicationRegistered,
+    ApplicationRetired,
     InvokerJoined,
     InvokerReported,
+    InvokerLeaving,
     InvokerLost,
     TaskFinished,
     TaskFailed,

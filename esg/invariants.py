@@ -2,12 +2,12 @@
 
 from collections import Counter
 
-from esg.catalog import Function
+from esg.catalog import Function, plain_name, versioned
 from esg.commands import AnswerRequest, Command, RefuseRequest
 from esg.errors import Bug
 from esg.ledger import Seat
 from esg.scheduler import Scheduler
-from esg.state import Phase, State
+from esg.state import Phase, State, queue_name
 
 
 def check(scheduler: Scheduler) -> None:
@@ -16,6 +16,7 @@ def check(scheduler: Scheduler) -> None:
     _check_resources(state)
     _check_models(state)
     _check_jobs(state)
+    _check_applications(scheduler)
     _check_wake(scheduler)
 
 
@@ -93,6 +94,32 @@ def _check_jobs(state: State) -> None:
             raise Bug(f"{request.name} is done and was not answered")
         if all(run.phase in (Phase.BLOCKED, Phase.DONE) for run in request.runs.values()):
             raise Bug(f"{request.name} waits for nothing")
+
+
+def _check_applications(scheduler: Scheduler) -> None:
+    """Every version that is needed is there, with its queues, and nobody waits in others."""
+    state, applications = scheduler.state, scheduler.catalog.applications
+    standings = state.registrations.standings
+    for name, current in scheduler.applications.items():
+        version = standings[name].version if name in standings else 1
+        if current is not applications.get(versioned(name, version)):
+            raise Bug(f"{name}: version {version} is not the one that new requests get")
+        if scheduler.version(name) != version:
+            raise Bug(f"{name}: version {version} is called {scheduler.version(name)}")
+    for name, standing in standings.items():
+        if standing.retired == (name in scheduler.applications):
+            raise Bug(f"{name}: {standing}, and new requests see something else")
+    for key in state.registrations.versions:
+        if plain_name(key) not in standings or key not in applications:
+            raise Bug(f"{key} is registered and cannot be found")
+    needed = [request.application for request in state.requests.values()]
+    needed += [task.application for task in state.tasks.values() if task.requests]
+    for key in needed:
+        if key not in applications:
+            raise Bug(f"{key} is in use and was forgotten")
+    expected = {queue_name(a.name, stage) for a in applications.values() for stage in a.stages}
+    if state.queues.keys() != expected:
+        raise Bug(f"queues of no application, or none: {state.queues.keys() ^ expected}")
 
 
 def _check_wake(scheduler: Scheduler) -> None:

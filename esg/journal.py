@@ -67,15 +67,24 @@ def orders_digest(commands: Iterable[Command]) -> str:
 
 def catalog_digest(catalog: Catalog) -> str:
     """A fingerprint of everything in a catalog that decisions depend on."""
-    functions = [
-        [f.name, f.cold_start_us, f.input_bytes, f.memory_mb, _profile_rows(f.profile)]
-        for f in catalog.functions.values()
-    ]
     applications = [
         [a.name, a.slo_us, [[s.name, s.function.name, list(s.after)] for s in a.stages.values()]]
         for a in catalog.applications.values()
     ]
-    return digest(json.dumps([functions, applications, encode(catalog.prices)]))
+    return digest(json.dumps([_function_rows(catalog), applications, encode(catalog.prices)]))
+
+
+def functions_digest(catalog: Catalog) -> str:
+    """A fingerprint of the functions alone: what processes must agree on whatever applications
+    come and go."""
+    return digest(json.dumps(_function_rows(catalog)))
+
+
+def _function_rows(catalog: Catalog) -> list[Any]:
+    return [
+        [f.name, f.cold_start_us, f.input_bytes, f.memory_mb, _profile_rows(f.profile)]
+        for f in catalog.functions.values()
+    ]
 
 
 def _profile_rows(profile: Profile) -> list[Any]:

@@ -16,13 +16,18 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 
+from esg.catalog import plain_name
 from esg.ledger import Seat
 from esg.policy import Case, Offer, Placement
 from esg.profile import Config
+from esg.state import queue_name
 
 
 @lru_cache(maxsize=65536)
 def _draw(queue: str, invoker: str) -> int:
+    # every version of an application is at home where its models are
+    application, _, stage = queue.partition("/")
+    queue = queue_name(plain_name(application), stage)
     return int.from_bytes(blake2b(f"{queue}@{invoker}".encode(), digest_size=8).digest())
 
 

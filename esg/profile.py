@@ -139,6 +139,20 @@ class Profile:
             provenance=self.provenance,
         )
 
+    def scaled(self, factor: float, prices: Prices) -> "Profile":
+        """The same with every time multiplied, but none below a microsecond."""
+        times_us = {
+            config: max(1, round(time_us * factor))
+            for config, time_us in zip(self.configs, self.time_us.tolist(), strict=True)
+        }
+        return Profile.of(
+            self.function,
+            times_us,
+            prices,
+            relative_std=self.relative_std,
+            provenance=self.provenance,
+        )
+
     def index(self, config: Config) -> int:
         """Where a config stands in the arrays."""
         try:

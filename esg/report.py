@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from esg.catalog import plain_name
 from esg.commands import AnswerRequest, Command, Outcome, RefuseRequest, StartTask
 from esg.events import Event, InvokerJoined, RequestArrived, TaskFailed, TaskFinished
 from esg.units import US_PER_S, to_ms, to_usd
@@ -19,7 +20,8 @@ from esg.units import US_PER_S, to_ms, to_usd
 
 @dataclass(slots=True)
 class ApplicationTally:
-    """One application's requests. `answered_us` and `latency_us` are of those that were done."""
+    """One application's requests, of all its versions. `answered_us` and `latency_us` are of those
+    that were done."""
 
     arrived: int = 0
     hits: int = 0
@@ -93,7 +95,7 @@ class Report:
 
     def _answered(self, now_us: int, answer: AnswerRequest) -> None:
         self.last_us = now_us
-        tally = self._tally(answer.application)
+        tally = self._tally(plain_name(answer.application))
         tally.cost_pusd += answer.cost_pusd
         tally.hits += answer.slo_met
         if answer.outcome is Outcome.DONE:

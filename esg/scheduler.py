@@ -8,22 +8,35 @@ The same events at the same times give the same orders, always.
 
 What happens to a request, in order: `lifecycle` queues its jobs, `dispatch` visits the queues and
 starts tasks where `policy` says, `warmth` loads models ahead of time, and this file lets each event
-change the books.
+change the books. When applications come or go (`registry`), those four are built anew around the
+same memory.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
-from esg.catalog import Catalog
+from esg.catalog import Application, Catalog
 from esg.codec import decode, encode
-from esg.commands import Command, DiscardData, Outcome, RefuseRequest, StopTask
+from esg.commands import (
+    Command,
+    DiscardData,
+    Outcome,
+    RefuseApplication,
+    RefuseRequest,
+    StopTask,
+)
 from esg.dispatch import Dispatcher, RecheckSettings
-from esg.errors import Bug
+from esg.errors import Bug, Rejected
 from esg.events import (
+    ApplicationChange,
+    ApplicationRegistered,
+    ApplicationRetired,
     Event,
     InstanceGone,
     InstanceReady,
     InvokerJoined,
+    InvokerLeaving,
     InvokerLost,
     InvokerReported,
     RequestArrived,
@@ -38,13 +51,10 @@ from esg.ledger import Seat
 from esg.lifecycle import Lifecycle
 from esg.policy import Policy
 from esg.profile import Config
+from esg.registry import Registry, slo_refusal
 from esg.spelling import one_of
-from esg.state import NEVER_US, Queue, State, Task, queue_name
-from esg.units import to_ms
+from esg.state import NEVER_US, State, Task
 from esg.warmth import PreWarmer
-
-MAX_SLO_US = 2**50
-"""Some 35 years; sums of such times fit into 64 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +67,11 @@ class SchedulerSettings:
 
 
 class Scheduler:
-    """One controller's brain."""
+    """One controller's brain.
+
+    `policy_for` makes the same policy for another catalog; only with it can applications come and
+    go. Policies made with the same `PolicySettings` share what is dear to build.
+    """
 
     def __init__(
         self,
@@ -66,22 +80,16 @@ class Scheduler:
         settings: SchedulerSettings | None = None,
         *,
         snapshot: Any = None,
+        policy_for: Callable[[Catalog], Policy] | None = None,
     ) -> None:
-        self.catalog = catalog
         self._settings = settings or SchedulerSettings()
         self._orders: list[Command] = []
         self.state = State() if snapshot is None else decode(State, snapshot)
-        self._add_queues()
-        self._fastest_us = {
-            name: application.fastest_us()[application.root]
-            for name, application in catalog.applications.items()
-        }
-        prewarmer = PreWarmer(catalog, self.state, self._emit)
-        self._prewarmer = prewarmer if self._settings.prewarm else None
-        self._lifecycle = Lifecycle(catalog, self.state, self._emit, self._prewarmer)
-        self._dispatcher = Dispatcher(
-            catalog, self.state, policy, self._emit, self._settings.recheck
-        )
+        self._policy_for = policy_for
+        self._registry = Registry(catalog, self.state)
+        if self._registry.catalog is not catalog:
+            policy = self._policy_of(self._registry.catalog)
+        self._equip(policy)
 
     def handle(self, now_us: int, event: Event) -> list[Command]:
         """Learn one fact; returns what to do about it, in order."""
@@ -107,15 +115,44 @@ class Scheduler:
         """The whole memory as JSON's types; pass it to a new scheduler to go on from here."""
         return encode(self.state)
 
+    @property
+    def applications(self) -> Mapping[str, Application]:
+        """What new requests can ask for, by plain name."""
+        return self._registry.current
+
+    def current(self, name: str) -> Application | None:
+        """The version of an application that new requests get."""
+        return self._registry.current.get(name)
+
+    def version(self, name: str) -> int:
+        """Which version that is; 0 if there is no such application."""
+        return self._registry.version(name)
+
     def _emit(self, command: Command) -> None:
         self._orders.append(command)
 
-    def _add_queues(self) -> None:
-        for application in self.catalog.applications.values():
-            for stage in application.stages:
-                name = queue_name(application.name, stage)
-                if name not in self.state.queues:
-                    self.state.queues[name] = Queue(name, application.name, stage)
+    def _policy_of(self, catalog: Catalog) -> Policy:
+        if self._policy_for is None:
+            raise Rejected(
+                "applications cannot change here: this scheduler was not told how to make its "
+                "policy for another catalog; give it `policy_for`"
+            )
+        return self._policy_for(catalog)
+
+    def _equip(self, policy: Policy) -> None:
+        """Build all that depends on the catalog, around the memory there is."""
+        self.catalog = catalog = self._registry.catalog
+        self._current = self._registry.current
+        self._fastest_us = {
+            name: application.fastest_us()[application.root]
+            for name, application in self._current.items()
+        }
+        prewarmer = PreWarmer(catalog, self._current.values(), self.state, self._emit)
+        self._prewarmer = prewarmer if self._settings.prewarm else None
+        self._lifecycle = Lifecycle(catalog, self.state, self._emit, self._prewarmer)
+        self._dispatcher = Dispatcher(
+            catalog, self.state, policy, self._emit, self._settings.recheck
+        )
 
     def _learn(self, now_us: int, event: Event) -> None:
         match event:
@@ -133,6 +170,9 @@ class Scheduler:
                     self._reconcile(now_us, seat, event.running, event.latest_task)
                     self._take_stock(now_us, seat, event.slices)
                     self.state.releases += 1  # models that came or went may make room
+            case InvokerLeaving():
+                if event.invoker in self.state.seats and event.invoker not in self.state.leaving:
+                    self.state.leaving.append(event.invoker)
             case InvokerLost():
                 self._invoker_lost(now_us, event.invoker)
             case TaskFinished():
@@ -145,28 +185,32 @@ class Scheduler:
                 self._instance_gone(event)
             case Woke():
                 pass  # what is due is done after every event
+            case ApplicationRegistered() | ApplicationRetired():
+                self._applications_changed(event)
             case _:
                 assert_never(event)
+
+    def _applications_changed(self, event: ApplicationChange) -> None:
+        try:
+            draft = self._registry.draft(event)
+            policy = self._policy_of(draft.catalog)
+        except Rejected as error:
+            self._emit(RefuseApplication(application=event.application, reason=str(error)))
+        else:
+            self._registry.adopt(draft)
+            self._equip(policy)
 
     def _request_arrived(self, now_us: int, event: RequestArrived) -> None:
         if event.request in self.state.requests:
             return  # said twice by someone who was not sure to have been heard
-        application = self.catalog.applications.get(event.application)
+        application = self._current.get(event.application)
         if application is None:
-            reason = one_of("application", event.application, self.catalog.applications)
+            reason = one_of("application", event.application, self._current)
             self._emit(RefuseRequest(request=event.request, reason=reason))
             return
         slo_us = application.slo_us if event.slo_us is None else event.slo_us
-        fastest_us = self._fastest_us[application.name]
-        if slo_us > MAX_SLO_US:
-            reason = f"an SLO of {to_ms(slo_us):g} ms is longer than years; give a shorter one"
-            self._emit(RefuseRequest(request=event.request, reason=reason))
-            return
-        if slo_us < fastest_us:
-            reason = (
-                f"an SLO of {to_ms(slo_us):g} ms cannot be met: {application.name} takes "
-                f"{to_ms(fastest_us):g} ms with the fastest configs"
-            )
+        reason = slo_refusal(event.application, slo_us, self._fastest_us[event.application])
+        if reason:
             self._emit(RefuseRequest(request=event.request, reason=reason))
             return
         self._lifecycle.admit(event.request, application, slo_us, now_us)
@@ -208,7 +252,7 @@ class Scheduler:
         for name in task.requests:
             request = self._lifecycle.wants(name, task)
             if request is None:
-                self._emit(DiscardData(invoker=task.invoker, request=name))
+                self._emit(DiscardData(invoker=task.invoker, request=name, results=True))
             else:
                 self._lifecycle.finish_job(request, task, share_pusd, now_us)
 
@@ -267,6 +311,7 @@ class Scheduler:
         if seat is None:
             seat = Seat.of(event.invoker, event.vcpus, memories_mb)
             self.state.seats[event.invoker] = seat
+        self._stays(event.invoker)
         self.state.releases += 1
         self._reconcile(now_us, seat, event.running, self.state.tasks_started)
         self.state.tasks_started = max(self.state.tasks_started, event.latest_task)
@@ -336,6 +381,7 @@ class Scheduler:
         for task in lost:
             self._end_task(task.name, invoker)
         del self.state.seats[invoker]
+        self._stays(invoker)
         for request in self.state.requests.values():
             self._lifecycle.lose_keeper(request, invoker)
         for task in lost:
@@ -343,6 +389,11 @@ class Scheduler:
                 self._give_back(now_us, task, name, None)
         for request in list(self.state.requests.values()):
             self._lifecycle.resume(request, now_us)
+
+    def _stays(self, invoker: str) -> None:
+        """It is not leaving, or not any more."""
+        if invoker in self.state.leaving:
+            self.state.leaving.remove(invoker)
 
     def _function_of(self, task: Task) -> str:
         return self.catalog.applications[task.application].stages[task.stage].function.name

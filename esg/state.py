@@ -5,10 +5,12 @@ are functions of it. References between records are by name, never by object, so
 tree and a restored state equals the one that was saved.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from esg.commands import StageReport
+from esg.events import ApplicationRegistered
 from esg.ledger import Seat
 from esg.profile import Config
 from esg.search.plan import Step
@@ -111,6 +113,27 @@ class Task:
     started_us: int
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How an application that changed at run time stands: its latest version, and whether that
+    is still to be had."""
+
+    version: int
+    retired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Registrations:
+    """What changed about the applications since the catalog was read (see `registry`).
+
+    `versions` are those that are in force or in use, by their versioned names. Never changed in
+    place: a new one takes its place.
+    """
+
+    standings: dict[str, Standing] = field(default_factory=dict)
+    versions: dict[str, ApplicationRegistered] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class State:
     now_us: int = 0
@@ -122,6 +145,15 @@ class State:
     queues: dict[str, Queue] = field(default_factory=dict)
     tasks: dict[str, Task] = field(default_factory=dict)
     seats: dict[str, Seat] = field(default_factory=dict)
+    leaving: list[str] = field(default_factory=list)  # invokers that want no new work
+    registrations: Registrations = field(default_factory=Registrations)
+
+    @property
+    def open_seats(self) -> Mapping[str, Seat]:
+        """Where work may be given."""
+        if not self.leaving:
+            return self.seats
+        return {name: seat for name, seat in self.seats.items() if name not in self.leaving}
 
 
 def queue_name(application: str, stage: str) -> str:

@@ -6,9 +6,9 @@ serve them, more are needed: the queue's work per unit of time, by Little's law,
 config. Pre-warming fills free memory only; it never makes another model go.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from esg.catalog import Catalog, Function
+from esg.catalog import Application, Catalog, Function
 from esg.commands import Command, WarmInstance
 from esg.ledger import Seat
 from esg.placement import ranked_homes
@@ -43,15 +43,24 @@ def observe_arrival(queue: Queue, now_us: int) -> None:
 
 
 class PreWarmer:
-    """Decides which models to load ahead of time."""
+    """Decides which models to load ahead of time.
 
-    def __init__(self, catalog: Catalog, state: State, emit: Callable[[Command], None]) -> None:
+    `current` are the applications that new requests may ask for: no calls are foreseen for others.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        current: Iterable[Application],
+        state: State,
+        emit: Callable[[Command], None],
+    ) -> None:
         self._catalog = catalog
         self._state = state
         self._emit = emit
         self._queues_of: dict[str, list[str]] = {name: [] for name in catalog.functions}
         self._service_us: dict[str, int] = {}
-        for application in catalog.applications.values():
+        for application in current:
             for stage in application.stages.values():
                 name = queue_name(application.name, stage.name)
                 profile = stage.function.profile
@@ -112,7 +121,7 @@ class PreWarmer:
         application's first stage, and so should models."""
         root = self._catalog.applications[queue.application].root
         function = self._function(queue).name
-        seats = self._state.seats
+        seats = self._state.open_seats
         able = [
             n for n, seat in seats.items() if seat.instances.get(function, 0) < len(seat.slices)
         ]

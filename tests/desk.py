@@ -25,12 +25,15 @@ from esg.commands import (
     JobOrder,
     Outcome,
     PublishData,
+    RefuseApplication,
     RefuseRequest,
     StartTask,
     StopTask,
     WarmInstance,
 )
 from esg.events import (
+    ApplicationRegistered,
+    ApplicationRetired,
     Event,
     InstanceGone,
     InstanceReady,
@@ -42,6 +45,7 @@ from esg.events import (
     RunningTask,
     SliceInventory,
     StageOutput,
+    StageSpec,
     TaskFailed,
     TaskFinished,
     Woke,
@@ -75,7 +79,7 @@ class Desk:
         self._make_policy = policy
         self._policy = policy(catalog)
         self._settings = settings or SchedulerSettings(prewarm=False)
-        self._witness = Witness(self._restored(None), catalog)
+        self._witness = Witness(self._restored(None))
         self._snapshots: list[str] = []
         self._broken = False
         self.orders: list[Command] = []
@@ -113,8 +117,8 @@ class Desk:
         """The story is over; tell it again, in every way it could have been interrupted."""
         if self._broken:
             return  # it ended in an error, which the test has seen
-        fresh = Scheduler(self._catalog, self._make_policy(self._catalog), self._settings)
-        self._witness.replay_into(fresh)
+        self._policy = self._make_policy(self._catalog)
+        self._witness.replay_into(self._restored(None))
         journal = self._witness.journal
         for position, text in enumerate(self._snapshots):
             restored = self._restored(json.loads(text))
@@ -125,7 +129,13 @@ class Desk:
             assert as_text(restored) == as_text(self.scheduler)
 
     def _restored(self, snapshot: Any) -> Scheduler:
-        return Scheduler(self._catalog, self._policy, self._settings, snapshot=snapshot)
+        return Scheduler(
+            self._catalog,
+            self._policy,
+            self._settings,
+            snapshot=snapshot,
+            policy_for=self._make_policy,
+        )
 
 
 # Facts.
@@ -137,6 +147,26 @@ def arrived(request: str, application: str = "scan", *, slo_us: int | None = Non
 
 def cancelled(request: str) -> Event:
     return RequestCancelled(request=request)
+
+
+def registered(
+    application: str,
+    *chain: str,
+    stages: Mapping[str, tuple[str, ...]] | None = None,
+    slo_us: int | None = None,
+    slo_scale: float | None = None,
+) -> Event:
+    """A chain of functions; or stages, named as their functions, with those they come after."""
+    if stages is None:
+        stages = {name: chain[:index][-1:] for index, name in enumerate(chain)}
+    specs = tuple(StageSpec(name=name, function=name, after=a) for name, a in stages.items())
+    return ApplicationRegistered(
+        application=application, stages=specs, slo_us=slo_us, slo_scale=slo_scale
+    )
+
+
+def retired(application: str) -> Event:
+    return ApplicationRetired(application=application)
 
 
 Models = Mapping[int, tuple[str, ...]]
@@ -286,8 +316,8 @@ def publish(output: str, on: str = "i0") -> Command:
     return PublishData(invoker=on, request=request, stage=stage)
 
 
-def discard(invoker: str, request: str) -> Command:
-    return DiscardData(invoker=invoker, request=request)
+def discard(invoker: str, request: str, *, results: bool = False) -> Command:
+    return DiscardData(invoker=invoker, request=request, results=results)
 
 
 def answer(request: str, outcome: Outcome = Outcome.DONE, **more: Any) -> Some:
@@ -296,3 +326,7 @@ def answer(request: str, outcome: Outcome = Outcome.DONE, **more: Any) -> Some:
 
 def refuse(request: str, **more: Any) -> Some:
     return Some(RefuseRequest, request=request, **more)
+
+
+def refuse_application(application: str, **more: Any) -> Some:
+    return Some(RefuseApplication, application=application, **more)

@@ -7,13 +7,13 @@ is read that nobody keeps, and every request is answered once.
 
 import json
 
-from esg.catalog import Catalog
 from esg.commands import (
     AnswerRequest,
     Command,
     DiscardData,
     DropInstance,
     PublishData,
+    RefuseApplication,
     RefuseRequest,
     StartTask,
     StopTask,
@@ -29,9 +29,8 @@ from esg.state import Phase
 class Witness:
     """Checks every step of one scheduler and keeps its journal."""
 
-    def __init__(self, scheduler: Scheduler, catalog: Catalog) -> None:
+    def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
-        self._catalog = catalog
         self.book = AnswerBook()
         self.journal: list[Entry] = []
 
@@ -67,7 +66,7 @@ class Witness:
                     assert job.inputs, f"{job.request} has nothing to work on"
             case StopTask() | WarmInstance() | DropInstance() | PublishData() | DiscardData():
                 pass
-            case AnswerRequest() | RefuseRequest():
+            case AnswerRequest() | RefuseRequest() | RefuseApplication():
                 return
         assert command.invoker in self.scheduler.state.seats, f"{command}: nobody is there"
 
@@ -75,7 +74,8 @@ class Witness:
         """What is queued has inputs, and somebody has them."""
         state = self.scheduler.state
         for queue in state.queues.values():
-            stage = self._catalog.applications[queue.application].stages[queue.stage]
+            applications = self.scheduler.catalog.applications
+            stage = applications[queue.application].stages[queue.stage]
             for job in queue.jobs:
                 for before in stage.after:
                     run = state.requests[job.request].runs[before]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from esg.catalog import Catalog
 from esg.errors import Rejected
 from esg.policies.aquatope import Aquatope
-from esg.policies.esg import Esg
+from esg.policies.esg import Engines, Esg
 from esg.policies.fast_gshare import FastGShare
 from esg.policies.infless import Infless, Reading
 from esg.policies.orion import NODES_PER_MS, Aim, Orion
@@ -17,7 +17,11 @@ from esg.spelling import one_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicySettings:
-    """What can be set about policies; each uses what it knows of."""
+    """What can be set about policies; each uses what it knows of.
+
+    Policies made with the same settings, for catalogs that have applications in common, share
+    those applications' engines.
+    """
 
     k: int = 5
     group_size: int = 3
@@ -26,6 +30,10 @@ class PolicySettings:
     orion_cutoff_ms: int = 100
     trained: Mapping[str, Mapping[str, Config]] = field(default_factory=dict)
     """Configs that were learnt offline, by application and stage, for policies that need them."""
+    engines: Engines = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "engines", Engines(self.engine, group_size=self.group_size))
 
 
 def _orion(catalog: Catalog, settings: PolicySettings, aim: Aim) -> Orion:
@@ -34,9 +42,7 @@ def _orion(catalog: Catalog, settings: PolicySettings, aim: Aim) -> Orion:
 
 
 POLICIES: dict[str, Callable[[Catalog, PolicySettings], Policy]] = {
-    "esg": lambda catalog, s: Esg(
-        catalog, engine_name=s.engine, k=s.k, group_size=s.group_size, locality=s.locality
-    ),
+    "esg": lambda catalog, s: Esg(catalog, s.engines, k=s.k, locality=s.locality),
     "infless": lambda catalog, _: Infless(catalog, Reading.PER_WEIGHT),
     "infless-code": lambda catalog, _: Infless(catalog, Reading.AS_CODED),
     "infless-config-first": lambda catalog, _: Infless(catalog, Reading.CONFIG_FIRST),

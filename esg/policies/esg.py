@@ -13,7 +13,7 @@ config, as a search that is out of options suggests, lets the hopeless crowd out
 
 from collections.abc import Iterable, Mapping
 
-from esg.catalog import Catalog
+from esg.catalog import Application, Catalog
 from esg.ledger import Seat
 from esg.placement import anywhere, locality_first
 from esg.policies.common_ground import round_robin
@@ -28,19 +28,35 @@ NODES_PER_MS = {"astar": 300, "frontier": 10_000}
 """How many paths `astar` takes up, and how many configs `frontier` looks at, in a millisecond."""
 
 
+class Engines:
+    """A search engine for each application of a catalog. Building one takes milliseconds, so when
+    another catalog has some of the same applications, theirs are used again."""
+
+    def __init__(self, name: str, *, group_size: int) -> None:
+        self.name = name
+        self._group_size = group_size
+        self._built: dict[Application, Engine] = {}
+
+    def of(self, catalog: Catalog) -> dict[str, Engine]:
+        """By the names of the applications. Engines of others are forgotten."""
+        self._built = {
+            application: self._built.get(application)
+            or engine(self.name, application, group_size=self._group_size)
+            for application in catalog.applications.values()
+        }
+        return {application.name: found for application, found in self._built.items()}
+
+
 class Esg:
     """ESG with either search engine."""
 
     def __init__(
-        self, catalog: Catalog, *, engine_name: str, k: int, group_size: int, locality: bool = True
+        self, catalog: Catalog, engines: Engines, *, k: int, locality: bool = True
     ) -> None:
         self._k = k
         self._place = locality_first if locality else anywhere
-        self._engines: dict[str, Engine] = {
-            name: engine(engine_name, application, group_size=group_size)
-            for name, application in catalog.applications.items()
-        }
-        self.nodes_per_ms = NODES_PER_MS[engine_name]
+        self._engines = engines.of(catalog)
+        self.nodes_per_ms = NODES_PER_MS[engines.name]
 
     def order(self, queues: Iterable[Queue]) -> list[Queue]:
         return round_robin(queues)

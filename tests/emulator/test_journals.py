@@ -18,8 +18,17 @@ from emulator.run import Emulation, emulate
 from emulator.scenario import Scenario, applied
 from emulator.sweep import Load
 from esg.catalog_file import load_catalog
+from esg.commands import AnswerRequest, Command
 from esg.errors import Rejected
-from esg.events import Event, RequestArrived, RequestCancelled, Woke
+from esg.events import (
+    ApplicationRegistered,
+    ApplicationRetired,
+    Event,
+    RequestArrived,
+    RequestCancelled,
+    StageSpec,
+    Woke,
+)
 from esg.journal import Diverged, Entry, catalog_digest
 from tests.emulator.runs import paper, scenario
 from tests.emulator.test_repeating import without_clock
@@ -225,6 +234,106 @@ def test_clients_who_gave_up_do_so_again(recorded: tuple[Path, Emulation]) -> No
     events = sorted([*came, *gave_up], key=lambda pair: pair[0])
     emulation = emulate(paper(), scenario(), events)
     assert emulation.summary()["failed"] == 5
+
+
+# Applications that came and went.
+
+TWICE = (
+    StageSpec(name="first", function="classification"),
+    StageSpec(name="second", function="classification", after=("first",)),
+)
+
+
+def changing() -> list[tuple[int, Event]]:
+    """A day on which one application comes, one changes and one goes, while requests come."""
+    came: list[tuple[int, Event]] = list(FIFTY.arrivals(list(paper().applications), 0))
+    new = [
+        (at_us, RequestArrived(request=f"n{n}", application="twice"))
+        for n, (at_us, _) in enumerate(came[10:20])
+    ]
+    changed = "image-classification"
+    changes: list[tuple[int, Event]] = [
+        (came[5][0], ApplicationRegistered(application="twice", stages=TWICE, slo_scale=2.0)),
+        (came[25][0], ApplicationRegistered(application=changed, stages=TWICE, slo_us=10**6)),
+        (came[30][0], ApplicationRetired(application="twice")),
+        (came[30][0], RequestArrived(request="late", application="twice")),
+    ]
+    return sorted([*came, *new, *changes], key=lambda pair: pair[0])
+
+
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Emulation]:
+    path = tmp_path_factory.mktemp("journals") / "changing.journal"
+    with path.open("w", encoding="utf-8") as file:
+        return path, emulate(paper(), scenario(nodes=3), changing(), journal=file)
+
+
+def test_applications_that_come_and_go_are_kept(changed: tuple[Path, Emulation]) -> None:
+    kept = [type(event) for _, event in exogenous(read_journal(changed[0]), keep_slos=True)]
+    assert kept.count(ApplicationRegistered) == 2
+    assert kept.count(ApplicationRetired) == 1
+
+
+def test_a_day_on_which_applications_change_can_be_replayed(
+    changed: tuple[Path, Emulation],
+) -> None:
+    path, emulation = changed
+    assert emulation.report.refused == 1
+    assert emulation.report.applications["twice"].arrived == 11
+    assert len(emulation.report.applications["twice"].latency_us) == 10
+    assert all("@" not in name for name in emulation.report.applications)
+    assert replay_strictly(path, paper(), {}).digest == emulation.digest
+    assert again(path).digest == emulation.digest
+
+
+def test_under_other_conditions_the_same_applications_come_and_go(
+    changed: tuple[Path, Emulation],
+) -> None:
+    for changes in ({"policy": "infless"}, {"policy": "orion"}, {"nodes": 5}, {"engine": "astar"}):
+        other = again(changed[0], **changes)
+        assert other.report.refused == 1
+        assert len(other.report.applications["twice"].latency_us) == 10
+
+
+def deadlines(conditions: Scenario, registered: ApplicationRegistered) -> list[int]:
+    """What requests for an application that came are promised, or nothing if it was refused."""
+    found: list[int] = []
+
+    def observe(now_us: int, event: Event, commands: list[Command]) -> None:
+        answers = (command for command in commands if isinstance(command, AnswerRequest))
+        found.extend(answer.deadline_us - answer.arrived_us for answer in answers)
+
+    request = RequestArrived(request="r1", application=registered.application)
+    emulate(paper(), conditions, [(0, registered), (1, request)], observe=observe)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("conditions", "slo", "expected_us"),
+    [
+        ({}, {"slo_us": 600_000}, [600_000]),
+        ({}, {"slo_scale": 2.0}, [588_000]),
+        ({"slo_scale": 3.0}, {"slo_us": 600_000}, [882_000]),
+        ({"slo_scale": 3.0}, {"slo_scale": 2.0}, [882_000]),
+        ({"gpu_sharing": False}, {"slo_scale": 2.0}, [588_000]),
+        ({"time_scale": 0.1}, {"slo_scale": 2.0}, [58_800]),
+        ({"slo_scale": 0.001}, {"slo_scale": 2.0}, []),
+    ],
+    ids=str,
+)
+def test_applications_that_come_get_the_slos_of_the_scenario(
+    conditions: dict[str, Any], slo: dict[str, Any], expected_us: list[int]
+) -> None:
+    """The time alone of two classifications in a row is 294 ms."""
+    came = ApplicationRegistered(application="twice", stages=TWICE, **slo)
+    assert deadlines(scenario(**{"slo_scale": None, **conditions}), came) == expected_us
+
+
+def test_a_journal_of_a_mesh_with_a_time_scale_is_replayed_in_its_time(tmp_path: Path) -> None:
+    path = tmp_path / "fast.journal"
+    emulation = record(path, scenario(nodes=3, time_scale=0.1))
+    assert scenario_of(path).time_scale == 0.1
+    assert replay_strictly(path, paper(), {}).digest == emulation.digest
 
 
 def test_the_entries_are_read_as_they_are_needed(recorded: tuple[Path, Emulation]) -> None:

@@ -13,8 +13,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from esg.commands import DropInstance, RefuseRequest, StartTask, WarmInstance
+from esg.catalog import Application, Catalog
+from esg.commands import (
+    Command,
+    DropInstance,
+    RefuseApplication,
+    RefuseRequest,
+    StartTask,
+    WarmInstance,
+)
 from esg.events import (
+    ApplicationRegistered,
+    ApplicationRetired,
     Event,
     InstanceGone,
     InstanceReady,
@@ -26,11 +36,13 @@ from esg.events import (
     RunningTask,
     SliceInventory,
     StageOutput,
+    StageSpec,
     TaskFailed,
     TaskFinished,
     Woke,
 )
-from esg.policies import policy
+from esg.policies import PolicySettings, policy
+from esg.policy import Policy
 from esg.scheduler import Scheduler
 from esg.units import ms
 from tests.small_catalog import SMALL
@@ -38,10 +50,23 @@ from tests.witness import Witness
 
 NODES = ("i0", "i1", "i2")
 VCPUS, VGPUS, MEMORY_MB = 4, 2, 700
-POLICY = policy("esg", SMALL)
+SETTINGS = PolicySettings()
+NAMES = (*sorted(SMALL.applications), "fresh", "newer")
+CHAINS = (("resize",), ("detect", "label"), ("resize", "depth", "label"))
+
+
+def policy_for(catalog: Catalog) -> Policy:
+    return policy("esg", catalog, SETTINGS)
+
+
+POLICY = policy_for(SMALL)
 
 nodes = st.sampled_from(NODES)
 picks = st.integers(0, 99)
+
+
+def fastest_us(application: Application) -> int:
+    return application.fastest_us()[application.root]
 
 
 @dataclass
@@ -62,17 +87,18 @@ class Node:
 class SchedulerMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.witness = Witness(self.scheduler(None), SMALL)
+        self.witness = Witness(self.scheduler(None))
         self.now_us = 0
         self.requests = 0
         self.nodes: dict[str, Node] = {}
 
     def scheduler(self, snapshot: object) -> Scheduler:
-        return Scheduler(SMALL, POLICY, snapshot=snapshot)
+        return Scheduler(SMALL, POLICY, snapshot=snapshot, policy_for=policy_for)
 
-    def tell(self, event: Event) -> None:
+    def tell(self, event: Event) -> list[Command]:
         """Let something happen, and let the nodes do as they are told."""
-        for command in self.witness.handle(self.now_us, event):
+        commands = self.witness.handle(self.now_us, event)
+        for command in commands:
             match command:
                 case StartTask():
                     node = self.nodes[command.invoker]
@@ -87,6 +113,7 @@ class SchedulerMachine(RuleBasedStateMachine):
                     self.nodes[command.invoker].loaded[command.slice].remove(command.function)
                 case _:
                     pass
+        return commands
 
     def pick_task(self, pick: int) -> tuple[str, StartTask]:
         """Some running task, and where it runs."""
@@ -126,7 +153,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             self.tell(Woke())
 
     @rule(
-        application=st.sampled_from(sorted(SMALL.applications)),
+        application=st.sampled_from(NAMES),
         slo_us=st.sampled_from([None, ms(80), ms(200), ms(2000)]),
         count=st.integers(1, 3),
     )
@@ -136,7 +163,9 @@ class SchedulerMachine(RuleBasedStateMachine):
             name = f"r{self.requests}"
             self.tell(RequestArrived(request=name, application=application, slo_us=slo_us))
             refused = isinstance(self.witness.book.answers.get(name), RefuseRequest)
-            assert refused == (slo_us == ms(80) and application in ("photo", "scene"))
+            found = self.witness.scheduler.current(application)
+            possible = found is not None and (slo_us or found.slo_us) >= fastest_us(found)
+            assert refused != possible
 
     @rule(pick=picks)
     def a_request_is_said_again(self, pick: int) -> None:
@@ -147,6 +176,39 @@ class SchedulerMachine(RuleBasedStateMachine):
     @rule(pick=picks)
     def a_request_is_cancelled(self, pick: int) -> None:
         self.tell(RequestCancelled(request=f"r{pick % (self.requests + 2)}"))
+
+    # Applications.
+
+    @rule(name=st.sampled_from(NAMES), chain=st.sampled_from(CHAINS), scale=st.sampled_from([1, 5]))
+    def an_application_is_registered(self, name: str, chain: tuple[str, ...], scale: int) -> None:
+        before = self.witness.scheduler.version(name)
+        stages = [
+            StageSpec(name=stage, function=stage, after=chain[:index][-1:])
+            for index, stage in enumerate(chain)
+        ]
+        self.tell(
+            ApplicationRegistered(application=name, stages=tuple(stages), slo_scale=float(scale))
+        )
+        found = self.witness.scheduler.current(name)
+        assert found is not None
+        assert tuple(found.stages) == chain
+        assert self.witness.scheduler.version(name) > before
+
+    @rule(name=st.sampled_from(NAMES))
+    def an_application_is_retired(self, name: str) -> None:
+        known = self.witness.scheduler.current(name) is not None
+        event = ApplicationRetired(application=name)
+        refused = [c for c in self.tell(event) if isinstance(c, RefuseApplication)]
+        assert bool(refused) != known
+        assert self.witness.scheduler.current(name) is None
+
+    @rule(name=st.sampled_from(NAMES))
+    def an_application_makes_no_sense(self, name: str) -> None:
+        before = self.witness.scheduler.snapshot() | {"now_us": self.now_us}
+        spec = StageSpec(name="resize", function="resize", after=("resize",))
+        (order,) = self.tell(ApplicationRegistered(application=name, stages=(spec,)))
+        assert isinstance(order, RefuseApplication)
+        assert self.witness.scheduler.snapshot() == before
 
     # Nodes.
 

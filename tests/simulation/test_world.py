@@ -58,7 +58,7 @@ class Day:
 
     def run(self) -> "Evening":
         scheduler = self.scheduler()
-        witness = Witness(scheduler, self.catalog)
+        witness = Witness(scheduler)
         world = FaultyWorld(
             scheduler,
             witness,

@@ -39,7 +39,7 @@ def test_a_task_that_nobody_else_needs_is_stopped(desk: Desk) -> None:
 def test_a_task_that_ends_before_it_could_be_stopped_leaves_nothing_behind(desk: Desk) -> None:
     desk.at(ms(0), joined("i0"), arrived("r1")).at(ms(5), cancelled("r1"))
     desk.at(ms(6), finished("t1"))
-    assert desk.new_orders == [discard("i0", "r1")]
+    assert desk.new_orders == [discard("i0", "r1", results=True)]
 
 
 def test_others_in_the_batch_get_their_answer(desk: Desk) -> None:
@@ -47,7 +47,7 @@ def test_others_in_the_batch_get_their_answer(desk: Desk) -> None:
     assert desk.new_orders == [answer("r1", Outcome.CANCELLED)]
     desk.at(ms(150), finished("t1", running_us=ms(150)))
     assert desk.new_orders == [
-        discard("i0", "r1"),
+        discard("i0", "r1", results=True),
         answer("r2", cost_pusd=11 * ms(150) // 2),
         discard("i0", "r2"),
     ]

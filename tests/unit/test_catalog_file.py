@@ -207,3 +207,10 @@ def test_a_modelled_time_below_a_microsecond_counts_as_one(tmp_path: Path) -> No
     model = MODELLED.replace("base_ms = 100", "base_ms = 0.0001")
     profile = load(tmp_path, FILES | {"detect.toml": model}).function("detect").profile
     assert profile.time_us_of(Config(1, 1, 1)) == 1
+
+
+def test_a_function_may_name_the_code_of_its_cpu_part(tmp_path: Path) -> None:
+    text = CATALOG.replace("memory_mb = 500", 'memory_mb = 500\nhandler = "shop.vision:Detect"')
+    catalog = load(tmp_path, FILES | {"catalog.toml": text})
+    assert catalog.function("detect").handler == "shop.vision:Detect"
+    assert catalog.function("classify").handler == ""

@@ -51,6 +51,12 @@ SHAPES: Mistakes = {
     (STREET, f'[applications.lane]\nchain = ["detect", "detect"]\n{STREET}'): (
         "catalog.toml: applications.lane: stage 'detect' appears twice; ...a name of its own"
     ),
+    (STREET, f'[applications."lane/2"]\nchain = ["detect"]\n{STREET}'): (
+        "catalog.toml: applications.lane/2: ...a name has no slash...; change it"
+    ),
+    (STREET, f'[applications."lane@2"]\nchain = ["detect"]\n{STREET}'): (
+        "catalog.toml: applications.lane@2: ...a name has no @, which marks versions; change it"
+    ),
     (STREET, f"[applications.lane]\nchain = []\n{STREET}"): (
         "catalog.toml: applications.lane: no stages; name at least one"
     ),
@@ -114,6 +120,12 @@ KEYS_AND_TYPES: Mistakes = {
     ('profile = "detect.toml"', "profile = 3"): (
         "catalog.toml: functions.detect.profile: is 3; it must be a non-empty text"
     ),
+    **{
+        ("memory_mb = 500", f"memory_mb = 500\nhandler = {handler!r}"): (
+            f"catalog.toml: functions.detect.handler: is {handler!r}; ...as 'module:Class'"
+        )
+        for handler in ("vision", "vision:", ":Detect", "my vision:Detect", "a:b:c", "a..b:C")
+    },
     ("[cluster]", "prices = 3\n[cluster]"): "catalog.toml: prices: ...a table; write [prices]",
     ("memory_mb = 500\n", ""): "catalog.toml: functions.detect.memory_mb: is missing; add it",
     (SLO, f"{SLO}\nslo_scal = 1.0"): (

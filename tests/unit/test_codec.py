@@ -16,6 +16,7 @@ from esg.commands import (
     JobOrder,
     Outcome,
     PublishData,
+    RefuseApplication,
     RefuseRequest,
     StageReport,
     StartTask,
@@ -25,6 +26,8 @@ from esg.commands import (
 from esg.errors import Rejected
 from esg.events import (
     EVENTS,
+    ApplicationRegistered,
+    ApplicationRetired,
     Event,
     InstanceGone,
     InstanceReady,
@@ -36,6 +39,7 @@ from esg.events import (
     RunningTask,
     SliceInventory,
     StageOutput,
+    StageSpec,
     TaskFailed,
     TaskFinished,
     Woke,
@@ -43,13 +47,28 @@ from esg.events import (
 from esg.ledger import Seat
 from esg.profile import Config
 from esg.search import Step
-from esg.state import Job, Phase, Queue, Request, Run, State, Task
+from esg.state import (
+    Job,
+    Phase,
+    Queue,
+    Registrations,
+    Request,
+    Run,
+    Standing,
+    State,
+    Task,
+)
 
 SLICES = (SliceInventory(memory_mb=10, resident=("f", "g")), SliceInventory(memory_mb=5))
 EVENT_SAMPLES: list[Event] = [
     RequestArrived(request="r1", application="app"),
     RequestArrived(request="Straße \u2028 \n\"'\\", application="", slo_us=-1),
     RequestCancelled(request="r1"),
+    ApplicationRegistered(
+        application="app", stages=(StageSpec(name="s", function="f", after=("r",)),), slo_scale=1.5
+    ),
+    ApplicationRegistered(application="app", stages=(), slo_us=1),
+    ApplicationRetired(application="app"),
     InvokerJoined(invoker="i0", vcpus=16, slices=SLICES, running=(RunningTask(task="t1"),)),
     InvokerReported(invoker="i0", slices=(), running=(), latest_task=2**70),
     InvokerLost(invoker="i0"),
@@ -102,6 +121,7 @@ COMMAND_SAMPLES: list[Command] = [
         cost_pusd=3,
         stages=(REPORT,),
     ),
+    RefuseApplication(application="app", reason="no stages"),
     RefuseRequest(request="r1", reason="no such application"),
 ]
 
@@ -117,6 +137,8 @@ def busy_state() -> State:
     state.queues["app/g"] = Queue("app/g", "app", "g", [Job("r1", 1, 5, 100, steps[1:])])
     state.tasks["t2"] = Task("t2", 2, "i0", "app", "g", Config(1, 2, 1), (0,), ("r9",), 7)
     state.seats["i0"] = seat
+    version = ApplicationRegistered(application="app", stages=(StageSpec(name="s", function="f"),))
+    state.registrations = Registrations({"app": Standing(2, retired=True)}, {"app@2": version})
     return state
 
 
@@ -139,7 +161,7 @@ def test_text_is_compact_and_keeps_the_order_of_the_fields() -> None:
     assert to_text(event) == '{"task":"t1","invoker":"i0","reason":"a \\"b\\"\\n","missing":[]}'
     assert to_text(Woke()) == "{}"
     assert to_text(REPORT).startswith('{"stage":"f","task":"t1","invoker":"i0","config":[2,4,1],')
-    assert encode(COMMAND_SAMPLES[-2])["outcome"] == "cancelled"
+    assert encode(COMMAND_SAMPLES[6])["outcome"] == "cancelled"
 
 
 def test_fields_with_a_default_may_be_left_out() -> None:

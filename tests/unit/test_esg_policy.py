@@ -1,6 +1,6 @@
 """What ESG offers when a deadline is out of reach."""
 
-from esg.policies.esg import Esg
+from esg.policies.esg import Engines, Esg
 from esg.policy import Case, Offer
 from esg.state import Job, Queue
 from esg.units import ms
@@ -12,7 +12,7 @@ def offered(*left_ms: int) -> Offer:
     scan = SMALL.applications["scan"]
     jobs = [Job(f"r{n}", n, 0, ms(left)) for n, left in enumerate(left_ms, 1)]
     queue = Queue("scan/detect", "scan", "detect", jobs)
-    policy = Esg(SMALL, engine_name="frontier", k=5, group_size=3)
+    policy = Esg(SMALL, Engines("frontier", group_size=3), k=5)
     offer = policy.decide(Case(0, scan, scan.stages["detect"], queue, {}))
     assert isinstance(offer, Offer)
     return offer

@@ -1,6 +1,6 @@
 """Invokers that are lost, come back and report; news that come late or twice change nothing."""
 
-from esg.events import RunningTask
+from esg.events import InvokerLeaving, RunningTask
 from esg.placement import home
 from esg.units import ms, seconds
 from tests.desk import (
@@ -248,3 +248,31 @@ def test_a_stray_that_claims_a_slice_twice_or_one_that_is_not_there_is_not_booke
     absent = RunningTask(task="t8", vcpus=1, slices=(-1,))
     desk.at(ms(0), joined("i0", running=(twice, absent)), ready("detect", slice=-1))
     assert desk.orders == [stop("t7"), stop("t8")]
+
+
+# Invokers that leave.
+
+
+def test_a_leaving_invoker_gets_no_new_work_and_finishes_what_it_has(desk: Desk) -> None:
+    desk.at(ms(0), joined("i0"), arrived("r1", "thumb"))
+    desk.at(ms(1), InvokerLeaving(invoker="i0"), arrived("r2", "thumb"))
+    assert desk.new_orders == []
+    desk.at(ms(2), joined("i1"))
+    assert desk.new_orders == [start("t2", "thumb/resize", "r2", on="i1")]
+    desk.at(ms(10), finished("t1"))
+    assert desk.new_orders == [answer("r1"), discard("i0", "r1")]
+
+
+def test_what_a_leaving_invoker_keeps_is_published_for_who_goes_on(desk: Desk) -> None:
+    desk.at(ms(0), joined("i0"), arrived("r1", "photo"))
+    desk.at(ms(1), InvokerLeaving(invoker="i0"), joined("i1")).at(ms(10), finished("t1"))
+    assert desk.new_orders == [
+        publish("r1/resize"),
+        start("t2", "photo/detect", job("r1", resize="i0"), on="i1"),
+    ]
+
+
+def test_an_invoker_that_joins_again_is_not_leaving(desk: Desk) -> None:
+    desk.at(ms(0), joined("i0")).at(ms(1), InvokerLeaving(invoker="i0"))
+    desk.at(ms(2), lost("i0")).at(ms(3), joined("i0"), arrived("r1", "thumb"))
+    assert desk.new_orders == [start("t1", "thumb/resize", "r1")]

@@ -1,0 +1,111 @@
+"""What one end of the wire writes, the other reads, whatever it is."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from esg.commands import (
+    DiscardData,
+    DropInstance,
+    Input,
+    JobOrder,
+    PublishData,
+    StartTask,
+    StopTask,
+    WarmInstance,
+)
+from esg.events import (
+    InstanceGone,
+    InstanceReady,
+    InvokerJoined,
+    InvokerReported,
+    RunningTask,
+    SliceInventory,
+    StageOutput,
+    TaskFailed,
+    TaskFinished,
+)
+from esg.profile import Config
+from mesh.wire import (
+    InvokerNews,
+    InvokerOrder,
+    news_from_wire,
+    news_to_wire,
+    order_from_wire,
+    order_to_wire,
+)
+from protos import controller_v1_pb2 as wire
+
+NODE = st.just("node")
+names = st.text(st.characters(codec="utf-8"), max_size=20)
+numbers = st.integers(0, 2**31 - 1)
+times = st.integers(0, 2**62)
+
+
+def rows(kind: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
+    return st.lists(kind, max_size=3).map(tuple)
+
+
+inputs = st.builds(Input, stage=names, invoker=names)
+inventories = st.builds(
+    SliceInventory, memory_mb=numbers, resident=rows(names), loading=rows(names)
+)
+running = st.builds(RunningTask, task=names, vcpus=numbers, slices=rows(numbers))
+outputs = st.builds(StageOutput, request=names, stage=names)
+
+orders = st.one_of(
+    st.builds(
+        StartTask,
+        task=names,
+        invoker=NODE,
+        application=names,
+        stage=names,
+        function=names,
+        config=st.builds(Config, numbers, numbers, numbers),
+        slices=rows(numbers),
+        jobs=rows(st.builds(JobOrder, request=names, inputs=rows(inputs))),
+        publish=st.booleans(),
+        predicted_us=times,
+        effort=st.just(0),
+        missed=st.just(False),
+    ),
+    st.builds(StopTask, invoker=NODE, task=names),
+    st.builds(WarmInstance, invoker=NODE, slice=numbers, function=names),
+    st.builds(DropInstance, invoker=NODE, slice=numbers, function=names),
+    st.builds(PublishData, invoker=NODE, request=names, stage=names),
+    st.builds(DiscardData, invoker=NODE, request=names, results=st.booleans()),
+)
+news = st.one_of(
+    st.builds(
+        InvokerJoined,
+        invoker=NODE,
+        vcpus=numbers,
+        slices=rows(inventories),
+        running=rows(running),
+        latest_task=times,
+    ),
+    st.builds(
+        InvokerReported,
+        invoker=NODE,
+        slices=rows(inventories),
+        running=rows(running),
+        latest_task=times,
+    ),
+    st.builds(TaskFinished, task=names, invoker=NODE, loading_us=times, running_us=times),
+    st.builds(TaskFailed, task=names, invoker=NODE, reason=names, missing=rows(outputs)),
+    st.builds(InstanceReady, invoker=NODE, slice=numbers, function=names),
+    st.builds(InstanceGone, invoker=NODE, slice=numbers, function=names, reason=names),
+)
+
+
+@given(st.lists(orders, max_size=5))
+def test_orders_arrive_as_they_were_given(given_orders: list[InvokerOrder]) -> None:
+    sent = wire.ToInvoker(orders=map(order_to_wire, given_orders)).SerializeToString()
+    heard = wire.ToInvoker.FromString(sent).orders
+    assert [order_from_wire(order, "node") for order in heard] == given_orders
+
+
+@given(st.lists(news, max_size=5))
+def test_news_arrive_as_they_were_told(told: list[InvokerNews]) -> None:
+    sent = wire.FromInvoker(notes=map(news_to_wire, told)).SerializeToString()
+    heard = wire.FromInvoker.FromString(sent).notes
+    assert [news_from_wire(note, "node") for note in heard] == told
