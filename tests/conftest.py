@@ -1,4 +1,7 @@
-"""Desks for tests that tell stories; each story is checked and retold when its test is over."""
+"""What tests of several packages share: desks for stories, and a real Redis.
+
+Desks are for tests that tell stories; each story is checked and retold when its test is over.
+"""
 
 from collections.abc import Callable, Iterator
 
@@ -6,6 +9,8 @@ import pytest
 
 from esg.scheduler import SchedulerSettings
 from tests.desk import Desk
+from tests.redis_server import redis_server as redis_server
+from tests.redis_server import redis_url as redis_url
 
 
 @pytest.fixture

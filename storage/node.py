@@ -1,0 +1,71 @@
+"""The data of a node's tasks, and where each piece is: the choice by locality.
+
+An output stays on the node that made it. A consumer on the same node reads the file; for one
+elsewhere the output is copied to Redis first (`publish`). Payloads come from the gateway and
+results go to it, both through Redis and never through a file, since no task reads a result.
+"""
+
+from storage.local import LocalStore
+from storage.remote import RemoteStore
+
+
+class NodeStore:
+    """What one invoker reads and writes. The counters are of inputs read since it started."""
+
+    def __init__(self, local: LocalStore, remote: RemoteStore, invoker: str) -> None:
+        self.local = local
+        self.remote = remote
+        self.invoker = invoker
+        self.local_reads = 0
+        self.remote_reads = 0
+        self.local_bytes = 0
+        self.remote_bytes = 0
+        self._written: dict[str, dict[str, bool]] = {}
+        """What is in Redis from here, by request and stage; true if it is a result."""
+
+    async def keep(
+        self, request: str, stage: str, content: bytes | memoryview, *, publish: bool
+    ) -> None:
+        """Store what a task made; `publish` says that it is a result, for the gateway."""
+        if publish:
+            self._written.setdefault(request, {})[stage] = True
+            await self.remote.put(request, stage, content)
+        else:
+            self.local.put(request, stage, content)
+
+    async def publish(self, request: str, stage: str) -> None:
+        """Copy an output to Redis, because its consumer runs elsewhere."""
+        content = self.local.get(request, stage)
+        # Noted first: a discard that comes while the copy is under way is carried out after it
+        self._written.setdefault(request, {})[stage] = False
+        await self.remote.put(request, stage, content)
+
+    async def fetch(
+        self, request: str, stage: str, keeper: str, timeout_s: float
+    ) -> bytes | memoryview:
+        """An input: the payload (no stage), or what `keeper` keeps of an earlier stage."""
+        if stage and keeper == self.invoker:
+            kept = self.local.get(request, stage)
+            self.local_reads += 1
+            self.local_bytes += len(kept)
+            return kept
+        content = await self.remote.wait(request, stage, timeout_s)
+        self.remote_reads += 1
+        self.remote_bytes += len(content)
+        return content
+
+    async def discard(self, request: str, *, results: bool = False) -> None:
+        """Delete what this node keeps of a request, and its copies in Redis.
+
+        Results are the gateway's, which deletes them when it has delivered them; but those of a
+        task that was stopped (`results`) nobody will ever ask for.
+        """
+        written = self._written.pop(request, {})
+        self.local.discard(request)
+        stages = [stage for stage, is_result in written.items() if results or not is_result]
+        await self.remote.discard(request, stages)
+
+    def clear(self) -> None:
+        """Forget everything on this node; what it copied to Redis may still be of use there."""
+        self.local.clear()
+        self._written.clear()
