@@ -4,6 +4,10 @@ A service raises what it means; `status` says it on the wire. Whoever is to blam
 `Rejected` and its kinds are the caller's doing, `Fault` the world's, anything else is ours.
 """
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
 import grpc
 
 from esg.errors import Fault, Rejected
@@ -49,3 +53,12 @@ def problem(code: int, message: str) -> Exception:
         if known.value[0] == code:
             return kind(message)
     return Fault(message)
+
+
+@asynccontextmanager
+async def aborting(context: Any) -> AsyncIterator[None]:
+    """Around a call: what it raises becomes its status."""
+    try:
+        yield
+    except (Rejected, Fault) as error:
+        await context.abort(*status(error))

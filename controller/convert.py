@@ -1,0 +1,78 @@
+"""The scheduler's words as protobuf: results, progress, applications."""
+
+from collections.abc import Iterable
+
+from esg.catalog import Application
+from esg.commands import AnswerRequest, Outcome, StageReport
+from esg.profile import Config
+from esg.units import to_usd
+from mesh.wire import config_to_wire
+from protos import controller_v1_pb2 as wire
+from protos import model_v1_pb2 as model
+
+_OUTCOMES = {
+    Outcome.DONE: model.OUTCOME_DONE,
+    Outcome.FAILED: model.OUTCOME_FAILED,
+    Outcome.CANCELLED: model.OUTCOME_CANCELLED,
+}
+
+
+def result_to_wire(
+    answer: AnswerRequest, name: str, output_stages: Iterable[str], now_us: int
+) -> model.Result:
+    """`name` is the application's as the client knows it."""
+    return model.Result(
+        request_id=answer.request,
+        application=name,
+        outcome=_OUTCOMES[answer.outcome],
+        reason=answer.reason,
+        slo_met=answer.slo_met,
+        slo_us=answer.deadline_us - answer.arrived_us,
+        latency_us=now_us - answer.arrived_us,
+        cost_usd=to_usd(answer.cost_pusd),
+        stages=[_stage(report, answer.arrived_us) for report in answer.stages],
+        output_stages=output_stages,
+    )
+
+
+def _stage(report: StageReport, arrived_us: int) -> model.StageResult:
+    return model.StageResult(
+        stage=report.stage,
+        task=report.task,
+        node=report.invoker,
+        config=config_to_wire(report.config),
+        ready_us=report.ready_us - arrived_us,
+        started_us=report.started_us - arrived_us,
+        finished_us=report.finished_us - arrived_us,
+        cost_usd=to_usd(report.cost_pusd),
+    )
+
+
+def progress_note(
+    request: str, stage: str, task: str, node: str, config: Config, *, finished: bool, at_us: int
+) -> wire.ControllerNote:
+    return wire.ControllerNote(
+        request_id=request,
+        progress=model.StageProgress(
+            stage=stage,
+            task=task,
+            node=node,
+            config=config_to_wire(config),
+            finished=finished,
+            at_us=at_us,
+        ),
+    )
+
+
+def application_to_wire(application: Application, name: str, version: int) -> model.Application:
+    return model.Application(
+        name=name,
+        stages=[
+            model.Stage(name=stage.name, function=stage.function.name, after=stage.after)
+            for stage in application.stages.values()
+        ],
+        slo_us=application.slo_us,
+        version=version,
+        alone_us=application.alone_us,
+        fastest_us=application.fastest_us()[application.root],
+    )

@@ -1,0 +1,227 @@
+"""The door for gateways: submissions in, answers out.
+
+A gateway that submits or follows a request hears of everything that happens to it. Whoever breaks
+off only stops listening: the request goes on, and any gateway may follow it later.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+
+from controller.convert import progress_note, result_to_wire
+from controller.driver import Driver
+from controller.requests import Follower, Record, Requests
+from esg.commands import AnswerRequest, Outcome, RefuseRequest, StartTask
+from esg.errors import Rejected
+from esg.events import RequestArrived, RequestCancelled
+from esg.state import Request
+from mesh.logs import about
+from mesh.outbox import Outbox
+from mesh.problems import AlreadyExists, NotFound, Unavailable, status
+from protos import controller_v1_pb2 as wire
+
+log = logging.getLogger(__name__)
+
+
+class Gateways:
+    """Everyone who asks for something."""
+
+    def __init__(self, driver: Driver, requests: Requests) -> None:
+        self._driver = driver
+        self._requests = requests
+        self.draining = False
+
+    async def admit(
+        self, messages: AsyncIterator[wire.FromGateway]
+    ) -> AsyncIterator[wire.ToGateway]:
+        """Serve one gateway's stream."""
+        outbox: Outbox[wire.ControllerNote] = Outbox()
+        reader = asyncio.get_running_loop().create_task(self._read(outbox, messages))
+        try:
+            async for notes in outbox.groups():
+                yield wire.ToGateway(notes=notes)
+        finally:
+            reader.cancel()
+            self._requests.forget_follower(outbox)
+
+    async def _read(
+        self, outbox: Outbox[wire.ControllerNote], messages: AsyncIterator[wire.FromGateway]
+    ) -> None:
+        try:
+            async for message in messages:
+                for note in message.notes:
+                    match note.WhichOneof("note"):
+                        case "submission":
+                            self._submit(outbox, note.submission)
+                        case "cancel":
+                            self._cancel(outbox, note.cancel)
+                        case "follow":
+                            self._follow(outbox, note.follow)
+                        case _:
+                            pass  # a newer gateway's; it cannot need an answer from this one
+        finally:
+            outbox.close()
+
+    def _submit(self, follower: Follower, submission: wire.Submission) -> None:
+        request = submission.request_id
+        record = self._requests.find(request)
+        if record is not None:
+            if record.fingerprint != submission.fingerprint:
+                _refuse(
+                    follower,
+                    request,
+                    AlreadyExists(
+                        f"request id {request} was used for another request; "
+                        "choose a new id, or send exactly the same again"
+                    ),
+                )
+            else:
+                self._repeat(follower, request, record)
+        elif self.draining:
+            _refuse(follower, request, Unavailable("the controller is going away; try again"))
+        else:
+            record = Record(submission.application, submission.fingerprint)
+            record.follow(follower)
+            self._requests.begin(request, record)
+            slo_us = submission.slo_us if submission.HasField("slo_us") else None
+            self._driver.tell(
+                RequestArrived(request=request, application=submission.application, slo_us=slo_us)
+            )
+
+    def _repeat(self, follower: Follower, request: str, record: Record) -> None:
+        record.follow(follower)
+        accepted = wire.Accepted(application=record.application, repeated=True)
+        follower.put(wire.ControllerNote(request_id=request, accepted=accepted))
+        if record.result is not None:
+            follower.put(wire.ControllerNote(request_id=request, result=record.result))
+
+    def _follow(self, follower: Follower, request: str) -> None:
+        """Its past first; the rest as it happens."""
+        record = self._requests.find(request)
+        if record is None:
+            _refuse(follower, request, _unknown(request))
+            return
+        accepted = wire.Accepted(application=record.application)
+        follower.put(wire.ControllerNote(request_id=request, accepted=accepted))
+        running = self._driver.scheduler.state.requests.get(request)
+        if running is not None:
+            for note in self._past(running):
+                follower.put(note)
+        self._repeat_result(follower, request, record)
+        record.follow(follower)
+
+    def _repeat_result(self, follower: Follower, request: str, record: Record) -> None:
+        if record.result is not None:
+            follower.put(wire.ControllerNote(request_id=request, result=record.result))
+
+    def _past(self, request: Request) -> list[wire.ControllerNote]:
+        notes = []
+        for stage, run in request.runs.items():
+            report = run.report
+            task = self._driver.scheduler.state.tasks.get(run.task)
+            if report is not None:
+                for at_us, finished in ((report.started_us, False), (report.finished_us, True)):
+                    notes.append(
+                        progress_note(
+                            request.name,
+                            stage,
+                            report.task,
+                            report.invoker,
+                            report.config,
+                            finished=finished,
+                            at_us=at_us - request.arrived_us,
+                        )
+                    )
+            elif task is not None:
+                notes.append(
+                    progress_note(
+                        request.name,
+                        stage,
+                        task.name,
+                        task.invoker,
+                        task.config,
+                        finished=False,
+                        at_us=task.started_us - request.arrived_us,
+                    )
+                )
+        return sorted(notes, key=lambda note: note.progress.at_us)
+
+    def _cancel(self, follower: Follower, request: str) -> None:
+        record = self._requests.find(request)
+        if record is None:
+            _refuse(follower, request, _unknown(request))
+        elif record.result is not None:
+            self._repeat_result(follower, request, record)
+        else:
+            record.follow(follower)
+            self._driver.tell(RequestCancelled(request=request))
+
+    # ---- what the scheduler decided
+
+    def accepted(self, event: RequestArrived, now_us: int) -> None:
+        record = self._requests.under_way(event.request)
+        if record is not None:
+            record.arrived_us = now_us
+            accepted = wire.Accepted(application=record.application)
+            record.tell(wire.ControllerNote(request_id=event.request, accepted=accepted))
+
+    def refused(self, command: RefuseRequest) -> None:
+        record = self._requests.refuse(command.request)
+        if record is None:
+            return
+        log.info("refused", extra=about(request=command.request, reason=command.reason))
+        known = self._driver.scheduler.current(record.application) is not None
+        error = Rejected(command.reason) if known else NotFound(command.reason)
+        for follower in record.followers:
+            _refuse(follower, command.request, error)
+
+    def started(self, order: StartTask, now_us: int) -> None:
+        self._progress(order, now_us, finished=False)
+
+    def finished(self, order: StartTask, now_us: int) -> None:
+        self._progress(order, now_us, finished=True)
+
+    def _progress(self, order: StartTask, now_us: int, *, finished: bool) -> None:
+        for job in order.jobs:
+            record = self._requests.under_way(job.request)
+            if record is not None and record.followers:
+                record.tell(
+                    progress_note(
+                        job.request,
+                        order.stage,
+                        order.task,
+                        order.invoker,
+                        order.config,
+                        finished=finished,
+                        at_us=now_us - record.arrived_us,
+                    )
+                )
+
+    def answered(self, answer: AnswerRequest, now_us: int) -> None:
+        record = self._requests.under_way(answer.request)
+        if record is None:
+            return
+        outputs: list[str] = []
+        if answer.outcome is Outcome.DONE:
+            application = self._driver.scheduler.catalog.applications[answer.application]
+            outputs = [name for name, after in application.successors.items() if not after]
+        result = result_to_wire(answer, record.application, outputs, now_us)
+        self._requests.answer(answer.request, result, now_us)
+        record.tell(wire.ControllerNote(request_id=answer.request, result=result))
+        record.followers.clear()
+        log.debug(
+            "answered",
+            extra=about(request=answer.request, outcome=answer.outcome, in_time=answer.slo_met),
+        )
+
+
+def _unknown(request: str) -> NotFound:
+    return NotFound(
+        f"no request {request} is known; it may have ended too long ago, or never been accepted"
+    )
+
+
+def _refuse(follower: Follower, request: str, error: Exception) -> None:
+    code, message = status(error)
+    refused = wire.Refused(code=code.value[0], message=message)
+    follower.put(wire.ControllerNote(request_id=request, refused=refused))

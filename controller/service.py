@@ -1,0 +1,221 @@
+"""The controller as a gRPC service: the doors, the driver between them, and what orders mean."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any, assert_never
+
+import grpc
+
+from controller.convert import application_to_wire
+from controller.driver import Driver, Journal
+from controller.gateways import Gateways
+from controller.invokers import Invokers
+from controller.requests import Requests
+from controller.status import mesh_status
+from controller.tally import Tally
+from esg.catalog import plain_name
+from esg.commands import (
+    AnswerRequest,
+    Command,
+    DiscardData,
+    DropInstance,
+    PublishData,
+    RefuseApplication,
+    RefuseRequest,
+    StartTask,
+    StopTask,
+    WarmInstance,
+)
+from esg.errors import Rejected
+from esg.events import (
+    ApplicationRegistered,
+    ApplicationRetired,
+    Event,
+    InvokerJoined,
+    InvokerLost,
+    InvokerReported,
+    RequestArrived,
+    StageSpec,
+    TaskFailed,
+    TaskFinished,
+)
+from esg.scheduler import Scheduler
+from esg.spelling import one_of
+from esg.units import seconds
+from mesh.catalog import functions_digest
+from mesh.problems import AlreadyExists, NotFound, aborting
+from mesh.settings import ControllerSettings
+from protos import controller_v1_pb2 as wire
+from protos import controller_v1_pb2_grpc as wire_grpc
+from protos import model_v1_pb2 as model
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class ControllerService(wire_grpc.ControllerServicer):
+    """All of it. Has to be made while a loop runs."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        settings: ControllerSettings,
+        journal: Journal | None,
+        clock_us: Callable[[], int],
+    ) -> None:
+        self.driver = Driver(scheduler, journal, self._perform, clock_us=clock_us)
+        requests = Requests(
+            remembered=settings.remembered, remembered_us=seconds(settings.remembered_s)
+        )
+        self.gateways = Gateways(self.driver, requests)
+        self.invokers = Invokers(self.driver.tell, functions_digest(scheduler.catalog), settings)
+        self._settings = settings
+        self._scheduler = scheduler
+        self._tally = Tally()
+        self._orders: dict[str, StartTask] = {}  # of the tasks that run
+        self._idle = asyncio.Event()
+
+    async def finish(self) -> None:
+        """Take nothing new, and wait until everyone is answered."""
+        self.gateways.draining = True
+        if self._scheduler.state.requests:
+            await self._idle.wait()
+
+    # ---- gRPC
+
+    async def Admit(  # noqa: N802 - the names are gRPC's
+        self, messages: AsyncIterator[wire.FromGateway], context: Context
+    ) -> AsyncIterator[wire.ToGateway]:
+        async with aborting(context):
+            async for message in self.gateways.admit(messages):
+                yield message
+
+    async def Attach(  # noqa: N802
+        self, messages: AsyncIterator[wire.FromInvoker], context: Context
+    ) -> AsyncIterator[wire.ToInvoker]:
+        async with aborting(context):
+            async for message in self.invokers.attach(messages):
+                yield message
+
+    async def PutApplication(  # noqa: N802
+        self, request: wire.PutApplicationRequest, context: Context
+    ) -> model.Application:
+        async with aborting(context):
+            known = self._scheduler.current(request.name) is not None
+            if request.update and not known:
+                raise self._unknown_application(request.name)
+            if known and not request.update:
+                raise AlreadyExists(f"application {request.name} exists; update it instead")
+            commands = await self.driver.ask(
+                ApplicationRegistered(
+                    application=request.name,
+                    stages=tuple(
+                        StageSpec(
+                            name=stage.name or stage.function,
+                            function=stage.function,
+                            after=tuple(stage.after),
+                        )
+                        for stage in request.stages
+                    ),
+                    slo_us=request.slo_us if request.HasField("slo_us") else None,
+                    slo_scale=request.slo_scale if request.HasField("slo_scale") else None,
+                )
+            )
+            for command in commands:
+                if isinstance(command, RefuseApplication):
+                    raise Rejected(command.reason)
+            return self._application(request.name)
+
+    async def ListApplications(  # noqa: N802
+        self, request: wire.ListApplicationsRequest, context: Context
+    ) -> wire.ListApplicationsReply:
+        names = sorted(self._scheduler.applications)
+        return wire.ListApplicationsReply(applications=[self._application(name) for name in names])
+
+    async def DeleteApplication(  # noqa: N802
+        self, request: wire.DeleteApplicationRequest, context: Context
+    ) -> wire.DeleteApplicationReply:
+        async with aborting(context):
+            if self._scheduler.current(request.name) is None:
+                raise self._unknown_application(request.name)
+            await self.driver.ask(ApplicationRetired(application=request.name))
+            return wire.DeleteApplicationReply()
+
+    async def WatchMesh(  # noqa: N802
+        self, request: wire.WatchMeshRequest, context: Context
+    ) -> AsyncIterator[model.MeshStatus]:
+        while True:
+            yield mesh_status(
+                self._scheduler.state,
+                self._tally,
+                self._orders,
+                policy=self._settings.policy,
+                now_us=self.driver.now_us,
+            )
+            if request.interval_ms <= 0:
+                return
+            await asyncio.sleep(max(0.05, request.interval_ms / 1000))
+
+    def _application(self, name: str) -> model.Application:
+        application = self._scheduler.current(name)
+        if application is None:
+            raise self._unknown_application(name)
+        return application_to_wire(application, name, self._scheduler.version(name))
+
+    def _unknown_application(self, name: str) -> NotFound:
+        return NotFound(one_of("application", name, self._scheduler.applications))
+
+    # ---- what was decided
+
+    def _perform(self, now_us: int, event: Event, commands: list[Command]) -> None:
+        match event:
+            case RequestArrived():
+                self._request_arrived(now_us, event, commands)
+            case TaskFinished():
+                self._task_finished(now_us, event)
+            case TaskFailed():
+                self._orders.pop(event.task, None)
+            case InvokerLost() | InvokerJoined() | InvokerReported():
+                self._forget_ended_tasks()
+            case _:
+                pass
+        for command in commands:
+            self._carry_out(now_us, command)
+        if self.gateways.draining and not self._scheduler.state.requests:
+            self._idle.set()
+
+    def _carry_out(self, now_us: int, command: Command) -> None:
+        match command:
+            case StartTask():
+                self._orders[command.task] = command
+                self._tally.started(command)
+                self.invokers.send(command)
+                self.gateways.started(command, now_us)
+            case StopTask() | WarmInstance() | DropInstance() | PublishData() | DiscardData():
+                self.invokers.send(command)
+            case AnswerRequest():
+                self._tally.answered(plain_name(command.application), command, now_us)
+                self.gateways.answered(command, now_us)
+            case RefuseRequest():
+                self.gateways.refused(command)
+            case RefuseApplication():
+                pass  # whoever asked sees it
+            case _:
+                assert_never(command)
+
+    def _request_arrived(self, now_us: int, event: RequestArrived, commands: list[Command]) -> None:
+        refused = any(isinstance(command, RefuseRequest) for command in commands)
+        if self._scheduler.current(event.application) is not None:
+            self._tally.arrived(event.application, refused=refused)
+        if not refused:
+            self.gateways.accepted(event, now_us)
+
+    def _task_finished(self, now_us: int, event: TaskFinished) -> None:
+        self._tally.finished(event)
+        order = self._orders.pop(event.task, None)
+        if order is not None:
+            self.gateways.finished(order, now_us)
+
+    def _forget_ended_tasks(self) -> None:
+        running = self._scheduler.state.tasks
+        if len(self._orders) > len(running):
+            self._orders = {name: o for name, o in self._orders.items() if name in running}

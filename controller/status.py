@@ -1,0 +1,63 @@
+"""The mesh at one moment, for people who watch it."""
+
+from collections.abc import Mapping
+
+from controller.tally import Tally
+from esg.commands import StartTask
+from esg.ledger import Seat
+from esg.state import State
+from protos import model_v1_pb2 as model
+
+
+def mesh_status(
+    state: State, tally: Tally, orders: Mapping[str, StartTask], *, policy: str, now_us: int
+) -> model.MeshStatus:
+    return model.MeshStatus(
+        uptime_us=now_us,
+        policy=policy,
+        queues=_queues(state, now_us),
+        nodes=[_node(seat, orders) for seat in state.seats.values()],
+        applications=[
+            tally.applications[name].to_wire(name) for name in sorted(tally.applications)
+        ],
+        under_way=len(state.requests),
+        local_transfers=tally.local_transfers,
+        remote_transfers=tally.remote_transfers,
+        tasks=tally.tasks,
+        jobs=tally.jobs,
+        cold_starts=tally.cold_starts,
+    )
+
+
+def _queues(state: State, now_us: int) -> list[model.QueueStatus]:
+    running: dict[tuple[str, str], int] = {}
+    for task in state.tasks.values():
+        key = task.application, task.stage
+        running[key] = running.get(key, 0) + len(task.requests)
+    return [
+        model.QueueStatus(
+            application=queue.application,
+            stage=queue.stage,
+            waiting=len(queue.jobs),
+            running=running.get((queue.application, queue.stage), 0),
+            oldest_us=now_us - queue.jobs[0].ready_us if queue.jobs else 0,
+        )
+        for queue in state.queues.values()
+    ]
+
+
+def _node(seat: Seat, orders: Mapping[str, StartTask]) -> model.NodeStatus:
+    slices = []
+    for part in seat.slices:
+        order = orders.get(part.holder)
+        slices.append(
+            model.SliceStatus(
+                task=part.holder,
+                function=order.function if order is not None else "",
+                resident=[name for name, model_ in part.residents.items() if model_.ready],
+                loading=[name for name, model_ in part.residents.items() if not model_.ready],
+            )
+        )
+    return model.NodeStatus(
+        node=seat.invoker, vcpus=seat.vcpus, vcpus_free=seat.vcpus_free, slices=slices
+    )

@@ -1,0 +1,85 @@
+"""How each application has fared, in bounded memory.
+
+`esg.report` folds a whole journal and keeps every latency; a process that runs for months counts
+instead, and keeps the latest ones only.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from esg.commands import AnswerRequest, Outcome, StartTask
+from esg.events import TaskFinished
+from esg.units import to_usd
+from protos import model_v1_pb2 as model
+
+LATEST = 1000
+
+
+@dataclass(slots=True)
+class ApplicationTally:
+    arrived: int = 0
+    done: int = 0
+    in_time: int = 0
+    failed: int = 0
+    refused: int = 0
+    cost_pusd: int = 0
+    latest_us: deque[int] = field(default_factory=lambda: deque(maxlen=LATEST))
+
+    def to_wire(self, name: str) -> model.ApplicationStatus:
+        p50, p99 = np.percentile(self.latest_us, (50, 99)) if self.latest_us else (0, 0)
+        return model.ApplicationStatus(
+            application=name,
+            arrived=self.arrived,
+            done=self.done,
+            in_time=self.in_time,
+            failed=self.failed,
+            refused=self.refused,
+            cost_usd=to_usd(self.cost_pusd),
+            latency_us_p50=round(p50),
+            latency_us_p99=round(p99),
+        )
+
+
+class Tally:
+    """Counted since the controller started."""
+
+    def __init__(self) -> None:
+        self.applications: dict[str, ApplicationTally] = {}
+        self.tasks = 0
+        self.jobs = 0
+        self.cold_starts = 0
+        self.local_transfers = 0
+        self.remote_transfers = 0
+
+    def arrived(self, application: str, *, refused: bool = False) -> None:
+        tally = self._of(application)
+        tally.arrived += 1
+        tally.refused += refused
+
+    def started(self, order: StartTask) -> None:
+        self.tasks += 1
+        self.jobs += len(order.jobs)
+        for job in order.jobs:
+            for source in job.inputs:
+                if source.stage:
+                    local = source.invoker == order.invoker
+                    self.local_transfers += local
+                    self.remote_transfers += not local
+
+    def finished(self, event: TaskFinished) -> None:
+        self.cold_starts += event.loading_us > 0
+
+    def answered(self, application: str, answer: AnswerRequest, now_us: int) -> None:
+        tally = self._of(application)
+        tally.cost_pusd += answer.cost_pusd
+        tally.in_time += answer.slo_met
+        if answer.outcome is Outcome.DONE:
+            tally.done += 1
+            tally.latest_us.append(now_us - answer.arrived_us)
+        else:
+            tally.failed += 1
+
+    def _of(self, application: str) -> ApplicationTally:
+        return self.applications.setdefault(application, ApplicationTally())

@@ -1,0 +1,111 @@
+"""The loop around the scheduler: stamped, decided, written, then carried out."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from controller.driver import Driver
+from esg.commands import Command
+from esg.errors import Bug
+from esg.events import Event, RequestArrived, Woke
+
+
+class FakeScheduler:
+    """Answers every event with its own name and time, and wants to be woken when told to."""
+
+    class state:  # noqa: N801 - as a scheduler's
+        now_us = 0
+
+    def __init__(self) -> None:
+        self.next_wake: int | None = None
+        self.fails = False
+
+    def handle(self, now_us: int, event: Event) -> list[Any]:
+        if self.fails:
+            raise Bug("the books do not balance")
+        self.state.now_us = now_us
+        self.next_wake = None
+        return [f"{type(event).__name__} at {now_us}"]
+
+
+class Story:
+    """What happened, in order."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.clock_us = 0
+        self.scheduler: Any = FakeScheduler()
+        self.driver = Driver(self.scheduler, self, self.perform, clock_us=lambda: self.clock_us)
+
+    def append(self, now_us: int, event: Event, commands: list[Command]) -> None:
+        self.told.append(f"wrote {type(event).__name__}")
+
+    def flush(self) -> None:
+        self.told.append("flushed")
+
+    def perform(self, now_us: int, event: Event, commands: list[Command]) -> None:
+        self.told.append(f"did {commands[0]}")
+
+
+ARRIVAL = RequestArrived(request="r1", application="thumb")
+
+
+async def test_orders_leave_only_after_all_is_written() -> None:
+    story = Story()
+    story.driver.tell(ARRIVAL)
+    story.driver.tell(Woke())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert story.told == [
+        "wrote RequestArrived",
+        "wrote Woke",
+        "flushed",
+        "did RequestArrived at 0",
+        "did Woke at 0",
+    ]
+
+
+async def test_whoever_asks_gets_the_orders() -> None:
+    story = Story()
+    assert await story.driver.ask(ARRIVAL) == ["RequestArrived at 0"]
+
+
+async def test_time_never_runs_backwards() -> None:
+    story = Story()
+    story.clock_us = 500
+    await story.driver.ask(ARRIVAL)
+    story.clock_us = 400
+    assert await story.driver.ask(ARRIVAL) == ["RequestArrived at 500"]
+
+
+async def test_the_alarm_rings_once_it_is_time() -> None:
+    story = Story()
+    handle = story.scheduler.handle
+
+    def handle_and_ask_to_be_woken(now_us: int, event: Event) -> list[Any]:
+        commands: list[Any] = handle(now_us, event)
+        story.scheduler.next_wake = now_us + 1000 if isinstance(event, RequestArrived) else None
+        story.clock_us = 2000
+        return commands
+
+    story.scheduler.handle = handle_and_ask_to_be_woken
+    woken = asyncio.get_running_loop().create_future()
+    story.driver._perform = lambda now_us, event, _: (
+        woken.set_result(now_us) if isinstance(event, Woke) else None
+    )
+    story.driver.tell(ARRIVAL)
+    assert await asyncio.wait_for(woken, 10) == 2000
+
+
+async def test_a_bug_stops_everything_and_nothing_after_it_counts() -> None:
+    story = Story()
+    story.scheduler.fails = True
+    story.driver.tell(ARRIVAL)
+    with pytest.raises(Bug):
+        await story.driver.failed
+    story.scheduler.fails = False
+    story.driver.tell(ARRIVAL)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert story.told == []

@@ -1,0 +1,263 @@
+"""Requests are accepted, refused, repeated, followed and cancelled."""
+
+from typing import Any
+
+import grpc
+import pytest
+
+from controller.requests import Record, Requests
+from mesh.serving import channel
+from protos import controller_v1_pb2 as wire
+from protos import controller_v1_pb2_grpc as wire_grpc
+from protos import model_v1_pb2 as model
+from tests.unit.controller.peers import (
+    finished,
+    gateway,
+    greeting,
+    invoker,
+    joined,
+    running_controller,
+    submission,
+    until,
+)
+
+
+def code(note: Any) -> grpc.StatusCode:
+    return next(c for c in grpc.StatusCode if c.value[0] == note.refused.code)
+
+
+async def test_a_request_is_accepted_and_answered_once() -> None:
+    async with (
+        running_controller() as controller,
+        invoker(controller) as node,
+        gateway(controller) as door,
+    ):
+        node.say(greeting(), joined())
+        await until(lambda: controller.state.seats)
+        door.say(submission("r1", "photo"))
+        for number in range(3):
+            orders = await node.hears("start", number + 1)
+            controller.clock[0] += 10_000
+            node.say(finished(orders[number].start.task))
+        (note,) = await door.hears("result")
+        result = note.result
+        assert [n.WhichOneof("note") for n in door.heard] == [
+            "accepted",
+            *["progress"] * 6,
+            "result",
+        ]
+        assert (result.outcome, result.slo_met) == (model.OUTCOME_DONE, True)
+        assert [stage.stage for stage in result.stages] == ["resize", "detect", "label"]
+        assert list(result.output_stages) == ["label"]
+        assert (result.latency_us, result.slo_us) == (30_000, 600_000)
+        assert result.cost_usd == pytest.approx(sum(s.cost_usd for s in result.stages))
+
+
+@pytest.mark.parametrize(
+    ("application", "more", "expected", "words"),
+    [
+        ("nothing", {}, grpc.StatusCode.NOT_FOUND, "thumb"),
+        ("photo", {"slo_us": 1}, grpc.StatusCode.INVALID_ARGUMENT, "cannot be met"),
+        ("photo", {"slo_us": -5}, grpc.StatusCode.INVALID_ARGUMENT, "cannot be met"),
+    ],
+)
+async def test_what_cannot_be_is_refused_with_a_reason(
+    application: str, more: dict[str, int], expected: grpc.StatusCode, words: str
+) -> None:
+    async with running_controller() as controller, gateway(controller) as door:
+        door.say(submission("r1", application, **more))
+        (note,) = await door.hears("refused")
+        assert code(note) is expected
+        assert words in note.refused.message
+        assert not controller.state.requests
+
+
+async def test_an_id_that_was_refused_may_be_tried_again() -> None:
+    async with running_controller() as controller, gateway(controller) as door:
+        door.say(submission("r1", "nothing"))
+        await door.hears("refused")
+        door.say(submission("r1", "thumb", fingerprint=b"2"))
+        await door.hears("accepted")
+
+
+async def test_the_same_again_is_the_same_request() -> None:
+    async with (
+        running_controller() as controller,
+        gateway(controller) as door,
+        gateway(controller) as other,
+    ):
+        door.say(submission("r1"))
+        await door.hears("accepted")
+        other.say(submission("r1"))
+        (note,) = await other.hears("accepted")
+        assert note.accepted.repeated
+        assert controller.state.requests_admitted == 1
+        async with invoker(controller) as node:
+            node.say(greeting(), joined())
+            (order,) = await node.hears("start")
+            node.say(finished(order.start.task))
+            assert await door.hears("result") == await other.hears("result")
+        other.say(submission("r1"))
+        assert len(await other.hears("result", 2)) == 2
+        assert controller.state.requests_admitted == 1
+
+
+async def test_an_id_with_other_content_is_refused() -> None:
+    async with running_controller() as controller, gateway(controller) as door:
+        door.say(submission("r1"), submission("r1", fingerprint=b"2"))
+        (note,) = await door.hears("refused")
+        assert code(note) is grpc.StatusCode.ALREADY_EXISTS
+        assert "r1" in controller.state.requests
+
+
+async def test_a_request_outlives_its_gateway_and_another_can_follow_it() -> None:
+    async with running_controller() as controller, invoker(controller) as node:
+        node.say(greeting(), joined())
+        await until(lambda: controller.state.seats)
+        async with gateway(controller) as door:
+            door.say(submission("r1", "photo"))
+            await door.hears("accepted")
+        orders = await node.hears("start")
+        node.say(finished(orders[0].start.task))
+        await node.hears("start", 2)
+        async with gateway(controller) as other:
+            other.say(wire.GatewayNote(follow="r1"))
+            past = await other.hears("progress", 3)
+            told = [(n.progress.stage, n.progress.finished) for n in past]
+            assert told == [("resize", False), ("resize", True), ("detect", False)]
+
+
+async def test_an_unknown_request_cannot_be_followed_or_cancelled() -> None:
+    async with running_controller() as controller, gateway(controller) as door:
+        door.say(wire.GatewayNote(follow="r9"), wire.GatewayNote(cancel="r8"))
+        notes = await door.hears("refused", 2)
+        assert [code(note) for note in notes] == [grpc.StatusCode.NOT_FOUND] * 2
+
+
+async def test_a_cancelled_request_stops_what_runs_for_it() -> None:
+    async with (
+        running_controller() as controller,
+        invoker(controller) as node,
+        gateway(controller) as door,
+    ):
+        node.say(greeting(), joined())
+        await until(lambda: controller.state.seats)
+        door.say(submission("r1"))
+        (order,) = await node.hears("start")
+        door.say(wire.GatewayNote(cancel="r1"))
+        (note,) = await door.hears("result")
+        assert note.result.outcome == model.OUTCOME_CANCELLED
+        (stop,) = await node.hears("stop")
+        assert stop.stop == order.start.task
+
+
+async def test_a_controller_that_goes_takes_nothing_new_and_answers_the_rest() -> None:
+    async with (
+        running_controller() as controller,
+        invoker(controller) as node,
+        gateway(controller) as door,
+    ):
+        node.say(greeting(), joined())
+        await until(lambda: controller.state.seats)
+        door.say(submission("r1"))
+        (order,) = await node.hears("start")
+        controller.service.gateways.draining = True
+        door.say(submission("r2"))
+        (note,) = await door.hears("refused")
+        assert code(note) is grpc.StatusCode.UNAVAILABLE
+        node.say(finished(order.start.task))
+        await controller.service.finish()
+        await door.hears("result")
+
+
+def test_memory_of_answered_requests_is_bounded_in_number_and_time() -> None:
+    requests = Requests(remembered=2, remembered_us=100)
+    for number in range(4):
+        requests.begin(f"r{number}", Record("thumb", b""))
+        requests.answer(f"r{number}", model.Result(), now_us=number)
+    assert [requests.find(f"r{n}") is not None for n in range(4)] == [False, False, True, True]
+    requests.forget_old(now_us=200)
+    assert requests.find("r3") is None
+
+
+async def put(address: str, **fields: Any) -> model.Application:
+    async with channel(address) as to_controller:
+        stub = wire_grpc.ControllerStub(to_controller)
+        reply: model.Application = await stub.PutApplication(wire.PutApplicationRequest(**fields))
+        return reply
+
+
+async def test_an_application_is_registered_updated_used_and_deleted() -> None:
+    async with running_controller() as controller, gateway(controller) as door:
+        stages = [model.Stage(function="resize"), model.Stage(function="label", after=["resize"])]
+        made = await put(controller.address, name="tag", stages=stages, slo_scale=2.0)
+        assert (made.version, made.alone_us, made.slo_us) == (1, 30_000, 60_000)
+        assert [stage.name for stage in made.stages] == ["resize", "label"]
+        changed = await put(
+            controller.address, name="tag", stages=stages, slo_us=50_000, update=True
+        )
+        assert (changed.version, changed.slo_us) == (2, 50_000)
+        door.say(submission("r1", "tag"))
+        (note,) = await door.hears("accepted")
+        assert note.accepted.application == "tag"
+        async with channel(controller.address) as to_controller:
+            stub = wire_grpc.ControllerStub(to_controller)
+            await stub.DeleteApplication(wire.DeleteApplicationRequest(name="tag"))
+            listed = await stub.ListApplications(wire.ListApplicationsRequest())
+        assert "tag" not in [a.name for a in listed.applications]
+        door.say(submission("r2", "tag"))
+        (refused,) = await door.hears("refused")
+        assert code(refused) is grpc.StatusCode.NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected", "words"),
+    [
+        ({"name": "photo"}, grpc.StatusCode.ALREADY_EXISTS, "update"),
+        ({"name": "new", "update": True}, grpc.StatusCode.NOT_FOUND, "known"),
+        ({"name": "new"}, grpc.StatusCode.INVALID_ARGUMENT, "no stages"),
+        ({"name": "", "stages": [{"function": "label"}]}, grpc.StatusCode.INVALID_ARGUMENT, "name"),
+        ({"name": "new", "stages": [{"function": "x"}]}, grpc.StatusCode.INVALID_ARGUMENT, "label"),
+        (
+            {"name": "new", "stages": [{"function": "label", "after": ["label"]}]},
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "cycle",
+        ),
+        (
+            {"name": "new", "stages": [{"function": "label"}], "slo_us": -1},
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "SLO",
+        ),
+    ],
+)
+async def test_a_malformed_application_is_refused(
+    fields: dict[str, Any], expected: grpc.StatusCode, words: str
+) -> None:
+    async with running_controller() as controller:
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await put(controller.address, **fields)
+        assert error.value.code() is expected
+        assert words in (error.value.details() or "")
+
+
+async def test_the_mesh_tells_its_state() -> None:
+    async with (
+        running_controller() as controller,
+        invoker(controller) as node,
+        gateway(controller) as door,
+        channel(controller.address) as to_controller,
+    ):
+        node.say(greeting(), joined())
+        await until(lambda: controller.state.seats)
+        door.say(*(submission(f"r{n}", "scan") for n in range(4)))
+        await node.hears("start")
+        await until(lambda: len(controller.state.requests) == 4)
+        stub = wire_grpc.ControllerStub(to_controller)
+        (status,) = [s async for s in stub.WatchMesh(wire.WatchMeshRequest())]
+        assert status.under_way == 4
+        (queue,) = [q for q in status.queues if q.application == "scan"]
+        assert queue.waiting + queue.running == 4
+        (seat,) = status.nodes
+        assert {part.function for part in seat.slices if part.task} == {"detect"}
+        (scan,) = status.applications
+        assert (scan.application, scan.arrived) == ("scan", 4)
