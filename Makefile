@@ -7,14 +7,14 @@ LOCK := .venv/bin/uv pip compile --quiet --universal --fork-strategy fewest --al
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint types unit format protos bench lock clean
+.PHONY: help install demo test lint types unit format protos settings bench lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 install: $(INSTALLED)  ## make .venv with the pinned dependencies and this project in it
 
-demo: $(INSTALLED)  ## see it work
+demo: $(INSTALLED)  ## see a whole mesh at work, for a minute
 	.venv/bin/esg demo
 
 test: lint types unit  ## all that must pass: lint, types, unit
@@ -35,6 +35,9 @@ format: $(INSTALLED)  ## format the code and fix what can be fixed
 
 protos: $(INSTALLED)  ## generate the code for the wire from protos/*.proto
 	.venv/bin/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. --grpc_python_out=. protos/*.proto
+
+settings: $(INSTALLED)  ## write docs/settings.md from mesh/settings.py
+	.venv/bin/python -m mesh.settings_doc > docs/settings.md
 
 bench: $(INSTALLED)  ## run the benchmarks
 	.venv/bin/python benchmarks/search.py

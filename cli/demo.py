@@ -1,123 +1,65 @@
-"""`esg demo`: a plan for every application, at three deadlines."""
+"""`esg demo`: a whole mesh at work, from its start to its end, in about a minute."""
 
 from __future__ import annotations
 
-import shlex
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Annotated
 
-from cli.options import AsJson, CatalogFile, read_catalog
-from cli.question import Question, ask_timed, build_timed, plan_document
-from cli.terminal import open_table, print_json, terminal
-from cli.words import CONFIG_LEGEND, config_text, million_text, ms_text, shape_text
-from esg.units import to_ms
+import typer
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from cli.options import AsJson, above_zero, at_least, read_catalog
+from cli.terminal import print_json, terminal
+from esg.units import seconds as in_us
 
-    from rich.table import Table
-
-    from esg.catalog import Application
-    from esg.search import Answer
-
-SLO_SCALES = (0.8, 1.0, 1.2)
-"""The paper's three settings, as multiples of L."""
-
-SEARCHES = 9
-"""A single search of some 30 us is as likely as not disturbed by whatever else the machine does."""
+LONGEST_S = 3600
+SEED = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """One row of the demonstration."""
+def demo(
+    seconds: Annotated[
+        float,
+        typer.Option(metavar="S", callback=above_zero(LONGEST_S), help="How long the load lasts."),
+    ] = 30.0,
+    rate: Annotated[
+        str,
+        typer.Option(metavar="RATE", help="Of the load: heavy, normal, light, or as in 30/s."),
+    ] = "light",
+    nodes: Annotated[
+        int,
+        typer.Option(metavar="N", callback=at_least(1), help="Worker nodes: 4 can serve light."),
+    ] = 4,
+    as_json: AsJson = False,
+) -> None:
+    """See a mesh at work: start one, send a picture, replay load, take everything down.
 
-    slo_scale: float
-    question: Question
-    answer: Answer
-    elapsed_us: float
-
-
-def demo(catalog: CatalogFile = None, as_json: AsJson = False) -> None:
-    """Plan every application at three deadlines.
-
-    These are 0.8, 1.0 and 1.2 times L, the application's time alone at the minimum config.
+    The processes, the scheduling and the data on its way are real; the models are emulated. They
+    take the profiled times and answer with a digest of their inputs, so every result is checked
+    byte for byte. The exit code is 0 if all of them are right.
 
     \b
     Examples:
       esg demo
-      esg demo --json
+      esg demo --seconds 10 --rate 30/s --nodes 8
+      esg demo --json | jq .load.slo_hit_rate
     """
-    known = read_catalog(catalog)
-    shown = {name: _ask(application) for name, application in known.applications.items()}
-    if as_json:
-        print_json({"plans": [_document(row) for rows in shown.values() for row in rows]})
-        return
+    from cli.demo_run import Demonstration
+    from cli.demo_view import View, document
+    from cli.live import run_live
+    from loadgen.arrivals import until
+    from loadgen.mix import Mix
+    from loadgen.rates import parse_rate, steady
 
-    from rich.text import Text
-
-    screen = terminal()
-    screen.print(
-        "The cheapest plan that keeps the deadline, for one job that waits at the first stage. "
-        f"A config is {CONFIG_LEGEND}, one per stage; a later stage may share its batch with other "
-        "requests. L is the application's time alone at the minimum config. Search times are the "
-        f"median of {SEARCHES} in a row.\n"
+    known = read_catalog(None)
+    mix = Mix.uniform(list(known.applications))
+    demonstration = Demonstration(
+        catalog=known,
+        nodes=nodes,
+        rate=parse_rate(rate),
+        seconds=seconds,
+        arrivals=list(until(steady(rate, mix, SEED), in_us(seconds))),
     )
-    width = max(len(_configs(row)) for rows in shown.values() for row in rows)
-    screen.print(_table((), width))
-    for name, rows in shown.items():
-        screen.print(Text.assemble((name, "bold"), f": {shape_text(known.applications[name])}"))
-        screen.print(_table(rows, width), "")
-    screen.print(f"Next, see why: esg plan {shlex.quote(next(iter(shown)))} --queue 4")
-
-
-def _ask(application: Application) -> list[Shown]:
-    engine, _ = build_timed("frontier", application, group_size=3)
-    rows = []
-    for scale in SLO_SCALES:
-        slo_us = round(scale * application.alone_us)
-        question = Question(application=application, stage=application.root, slo_us=slo_us)
-        asked = [ask_timed(question, engine) for _ in range(SEARCHES)]
-        elapsed_us = sorted(elapsed_us for _, elapsed_us in asked)[SEARCHES // 2]
-        answer = asked[0][0]
-        rows.append(Shown(slo_scale=scale, question=question, answer=answer, elapsed_us=elapsed_us))
-    return rows
-
-
-def _document(row: Shown) -> dict[str, Any]:
-    answer, application = row.answer, row.question.application
-    return {
-        "application": application.name,
-        "slo_scale": row.slo_scale,
-        "slo_ms": to_ms(row.question.slo_us),
-        "feasible": answer.feasible,
-        **plan_document(answer.plans[0], application),
-        "elapsed_us": row.elapsed_us,
-    }
-
-
-def _configs(row: Shown) -> str:
-    return " ".join(config_text(step.config) for step in row.answer.plans[0].steps)
-
-
-def _table(rows: Sequence[Shown], configs_width: int) -> Table:
-    """Rows of one application, or the head alone; with the same widths, so that all line up."""
-    table = open_table()
-    table.show_header = not rows
-    for heading, width in (("SLO", 5), ("SLO\nms", 7)):
-        table.add_column(heading, min_width=width, justify="right", no_wrap=True)
-    table.add_column("configs", min_width=configs_width)
-    for heading, width in (("time\nms", 7), ("USD per\n1M jobs", 7), ("search\nus", 6), ("", 4)):
-        table.add_column(heading, min_width=width, justify="right", no_wrap=True)
-    for row in rows:
-        answer = row.answer
-        best = answer.plans[0]
-        table.add_row(
-            f"{row.slo_scale} L",
-            ms_text(row.question.slo_us),
-            _configs(row),
-            ms_text(best.time_us),
-            million_text(best.job_cost_pusd),
-            f"{row.elapsed_us:.0f}",
-            "" if answer.feasible else "late",
-        )
-    return table
+    screen = terminal()
+    screen.quiet = as_json
+    found = run_live(demonstration.run(View(screen)))
+    if as_json:
+        print_json(document(demonstration, found))
+    raise typer.Exit(0 if found.all_right else 1)

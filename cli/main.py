@@ -7,11 +7,17 @@ import typer
 from cli import profile
 from cli.apps import apps
 from cli.demo import demo
+from cli.down import down
 from cli.emulate import emulate
 from cli.entry import run_app
 from cli.history import replay, what_if
 from cli.plan import plan
 from cli.reproduce import reproduce
+from cli.requests import cancel, get
+from cli.status import status
+from cli.submit import submit
+from cli.top import top
+from cli.up import up
 
 app = typer.Typer(
     add_completion=False,
@@ -27,6 +33,13 @@ app.command()(emulate)
 app.command()(replay)
 app.command()(what_if)
 app.command()(reproduce)
+app.command()(up)
+app.command()(status)
+app.command()(top)
+app.command()(down)
+app.command()(submit)
+app.command()(get)
+app.command()(cancel)
 
 
 def _print_version(wanted: bool) -> None:
@@ -50,11 +63,14 @@ def esg(
 
     \b
     Start here:
-      esg demo                                      plans for all applications
+      esg demo                                      a whole mesh at work, for a minute
       esg apps                                      what there is to plan for
       esg plan image-classification --slo-ms 526    which configs, and why
       esg profile show segmentation                 what a function takes
       esg emulate --policy esg,orion,infless        policies against each other
+      esg up                                        a whole mesh on this machine
+      esg submit image-classification photo.jpg     a request to it
+      esg top                                       watch a mesh
     """
 
 

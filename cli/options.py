@@ -41,11 +41,11 @@ def above_zero(maximum: int) -> Callable[[typer.CallbackParam, float | None], fl
     return check
 
 
-def from_zero(maximum: int) -> Callable[[typer.CallbackParam, float], float]:
+def from_zero(maximum: int) -> Callable[[typer.CallbackParam, float | None], float | None]:
     """The same check, with zero allowed."""
 
-    def check(param: typer.CallbackParam, value: float) -> float:
-        if not 0 <= value <= maximum:
+    def check(param: typer.CallbackParam, value: float | None) -> float | None:
+        if value is not None and not 0 <= value <= maximum:
             raise Rejected(f"{param.opts[0]} is {value:g}; it must be from 0 to {maximum}")
         return value
 
@@ -60,6 +60,29 @@ CatalogFile = Annotated[
         envvar="ESG_CATALOG",
         show_default="the one shipped with ESG",
         help="Catalog of functions, applications and cluster.",
+    ),
+]
+
+RunDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--dir",
+        metavar="DIR",
+        envvar="ESG_DIR",
+        show_default="one of your own that is gone after a reboot",
+        help="The mesh's directory: logs, journal, and who runs.",
+    ),
+]
+
+USUAL_GATEWAY = "127.0.0.1:50051"
+
+Gateway = Annotated[
+    str,
+    typer.Option(
+        "--gateway",
+        metavar="ADDRESS",
+        envvar="ESG_GATEWAY",
+        help="Where the mesh's gateway listens, as host:port.",
     ),
 ]
 

@@ -15,6 +15,7 @@ from cli.options import (
     from_zero,
     read_catalog,
 )
+from cli.overview import print_overview
 from cli.question import Question, ask_timed, build_timed, plan_document, stage_named
 from cli.terminal import fits, open_table, print_json, terminal
 from cli.words import (
@@ -27,6 +28,7 @@ from cli.words import (
     percent_text,
     shape_text,
 )
+from esg.errors import Rejected
 from esg.units import ms, to_ms
 
 if TYPE_CHECKING:
@@ -34,11 +36,16 @@ if TYPE_CHECKING:
 
     from esg.search import Answer
 
+OF_OVERVIEW = ("catalog", "as_json")
+"""The options that are about all applications."""
+
 
 def plan(
+    context: typer.Context,
     application: Annotated[
-        str, typer.Argument(metavar="APPLICATION", help="Its name; see esg apps.")
-    ],
+        str | None,
+        typer.Argument(metavar="[APPLICATION]", help="Its name (see esg apps); without one: all."),
+    ] = None,
     slo_ms: Annotated[
         float | None,
         typer.Option(
@@ -87,15 +94,23 @@ def plan(
     """Find the cheapest configs that keep a deadline.
 
     Plans the pipeline from one stage to its end, and says why not cheaper and why not slower.
+    Without an application, it plans every one at three deadlines: 0.8, 1.0 and 1.2 times L, the
+    time alone at the minimum config.
 
     \b
     Examples:
+      esg plan
       esg plan image-classification
       esg plan image-classification --slo-ms 526 --queue 4
       esg plan depth-recognition --stage depth --waited-ms 600
       esg plan expanded-image-classification --engine astar --json
     """
-    chosen = read_catalog(catalog).application(application)
+    known = read_catalog(catalog)
+    if application is None:
+        _check_overview(context)
+        print_overview(known, as_json=as_json)
+        return
+    chosen = known.application(application)
     question = Question(
         application=chosen,
         stage=stage_named(chosen, stage),
@@ -128,6 +143,15 @@ def plan(
     screen.print(table)
     for reason in reasons(question, built, engine, answer):
         screen.print(f"\n{reason}")
+
+
+def _check_overview(context: typer.Context) -> None:
+    """Refuse what is about one application alone, which was meant to be named."""
+    for param in context.command.params:
+        source = context.get_parameter_source(str(param.name))
+        given = source is not None and source.name == "COMMANDLINE"
+        if given and param.name not in OF_OVERVIEW:
+            raise Rejected(f"{param.opts[0]} is about one application; name it: see esg apps")
 
 
 def _document(question: Question, engine_name: str, answer: Answer) -> dict[str, Any]:

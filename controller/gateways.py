@@ -1,17 +1,19 @@
 """The door for gateways: submissions in, answers out.
 
-A gateway that submits or follows a request hears of everything that happens to it. Whoever breaks
-off only stops listening: the request goes on, and any gateway may follow it later.
+A gateway that submits a request hears of its end; one that follows it hears of every stage as well,
+those in the past first. Whoever breaks off only stops listening: the request goes on, and any
+gateway may follow it later.
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 from controller.convert import progress_note, result_to_wire
 from controller.driver import Driver
 from controller.requests import Follower, Record, Requests
-from esg.commands import AnswerRequest, Outcome, RefuseRequest, StartTask
+from esg.commands import AnswerRequest, Input, JobOrder, Outcome, RefuseRequest, StartTask
 from esg.errors import Rejected
 from esg.events import RequestArrived, RequestCancelled
 from esg.state import Request
@@ -19,6 +21,7 @@ from mesh.logs import about
 from mesh.outbox import Outbox
 from mesh.problems import AlreadyExists, NotFound, Unavailable, status
 from protos import controller_v1_pb2 as wire
+from storage.names import payload_stage
 
 log = logging.getLogger(__name__)
 
@@ -83,10 +86,23 @@ class Gateways:
             record = Record(submission.application, submission.fingerprint)
             record.follow(follower)
             self._requests.begin(request, record)
-            slo_us = submission.slo_us if submission.HasField("slo_us") else None
             self._driver.tell(
-                RequestArrived(request=request, application=submission.application, slo_us=slo_us)
+                RequestArrived(
+                    request=request,
+                    application=submission.application,
+                    slo_us=self._slo_us(submission),
+                )
             )
+
+    def _slo_us(self, submission: wire.Submission) -> int | None:
+        """The request's own SLO; the client's deadline, if that is shorter; or none of its own."""
+        slo_us = submission.slo_us if submission.HasField("slo_us") else None
+        if not submission.HasField("deadline_us"):
+            return slo_us
+        application = self._driver.scheduler.current(submission.application)
+        known_us = application.slo_us if slo_us is None and application is not None else slo_us
+        shorter = known_us is None or submission.deadline_us < known_us
+        return submission.deadline_us if shorter else slo_us
 
     def _repeat(self, follower: Follower, request: str, record: Record) -> None:
         record.follow(follower)
@@ -108,7 +124,7 @@ class Gateways:
             for note in self._past(running):
                 follower.put(note)
         self._repeat_result(follower, request, record)
-        record.follow(follower)
+        record.watch(follower)
 
     def _repeat_result(self, follower: Follower, request: str, record: Record) -> None:
         if record.result is not None:
@@ -175,6 +191,17 @@ class Gateways:
         for follower in record.followers:
             _refuse(follower, command.request, error)
 
+    def with_payloads(self, order: StartTask) -> StartTask:
+        """An order for a first stage, with the names of the payloads that it reads."""
+        if any(source.stage for source in order.jobs[0].inputs):
+            return order
+        return replace(order, jobs=tuple(map(self._with_payload, order.jobs)))
+
+    def _with_payload(self, job: JobOrder) -> JobOrder:
+        record = self._requests.under_way(job.request)
+        name = payload_stage(record.fingerprint if record is not None else b"")
+        return JobOrder(request=job.request, inputs=(Input(stage="", invoker=name),))
+
     def started(self, order: StartTask, now_us: int) -> None:
         self._progress(order, now_us, finished=False)
 
@@ -184,18 +211,18 @@ class Gateways:
     def _progress(self, order: StartTask, now_us: int, *, finished: bool) -> None:
         for job in order.jobs:
             record = self._requests.under_way(job.request)
-            if record is not None and record.followers:
-                record.tell(
-                    progress_note(
-                        job.request,
-                        order.stage,
-                        order.task,
-                        order.invoker,
-                        order.config,
-                        finished=finished,
-                        at_us=now_us - record.arrived_us,
-                    )
+            if record is not None and record.watchers:
+                note = progress_note(
+                    job.request,
+                    order.stage,
+                    order.task,
+                    order.invoker,
+                    order.config,
+                    finished=finished,
+                    at_us=now_us - record.arrived_us,
                 )
+                for watcher in record.watchers:
+                    watcher.put(note)
 
     def answered(self, answer: AnswerRequest, now_us: int) -> None:
         record = self._requests.under_way(answer.request)
@@ -209,6 +236,7 @@ class Gateways:
         self._requests.answer(answer.request, result, now_us)
         record.tell(wire.ControllerNote(request_id=answer.request, result=result))
         record.followers.clear()
+        record.watchers.clear()
         log.debug(
             "answered",
             extra=about(request=answer.request, outcome=answer.outcome, in_time=answer.slo_met),

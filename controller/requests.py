@@ -24,7 +24,8 @@ class Follower(Protocol):
 class Record:
     application: str
     fingerprint: bytes
-    followers: list[Follower] = field(default_factory=list)
+    followers: list[Follower] = field(default_factory=list)  # who hear of its end
+    watchers: list[Follower] = field(default_factory=list)  # who hear of every stage as well
     arrived_us: int = 0
     result: model.Result | None = None
     answered_us: int = 0
@@ -36,6 +37,16 @@ class Record:
     def follow(self, follower: Follower) -> None:
         if follower not in self.followers:
             self.followers.append(follower)
+
+    def watch(self, follower: Follower) -> None:
+        self.follow(follower)
+        if follower not in self.watchers:
+            self.watchers.append(follower)
+
+    def forget(self, follower: Follower) -> None:
+        for listeners in (self.followers, self.watchers):
+            if follower in listeners:
+                listeners.remove(follower)
 
 
 class Requests:
@@ -83,8 +94,7 @@ class Requests:
 
     def forget_follower(self, follower: Follower) -> None:
         for record in self._records():
-            if follower in record.followers:
-                record.followers.remove(follower)
+            record.forget(follower)
 
     def _records(self) -> Iterator[Record]:
         yield from self._under_way.values()

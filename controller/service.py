@@ -188,7 +188,7 @@ class ControllerService(wire_grpc.ControllerServicer):
             case StartTask():
                 self._orders[command.task] = command
                 self._tally.started(command)
-                self.invokers.send(command)
+                self.invokers.send(self.gateways.with_payloads(command))
                 self.gateways.started(command, now_us)
             case StopTask() | WarmInstance() | DropInstance() | PublishData() | DiscardData():
                 self.invokers.send(command)

@@ -46,20 +46,33 @@ class TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S.%f")[:-3]
-        fields = " ".join(f"{k}={v}" for k, v in getattr(record, "about", {}).items())
+        fields = " ".join(f"{k}={_plain(v)}" for k, v in getattr(record, "about", {}).items())
         line = f"{at} {record.levelname.lower():7} {self._service}: {record.getMessage()} {fields}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line.rstrip()
 
 
-def start_logging(service: str, level: str, style: str) -> None:
-    """Have this process log to its standard error."""
+STYLES = {"json": JsonLines, "text": TextLines}
+
+
+def _plain(value: Any) -> str:
+    """Quoted if it could be taken for something else, or for the next line."""
+    text = str(value)
+    return text if text.isprintable() and text and " " not in text else repr(text)
+
+
+def check_logging(level: str, style: str) -> None:
+    """Refuse what `start_logging` does not know."""
     if level not in LEVELS:
         raise Rejected(f"log_level: {one_of('level', level, LEVELS)}")
-    styles = {"json": JsonLines, "text": TextLines}
-    if style not in styles:
-        raise Rejected(f"log_format: {one_of('format', style, styles)}")
+    if style not in STYLES:
+        raise Rejected(f"log_format: {one_of('format', style, STYLES)}")
+
+
+def start_logging(service: str, level: str, style: str) -> None:
+    """Have this process log to its standard error."""
+    check_logging(level, style)
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(styles[style](service))
+    handler.setFormatter(STYLES[style](service))
     logging.basicConfig(level=LEVELS[level], handlers=[handler], force=True)

@@ -19,7 +19,7 @@ import uvloop
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from esg.errors import Rejected
+from esg.errors import Fault, Rejected
 from mesh.files import written
 from mesh.logs import about, start_logging
 from mesh.settings import CommonSettings, Settings, service_settings
@@ -105,9 +105,9 @@ def run_service(
         common = settings.of(CommonSettings)
         start_logging(name, common.log_level, common.log_format)
         uvloop.run(_until_told(main, settings, common))
-    except Rejected as error:
+    except (Rejected, Fault) as error:
         print(f"error: {name}: {error}", file=sys.stderr)
-        return 2
+        return 2 if isinstance(error, Rejected) else 1
     return 0
 
 

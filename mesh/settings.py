@@ -23,9 +23,20 @@ FILE_VARIABLE = "ESG_SETTINGS"
 OTHER_VARIABLES = {FILE_VARIABLE, "ESG_READY_FILE", "ESG_GATEWAY", "ESG_DIR"}
 """Variables that are no setting of a service: the command line has its own."""
 
+LARGEST_PORT = 65_535
+NO_MAXIMUM = 10**12
+"""Beyond this a number is a slip, whatever it is about."""
 
-def setting(default: Any, help: str, *, minimum: float | None = None) -> Any:
-    return field(default=default, metadata={"help": help, "minimum": minimum})
+
+def setting(
+    default: Any, help: str, *, minimum: float | None = None, maximum: float = NO_MAXIMUM
+) -> Any:
+    bounds = {"minimum": minimum, "maximum": maximum}
+    return field(default=default, metadata={"help": help, **bounds})
+
+
+def port_setting(default: int, help: str) -> Any:
+    return setting(default, f"{help}; 0 for any free one", minimum=0, maximum=LARGEST_PORT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +52,7 @@ class CommonSettings:
     )
     redis_url: str = setting("redis://127.0.0.1:6379/0", "the store for data between nodes")
     key_prefix: str = setting("esg", "what the names of all keys in Redis begin with")
-    data_ttl_s: int = setting(
-        600, "how long data in Redis outlives its last use, if nobody deletes it", minimum=1
-    )
+    data_ttl_s: int = setting(600, "how long data stays in Redis if nobody deletes it", minimum=1)
     log_level: str = setting("info", "debug, info, warning or error")
     log_format: str = setting("json", "json (an object per line) or text")
     drain_s: float = setting(
@@ -56,12 +65,12 @@ class GatewaySettings:
     """The public door."""
 
     host: str = setting("127.0.0.1", "the address to listen on; 0.0.0.0 for every interface")
-    port: int = setting(50051, "the port to listen on; 0 for any free one", minimum=0)
+    port: int = port_setting(50051, "the port to listen on")
     controller: str = setting("127.0.0.1:50052", "where the controller listens")
     max_payload_bytes: int = setting(64 * 2**20, "the largest payload accepted", minimum=1)
     inline_bytes: int = setting(
         2 * 2**20,
-        "the largest payload or result in one message; larger ones go in pieces",
+        "the largest result in one message; larger ones are fetched in pieces",
         minimum=1024,
     )
     max_under_way: int = setting(
@@ -80,7 +89,7 @@ class ControllerSettings:
     """The scheduler's shell."""
 
     host: str = setting("127.0.0.1", "the address to listen on")
-    port: int = setting(50052, "the port to listen on; 0 for any free one", minimum=0)
+    port: int = port_setting(50052, "the port to listen on")
     policy: str = setting("esg", "the scheduling policy; `esg emulate --help` lists them")
     engine: str = setting("frontier", "the search engine of policy esg: frontier or astar")
     k: int = setting(5, "plans offered per decision", minimum=1)
@@ -110,7 +119,7 @@ class InvokerSettings:
 
     node: str = setting("", "its name; empty: the host's")
     host: str = setting("127.0.0.1", "the address of its health service")
-    port: int = setting(0, "the port of its health service; 0 for any free one", minimum=0)
+    port: int = port_setting(0, "the port of its health service")
     controller: str = setting("127.0.0.1:50052", "where the controller listens")
     vcpus: int = setting(0, "vCPUs to give to tasks; 0: as many as the machine has", minimum=0)
     slices: str = setting(
@@ -151,23 +160,29 @@ class Settings:
             file = Path(environ[FILE_VARIABLE])
         self._environ = environ
         self._tables = _read(file) if file is not None else {}
-        known = {_variable(name, f) for name, kind in SECTIONS.items() for f in fields(kind)}
+        settings = {variable(name, f) for name, kind in SECTIONS.items() for f in fields(kind)}
+        known = sorted(settings | OTHER_VARIABLES)
         for name in environ:
-            if name.startswith(PREFIX) and name not in known | OTHER_VARIABLES:
+            if name.startswith(PREFIX) and name not in known:
                 raise Rejected(f"environment: {one_of('variable', name, known)}")
+        for kind in SECTIONS.values():
+            self.of(kind)
+
+    def says(self, section: str, name: str) -> bool:
+        """Whether somebody chose this setting, if only its default."""
+        known = _known(section, name)
+        return variable(section, known) in self._environ or name in self._tables.get(section, {})
 
     def of(self, kind: type[T]) -> T:
         """The settings of one section."""
         section = next(name for name, known in SECTIONS.items() if known is kind)
         values: dict[str, Any] = {}
         for known in fields(kind):  # type: ignore[arg-type]
-            variable = _variable(section, known)
-            text = self._environ.get(variable)
+            key = variable(section, known)
+            text = self._environ.get(key)
             if text is not None:
-                raw = _parsed(variable, known, text)
-                values[known.name] = _checked(
-                    Fields("environment", "", {variable: raw}), variable, known
-                )
+                raw = _parsed(key, known, text)
+                values[known.name] = _checked(Fields("environment", "", {key: raw}), key, known)
             elif known.name in self._tables.get(section, {}):
                 table = Fields(str(self._tables["file"]), section, self._tables[section])
                 values[known.name] = _checked(table, known.name, known)
@@ -181,15 +196,27 @@ def service_settings() -> Settings:
 
 def environment(section: str, values: Mapping[str, Any]) -> dict[str, str]:
     """The variables that give a child process these settings."""
-    known = {f.name: f for f in fields(SECTIONS[section])}
-    return {_variable(section, known[name]): _text(value) for name, value in values.items()}
+    return {
+        variable(section, _known(section, name)): _text(value) for name, value in values.items()
+    }
 
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _variable(section: str, known: Field[Any]) -> str:
+def _known(section: str, name: str) -> Field[Any]:
+    """A setting by its names."""
+    if section not in SECTIONS:
+        raise Rejected(f"settings: {one_of('section', section, SECTIONS)}")
+    known = {f.name: f for f in fields(SECTIONS[section])}
+    if name not in known:
+        raise Rejected(f"settings: {section}: {one_of('setting', name, known)}")
+    return known[name]
+
+
+def variable(section: str, known: Field[Any]) -> str:
+    """The name of a setting in the environment."""
     middle = "" if section == "common" else f"{section}_"
     return f"{PREFIX}{middle}{known.name}".upper()
 
@@ -198,7 +225,9 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         tables = tomllib.loads(file.read_text("utf-8"))
     except OSError as error:
-        raise Rejected(f"{file}: cannot be read: {error.strerror}") from None
+        raise Rejected(
+            f"{file}: cannot be read: {error.strerror}; correct --settings or {FILE_VARIABLE}"
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Rejected(f"{file}: not TOML: {error}") from None
     top = Fields(str(file), "", tables)
@@ -211,7 +240,7 @@ def _read(file: Path) -> dict[str, Any]:
     return {**tables, "file": file}
 
 
-def _parsed(variable: str, known: Field[Any], text: str) -> Any:
+def _parsed(key: str, known: Field[Any], text: str) -> Any:
     """The text of a variable as the type of its setting."""
     try:
         if known.type is bool:
@@ -220,17 +249,17 @@ def _parsed(variable: str, known: Field[Any], text: str) -> Any:
     except (ValueError, KeyError):
         wanted = {bool: "true or false", int: "a whole number", float: "a number"}
         raise Rejected(
-            f"environment: {variable}: is {text!r}; it must be {wanted[known.type]}"  # type: ignore[index]
+            f"environment: {key}: is {text!r}; it must be {wanted[known.type]}"  # type: ignore[index]
         ) from None
 
 
 def _checked(table: Fields, key: str, known: Field[Any]) -> Any:
     assert known.default is not MISSING
-    minimum = known.metadata["minimum"]
+    minimum, maximum = known.metadata["minimum"], known.metadata["maximum"]
     if known.type is bool:
         return table.flag(key)
     if known.type is int:
-        return table.integer(key, minimum=0 if minimum is None else int(minimum))
+        return table.integer(key, minimum=0 if minimum is None else int(minimum), maximum=maximum)
     if known.type is float:
-        return table.number(key, minimum=minimum)
+        return table.number(key, minimum=minimum, maximum=maximum)
     return table.text(key, empty=True)

@@ -167,7 +167,8 @@ class PipelinesServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SubmitMany(self, request_iterator, context):
-        """Many requests over one stream, in groups of any size; answers come as they are ready.
+        """Many requests over one stream, in groups of any size, each with an id of its own; answers come
+        as they are ready.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

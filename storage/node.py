@@ -43,13 +43,14 @@ class NodeStore:
     async def fetch(
         self, request: str, stage: str, keeper: str, timeout_s: float
     ) -> bytes | memoryview:
-        """An input: the payload (no stage), or what `keeper` keeps of an earlier stage."""
+        """An input: what `keeper` keeps of an earlier stage, or the payload, which has no stage;
+        its keeper is the name that it was stored under."""
         if stage and keeper == self.invoker:
             kept = self.local.get(request, stage)
             self.local_reads += 1
             self.local_bytes += len(kept)
             return kept
-        content = await self.remote.wait(request, stage, timeout_s)
+        content = await self.remote.wait(request, stage or keeper, timeout_s)
         self.remote_reads += 1
         self.remote_bytes += len(content)
         return content

@@ -16,7 +16,6 @@ ESG = {
     "pln": "no such command 'pln'; did you mean 'plan'?",
     "profile shw": "no such command 'shw'; did you mean 'show'?",
     "--verson": "no such option: --verson...--version...",
-    "plan": "missing argument 'APPLICATION'; see esg plan --help",
     "plan image-clasification": "unknown application...; did you mean 'image-classification'?",
     "plan zebra": "unknown application 'zebra'; known: image-classification, ...",
     "plan one two": "...extra argument...two...; see esg plan --help",
@@ -45,7 +44,6 @@ ESG = {
     "profile show dept": "unknown function 'dept'; did you mean 'depth'?",
     "profile show depth --batch 0": "--batch is 0; it must be at least 1",
     "profile show depth --vcpus 5": "--vcpus is 5; depth is profiled with 1, 2, 3, 4, 6, 8, 12, 16",
-    "demo --catalog nowhere.toml": "nowhere.toml: no such file; ...",
 }
 
 LOADGEN = {

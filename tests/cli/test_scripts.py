@@ -27,8 +27,8 @@ def test_esg_plans() -> None:
     assert json.loads(done.stdout)["feasible"]
 
 
-def test_the_demo_is_plain_text_in_a_pipe() -> None:
-    done = ran(ESG, "demo")
+def test_a_table_is_plain_text_in_a_pipe() -> None:
+    done = ran(ESG, "plan")
     assert (done.returncode, done.stderr) == (0, "")
     assert "expanded-image-classification" in done.stdout
     assert "\x1b" not in done.stdout

@@ -1,0 +1,238 @@
+"""Is the emulator honest? The same requests through a live mesh and through the emulator.
+
+    .venv/bin/python benchmarks/fidelity.py [--setting NAME] [--nodes N] [--seconds S] [--json]
+
+The live mesh is real: processes, gRPC, Redis, files; only the slices are emulated, and take the
+profiled times with the noise that the emulator draws for the same requests. Payloads are scaled
+down so that two cores carry sixteen nodes. Printed side by side: hit rate and cost (aims: within
+5 points and 10 %), latency, transfers, batches; then what the live mesh took: CPU per request by
+process, queues over time, and how much later than profiled a stage was done.
+"""
+
+import argparse
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import uvloop
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from benchmarks.live import Usage, usages
+from client import AsyncClient, MeshStatus, Result, Stage
+from emulator.history import replay_strictly
+from emulator.run import emulate, requests
+from emulator.scenario import SETTINGS, Scenario, Setting
+from esg.catalog import Catalog, Function
+from esg.catalog_file import load_catalog
+from esg.profile import Config
+from esg.units import seconds, to_ms
+from loadgen.arrivals import Arrival, at_rate, until
+from loadgen.send import Answered, Load, send
+from mesh.supervisor import Mesh, MeshOptions
+
+AIM_POINTS = 5.0
+AIM_COST = 0.10
+PAYLOAD_SCALE = 0.01
+DRAIN_S = 30.0
+
+
+@dataclass(slots=True)
+class Watched:
+    """What was seen of a live mesh while the load went through it."""
+
+    results: list[Result] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    waiting: list[int] = field(default_factory=list)
+    before: dict[str, Usage] = field(default_factory=dict)
+    after: dict[str, Usage] = field(default_factory=dict)
+    late_ms: list[float] = field(default_factory=list)
+    status: MeshStatus | None = None
+
+    def add(self, answered: Answered) -> None:
+        self.late_ms.append(answered.late_us / 1000)
+        if answered.result is None:
+            self.errors.append(answered.error)
+        else:
+            self.results.append(answered.result)
+
+
+async def live(
+    setting: Setting,
+    nodes: int,
+    arrivals: list[Arrival],
+    catalog: Catalog,
+    tell: Callable[[], None],
+) -> tuple[Watched, dict[str, Any]]:
+    watched = Watched()
+
+    def observe(answered: Answered) -> None:
+        watched.add(answered)
+        tell()
+
+    with TemporaryDirectory() as folder:
+        options = MeshOptions(
+            nodes=nodes, warm_start=True, payload_scale=PAYLOAD_SCALE, log_level="warning"
+        )
+        async with (
+            Mesh(options, Path(folder) / "mesh") as mesh,
+            AsyncClient(mesh.gateway) as client,
+        ):
+            await _set_slos(client, catalog, setting.slo_scale)
+            payloads = _payloads(catalog)
+            await client.submit(arrivals[0].application, payloads[arrivals[0].application])
+            watched.before = usages(mesh.processes)
+            looking = asyncio.create_task(_look(client, watched))
+            async with client.stream() as stream:
+                load = Load(payload=payloads.__getitem__, prefix="r")
+                await send(stream, arrivals, load, observe)
+            watched.after = usages(mesh.processes)
+            looking.cancel()
+            journal = mesh.journal
+            assert journal is not None
+        replayed = replay_strictly(journal, catalog, {})
+    return watched, replayed.report.summary()
+
+
+async def _set_slos(client: AsyncClient, catalog: Catalog, slo_scale: float) -> None:
+    for application in catalog.applications.values():
+        stages = [
+            Stage(name=stage.name, function=stage.function.name, after=stage.after)
+            for stage in application.stages.values()
+        ]
+        await client.update_application(application.name, stages, slo_scale=slo_scale)
+
+
+def _payloads(catalog: Catalog) -> dict[str, bytes]:
+    return {
+        name: b"p" * max(32, round(PAYLOAD_SCALE * _first(catalog, name).input_bytes))
+        for name in catalog.applications
+    }
+
+
+def _first(catalog: Catalog, name: str) -> Function:
+    application = catalog.applications[name]
+    return application.stages[application.root].function
+
+
+async def _look(client: AsyncClient, watched: Watched) -> None:
+    async for status in client.watch_mesh(interval_ms=500):
+        watched.waiting.append(sum(queue.waiting for queue in status.queues))
+        watched.status = status
+
+
+def added_ms(results: list[Result], catalog: Catalog) -> list[float]:
+    """By how much each stage took longer, seen by the controller, than its profile's mean."""
+    added = []
+    for result in results:
+        stages = catalog.applications[result.application].stages
+        for stage in result.stages:
+            profile = stages[stage.stage].function.profile
+            profiled_us = profile.time_us_of(Config(*stage.config))
+            added.append(stage.run_ms - to_ms(profiled_us))
+    return added
+
+
+def compare(arguments: argparse.Namespace) -> dict[str, Any]:
+    setting = SETTINGS[arguments.setting]
+    catalog = load_catalog()
+    planned = at_rate(setting.rate, list(catalog.applications), arguments.seed)
+    arrivals = list(until(planned, seconds(arguments.seconds)))
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task(f"live, {arguments.nodes} nodes", total=len(arrivals))
+        watched, summary = uvloop.run(
+            live(setting, arguments.nodes, arrivals, catalog, lambda: progress.advance(bar))
+        )
+    cluster = catalog.cluster
+    scenario = Scenario(
+        nodes=arguments.nodes,
+        vcpus=cluster.vcpus,
+        vgpus=cluster.vgpus,
+        slo_scale=setting.slo_scale,
+        seed=0,
+    )
+    emulated = emulate(catalog, scenario, requests(arrivals)).summary()
+    added = added_ms(watched.results, catalog)
+    count = len(arrivals)
+    halves = np.array_split(watched.waiting, 2)
+    return {
+        "setting": arguments.setting,
+        "nodes": arguments.nodes,
+        "requests": count,
+        "seconds": arguments.seconds,
+        "live": summary,
+        "emulated": emulated,
+        "hit_rate_points": 100 * (summary["slo_hit_rate"] - emulated["slo_hit_rate"]),
+        "cost_ratio": summary["cost_usd"] / emulated["cost_usd"],
+        "errors": sorted(set(watched.errors)),
+        "sender_late_ms_p99": float(np.percentile(watched.late_ms, 99)),
+        "cpu_ms_per_request": {
+            kind: 1000 * (watched.after[kind].cpu_s - watched.before[kind].cpu_s) / count
+            for kind in watched.after
+        },
+        "jobs_waiting": {
+            "first half": float(np.mean(halves[0])) if len(halves[0]) else 0.0,
+            "second half": float(np.mean(halves[1])) if len(halves[1]) else 0.0,
+            "most": max(watched.waiting, default=0),
+        },
+        "added_ms_per_stage": {
+            "p50": float(np.percentile(added, 50)),
+            "p99": float(np.percentile(added, 99)),
+        },
+    }
+
+
+def show(found: dict[str, Any]) -> None:
+    screen = Console()
+    table = Table(title=f"{found['setting']}, {found['nodes']} nodes, {found['requests']} requests")
+    for heading in ("", "live", "emulated", "difference", "aim"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    one, other = found["live"], found["emulated"]
+    hits = [f"{100 * side['slo_hit_rate']:.1f} %" for side in (one, other)]
+    points = f"{found['hit_rate_points']:+.1f} points"
+    table.add_row("hit rate", *hits, points, f"{AIM_POINTS:g} points")
+    costs = [f"{side['cost_usd_per_1k_requests']:.4f}" for side in (one, other)]
+    cost = f"{100 * (found['cost_ratio'] - 1):+.1f} %"
+    table.add_row("cost, USD per 1k requests", *costs, cost, f"{100 * AIM_COST:.0f} %")
+    for name in ("p50", "p99"):
+        table.add_row(
+            f"latency {name}, ms", *(f"{side['latency_ms'][name]:.0f}" for side in (one, other))
+        )
+    for name in ("mean_batch", "local_transfers", "remote_transfers", "cold_starts", "failed"):
+        table.add_row(name.replace("_", " "), *(f"{side[name]:g}" for side in (one, other)))
+    screen.print(table)
+    cpu = ", ".join(f"{kind} {ms:.2f}" for kind, ms in found["cpu_ms_per_request"].items())
+    waiting = ", ".join(f"{name} {jobs:.1f}" for name, jobs in found["jobs_waiting"].items())
+    added = ", ".join(f"{name} {ms:.2f}" for name, ms in found["added_ms_per_stage"].items())
+    screen.print(f"CPU per request, ms: {cpu}")
+    screen.print(f"Jobs waiting, on average: {waiting}")
+    screen.print(f"Stage above its profile, ms: {added}")
+    screen.print(f"Sender late, p99: {found['sender_late_ms_p99']:.1f} ms")
+    for error in found["errors"]:
+        screen.print(f"Error: {error}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--setting", choices=SETTINGS, default="relaxed-heavy")
+    parser.add_argument("--nodes", type=int, default=16)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=0, help="of the arrivals")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    found = compare(arguments)
+    if arguments.json:
+        print(json.dumps(found, indent=2))
+    else:
+        show(found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""A mesh in the background: started here, and left when all of it is ready."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from subprocess import DEVNULL, STDOUT, Popen
+from typing import TYPE_CHECKING
+
+from cli.terminal import terminal
+from cli.words import counted
+from esg.errors import Rejected
+from mesh.embedded_directory import RunDirectory, running
+
+if TYPE_CHECKING:
+    from mesh.embedded_options import MeshOptions
+
+POLL_S = 0.02
+REFUSED = 2
+
+
+def start_detached(options: MeshOptions, path: Path) -> int:
+    """The exit code: 0 when the mesh is up, else the supervisor's own."""
+    directory = RunDirectory(path)
+    if running(directory.read()):
+        raise directory.taken()
+    directory.make_private()
+    command = [sys.executable, "-P", "-m", "cli.foreground", str(directory.path)]
+    with directory.log.open("wb") as log:
+        supervisor = Popen(
+            [*command, json.dumps(options.document())],
+            stdin=DEVNULL,
+            stdout=log,
+            stderr=STDOUT,
+            start_new_session=True,
+        )
+    try:
+        while supervisor.poll() is None:
+            record = directory.read()
+            if record and record["up"] and record["supervisor"]["pid"] == supervisor.pid:
+                _say_up(directory, record["gateway"], len(record["nodes"]))
+                return 0
+            time.sleep(POLL_S)
+    except BaseException:
+        supervisor.terminate()
+        supervisor.wait()
+        raise
+    return _tell_of_failure(directory, supervisor.returncode)
+
+
+def _say_up(directory: RunDirectory, gateway: str, nodes: int) -> None:
+    screen = terminal()
+    screen.print(
+        f"mesh is up: gateway {gateway}; {counted(nodes, 'node')}; logs in {directory.logs}",
+        soft_wrap=True,
+    )
+    screen.print("esg status shows it, esg down stops it")
+
+
+def _tell_of_failure(directory: RunDirectory, code: int) -> int:
+    said = directory.log.read_text("utf-8", "replace").rstrip()
+    last = said.rpartition("\n")[2]
+    if code == REFUSED and last.startswith("error: "):
+        raise Rejected(last.removeprefix("error: "))
+    print(said, file=sys.stderr)
+    return code or 1

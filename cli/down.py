@@ -1,0 +1,55 @@
+"""`esg down`: stop the mesh that `esg up` started."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from cli.options import RunDir
+from cli.terminal import terminal
+from esg.errors import Rejected
+
+POLL_S = 0.05
+LAYERS = 4
+"""Gateway, nodes, controller and Redis are stopped one after the other."""
+
+
+def down(directory: RunDir = None) -> None:
+    """Stop a mesh, wherever it was started from, and wait until it is gone.
+
+    Requests that are under way may end. Logs and journal stay.
+
+    \b
+    Examples:
+      esg down
+      esg down --dir ./mesh
+    """
+    from mesh.embedded_directory import RunDirectory, default_directory, running
+    from mesh.embedded_proc import alive, send
+
+    place = RunDirectory(directory or default_directory())
+    record = place.read()
+    if record is None:
+        raise Rejected(
+            f"no mesh is running in {place.path}; start one with esg up, or name its directory "
+            "with --dir or ESG_DIR"
+        )
+    if not running(record):
+        place.clear_up()
+        terminal().print(
+            f"the mesh in {place.path} had crashed; what it left is cleaned up; logs: {place.logs}",
+            soft_wrap=True,
+        )
+        return
+    supervisor = record["supervisor"]
+    pid, began = supervisor["pid"], supervisor["began"]
+    give_up = time.monotonic() + LAYERS * record["stop_limit_s"]
+    send(pid, began, signal.SIGTERM)
+    while alive(pid, began):
+        if time.monotonic() > give_up:
+            raise Rejected(
+                f"the mesh in {place.path} does not end; kill its supervisor (kill -9 {pid}), "
+                "then say esg down again"
+            )
+        time.sleep(POLL_S)
+    terminal().print(f"the mesh is down; logs: {place.logs}", soft_wrap=True)

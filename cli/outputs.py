@@ -1,0 +1,47 @@
+"""Outputs of requests as files: each is there when it is complete, or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from esg.errors import Rejected
+
+
+class Folder:
+    """Where the outputs of some files go, as FILE.STAGE."""
+
+    def __init__(self, directory: Path, files: Sequence[Path]) -> None:
+        self._directory = directory
+        names = [path.name for path in files]
+        for name in names:
+            if names.count(name) > 1:
+                raise Rejected(
+                    f"--out: several files are called {name}, and so would their outputs be; "
+                    "submit them one by one, into folders of their own"
+                )
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Rejected(
+                f"--out: {directory}: {error.strerror}; name a folder that can be written to"
+            ) from None
+
+    def write(self, file: Path, outputs: Mapping[str, bytes]) -> dict[str, Path]:
+        """By stage, the files that were written."""
+        return {stage: self._written(file, stage, content) for stage, content in outputs.items()}
+
+    def _written(self, file: Path, stage: str, content: bytes) -> Path:
+        path = self._directory / f"{file.name}.{stage}"
+        unfinished = self._directory / f".{path.name}.{os.getpid()}.tmp"
+        try:
+            unfinished.write_bytes(content)
+            unfinished.replace(path)
+        except OSError as error:
+            raise Rejected(f"{path}: cannot be written: {error.strerror}") from None
+        finally:
+            with suppress(OSError):
+                unfinished.unlink()
+        return path

@@ -1,0 +1,127 @@
+"""How requests are shown: bars while they run, a table when they are done."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from cli.terminal import open_table
+from cli.words import CONFIG_LEGEND, million_text
+from esg.units import PUSD_PER_USD
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
+
+    from client import Progress, Result
+
+
+class StageBars:
+    """A bar for each request on stderr, if somebody looks."""
+
+    def __init__(self, stages: int, *, shown: bool) -> None:
+        self._stages = stages
+        self._bars: Bars | None = None
+        self._tasks: dict[str, TaskID] = {}
+        if shown and sys.stderr is not None and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, TextColumn
+            from rich.progress import Progress as Bars
+
+            self._bars = Bars(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                TextColumn("{task.fields[stage]}", markup=False),
+                console=Console(stderr=True),
+                transient=True,
+            )
+
+    def __enter__(self) -> Self:
+        if self._bars is not None:
+            self._bars.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+
+    def tell(self, name: str, progress: Progress) -> None:
+        """A stage of a request began or ended; each is half a step."""
+        if self._bars is None:
+            return
+        if name not in self._tasks:
+            self._tasks[name] = self._bars.add_task(name, total=2 * self._stages, stage="")
+        what = "done" if progress.finished else f"on {progress.node}"
+        self._bars.update(self._tasks[name], advance=1, stage=f"{progress.stage} {what}")
+
+    def end(self, name: str) -> None:
+        if self._bars is not None and name in self._tasks:
+            self._bars.remove_task(self._tasks.pop(name))
+
+
+def result_document(result: Result) -> dict[str, Any]:
+    return {
+        "request_id": result.request_id,
+        "application": result.application,
+        "outcome": result.outcome.value,
+        "reason": result.reason,
+        "slo_met": result.slo_met,
+        "slo_ms": result.slo_ms,
+        "latency_ms": result.latency_ms,
+        "cost_usd": result.cost_usd,
+        "stages": [
+            {
+                "stage": stage.stage,
+                "task": stage.task,
+                "node": stage.node,
+                "config": stage.config._asdict(),
+                "ready_ms": stage.ready_ms,
+                "started_ms": stage.started_ms,
+                "finished_ms": stage.finished_ms,
+                "cost_usd": stage.cost_usd,
+            }
+            for stage in result.stages
+        ],
+    }
+
+
+def print_result(screen: Console, title: str, result: Result) -> None:
+    if result.outcome != "done":
+        reason = f": {result.reason}" if result.reason else ""
+        screen.print(f"{title}: {result.outcome.value}{reason}\n", soft_wrap=True)
+        return
+    kept = "kept" if result.slo_met else "missed"
+    screen.print(
+        f"{title}: done in {result.latency_ms:.1f} ms, SLO of {result.slo_ms:.1f} ms {kept}; "
+        f"{_million(result.cost_usd)} USD per million; request {result.request_id}",
+        soft_wrap=True,
+    )
+    table = open_table()
+    table.add_column("stage")
+    table.add_column("node")
+    table.add_column(CONFIG_LEGEND)
+    for heading in ("wait ms", "run ms", "USD/million"):
+        table.add_column(heading, justify="right")
+    for stage in result.stages:
+        table.add_row(
+            stage.stage,
+            stage.node,
+            "/".join(map(str, stage.config)),
+            f"{stage.wait_ms:.1f}",
+            f"{stage.run_ms:.1f}",
+            _million(stage.cost_usd),
+        )
+    screen.print(table)
+    sizes = [f"{stage} {len(content):,} bytes" for stage, content in result.outputs.items()]
+    screen.print(f"outputs: {', '.join(sizes)}\n" if sizes else "", soft_wrap=True)
+
+
+def _million(cost_usd: float) -> str:
+    return million_text(round(cost_usd * PUSD_PER_USD))

@@ -1,0 +1,199 @@
+"""`esg submit`: run files through a pipeline of a live mesh."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.live import run_live
+from cli.options import LONGEST_MS, USUAL_GATEWAY, AsJson, Gateway, above_zero
+from cli.outputs import Folder
+from cli.request_view import StageBars, print_result, result_document
+from cli.terminal import print_json, terminal
+from cli.words import counted
+from esg.errors import Fault, Rejected
+
+if TYPE_CHECKING:
+    from client import AsyncClient, Result
+
+AT_ONCE = 32
+"""Files that are read and under way at the same time."""
+
+
+@dataclass(slots=True)
+class Sent:
+    """One file, and what became of it."""
+
+    path: Path
+    request_id: str = ""
+    result: Result | None = None
+    error: Exception | None = None
+
+
+def submit(
+    application: Annotated[
+        str, typer.Argument(metavar="APPLICATION", help="Its name, as the mesh knows it.")
+    ],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Each is the payload of one request.")
+    ],
+    slo_ms: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MS",
+            callback=above_zero(LONGEST_MS),
+            show_default="the application's",
+            help="Deadline in milliseconds.",
+        ),
+    ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Whether to wait for the results.")
+    ] = True,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the outputs there, as FILE.STAGE."),
+    ] = None,
+    gateway: Gateway = USUAL_GATEWAY,
+    as_json: AsJson = False,
+) -> None:
+    """Run files through an application of a live mesh.
+
+    Several files are several requests, which run at the same time. Ctrl-C cancels them. The exit
+    code is 1 if one of them failed, and 2 if one was refused.
+
+    \b
+    Examples:
+      esg submit image-classification photo.jpg
+      esg submit image-classification *.jpg --slo-ms 600 --out results
+      esg submit image-classification photo.jpg --no-wait
+    """
+    for path in files:
+        if not path.is_file():
+            reason = "is not a file" if path.exists() else "no such file"
+            raise Rejected(f"{path}: {reason}; name files that can be read")
+    folder = None if out is None else Folder(out, files)
+    if out is not None and not wait:
+        raise Rejected("--out needs the results; leave out --no-wait, or esg get them later")
+    sent = [Sent(path) for path in files]
+    run_live(_submit(gateway, application, sent, slo_ms, wait=wait, shown=wait and not as_json))
+    written = {} if folder is None else {s.path: folder.write(s.path, _outputs(s)) for s in sent}
+    if as_json:
+        print_json({"requests": [_document(one, written.get(one.path, {})) for one in sent]})
+    else:
+        _print(sent, wait=wait)
+    _end(sent)
+
+
+async def _submit(
+    gateway: str,
+    application: str,
+    sent: list[Sent],
+    slo_ms: float | None,
+    *,
+    wait: bool,
+    shown: bool,
+) -> None:
+    from client import AsyncClient
+
+    turns = asyncio.Semaphore(AT_ONCE)
+    async with AsyncClient(gateway, patience_s=2.0) as mesh:
+        stages = len((await mesh.describe_application(application)).stages)
+        with StageBars(stages, shown=shown) as bars:
+
+            async def one(file: Sent) -> None:
+                async with turns:
+                    try:
+                        payload = await asyncio.to_thread(_read, file.path)
+                        file.request_id = await mesh.submit_async(
+                            application, payload, slo_ms=slo_ms
+                        )
+                        if wait:
+                            file.result = await _watched(mesh, file, bars)
+                    except (Rejected, Fault) as error:
+                        file.error = error
+
+            try:
+                await asyncio.gather(*(one(file) for file in sent))
+            except asyncio.CancelledError:
+                await _cancel(mesh, sent)
+                raise
+
+
+async def _watched(mesh: AsyncClient, file: Sent, bars: StageBars) -> Result:
+    from client import Progress
+
+    async for news in mesh.watch(file.request_id):
+        if isinstance(news, Progress):
+            bars.tell(file.path.name, news)
+    bars.end(file.path.name)
+    return await mesh.fetch(file.request_id)
+
+
+async def _cancel(mesh: AsyncClient, sent: list[Sent]) -> None:
+    """Nobody waits any more for what is still under way."""
+    under_way = [file.request_id for file in sent if file.request_id and file.result is None]
+    with suppress(Fault, Rejected):
+        await asyncio.gather(*(mesh.cancel(request, timeout_s=2.0) for request in under_way))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise Rejected(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _outputs(file: Sent) -> dict[str, bytes]:
+    return {} if file.result is None else file.result.outputs
+
+
+def _document(file: Sent, written: dict[str, Path]) -> dict[str, Any]:
+    document: dict[str, Any] = {"file": str(file.path), "request_id": file.request_id}
+    if file.error is not None:
+        document["error"] = str(file.error)
+    if file.result is not None:
+        document |= result_document(file.result)
+        document["outputs"] = {
+            stage: {
+                "bytes": len(content),
+                "file": str(written[stage]) if stage in written else None,
+            }
+            for stage, content in file.result.outputs.items()
+        }
+    return document
+
+
+def _print(sent: list[Sent], *, wait: bool) -> None:
+    screen = terminal()
+    for file in sent:
+        if file.result is not None:
+            print_result(screen, str(file.path), file.result)
+        elif not wait and file.error is None:
+            print(file.request_id)
+
+
+def _end(sent: list[Sent]) -> None:
+    """Say what went wrong, and end with the code for it."""
+    refused = [file for file in sent if isinstance(file.error, Rejected)]
+    failed = [
+        file
+        for file in sent
+        if isinstance(file.error, Fault)
+        or (file.result is not None and file.result.outcome != "done")
+    ]
+    if not refused and not failed:
+        return
+    first = (refused or failed)[0]
+    reason = first.error or (first.result and first.result.reason) or "no reason was given"
+    others = len(refused) + len(failed) - 1
+    more = f" (and {counted(others, 'other')})" if others else ""
+    message = f"{first.path}: {reason}{more}"
+    if refused:
+        raise Rejected(message)
+    typer.echo(f"error: {message}", err=True)
+    raise typer.Exit(1)

@@ -1,0 +1,176 @@
+"""`esg up`: a whole mesh on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.conditions import policy_names
+from cli.options import CatalogFile, RunDir, above_zero, at_least, from_zero, read_catalog
+from esg.errors import Rejected
+
+LARGEST_FACTOR = 1_000
+
+
+def up(
+    nodes: Annotated[
+        int, typer.Option(metavar="N", callback=at_least(1), help="Worker nodes.")
+    ] = 4,
+    vcpus: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", callback=at_least(1), show_default="16", help="vCPUs of each node."
+        ),
+    ] = None,
+    vgpus: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            callback=at_least(1),
+            show_default="7",
+            help="Emulated vGPUs (MIG slices) of each node.",
+        ),
+    ] = None,
+    scale: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X",
+            callback=above_zero(LARGEST_FACTOR),
+            show_default="1",
+            help="Multiplies all times and SLOs: with 0.1 all is ten times as fast.",
+        ),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", show_default="esg", help="The scheduling policy."),
+    ] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            show_default="127.0.0.1",
+            help="Where the gateway listens; 0.0.0.0 is for everyone.",
+        ),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT", show_default="50051", help="The gateway's port; 0 for any free one."
+        ),
+    ] = None,
+    redis_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", show_default="one is started", help="A Redis server that is there."
+        ),
+    ] = None,
+    warm_start: Annotated[
+        bool | None,
+        typer.Option(
+            "--warm-start/--cold-start",
+            show_default="cold",
+            help="Whether models are loaded at the start.",
+        ),
+    ] = None,
+    payload_scale: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X",
+            callback=from_zero(LARGEST_FACTOR),
+            show_default="1",
+            help="Size of emulated outputs, relative to the catalog's inputs.",
+        ),
+    ] = None,
+    noise: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X",
+            callback=from_zero(LARGEST_FACTOR),
+            show_default="1",
+            help="Spread of emulated durations, as a multiple of the profiled one.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            metavar="S", callback=at_least(0), show_default="0", help="Of the emulated durations."
+        ),
+    ] = None,
+    journal: Annotated[
+        bool | None,
+        typer.Option(
+            "--journal/--no-journal",
+            show_default="journal",
+            help="Whether every event is written to DIR/mesh.journal, for esg replay.",
+        ),
+    ] = None,
+    log_level: Annotated[
+        str | None,
+        typer.Option(metavar="LEVEL", show_default="info", help="debug, info, warning or error."),
+    ] = None,
+    settings: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", envvar="ESG_SETTINGS", help="Settings of all services, as TOML."
+        ),
+    ] = None,
+    directory: RunDir = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return when all is ready; esg down stops it.")
+    ] = False,
+    catalog: CatalogFile = None,
+) -> None:
+    """Start a whole mesh on this machine: Redis, controller, gateway and worker nodes.
+
+    Each is a process of its own, and each node has its own local store. Ctrl-C lets requests that
+    are under way end, stops everything, and leaves logs and journal. All settings of the services
+    can be given in a file or in the environment; docs/settings.md lists them.
+
+    \b
+    Examples:
+      esg up
+      esg up --scale 0.1 --nodes 2 --warm-start
+      esg up --detach --port 0 --dir ./mesh && esg status --dir ./mesh && esg down --dir ./mesh
+      ESG_CONTROLLER_PREWARM=false esg up --policy infless
+    """
+    from mesh.embedded_directory import default_directory
+    from mesh.embedded_options import Chosen, MeshOptions
+    from mesh.settings import LARGEST_PORT
+
+    if policy is not None and len(policy_names(policy)) > 1:
+        raise Rejected(f"--policy is {policy}; a mesh has one")
+    if port is not None and not 0 <= port <= LARGEST_PORT:
+        raise Rejected(f"--port is {port}; it must be from 0 to {LARGEST_PORT}")
+    if catalog is not None:
+        read_catalog(catalog)
+    options = MeshOptions(
+        nodes=nodes,
+        vcpus=vcpus,
+        vgpus=vgpus,
+        scale=scale,
+        policy=policy,
+        host=host,
+        port=port,
+        redis_url=redis_url,
+        catalog=catalog,
+        warm_start=warm_start,
+        payload_scale=payload_scale,
+        noise=noise,
+        seed=seed,
+        journal=journal,
+        log_level=log_level,
+        settings_file=settings,
+    )
+    Chosen(options)  # what is wrong with settings is said before anything starts
+    where = directory or default_directory()
+    if detach:
+        from cli.detached import start_detached
+
+        code = start_detached(options, where)
+    else:
+        from cli.foreground import run_mesh
+
+        code = run_mesh(options, where)
+    raise typer.Exit(code)

@@ -1,0 +1,57 @@
+"""The Python client of the mesh.
+
+    from client import Client
+
+    with Client("127.0.0.1:50051") as mesh:
+        result = mesh.submit("image-classification", picture, slo_ms=600)
+        print(result.slo_met, result.latency_ms, result.outputs)
+
+`AsyncClient` is the same for asyncio, with a coroutine for each method.
+"""
+
+from client.aio import AsyncClient
+from client.applications import Application, Stage
+from client.errors import (
+    AlreadyExists,
+    Cancelled,
+    ClientError,
+    DeadlineExceeded,
+    Exhausted,
+    InvalidRequest,
+    NoGateway,
+    NotFound,
+    ServerError,
+    Unavailable,
+)
+from client.results import Config, Outcome, Progress, Result, StageResult, State
+from client.status import MeshStatus
+from client.stream import RequestStream
+from client.sync import Client
+
+__all__ = [
+    # The two ways in
+    "AsyncClient",
+    "Client",
+    "RequestStream",
+    # What they give
+    "Application",
+    "Config",
+    "MeshStatus",
+    "Outcome",
+    "Progress",
+    "Result",
+    "Stage",
+    "StageResult",
+    "State",
+    # What they raise
+    "AlreadyExists",
+    "Cancelled",
+    "ClientError",
+    "DeadlineExceeded",
+    "Exhausted",
+    "InvalidRequest",
+    "NoGateway",
+    "NotFound",
+    "ServerError",
+    "Unavailable",
+]

@@ -1,0 +1,272 @@
+"""The client for asyncio: one method for each thing the mesh does.
+
+Whatever is submitted has an id, made here if none is given, and what cannot be done just now is
+tried again under the same id: a retry never runs twice. Large payloads and results travel in
+pieces, which is nobody's concern but this file's.
+"""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import grpc
+
+from client.applications import Application, Stage, application_of, definition
+from client.errors import ClientError, ServerError, Unavailable, call_error
+from client.results import Progress, Result, State, progress_of, result_of
+from client.retries import Patience, persistently
+from client.status import MeshStatus, status_of
+from client.stream import RequestStream
+from protos import gateway_v1_pb2 as public
+from protos import gateway_v1_pb2_grpc as public_grpc
+
+PIECE_BYTES = 2**20
+"""Larger payloads are sent in pieces of this size."""
+DEFAULT_ADDRESS = "127.0.0.1:50051"
+_CHANNEL = [
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.enable_http_proxy", 0),
+]
+
+
+class AsyncClient:
+    """A connection to a gateway. Use it with `async with`, or `close` it.
+
+    `patience_s` is how long a call without a timeout of its own is tried again while the mesh is
+    unavailable; 0: not at all.
+    """
+
+    def __init__(self, address: str = DEFAULT_ADDRESS, *, patience_s: float = 10.0) -> None:
+        self.address = address
+        self._patience_s = patience_s
+        self._channel = grpc.aio.insecure_channel(address, options=_CHANNEL)
+        self._stub = public_grpc.PipelinesStub(self._channel)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    # ---- requests
+
+    async def submit(
+        self,
+        application: str,
+        payload: bytes,
+        *,
+        slo_ms: float | None = None,
+        request_id: str | None = None,
+        timeout_s: float | None = None,
+    ) -> Result:
+        """Run a pipeline and wait for its result, which may be that it failed (see `Result`).
+
+        A timeout shorter than the SLO becomes the SLO. If the waiting is cancelled, so is the
+        request.
+        """
+        message = _request(application, payload, slo_ms, request_id)
+
+        async def once(left_s: float | None) -> Result:
+            if len(payload) > PIECE_BYTES:
+                return await _collected(self._stub.SubmitChunked(_chunks(message), timeout=left_s))
+            reply = await self._stub.Submit(message, timeout=left_s)
+            if reply.fetch_outputs:
+                fetch = public.FetchRequest(request_id=message.request_id)
+                return await _collected(self._stub.Fetch(fetch, timeout=left_s))
+            outputs = {output.stage: output.content for output in reply.outputs}
+            return result_of(reply.result, outputs)
+
+        return await persistently(once, self._patience(timeout_s), self.address)
+
+    async def submit_async(
+        self,
+        application: str,
+        payload: bytes,
+        *,
+        slo_ms: float | None = None,
+        request_id: str | None = None,
+        timeout_s: float | None = None,
+    ) -> str:
+        """Have a request accepted, and do not wait for its result: its id, for `fetch`."""
+        message = _request(application, payload, slo_ms, request_id)
+        reply: public.SubmitAsyncReply = await self._call("SubmitAsync", message, timeout_s)
+        return reply.request_id
+
+    def stream(self) -> RequestStream:
+        """For many requests: `async with client.stream() as stream: stream.submit(...)`."""
+        return RequestStream(self._stub, self.address, self._patience_s, self.fetch)
+
+    async def get(self, request_id: str, *, timeout_s: float | None = None) -> State:
+        """What has become of a request; does not wait for it."""
+        asked = public.GetRequest(request_id=request_id)
+        told: public.RequestState = await self._call("Get", asked, timeout_s)
+        return State(
+            request_id=told.request_id,
+            application=told.application,
+            progress=tuple(progress_of(progress) for progress in told.progress),
+            result=result_of(told.result) if told.HasField("result") else None,
+        )
+
+    async def fetch(self, request_id: str, *, timeout_s: float | None = None) -> Result:
+        """Wait for a request's result and get its outputs. They can be fetched once."""
+        asked = public.FetchRequest(request_id=request_id)
+
+        async def once(left_s: float | None) -> Result:
+            return await _collected(self._stub.Fetch(asked, timeout=left_s))
+
+        return await persistently(once, self._patience(timeout_s), self.address)
+
+    async def watch(self, request_id: str) -> AsyncIterator[Progress | Result]:
+        """Every stage as it begins and ends, those in the past too; the result (without outputs)
+        comes last."""
+        asked = public.WatchRequest(request_id=request_id)
+        patience = self._patience(None)
+        told: set[tuple[str, str, bool]] = set()
+        while True:
+            call = self._stub.Watch(asked)
+            try:
+                async for reply in call:
+                    patience.succeeded()
+                    if reply.HasField("result"):
+                        yield result_of(reply.result)
+                        return
+                    progress = progress_of(reply.progress)
+                    key = (progress.stage, progress.task, progress.finished)
+                    if key not in told:
+                        told.add(key)
+                        yield progress
+                error: ClientError = ServerError("the gateway ended the stream without a result")
+            except grpc.aio.AioRpcError as failed:
+                error = call_error(failed, self.address)
+            finally:
+                call.cancel()
+            pause_s = patience.pause_s() if isinstance(error, Unavailable) else None
+            if pause_s is None:
+                raise error
+            await asyncio.sleep(pause_s)
+
+    async def cancel(self, request_id: str, *, timeout_s: float | None = None) -> bool:
+        """Whether it was cancelled; false if it had ended before."""
+        asked = public.CancelRequest(request_id=request_id)
+        reply: public.CancelReply = await self._call("Cancel", asked, timeout_s)
+        return reply.cancelled
+
+    # ---- applications
+
+    async def register_application(
+        self,
+        name: str,
+        stages: Sequence[Stage],
+        *,
+        slo_ms: float | None = None,
+        slo_scale: float | None = None,
+        timeout_s: float | None = None,
+    ) -> Application:
+        """Add an application. Its SLO is a time, or a multiple of its time alone; 1 by default."""
+        asked = definition(name, stages, slo_ms, slo_scale)
+        return application_of(await self._call("RegisterApplication", asked, timeout_s))
+
+    async def update_application(
+        self,
+        name: str,
+        stages: Sequence[Stage],
+        *,
+        slo_ms: float | None = None,
+        slo_scale: float | None = None,
+        timeout_s: float | None = None,
+    ) -> Application:
+        """Replace an application; requests under way go on with the version they began with."""
+        asked = public.UpdateApplicationRequest(
+            application=definition(name, stages, slo_ms, slo_scale)
+        )
+        return application_of(await self._call("UpdateApplication", asked, timeout_s))
+
+    async def list_applications(self, *, timeout_s: float | None = None) -> list[Application]:
+        asked = public.ListApplicationsRequest()
+        told: public.ListApplicationsReply = await self._call("ListApplications", asked, timeout_s)
+        return [application_of(application) for application in told.applications]
+
+    async def describe_application(
+        self, name: str, *, timeout_s: float | None = None
+    ) -> Application:
+        asked = public.DescribeApplicationRequest(name=name)
+        return application_of(await self._call("DescribeApplication", asked, timeout_s))
+
+    async def delete_application(self, name: str, *, timeout_s: float | None = None) -> None:
+        """Take no more requests for it; those under way are answered."""
+        await self._call("DeleteApplication", public.DeleteApplicationRequest(name=name), timeout_s)
+
+    # ---- the mesh
+
+    async def watch_mesh(self, interval_ms: int = 1000) -> AsyncIterator[MeshStatus]:
+        """The state of the mesh, every so often. With 0: once."""
+        call = self._stub.WatchMesh(public.WatchMeshRequest(interval_ms=interval_ms))
+        try:
+            async for status in call:
+                yield status_of(status)
+        except grpc.aio.AioRpcError as failed:
+            raise call_error(failed, self.address) from None
+        finally:
+            call.cancel()
+
+    # ---- calling
+
+    def _patience(self, timeout_s: float | None) -> Patience:
+        return Patience(self._patience_s, timeout_s)
+
+    async def _call(self, method: str, message: Any, timeout_s: float | None) -> Any:
+        def once(left_s: float | None) -> Any:
+            return getattr(self._stub, method)(message, timeout=left_s)
+
+        return await persistently(once, self._patience(timeout_s), self.address)
+
+
+def _request(
+    application: str, payload: bytes, slo_ms: float | None, request_id: str | None
+) -> public.SubmitRequest:
+    return public.SubmitRequest(
+        application=application,
+        payload=payload,
+        slo_us=None if slo_ms is None else round(slo_ms * 1000),
+        request_id=uuid.uuid4().hex if request_id is None else request_id,
+    )
+
+
+def _chunks(message: public.SubmitRequest) -> Iterator[public.SubmitChunk]:
+    payload = message.payload
+    first = public.SubmitRequest(
+        application=message.application,
+        payload=payload[:PIECE_BYTES],
+        slo_us=message.slo_us if message.HasField("slo_us") else None,
+        request_id=message.request_id,
+    )
+    yield public.SubmitChunk(request=first)
+    for start in range(PIECE_BYTES, len(payload), PIECE_BYTES):
+        yield public.SubmitChunk(payload=payload[start : start + PIECE_BYTES])
+
+
+async def _collected(call: AsyncIterator[public.ResultChunk]) -> Result:
+    """A result and its outputs, put together."""
+    told = None
+    pieces: dict[str, list[bytes]] = {}
+    async for chunk in call:
+        if chunk.HasField("result"):
+            told = chunk.result
+        else:
+            pieces.setdefault(chunk.output.stage, []).append(chunk.output.content)
+    if told is None:
+        raise ServerError("the gateway sent no result")
+    return result_of(told, {stage: b"".join(content) for stage, content in pieces.items()})

@@ -1,0 +1,54 @@
+"""Applications: DAGs of functions with a deadline."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from client.errors import InvalidRequest
+from protos import gateway_v1_pb2 as public
+from protos import model_v1_pb2 as model
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One function's place: after which stages it comes. Its name is the function's by default."""
+
+    function: str
+    after: tuple[str, ...] = ()
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Application:
+    name: str
+    stages: tuple[Stage, ...]
+    slo_ms: float
+    version: int
+    alone_ms: float
+    """Its time alone at the minimum config."""
+    fastest_ms: float
+    """With every stage at its fastest config: no SLO can be shorter."""
+
+
+def application_of(told: model.Application) -> Application:
+    return Application(
+        name=told.name,
+        stages=tuple(Stage(s.function, tuple(s.after), s.name) for s in told.stages),
+        slo_ms=told.slo_us / 1000,
+        version=told.version,
+        alone_ms=told.alone_us / 1000,
+        fastest_ms=told.fastest_us / 1000,
+    )
+
+
+def definition(
+    name: str, stages: Sequence[Stage], slo_ms: float | None, slo_scale: float | None
+) -> public.RegisterApplicationRequest:
+    """What the gateway is told about an application."""
+    if slo_ms is not None and slo_scale is not None:
+        raise InvalidRequest("slo_ms and slo_scale say the same in two ways; give one of them")
+    return public.RegisterApplicationRequest(
+        name=name,
+        stages=[model.Stage(name=s.name, function=s.function, after=s.after) for s in stages],
+        slo_us=None if slo_ms is None else round(slo_ms * 1000),
+        slo_scale=slo_scale,
+    )

@@ -1,0 +1,77 @@
+"""What a call can raise. The words are the gateway's, and say what to do.
+
+ClientError
+  refused, the same again will not do:     InvalidRequest, NotFound, AlreadyExists, Exhausted
+  failed, the same again may work:         Unavailable (NoGateway), DeadlineExceeded, Cancelled,
+                                           ServerError
+"""
+
+import grpc
+
+from esg.errors import Fault, Rejected
+
+
+class ClientError(Exception):
+    """Something that was asked of the mesh was not done."""
+
+
+class InvalidRequest(ClientError, Rejected):
+    """What was asked for cannot be."""
+
+
+class NotFound(ClientError, Rejected):
+    """There is no such application or request."""
+
+
+class AlreadyExists(ClientError, Rejected):
+    """The name is taken, or the request id was used for something else."""
+
+
+class Exhausted(ClientError, Rejected):
+    """A limit: payload size, requests under way, requests per second."""
+
+
+class Unavailable(ClientError, Fault):
+    """It cannot be done now. It was tried again for as long as the call allowed."""
+
+
+class NoGateway(Unavailable):
+    """Nobody listens at that address."""
+
+
+class DeadlineExceeded(ClientError, Fault):
+    """The time that the call was given is over."""
+
+
+class Cancelled(ClientError, Fault):
+    """The call was broken off."""
+
+
+class ServerError(ClientError, Fault):
+    """The mesh failed in a way that it should not."""
+
+
+_KINDS: dict[int, type[ClientError]] = {
+    grpc.StatusCode.INVALID_ARGUMENT.value[0]: InvalidRequest,
+    grpc.StatusCode.NOT_FOUND.value[0]: NotFound,
+    grpc.StatusCode.ALREADY_EXISTS.value[0]: AlreadyExists,
+    grpc.StatusCode.RESOURCE_EXHAUSTED.value[0]: Exhausted,
+    grpc.StatusCode.UNAVAILABLE.value[0]: Unavailable,
+    grpc.StatusCode.DEADLINE_EXCEEDED.value[0]: DeadlineExceeded,
+    grpc.StatusCode.CANCELLED.value[0]: Cancelled,
+}
+
+
+def client_error(code: int, message: str) -> ClientError:
+    """The error for a gRPC status."""
+    return _KINDS.get(code, ServerError)(message)
+
+
+def call_error(error: grpc.aio.AioRpcError, address: str) -> ClientError:
+    """The error for a call that failed."""
+    details = error.details() or ""
+    if error.code() is grpc.StatusCode.UNAVAILABLE and "failed to connect" in details.lower():
+        return NoGateway(f"no gateway at {address}")
+    if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return DeadlineExceeded("the time for this call is over; allow more with timeout_s")
+    return client_error(error.code().value[0], details)

@@ -1,0 +1,112 @@
+"""The mesh at one moment: its queues, its nodes, its applications."""
+
+from dataclasses import dataclass
+
+from protos import model_v1_pb2 as model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueStatus:
+    application: str
+    stage: str
+    waiting: int
+    running: int
+    oldest_ms: float
+    """How long its first job has been waiting."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceStatus:
+    task: str
+    """Empty: it is free."""
+    function: str
+    resident: tuple[str, ...]
+    loading: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStatus:
+    node: str
+    vcpus: int
+    vcpus_free: int
+    slices: tuple[SliceStatus, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationStatus:
+    """Counted since the controller started; the percentiles are over the latest requests."""
+
+    application: str
+    arrived: int
+    done: int
+    in_time: int
+    failed: int
+    refused: int
+    cost_usd: float
+    latency_ms_p50: float
+    latency_ms_p99: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshStatus:
+    uptime_ms: float
+    policy: str
+    under_way: int
+    tasks: int
+    jobs: int
+    cold_starts: int
+    local_transfers: int
+    remote_transfers: int
+    queues: tuple[QueueStatus, ...]
+    nodes: tuple[NodeStatus, ...]
+    applications: tuple[ApplicationStatus, ...]
+
+
+def status_of(told: model.MeshStatus) -> MeshStatus:
+    return MeshStatus(
+        uptime_ms=told.uptime_us / 1000,
+        policy=told.policy,
+        under_way=told.under_way,
+        tasks=told.tasks,
+        jobs=told.jobs,
+        cold_starts=told.cold_starts,
+        local_transfers=told.local_transfers,
+        remote_transfers=told.remote_transfers,
+        queues=tuple(_queue(queue) for queue in told.queues),
+        nodes=tuple(_node(node) for node in told.nodes),
+        applications=tuple(_application(application) for application in told.applications),
+    )
+
+
+def _queue(told: model.QueueStatus) -> QueueStatus:
+    return QueueStatus(
+        application=told.application,
+        stage=told.stage,
+        waiting=told.waiting,
+        running=told.running,
+        oldest_ms=told.oldest_us / 1000,
+    )
+
+
+def _node(told: model.NodeStatus) -> NodeStatus:
+    slices = tuple(
+        SliceStatus(
+            task=s.task, function=s.function, resident=tuple(s.resident), loading=tuple(s.loading)
+        )
+        for s in told.slices
+    )
+    return NodeStatus(node=told.node, vcpus=told.vcpus, vcpus_free=told.vcpus_free, slices=slices)
+
+
+def _application(told: model.ApplicationStatus) -> ApplicationStatus:
+    return ApplicationStatus(
+        application=told.application,
+        arrived=told.arrived,
+        done=told.done,
+        in_time=told.in_time,
+        failed=told.failed,
+        refused=told.refused,
+        cost_usd=told.cost_usd,
+        latency_ms_p50=told.latency_us_p50 / 1000,
+        latency_ms_p99=told.latency_us_p99 / 1000,
+    )

@@ -1,0 +1,218 @@
+"""Many requests over one stream: what is ready goes out together, answers come as they are ready.
+
+This is the cheap way to send thousands of requests. If the stream breaks, it is opened again and
+what was not answered is sent again; the ids make sure that nothing runs twice.
+"""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import TracebackType
+from typing import Self
+
+import grpc
+
+from client.errors import ClientError, Unavailable, call_error, client_error
+from client.results import Result, result_of
+from client.retries import Patience
+from mesh.outbox import Outbox
+from protos import gateway_v1_pb2 as public
+from protos import gateway_v1_pb2_grpc as public_grpc
+
+MESSAGE_BYTES = 2**20
+"""A group that is larger goes out as several, so that no answer waits for a long message."""
+
+
+class _Asked:
+    """A request that is not answered yet."""
+
+    __slots__ = ("answer", "message", "patience")
+
+    def __init__(self, message: public.SubmitRequest, answer: asyncio.Future[Result]) -> None:
+        self.message = message
+        self.answer = answer
+        self.patience: Patience | None = None
+
+
+class RequestStream:
+    """Use it with `async with`: at the end of the block everything has been answered."""
+
+    def __init__(
+        self,
+        stub: public_grpc.PipelinesStub,
+        address: str,
+        patience_s: float,
+        fetch: Callable[[str], Awaitable[Result]],
+    ) -> None:
+        self._stub = stub
+        self._address = address
+        self._patience_s = patience_s
+        self._fetch = fetch
+        self._loop = asyncio.get_running_loop()
+        self._prefix = uuid.uuid4().hex[:16]
+        self._made = 0
+        self._asked: dict[str, _Asked] = {}
+        self._fetching: set[asyncio.Task[None]] = set()
+        self._outbox: Outbox[public.SubmitRequest] = Outbox()
+        self._wanted = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._runner: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        """How many are not answered yet."""
+        return len(self._asked)
+
+    async def __aenter__(self) -> Self:
+        self._runner = self._loop.create_task(self._run())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                await self._idle.wait()
+        finally:
+            await self._close()
+
+    def submit(
+        self,
+        application: str,
+        payload: bytes,
+        *,
+        slo_ms: float | None = None,
+        request_id: str | None = None,
+    ) -> asyncio.Future[Result]:
+        """Send a request; await what is returned to get its result.
+
+        Cancelling the future only stops the waiting: the request goes on.
+        """
+        if self._runner is None or self._runner.done():
+            raise Unavailable("this stream is closed; open another one")
+        if request_id is None:
+            self._made += 1
+            request_id = f"{self._prefix}-{self._made}"
+        if request_id in self._asked:
+            return self._asked[request_id].answer
+        message = public.SubmitRequest(
+            application=application,
+            payload=payload,
+            slo_us=None if slo_ms is None else round(slo_ms * 1000),
+            request_id=request_id,
+        )
+        answer: asyncio.Future[Result] = self._loop.create_future()
+        self._asked[request_id] = _Asked(message, answer)
+        self._idle.clear()
+        self._outbox.put(message)
+        self._wanted.set()
+        return answer
+
+    # ---- the stream
+
+    async def _run(self) -> None:
+        patience = Patience(self._patience_s)
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            error = await self._converse(patience)
+            pause_s = patience.pause_s() if isinstance(error, Unavailable) else None
+            if pause_s is None:
+                self._fail_all(error)
+                patience.succeeded()
+            elif self._asked:
+                await asyncio.sleep(pause_s)
+                self._wanted.set()
+
+    async def _converse(self, patience: Patience) -> ClientError:
+        """Until the stream breaks: why it did."""
+        self._outbox = Outbox()
+        for asked in self._asked.values():
+            self._outbox.put(asked.message)
+        call = self._stub.SubmitMany(_messages(self._outbox))
+        try:
+            async for group in call:
+                patience.succeeded()
+                for reply in group.replies:
+                    self._hear(reply)
+            return Unavailable("the gateway has ended the stream")
+        except grpc.aio.AioRpcError as failed:
+            return call_error(failed, self._address)
+        finally:
+            self._outbox.close()
+            call.cancel()
+
+    def _hear(self, reply: public.Reply) -> None:
+        asked = self._asked.get(reply.request_id)
+        if asked is None:
+            return
+        if reply.HasField("refusal"):
+            self._refused(asked, client_error(reply.refusal.code, reply.refusal.message))
+        elif reply.done.fetch_outputs:
+            task = self._loop.create_task(self._fetched(asked))
+            self._fetching.add(task)
+            task.add_done_callback(self._fetching.discard)
+        else:
+            outputs = {output.stage: output.content for output in reply.done.outputs}
+            self._answer(asked, result_of(reply.done.result, outputs))
+
+    def _refused(self, asked: _Asked, error: ClientError) -> None:
+        pause_s = None
+        if isinstance(error, Unavailable):
+            if asked.patience is None:
+                asked.patience = Patience(self._patience_s)
+            pause_s = asked.patience.pause_s()
+        if pause_s is None:
+            self._answer(asked, error)
+        else:
+            self._loop.call_later(pause_s, self._send_again, asked)
+
+    def _send_again(self, asked: _Asked) -> None:
+        if self._asked.get(asked.message.request_id) is asked:
+            self._outbox.put(asked.message)
+
+    async def _fetched(self, asked: _Asked) -> None:
+        try:
+            self._answer(asked, await self._fetch(asked.message.request_id))
+        except ClientError as error:
+            self._answer(asked, error)
+
+    def _answer(self, asked: _Asked, answer: Result | ClientError) -> None:
+        self._asked.pop(asked.message.request_id, None)
+        if not self._asked:
+            self._idle.set()
+        if asked.answer.done():
+            return  # nobody waits any more
+        if isinstance(answer, Result):
+            asked.answer.set_result(answer)
+        else:
+            asked.answer.set_exception(answer)
+
+    def _fail_all(self, error: ClientError) -> None:
+        for asked in list(self._asked.values()):
+            self._answer(asked, error)
+
+    async def _close(self) -> None:
+        tasks = [*self._fetching, *([self._runner] if self._runner else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for asked in self._asked.values():
+            asked.answer.cancel()
+        self._asked.clear()
+
+
+async def _messages(outbox: Outbox[public.SubmitRequest]) -> AsyncIterator[public.SubmitGroup]:
+    async for requests in outbox.groups():
+        group: list[public.SubmitRequest] = []
+        size = 0
+        for request in requests:
+            size += request.ByteSize()
+            if group and size > MESSAGE_BYTES:
+                yield public.SubmitGroup(requests=group)
+                group, size = [], request.ByteSize()
+            group.append(request)
+        yield public.SubmitGroup(requests=group)

@@ -1,0 +1,205 @@
+"""The client for programs without asyncio: an `AsyncClient` on a loop in a thread of its own."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from client.aio import DEFAULT_ADDRESS, AsyncClient
+from client.applications import Application, Stage
+from client.results import Progress, Result, State
+from client.status import MeshStatus
+from client.stream import RequestStream
+
+T = TypeVar("T")
+
+
+class Client:
+    """The same methods as `AsyncClient`, each of which waits. Any thread may call them."""
+
+    def __init__(self, address: str = DEFAULT_ADDRESS, *, patience_s: float = 10.0) -> None:
+        self.address = address
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="esg", daemon=True)
+        self._thread.start()
+        self._client = self._wait(_made(address, patience_s))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._loop.is_closed():
+            return
+        self._wait(self._client.close())
+        self._wait(self._loop.shutdown_asyncgens())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    # ---- requests
+
+    def submit(
+        self,
+        application: str,
+        payload: bytes,
+        *,
+        slo_ms: float | None = None,
+        request_id: str | None = None,
+        timeout_s: float | None = None,
+    ) -> Result:
+        return self._wait(
+            self._client.submit(
+                application, payload, slo_ms=slo_ms, request_id=request_id, timeout_s=timeout_s
+            )
+        )
+
+    def submit_async(
+        self,
+        application: str,
+        payload: bytes,
+        *,
+        slo_ms: float | None = None,
+        request_id: str | None = None,
+        timeout_s: float | None = None,
+    ) -> str:
+        return self._wait(
+            self._client.submit_async(
+                application, payload, slo_ms=slo_ms, request_id=request_id, timeout_s=timeout_s
+            )
+        )
+
+    @contextmanager
+    def stream(self) -> Iterator["SyncRequestStream"]:
+        """For many requests; at the end of the block everything has been answered."""
+        stream = self._wait(_opened(self._client))
+        try:
+            yield SyncRequestStream(self._loop, stream)
+        except BaseException as error:
+            self._wait(stream.__aexit__(type(error), error, None))
+            raise
+        self._wait(stream.__aexit__(None, None, None))
+
+    def get(self, request_id: str, *, timeout_s: float | None = None) -> State:
+        return self._wait(self._client.get(request_id, timeout_s=timeout_s))
+
+    def fetch(self, request_id: str, *, timeout_s: float | None = None) -> Result:
+        return self._wait(self._client.fetch(request_id, timeout_s=timeout_s))
+
+    def watch(self, request_id: str) -> Iterator[Progress | Result]:
+        return self._each(self._client.watch(request_id))
+
+    def cancel(self, request_id: str, *, timeout_s: float | None = None) -> bool:
+        return self._wait(self._client.cancel(request_id, timeout_s=timeout_s))
+
+    # ---- applications
+
+    def register_application(
+        self,
+        name: str,
+        stages: Sequence[Stage],
+        *,
+        slo_ms: float | None = None,
+        slo_scale: float | None = None,
+        timeout_s: float | None = None,
+    ) -> Application:
+        return self._wait(
+            self._client.register_application(
+                name, stages, slo_ms=slo_ms, slo_scale=slo_scale, timeout_s=timeout_s
+            )
+        )
+
+    def update_application(
+        self,
+        name: str,
+        stages: Sequence[Stage],
+        *,
+        slo_ms: float | None = None,
+        slo_scale: float | None = None,
+        timeout_s: float | None = None,
+    ) -> Application:
+        return self._wait(
+            self._client.update_application(
+                name, stages, slo_ms=slo_ms, slo_scale=slo_scale, timeout_s=timeout_s
+            )
+        )
+
+    def list_applications(self, *, timeout_s: float | None = None) -> list[Application]:
+        return self._wait(self._client.list_applications(timeout_s=timeout_s))
+
+    def describe_application(self, name: str, *, timeout_s: float | None = None) -> Application:
+        return self._wait(self._client.describe_application(name, timeout_s=timeout_s))
+
+    def delete_application(self, name: str, *, timeout_s: float | None = None) -> None:
+        self._wait(self._client.delete_application(name, timeout_s=timeout_s))
+
+    # ---- the mesh
+
+    def watch_mesh(self, interval_ms: int = 1000) -> Iterator[MeshStatus]:
+        return self._each(self._client.watch_mesh(interval_ms))
+
+    # ---- waiting
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # Ctrl-C while waiting: nothing goes on in the background
+            raise
+
+    def _each(self, items: AsyncIterator[T]) -> Iterator[T]:
+        ended = object()
+
+        async def following() -> Any:
+            return await anext(items, ended)
+
+        async def closing() -> None:
+            await items.aclose()  # type: ignore[attr-defined] # all of ours are generators
+
+        try:
+            while (item := self._wait(following())) is not ended:
+                yield item
+        finally:
+            self._wait(closing())
+
+
+class SyncRequestStream:
+    """`RequestStream` for threads: answers are `concurrent.futures.Future`s."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, stream: RequestStream) -> None:
+        self._loop = loop
+        self._stream = stream
+
+    def submit(
+        self,
+        application: str,
+        payload: bytes,
+        *,
+        slo_ms: float | None = None,
+        request_id: str | None = None,
+    ) -> "Future[Result]":
+        async def answer() -> Result:
+            return await self._stream.submit(
+                application, payload, slo_ms=slo_ms, request_id=request_id
+            )
+
+        return asyncio.run_coroutine_threadsafe(answer(), self._loop)
+
+
+async def _made(address: str, patience_s: float) -> AsyncClient:
+    return AsyncClient(address, patience_s=patience_s)  # gRPC wants the loop to be running
+
+
+async def _opened(client: AsyncClient) -> RequestStream:
+    return await client.stream().__aenter__()

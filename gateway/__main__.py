@@ -1,0 +1,60 @@
+"""`python -m gateway`: the gateway as a process."""
+
+import asyncio
+import sys
+from contextlib import suppress
+
+from gateway.book import Book
+from gateway.link import Link
+from gateway.service import Pipelines
+from gateway.sweeper import Sweeper
+from mesh.serving import Server, channel, run_service, say_ready
+from mesh.settings import CommonSettings, GatewaySettings, Settings
+from protos.gateway_v1_pb2_grpc import add_PipelinesServicer_to_server
+from storage.remote import RemoteStore
+
+SERVICE = "esg.gateway.v1.Pipelines"
+FIRST_LINK_S = 5.0
+"""How long the controller may take before clients are told that the gateway is here without it."""
+
+LAST_WORDS_S = 2.0
+"""How long the last answers may take on their way out, when all is said."""
+
+
+async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) -> None:
+    own = settings.of(GatewaySettings)
+    store = RemoteStore(common.redis_url, prefix=common.key_prefix, ttl_s=common.data_ttl_s)
+    sweeper = Sweeper(store)
+    book = Book(own.max_under_way, sweeper.discard)
+    controller = channel(own.controller)
+    pipelines = Pipelines(own, book, store, controller)
+    link = Link(controller, book)
+    # A message may hold a payload and a few words more; a little larger ones get our own refusal
+    server = Server([("grpc.max_receive_message_length", own.max_payload_bytes + 2**20)])
+    add_PipelinesServicer_to_server(pipelines, server.grpc)
+
+    port = await server.start(own.host, own.port, [SERVICE])
+    sweeping = asyncio.create_task(sweeper.run())
+    linking = asyncio.create_task(link.run())
+    with suppress(TimeoutError):
+        await asyncio.wait_for(link.up.wait(), FIRST_LINK_S)
+    say_ready(f"{own.host}:{port}")
+
+    told = asyncio.create_task(stop.wait())
+    await asyncio.wait({told, linking, sweeping}, return_when=asyncio.FIRST_COMPLETED)
+    pipelines.close()
+    await server.drain()
+    await pipelines.drain(common.drain_s)
+    await server.stop(LAST_WORDS_S)
+    sweeper.close()
+    await sweeping
+    for task in (linking, told):
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    await controller.close()
+    await store.close()
+
+
+if __name__ == "__main__":
+    sys.exit(run_service("gateway", main))

@@ -1,0 +1,162 @@
+"""What is done for one request, whichever call it came by: take it in, wait, read its outputs.
+
+A call that was given a request by `take_in` or `find` must `leave` it in the end.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+from esg.errors import Fault
+from gateway.book import Book
+from gateway.intake import check_id, checked
+from gateway.limits import Rates
+from gateway.request import Request
+from mesh.problems import NotFound, Unavailable
+from mesh.settings import GatewaySettings
+from protos import gateway_v1_pb2 as public
+from protos import model_v1_pb2 as model
+from storage.errors import Missing
+from storage.names import payload_stage
+from storage.remote import RemoteStore
+
+
+def going_away() -> Unavailable:
+    return Unavailable("this gateway is going away; try again, with the same id")
+
+
+class Desk:
+    def __init__(self, settings: GatewaySettings, book: Book, store: RemoteStore) -> None:
+        self._settings = settings
+        self._book = book
+        self._store = store
+        self._rates = Rates(settings.max_requests_per_s, settings.burst, time.monotonic)
+        self.leave = book.leave
+
+    async def take_in(
+        self, asked: public.SubmitRequest, payload: bytes, peer: str, remaining_s: float | None
+    ) -> Request:
+        """Check a request, store its payload, and have the controller accept it."""
+        if self._book.handing_back:
+            raise going_away()
+        self._rates.take(peer)
+        submission = await checked(asked, payload, remaining_s, self._settings)
+        request = self._book.submit(submission)
+        question = request.submission
+        assert question is not None
+        storing = None if request.stored else self._begin_storing(request, payload)
+        try:
+            await question.accepted()
+            if storing is not None:
+                await self._stored(request, storing)
+        except BaseException:
+            self._book.leave(request)
+            raise
+        return request
+
+    def _begin_storing(self, request: Request, payload: bytes) -> asyncio.Task[None]:
+        """While the controller decides; it will be there when the first stage wants it."""
+        request.stored = True
+        name = payload_stage(request.fingerprint)
+        storing = asyncio.create_task(self._store.put(request.id, name, payload))
+        storing.add_done_callback(_heard)
+        return storing
+
+    async def _stored(self, request: Request, storing: asyncio.Task[None]) -> None:
+        try:
+            await asyncio.shield(storing)
+        except Fault:
+            # The client is told to try again, and then finds the request waiting for its payload
+            request.stored = False
+            request.kept = True
+            raise
+
+    async def find(self, request_id: str, *, stages: bool = False) -> Request:
+        """A request that was taken in before, here or elsewhere; with `stages`, so that all that
+        has happened to it is known, and all that will happen is heard of."""
+        request = self._book.follow(check_id(request_id))
+        try:
+            await request.origin.accepted()
+            watching = self._book.watch(request) if stages else None
+            if watching is not None:
+                await watching.accepted()
+        except BaseException:
+            self._book.leave(request)
+            raise
+        return request
+
+    async def reply(self, request: Request) -> public.SubmitReply:
+        """Wait for a request's end: its result, with its outputs if they fit into one message."""
+        result = await request.end()
+        outputs = await self.outputs(request.id, result)
+        if sum(len(content) for _, content in outputs) > self._settings.inline_bytes:
+            return public.SubmitReply(result=result, fetch_outputs=True)
+        return public.SubmitReply(
+            result=result,
+            outputs=[public.Output(stage=stage, content=content) for stage, content in outputs],
+        )
+
+    async def outputs(self, request_id: str, result: model.Result) -> list[tuple[str, bytes]]:
+        if result.outcome != model.OUTCOME_DONE:
+            return []
+        stages = list(result.output_stages)
+        try:
+            if len(stages) == 1:
+                contents = [await self._store.get(request_id, stages[0])]
+            else:
+                contents = await asyncio.gather(
+                    *(self._store.get(request_id, stage) for stage in stages)
+                )
+        except Missing:
+            raise NotFound(
+                f"the outputs of request {request_id} are gone: they were delivered before, or "
+                "have expired; Get still has its result, a new request id runs it again"
+            ) from None
+        return list(zip(stages, contents, strict=True))
+
+    async def cancel(self, request: Request) -> bool:
+        """Whether it was cancelled; false if it had ended before."""
+        if request.result is not None:
+            return False
+        self._book.cancel(request)
+        result = await request.end()
+        return result.outcome == model.OUTCOME_CANCELLED
+
+    async def progress(self, request: Request) -> AsyncIterator[model.StageProgress]:
+        """Every stage as it begins and ends, until the request has ended."""
+        told = 0
+        while True:
+            news = request.news
+            for progress in list(request.progress.values())[told:]:
+                told += 1
+                yield progress
+            if request.ended.is_set():
+                break
+            await news.wait()
+        for progress in _of_the_past(await request.end()):
+            key = (progress.stage, progress.task, progress.finished)
+            if key not in request.progress:
+                yield progress
+
+
+def _heard(storing: asyncio.Task[None]) -> None:
+    """Whoever gave up waiting for it does not want to know how it ended either."""
+    if not storing.cancelled():
+        storing.exception()
+
+
+def _of_the_past(result: model.Result) -> list[model.StageProgress]:
+    """What would have been heard of a request, had one been listening."""
+    past = [
+        model.StageProgress(
+            stage=stage.stage,
+            task=stage.task,
+            node=stage.node,
+            config=stage.config,
+            finished=finished,
+            at_us=at_us,
+        )
+        for stage in result.stages
+        for at_us, finished in ((stage.started_us, False), (stage.finished_us, True))
+    ]
+    return sorted(past, key=lambda progress: progress.at_us)

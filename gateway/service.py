@@ -1,0 +1,255 @@
+"""The gateway as a gRPC service: every call of `Pipelines`, in a few lines each."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from typing import Any
+
+import grpc
+
+from esg.errors import Rejected
+from gateway.applications import Applications
+from gateway.book import Book
+from gateway.conversation import Conversation
+from gateway.desk import Desk, going_away
+from gateway.intake import check_payload
+from gateway.request import Request
+from mesh.problems import aborting
+from mesh.settings import GatewaySettings
+from protos import gateway_v1_pb2 as public
+from protos import gateway_v1_pb2_grpc as public_grpc
+from protos import model_v1_pb2 as model
+from storage.remote import RemoteStore
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+PIECE_BYTES = 2**20
+# ruff: noqa: N802 - the names are gRPC's
+
+
+class Pipelines(public_grpc.PipelinesServicer):
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        book: Book,
+        store: RemoteStore,
+        controller: grpc.aio.Channel,
+    ) -> None:
+        self._settings = settings
+        self._book = book
+        self._desk = Desk(settings, book, store)
+        self._applications = Applications(controller)
+        self._conversations: set[Conversation] = set()
+        self._going = asyncio.Event()
+
+    def close(self) -> None:
+        """Take no new requests."""
+        self._book.handing_back = True
+        self._going.set()
+        for conversation in self._conversations:
+            conversation.hear_no_more()
+
+    async def drain(self, limit_s: float) -> None:
+        """Answer those who wait, or when time is up, send them elsewhere."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._book.idle.wait(), limit_s)
+        self._book.give_up(going_away())
+
+    # ---- applications
+
+    async def RegisterApplication(
+        self, asked: public.RegisterApplicationRequest, context: Context
+    ) -> model.Application:
+        async with aborting(context):
+            return await self._applications.put(asked, update=False)
+
+    async def UpdateApplication(
+        self, asked: public.UpdateApplicationRequest, context: Context
+    ) -> model.Application:
+        async with aborting(context):
+            return await self._applications.put(asked.application, update=True)
+
+    async def ListApplications(
+        self, asked: public.ListApplicationsRequest, context: Context
+    ) -> public.ListApplicationsReply:
+        async with aborting(context):
+            return public.ListApplicationsReply(applications=await self._applications.all())
+
+    async def DescribeApplication(
+        self, asked: public.DescribeApplicationRequest, context: Context
+    ) -> model.Application:
+        async with aborting(context):
+            return await self._applications.one(asked.name)
+
+    async def DeleteApplication(
+        self, asked: public.DeleteApplicationRequest, context: Context
+    ) -> public.DeleteApplicationReply:
+        async with aborting(context):
+            await self._applications.delete(asked.name)
+            return public.DeleteApplicationReply()
+
+    async def WatchMesh(
+        self, asked: public.WatchMeshRequest, context: Context
+    ) -> AsyncIterator[model.MeshStatus]:
+        async with aborting(context):
+            async for status in self._applications.watch_mesh(asked.interval_ms):
+                yield status
+                if self._going.is_set():
+                    raise going_away()
+
+    # ---- submitting
+
+    async def Submit(self, asked: public.SubmitRequest, context: Context) -> public.SubmitReply:
+        async with aborting(context):
+            request = await self._take_in(asked, asked.payload, context)
+            try:
+                reply = await self._desk.reply(request)
+            except BaseException:
+                self._desk.leave(request)
+                raise
+            whole = not reply.fetch_outputs
+
+            def sent(_: Context) -> None:
+                self._desk.leave(request, delivered=whole and not context.cancelled())
+
+            context.add_done_callback(sent)  # type: ignore[arg-type] # its stub wants a class
+            return reply
+
+    async def SubmitAsync(
+        self, asked: public.SubmitRequest, context: Context
+    ) -> public.SubmitAsyncReply:
+        async with aborting(context):
+            # Its client does not wait for the result, so the call's deadline says nothing about it
+            request = await self._desk.take_in(asked, asked.payload, context.peer(), None)
+            request.kept = True
+            self._desk.leave(request)
+            return public.SubmitAsyncReply(request_id=request.id)
+
+    async def SubmitChunked(
+        self, chunks: AsyncIterator[public.SubmitChunk], context: Context
+    ) -> AsyncIterator[public.ResultChunk]:
+        async with aborting(context):
+            asked, payload = await self._joined(chunks)
+            request = await self._take_in(asked, payload, context)
+            del payload
+            async for chunk in self._results(request):
+                yield chunk
+
+    async def SubmitMany(
+        self, groups: AsyncIterator[public.SubmitGroup], context: Context
+    ) -> AsyncIterator[public.ReplyGroup]:
+        async with aborting(context):
+            if self._going.is_set():
+                raise going_away()
+            conversation = Conversation(
+                self._desk, context.peer(), context.time_remaining(), self._settings.inline_bytes
+            )
+            self._conversations.add(conversation)
+            try:
+                async for replies in conversation.replies(groups):
+                    yield replies
+            finally:
+                self._conversations.discard(conversation)
+            if self._going.is_set():
+                raise going_away()
+
+    # ---- requests that were submitted before
+
+    async def Get(self, asked: public.GetRequest, context: Context) -> public.RequestState:
+        async with aborting(context):
+            request = await self._desk.find(asked.request_id, stages=True)
+            self._desk.leave(request)
+            return public.RequestState(
+                request_id=request.id,
+                application=request.application,
+                progress=request.progress.values(),
+                result=request.result,
+            )
+
+    async def Fetch(
+        self, asked: public.FetchRequest, context: Context
+    ) -> AsyncIterator[public.ResultChunk]:
+        async with aborting(context):
+            request = await self._desk.find(asked.request_id)
+            async for chunk in self._results(request):
+                yield chunk
+
+    async def Watch(
+        self, asked: public.WatchRequest, context: Context
+    ) -> AsyncIterator[public.WatchReply]:
+        async with aborting(context):
+            request = await self._desk.find(asked.request_id, stages=True)
+            try:
+                async for progress in self._desk.progress(request):
+                    yield public.WatchReply(progress=progress)
+                yield public.WatchReply(result=await request.end())
+            finally:
+                self._desk.leave(request)
+
+    async def Cancel(self, asked: public.CancelRequest, context: Context) -> public.CancelReply:
+        async with aborting(context):
+            request = await self._desk.find(asked.request_id)
+            try:
+                return public.CancelReply(cancelled=await self._desk.cancel(request))
+            finally:
+                self._desk.leave(request)
+
+    # ---- pieces
+
+    async def _take_in(
+        self, asked: public.SubmitRequest, payload: bytes, context: Context
+    ) -> Request:
+        return await self._desk.take_in(asked, payload, context.peer(), context.time_remaining())
+
+    async def _joined(
+        self, chunks: AsyncIterator[public.SubmitChunk]
+    ) -> tuple[public.SubmitRequest, bytes]:
+        """A request, and its payload put together.
+
+        What is too large is still read, up to twice the limit, but not kept: a client that is
+        refused while it sends sees its sending fail, and not the reason.
+        """
+        limit = self._settings.max_payload_bytes
+        asked = None
+        pieces: list[bytes] = []
+        size = 0
+        async for chunk in chunks:
+            match chunk.WhichOneof("part"), asked:
+                case "request", None:
+                    asked = chunk.request
+                    piece = asked.payload
+                case "payload", public.SubmitRequest():
+                    piece = chunk.payload
+                case _:
+                    raise Rejected(
+                        "chunks: the first must be the request, and all others its payload"
+                    )
+            size += len(piece)
+            if size <= limit:
+                pieces.append(piece)
+            elif size > 2 * limit:
+                break
+        if asked is None:
+            raise Rejected("chunks: there are none; the first must be the request")
+        check_payload(size, self._settings)
+        return asked, b"".join(pieces)
+
+    async def _results(self, request: Request) -> AsyncIterator[public.ResultChunk]:
+        """A request's result, then its outputs in pieces; they are deleted when all were taken."""
+        delivered = False
+        try:
+            result = await request.end()
+            outputs = await self._desk.outputs(request.id, result)
+            yield public.ResultChunk(result=result)
+            for stage, content in outputs:
+                for piece in _pieces(content):
+                    yield public.ResultChunk(output=public.Output(stage=stage, content=piece))
+            delivered = True
+        finally:
+            self._desk.leave(request, delivered=delivered)
+
+
+def _pieces(content: bytes) -> Iterator[bytes]:
+    """At least one, as an output may be empty."""
+    for start in range(0, max(1, len(content)), PIECE_BYTES):
+        yield content[start : start + PIECE_BYTES]

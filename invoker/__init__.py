@@ -1,0 +1,1 @@
+"""One worker node: its vCPUs, its slices and the models on them, in live time."""

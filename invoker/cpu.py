@@ -1,0 +1,168 @@
+"""The CPU part of functions: decoding, pre- and post-processing, in worker processes.
+
+A function without a handler has no CPU part of its own: the bytes of its inputs are the model's
+input, and the model's output is the stage's. A handler is a class, named `module:Class` in the
+catalog:
+
+    class Handler:
+        def prepare(self, inputs: Sequence[bytes]) -> Sequence[bytes]: ...   # before the model
+        def finish(self, output: bytes) -> bytes: ...                        # after it
+
+It is made once per worker. A task that was granted v vCPUs has v of its jobs worked on at a time,
+each on a core of its own where the machine has as many cores as the node offers vCPUs; where it has
+fewer, the number of workers is the only limit.
+
+Whatever a handler does wrong is a `Fault` that names it. A call that is given up while its handler
+runs is run to its end all the same: a worker cannot be interrupted, only lost.
+"""
+
+import asyncio
+import ctypes
+import importlib
+import os
+import signal
+from collections.abc import Callable, Sequence
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from functools import cache
+from multiprocessing import get_context
+from typing import Any, Protocol, cast
+
+from esg.errors import Fault, Rejected
+from invoker.together import together
+from mesh.embedded_child import ORPHANED, PR_SET_PDEATHSIG
+
+Bytes = bytes | memoryview
+
+
+class Handler(Protocol):
+    def prepare(self, inputs: Sequence[bytes]) -> Sequence[bytes]: ...
+
+    def finish(self, output: bytes) -> bytes: ...
+
+
+def check_handler(name: str) -> None:
+    """Refuse a handler that is not there, before anyone needs it."""
+    found = _class(name)
+    if not all(callable(getattr(found, method, None)) for method in ("prepare", "finish")):
+        raise Rejected(f"handler {name!r}: it needs the methods prepare and finish; add them")
+
+
+class Cores:
+    """Which cores are whose; none are anybody's if there are fewer than vCPUs."""
+
+    def __init__(self, vcpus: int, cores: Sequence[int]) -> None:
+        self._free: list[int] | None = list(cores)[:vcpus] if len(cores) >= vcpus else None
+
+    def take(self, count: int) -> tuple[int, ...]:
+        if self._free is None:
+            return ()
+        taken, self._free = self._free[:count], self._free[count:]
+        return tuple(taken)
+
+    def give_back(self, cores: Sequence[int]) -> None:
+        if self._free is not None:
+            self._free = sorted([*self._free, *cores])
+
+
+class CpuParts:
+    """Worker processes, started when the first handler is called."""
+
+    def __init__(self, vcpus: int) -> None:
+        usable = sorted(os.sched_getaffinity(0))
+        self._cores = Cores(vcpus, usable)
+        self._size = min(vcpus, len(usable))
+        self._workers: ProcessPoolExecutor | None = None
+
+    async def prepare(
+        self, handler: str, jobs: Sequence[Sequence[Bytes]], vcpus: int
+    ) -> list[Sequence[bytes]]:
+        """The model's inputs, for every job of a task."""
+        given = [[bytes(content) for content in job] for job in jobs]
+        return cast(list[Sequence[bytes]], await self._all(handler, "prepare", given, vcpus))
+
+    async def finish(self, handler: str, outputs: Sequence[bytes], vcpus: int) -> list[bytes]:
+        """The stage's outputs, for every job of a task."""
+        return cast(list[bytes], await self._all(handler, "finish", outputs, vcpus))
+
+    def close(self) -> None:
+        """End the workers, whatever they are doing."""
+        if self._workers is not None:
+            # A handler that never returns would otherwise keep this process from ending
+            for worker in list((self._workers._processes or {}).values()):
+                worker.kill()
+            self._workers.shutdown(wait=False, cancel_futures=True)
+            self._workers = None
+
+    async def _all(self, handler: str, method: str, jobs: Sequence[Any], vcpus: int) -> list[Any]:
+        if self._workers is None:
+            self._workers = ProcessPoolExecutor(
+                self._size, get_context("spawn"), initializer=_begin, initargs=(os.getpid(),)
+            )
+        workers, loop = self._workers, asyncio.get_running_loop()
+        cores = self._cores.take(vcpus)
+        slots = asyncio.Semaphore(vcpus)
+        spare = list(cores)
+
+        async def one(job: Any) -> Any:
+            async with slots:
+                core = spare.pop() if spare else None
+                try:
+                    return await loop.run_in_executor(workers, _call, handler, method, job, core)
+                finally:
+                    if core is not None:
+                        spare.append(core)
+
+        try:
+            return await together([one(job) for job in jobs])
+        except BrokenExecutor:
+            if self._workers is workers:
+                self.close()  # the next task gets new ones
+            raise Fault(
+                f"handler {handler}: a worker died, of this handler or another; "
+                "the machine's memory may not suffice"
+            ) from None
+        finally:
+            self._cores.give_back(cores)
+
+
+def _begin(parent: int) -> None:
+    """In a new worker: it ends with the invoker, and Ctrl-C is for the invoker alone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
+    if os.getppid() != parent:  # it ended before the kernel knew of the tie
+        os._exit(ORPHANED)
+
+
+def _call(handler: str, method: str, job: Any, core: int | None) -> Any:
+    """In a worker. What goes wrong is told in words: other errors may not survive the way back."""
+    if core is not None:
+        os.sched_setaffinity(0, {core})
+    try:
+        result = getattr(_handler(handler), method)(job)
+        return _bytes(result) if method == "finish" else [_bytes(content) for content in result]
+    except Rejected:
+        raise
+    except (Exception, SystemExit) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise Fault(f"handler {handler}: {method}: {what}") from None
+
+
+def _bytes(result: Any) -> bytes:
+    if not isinstance(result, bytes | bytearray | memoryview):
+        raise TypeError(f"it gave {type(result).__name__} where bytes are wanted")
+    return bytes(result)
+
+
+@cache
+def _handler(name: str) -> Handler:
+    return _class(name)()
+
+
+def _class(name: str) -> Callable[[], Handler]:
+    module, _, attribute = name.partition(":")
+    try:
+        return cast(Callable[[], Handler], getattr(importlib.import_module(module), attribute))
+    except Exception as error:  # importing runs any code
+        raise Rejected(
+            f"handler {name!r}: {error}; it must be module:Class, importable by the invoker"
+        ) from error

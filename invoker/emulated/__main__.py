@@ -1,0 +1,67 @@
+"""All emulated slices of a node, as one process: `python -m invoker.emulated`.
+
+Every slice has a server and a port of its own, as every MIG instance has its Triton. Settings are
+the invoker's; the addresses are in the ready file, with commas between them.
+"""
+
+import asyncio
+import socket
+import sys
+
+from emulator.nature import Nature, NatureSettings
+from esg.catalog import Catalog
+from esg.errors import Rejected
+from invoker.emulated.repository import Repository
+from invoker.emulated.service import EmulatedSlice
+from invoker.slice_processes import Emulated, parse_slices
+from invoker.slices import SERVICE
+from mesh.catalog import load
+from mesh.serving import Server, run_service, say_ready
+from mesh.settings import CommonSettings, InvokerSettings, Settings
+
+HOST = "127.0.0.1"
+
+
+async def serve(settings: Settings, common: CommonSettings, stop: asyncio.Event) -> None:
+    own = settings.of(InvokerSettings)
+    wanted = parse_slices(own.slices)
+    if not isinstance(wanted, Emulated):
+        raise Rejected(f"invoker.slices: {own.slices!r} leaves nothing to emulate; say emulated:N")
+    catalog = load(common)
+    nature = Nature(catalog, own.seed, _nature_settings(own, common))
+    slices = [_emulated_slice(own, catalog, nature, index) for index in range(wanted.count)]
+    servers = [Server() for _ in slices]
+    addresses = []
+    for part, server in zip(slices, servers, strict=True):
+        server.grpc.add_generic_rpc_handlers((part.handlers(),))
+        addresses.append(f"{HOST}:{await server.start(HOST, 0, [SERVICE])}")
+    say_ready(",".join(addresses))
+    await stop.wait()
+    await asyncio.gather(*(server.drain() for server in servers))
+    await asyncio.gather(*(server.stop(common.drain_s) for server in servers))
+    for part in slices:
+        part.close()
+
+
+def _nature_settings(own: InvokerSettings, common: CommonSettings) -> NatureSettings:
+    unload_us = round(NatureSettings().unload_us * common.time_scale)
+    return NatureSettings(noise=own.noise, unload_us=unload_us)
+
+
+def _emulated_slice(
+    own: InvokerSettings, catalog: Catalog, nature: Nature, index: int
+) -> EmulatedSlice:
+    node = own.node or socket.gethostname()
+    repository = Repository(
+        catalog.functions,
+        memory_mb=own.slice_memory_mb or catalog.cluster.slice_memory_mb,
+        load_us=lambda function: nature.load_us(node, index, function),
+        unload_us=nature.settings.unload_us,
+    )
+    if own.warm_start:
+        repository.warm()
+    return EmulatedSlice(f"{node}/{index}", repository, nature, own.payload_scale)
+
+
+if __name__ == "__main__":
+    sys.exit(run_service("emulated-slices", serve))

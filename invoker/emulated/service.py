@@ -1,0 +1,202 @@
+"""One emulated slice, as a gRPC service: Triton's protocol, and the profile's times.
+
+A slice runs one call at a time; others wait in line. The time of a call is reckoned from its coming
+in, or from the end of the one before it, so what this process itself needs for the call (reading
+it, making the answer) is part of the profiled time and not added to it. The answer is serialized
+before the wait for the same reason: megabytes would take milliseconds afterwards.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import grpc
+from tritonclient.grpc import service_pb2 as triton
+
+import esg
+from emulator.nature import Nature
+from esg.errors import Rejected
+from invoker.byte_tensors import nested
+from invoker.emulated.alarm import Alarm
+from invoker.emulated.repository import Model, Refused, Repository, State
+from invoker.emulated.task import VERSION, Task, asked_for
+from invoker.slices import BYTES, INPUT, OUTPUT, SERVICE
+from mesh.problems import status
+
+_NS_PER_US = 1_000
+_LARGE_BYTES = 65_536
+"""Inputs from this size on are digested in a thread, so that other slices are not kept waiting."""
+
+Method = Callable[[Any], Awaitable[Any]]
+
+
+class EmulatedSlice:
+    """Answers for one slice."""
+
+    def __init__(
+        self, name: str, repository: Repository, nature: Nature, payload_scale: float
+    ) -> None:
+        self._name = name
+        self._repository = repository
+        self._nature = nature
+        self._payload_scale = payload_scale
+        self._alarm = Alarm()
+        self._turn = asyncio.Lock()
+        self._free_ns = 0  # when the last call that had its turn was over
+
+    def handlers(self) -> grpc.GenericRpcHandler:
+        """To be added to a server. Infer gives bytes that are serialized already."""
+
+        def handler(method: Method, request: Any, serializer: Any) -> Any:
+            return grpc.unary_unary_rpc_method_handler(
+                _answering(method), request.FromString, serializer
+            )
+
+        methods: dict[str, Method] = {
+            "ServerLive": self._server_live,
+            "ServerReady": self._server_ready,
+            "ServerMetadata": self._server_metadata,
+            "ModelReady": self._model_ready,
+            "ModelMetadata": self._model_metadata,
+            "ModelStatistics": self._model_statistics,
+            "RepositoryIndex": self._repository_index,
+            "RepositoryModelLoad": self._repository_model_load,
+            "RepositoryModelUnload": self._repository_model_unload,
+        }
+        table = {
+            name: handler(
+                method,
+                getattr(triton, f"{name}Request"),
+                getattr(triton, f"{name}Response").SerializeToString,
+            )
+            for name, method in methods.items()
+        }
+        table["ModelInfer"] = handler(self._model_infer, triton.ModelInferRequest, None)
+        table["ModelStreamInfer"] = grpc.stream_stream_rpc_method_handler(
+            self._model_stream_infer, triton.ModelInferRequest.FromString, None
+        )
+        return grpc.method_handlers_generic_handler(SERVICE, table)
+
+    def close(self) -> None:
+        self._alarm.close()
+
+    async def _server_live(self, request: Any) -> Any:
+        return triton.ServerLiveResponse(live=True)
+
+    async def _server_ready(self, request: Any) -> Any:
+        return triton.ServerReadyResponse(ready=self._repository.is_settled)
+
+    async def _server_metadata(self, request: Any) -> Any:
+        return triton.ServerMetadataResponse(
+            name=self._name,
+            version=esg.__version__,
+            extensions=("model_repository", "parameters", "statistics"),
+        )
+
+    async def _model_ready(self, request: Any) -> Any:
+        known = request.version in ("", VERSION)
+        return triton.ModelReadyResponse(ready=known and self._repository.is_ready(request.name))
+
+    async def _model_metadata(self, request: Any) -> Any:
+        tensor = triton.ModelMetadataResponse.TensorMetadata
+        return triton.ModelMetadataResponse(
+            name=self._repository.ready(request.name).function.name,
+            versions=(VERSION,),
+            platform="emulated",
+            inputs=(tensor(name=INPUT, datatype=BYTES, shape=(-1, -1)),),
+            outputs=(tensor(name=OUTPUT, datatype=BYTES, shape=(-1, 1)),),
+        )
+
+    async def _model_statistics(self, request: Any) -> Any:
+        ready = [n for n in self._repository.models if self._repository.is_ready(n)]
+        if request.name and request.name not in ready:
+            raise Rejected(f"requested model '{request.name}' is not available")
+        return triton.ModelStatisticsResponse(
+            model_stats=[
+                self._repository.models[name].statistics.message(name)
+                for name in ready
+                if request.name in ("", name)
+            ]
+        )
+
+    async def _repository_index(self, request: Any) -> Any:
+        index = triton.RepositoryIndexResponse
+        return index(
+            models=[
+                index.ModelIndex(
+                    name=name,
+                    version=VERSION if model.state else "",
+                    state=model.state,
+                    reason=model.reason,
+                )
+                for name, model in self._repository.models.items()
+                if model.state is State.READY or not request.ready
+            ]
+        )
+
+    async def _repository_model_load(self, request: Any) -> Any:
+        await self._repository.load(request.model_name)
+        return triton.RepositoryModelLoadResponse()
+
+    async def _repository_model_unload(self, request: Any) -> Any:
+        await self._repository.unload(request.model_name)
+        return triton.RepositoryModelUnloadResponse()
+
+    async def _model_infer(self, request: Any) -> bytes:
+        came_ns = time.monotonic_ns()
+        model = self._repository.ready(request.model_name)
+        try:
+            task = asked_for(model.function, request)
+            profiled_us = task.profiled_us
+        except Rejected:
+            model.statistics.failed(time.monotonic_ns() - came_ns)
+            raise
+        duration_ns = _NS_PER_US * self._nature.work_us(task.function.name, task.key, profiled_us)
+        async with self._turn:
+            return await self._run(model, task, came_ns, duration_ns)
+
+    async def _model_stream_infer(
+        self, requests: AsyncIterator[Any], context: grpc.aio.ServicerContext[Any, Any]
+    ) -> AsyncIterator[bytes]:
+        """The same over a stream, where an error is an answer like any other."""
+        async for request in requests:
+            try:
+                answer = await self._model_infer(request)
+            except (Refused, Rejected) as error:
+                failed = triton.ModelInferResponse(id=request.id)
+                yield triton.ModelStreamInferResponse(
+                    error_message=str(error), infer_response=failed
+                ).SerializeToString()
+            else:
+                yield nested(triton.ModelStreamInferResponse(), "infer_response", answer)
+
+    async def _run(self, model: Model, task: Task, came_ns: int, duration_ns: int) -> bytes:
+        begun_ns = max(came_ns, self._free_ns)
+        try:
+            if task.size_bytes < _LARGE_BYTES:
+                answer = task.answer(self._payload_scale)
+            else:
+                answer = await asyncio.to_thread(task.answer, self._payload_scale)
+            await self._alarm.until(begun_ns + duration_ns)
+        except asyncio.CancelledError:  # whoever called gave up: the slice is free from now on
+            self._free_ns = time.monotonic_ns()
+            model.statistics.failed(self._free_ns - came_ns)
+            raise
+        self._free_ns = begun_ns + duration_ns
+        model.statistics.ran(len(task.rows), queued_ns=begun_ns - came_ns, computed_ns=duration_ns)
+        return answer
+
+
+def _answering(method: Method) -> Callable[[Any, grpc.aio.ServicerContext[Any, Any]], Any]:
+    """The method as gRPC calls it: what it refuses becomes a status."""
+
+    async def answer(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
+        try:
+            return await method(request)
+        except Refused as error:
+            await context.abort(error.code, str(error))
+        except Rejected as error:
+            await context.abort(*status(error))
+
+    return answer

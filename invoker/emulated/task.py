@@ -1,0 +1,100 @@
+"""One call to an emulated model: what it asks for, how long that takes, and what comes out.
+
+The invoker says in parameters of the request which config the task has as a whole and by which key
+its weather is drawn (`esg_batch`, `esg_vcpus`, `esg_vgpus`, `esg_key`); a real Triton ignores them.
+All portions of a task get the same, and so take the time of the whole task: they run side by side.
+A client that knows nothing of this gets one vCPU and one vGPU for as many rows as it sends.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tritonclient.grpc import service_pb2 as triton
+
+from esg.catalog import Function
+from esg.errors import Rejected
+from esg.profile import Config
+from invoker.byte_tensors import elements_of, serialized
+from invoker.emulated.outputs import emulated_output, output_size
+from invoker.slices import BYTES, INPUT, OUTPUT
+
+VERSION = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a request asks for: a row of inputs per job, to be run at a config."""
+
+    function: Function
+    request_id: str
+    rows: list[Sequence[bytes | memoryview]]
+    config: Config
+    key: str
+
+    @property
+    def profiled_us(self) -> int:
+        return self.function.profile.time_us_of(self.config)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(len(content) for row in self.rows for content in row)
+
+    def answer(self, payload_scale: float) -> bytes:
+        """The serialized answer, with an output per job."""
+        name, size = self.function.name, output_size(self.function, payload_scale)
+        tensor = triton.ModelInferResponse.InferOutputTensor(
+            name=OUTPUT, datatype=BYTES, shape=(len(self.rows), 1)
+        )
+        message = triton.ModelInferResponse(
+            model_name=name, model_version=VERSION, id=self.request_id, outputs=(tensor,)
+        )
+        outputs = [emulated_output(name, row, size) for row in self.rows]
+        return serialized(message, "raw_output_contents", outputs)
+
+
+def asked_for(function: Function, request: Any) -> Task:
+    """What the request asks of this function; refuses what its model would refuse."""
+    rows = _rows(function.name, request)
+    given = request.parameters
+    config = Config(len(rows), 1, 1)
+    if "esg_batch" in given:
+        config = Config(*(given[f"esg_{name}"].int64_param for name in ("batch", "vcpus", "vgpus")))
+    if len(rows) > config.batch:
+        raise Rejected(
+            f"{len(rows)} rows for model '{function.name}' in a batch of {config.batch}; "
+            "esg_batch is the size of the whole batch"
+        )
+    key = given["esg_key"].string_param if "esg_key" in given else request.id
+    return Task(function, request.id, rows, config, key)
+
+
+def _rows(name: str, request: Any) -> list[Sequence[bytes | memoryview]]:
+    """The tensor of a request, a row per job."""
+    names = [tensor.name for tensor in request.inputs]
+    if names != [INPUT]:
+        raise Rejected(f"expected one inference input '{INPUT}' for model '{name}', got {names}")
+    wanted = [tensor.name for tensor in request.outputs]
+    if wanted not in ([], [OUTPUT]):
+        raise Rejected(f"model '{name}' has one inference output '{OUTPUT}', not {wanted}")
+    tensor = request.inputs[0]
+    if tensor.datatype != BYTES:
+        raise Rejected(
+            f"inference input '{INPUT}' data-type is '{tensor.datatype}', "
+            f"but model '{name}' expects '{BYTES}'"
+        )
+    if len(tensor.shape) != 2 or min(tensor.shape) < 1:
+        raise Rejected(
+            f"inference input '{INPUT}' for model '{name}' has shape {list(tensor.shape)}; "
+            "it is [batch, inputs per job], both at least 1"
+        )
+    found: Sequence[bytes | memoryview] = tensor.contents.bytes_contents
+    if request.raw_input_contents:
+        found = elements_of(request.raw_input_contents[0])
+    jobs, width = tensor.shape
+    if len(found) != jobs * width:
+        raise Rejected(
+            f"expected {jobs * width} string elements for inference input '{INPUT}' "
+            f"for model '{name}', got {len(found)}"
+        )
+    return [found[start : start + width] for start in range(0, len(found), width)]

@@ -1,0 +1,133 @@
+"""The invoker's end of its stream to the controller, for as long as the process lives.
+
+News that cannot be sent now wait, in order, until the controller is back. What was on the wire when
+a stream broke is lost; the inventory with which the node joins again tells the rest.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from secrets import token_hex
+
+import grpc
+
+from invoker.node import Node
+from mesh.logs import about
+from mesh.outbox import Outbox
+from mesh.serving import channel
+from mesh.wire import InvokerNews, news_to_wire, order_from_wire
+from protos import controller_v1_pb2 as wire
+from protos import controller_v1_pb2_grpc as wire_grpc
+
+log = logging.getLogger(__name__)
+
+FIRST_DELAY_S, LONGEST_DELAY_S = 0.05, 2.0
+_LEAVING = wire.InvokerNote(leaving=wire.Leaving())
+
+
+class ControllerLink:
+    """Attaches, and attaches again. `functions` is the digest of the catalog's functions."""
+
+    def __init__(self, address: str, invoker: str, functions: str) -> None:
+        self._address = address
+        self._greeting = wire.Greeting(invoker=invoker, catalog=functions, session=token_hex(8))
+        self._unsent: list[wire.InvokerNote] = []
+        self._outbox: Outbox[wire.InvokerNote] | None = None  # of the stream, if there is one
+        self._joined = False
+        self._leaving = False
+        self._left = asyncio.Event()
+        self._delay_s = FIRST_DELAY_S
+        self.refused: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def report(self, event: InvokerNews) -> None:
+        note = news_to_wire(event)
+        if self._outbox is not None and self._joined:
+            self._outbox.put(note)
+        else:
+            self._unsent.append(note)
+
+    def say_leaving(self) -> None:
+        """No new work, please; also when it joins again before it has left."""
+        self._leaving = True
+        if self._outbox is not None and self._joined:
+            self._outbox.put(_LEAVING)
+
+    def leave(self) -> None:
+        """Go: the stream ends when all news are sent."""
+        self._left.set()
+        if self._outbox is not None:
+            self._outbox.close()
+
+    async def run(self, node: Node, joined: Callable[[], None]) -> None:
+        """Until it has left, or is refused. `joined`: whenever the controller knows this node."""
+        async with channel(self._address) as to_controller:
+            stub = wire_grpc.ControllerStub(to_controller)
+            while not self._left.is_set() and not self.refused.done():
+                try:
+                    await self._attach(stub, node, joined)
+                except grpc.aio.AioRpcError as error:
+                    self._broke(error)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._left.wait(), self._delay_s)
+                self._delay_s = min(LONGEST_DELAY_S, 2 * self._delay_s)
+
+    async def _attach(
+        self, stub: wire_grpc.ControllerStub, node: Node, joined: Callable[[], None]
+    ) -> None:
+        """One stream, from greeting to end."""
+        outbox = self._outbox = Outbox()
+        outbox.put(wire.InvokerNote(greeting=self._greeting))
+        orders = stub.Attach(_messages(outbox))
+        heartbeat: asyncio.Task[None] | None = None
+        try:
+            async for message in orders:
+                for order in message.orders:
+                    if order.WhichOneof("order") == "welcome":
+                        if order.welcome.start_afresh:
+                            self._unsent.clear()
+                            await node.start_afresh()
+                        self._join(node, outbox)
+                        heartbeat = asyncio.create_task(
+                            _beat(node, outbox, order.welcome.heartbeat_ms / 1000)
+                        )
+                        joined()
+                    else:
+                        node.order(order_from_wire(order, node.pool.invoker))
+        finally:
+            self._outbox = None
+            self._joined = False
+            if heartbeat is not None:
+                heartbeat.cancel()
+            orders.cancel()
+
+    def _join(self, node: Node, outbox: Outbox[wire.InvokerNote]) -> None:
+        """What happened while it was away comes first: a task that ended is then not missed."""
+        for note in self._unsent:
+            outbox.put(note)
+        outbox.put(news_to_wire(node.pool.joined()))
+        if self._leaving:
+            outbox.put(_LEAVING)
+        self._unsent.clear()
+        self._joined = True
+        self._delay_s = FIRST_DELAY_S  # if this stream breaks, the controller waits for a moment
+
+    def _broke(self, error: grpc.aio.AioRpcError) -> None:
+        code = error.code()
+        if code is grpc.StatusCode.INVALID_ARGUMENT and not self.refused.done():
+            self.refused.set_result(error.details() or code.name)
+        log.warning(
+            "no controller",
+            extra=about(address=self._address, code=code.name, reason=error.details()),
+        )
+
+
+async def _messages(outbox: Outbox[wire.InvokerNote]) -> AsyncIterator[wire.FromInvoker]:
+    async for notes in outbox.groups():
+        yield wire.FromInvoker(notes=notes)
+
+
+async def _beat(node: Node, outbox: Outbox[wire.InvokerNote], interval_s: float) -> None:
+    while True:
+        await asyncio.sleep(interval_s)
+        outbox.put(news_to_wire(node.pool.report()))

@@ -1,0 +1,152 @@
+"""The directory of a mesh on one machine: who runs in it, and what must go when it ends.
+
+    mesh.json      the record: processes, addresses, settings; there while a mesh runs
+    run/           ready files and the socket of Redis; there while a mesh runs
+    mesh.log       what a mesh in the background has to say
+    logs/NAME.log  those of its processes; all logs stay until the next mesh starts here
+    mesh.journal   stays too, and one before it as mesh.journal.previous
+
+One mesh at a time: its supervisor holds a lock on the directory itself, which the kernel releases
+however that process ends. What a mesh that crashed left behind goes when the next one starts, or
+with `esg down`. Data of the nodes is kept outside, in memory if the system has a place for it.
+"""
+
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import signal
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from esg.errors import Rejected
+from mesh.embedded_proc import alive, send
+from mesh.files import written
+
+VARIABLE = "ESG_DIR"
+MEMORY = Path("/dev/shm")
+Record = dict[str, Any]
+
+
+def default_directory() -> Path:
+    """Of this user, and gone after a reboot."""
+    if os.environ.get(VARIABLE):
+        return Path(os.environ[VARIABLE])
+    if os.environ.get("XDG_RUNTIME_DIR"):
+        return Path(os.environ["XDG_RUNTIME_DIR"]) / "esg"
+    return Path(tempfile.gettempdir()) / f"esg-{os.getuid()}"
+
+
+class RunDirectory:
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.logs = self.path / "logs"
+        self.log = self.path / "mesh.log"
+        self.run = self.path / "run"
+        self.journal = self.path / "mesh.journal"
+        self.scratch = self._scratch()
+        self._record = self.path / "mesh.json"
+        self._lock: int | None = None
+
+    def claim(self) -> None:
+        """Make it ours, and ready for a new mesh."""
+        self.make_private()
+        self._take_lock()
+        self.clean()
+        shutil.rmtree(self.logs, ignore_errors=True)
+        for folder in (self.logs, self.run):
+            folder.mkdir()
+        if self.journal.exists():
+            self.journal.replace(f"{self.journal}.previous")
+
+    def clear_up(self) -> None:
+        """Remove what a mesh that crashed has left; its logs and its journal tell why."""
+        self._take_lock()
+        self.release()
+
+    def _take_lock(self) -> None:
+        lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            raise self.taken() from None
+        self._lock = lock
+
+    def taken(self) -> Rejected:
+        return Rejected(
+            f"a mesh is running in {self.path}; stop it with esg down, or name another "
+            f"directory with --dir or {VARIABLE}"
+        )
+
+    def store(self, node: str) -> Path:
+        """A place for a node's data."""
+        self.scratch.mkdir(mode=0o700, exist_ok=True)
+        folder = self.scratch / node
+        folder.mkdir()
+        return folder
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        # The scratch folder is named here before it is made, so that a crash cannot lose it
+        with written(self._record) as file:
+            json.dump({**record, "scratch": str(self.scratch)}, file, indent=2)
+
+    def read(self) -> Record | None:
+        """The record of a mesh that runs here, or that ended without a farewell."""
+        try:
+            record: Record = json.loads(self._record.read_text("utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise Rejected(
+                f"{self._record}: cannot be read: {error}; if no mesh runs there, delete it"
+            ) from None
+        return record
+
+    def clean(self) -> None:
+        """Remove all that a mesh leaves apart from logs and journal; end what it left running."""
+        record = self.read()
+        if record is not None:
+            for process in record["processes"]:
+                send(process["pid"], process["began"], signal.SIGKILL)
+            shutil.rmtree(record["scratch"], ignore_errors=True)
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        shutil.rmtree(self.run, ignore_errors=True)
+        self._record.unlink(missing_ok=True)
+
+    def release(self) -> None:
+        """A mesh has ended: leave nothing behind, and let others in."""
+        if self._lock is not None:
+            self.clean()
+            os.close(self._lock)
+            self._lock = None
+
+    def make_private(self) -> None:
+        """Make it, for us alone."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = self.path.stat()
+        except OSError as error:
+            raise Rejected(
+                f"{self.path}: cannot be made: {error.strerror}; name another directory with --dir"
+            ) from None
+        if status.st_uid != os.getuid() or status.st_mode & 0o077:
+            raise Rejected(
+                f"{self.path}: others may read it or own it; make it yours alone (chmod 700), or "
+                "name another directory with --dir"
+            )
+
+    def _scratch(self) -> Path:
+        name = f"esg-{os.getuid()}-{secrets.token_hex(6)}"
+        return MEMORY / name if os.access(MEMORY, os.W_OK) else self.path / "stores"
+
+
+def running(record: Record | None) -> bool:
+    """Whether the supervisor that wrote this is there."""
+    if record is None:
+        return False
+    supervisor = record["supervisor"]
+    return alive(supervisor["pid"], supervisor["began"]) is not None

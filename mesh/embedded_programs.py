@@ -1,0 +1,107 @@
+"""What a mesh on one machine consists of: each process' command line, environment and readiness.
+
+Controller and nodes listen wherever there is room, unless they are told otherwise; the gateway has
+a port that people know.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from esg.errors import Rejected
+from mesh.embedded_directory import RunDirectory
+from mesh.embedded_health import is_serving, redis_answers
+from mesh.embedded_options import Chosen
+from mesh.embedded_process import Program
+from mesh.settings import environment
+
+REDIS, CONTROLLER, GATEWAY, INVOKER = "redis", "controller", "gateway", "invoker"
+
+
+class Programs:
+    def __init__(self, chosen: Chosen, directory: RunDirectory) -> None:
+        chosen.set_default(CONTROLLER, "port", 0)
+        chosen.set_default(CONTROLLER, "journal", directory.journal)
+        self._chosen = chosen
+        self._directory = directory
+        self.redis_url = chosen.common.redis_url
+
+    @property
+    def has_own_redis(self) -> bool:
+        """Unless somebody named a server that is already there."""
+        return not self._chosen.settings.says("common", "redis_url")
+
+    @property
+    def nodes(self) -> list[str]:
+        """Names as in emulated runs."""
+        width = len(str(self._chosen.nodes - 1))
+        return [f"node{number:0{width}}" for number in range(self._chosen.nodes)]
+
+    def redis(self) -> Program:
+        from storage.embedded import server_command
+
+        folder = self._directory.run / REDIS
+        folder.mkdir()
+        command, self.redis_url = server_command(folder)
+
+        async def probe() -> str | None:
+            return self.redis_url if await redis_answers(self.redis_url) else None
+
+        return Program(
+            name=REDIS,
+            command=command,
+            environ=self._chosen.environ,
+            log=self._log(REDIS),
+            probe=probe,
+        )
+
+    def controller(self) -> Program:
+        return self._service(CONTROLLER, CONTROLLER, {})
+
+    def gateway(self, controller: str) -> Program:
+        return self._service(GATEWAY, GATEWAY, {"controller": controller})
+
+    def node(self, name: str, controller: str) -> Program:
+        store = self._directory.store(name)
+        own = {"node": name, "port": 0, "controller": controller, "store": store}
+        return self._service(name, INVOKER, own, essential=False)
+
+    def again(self, program: Program, address: str) -> Program:
+        """The same program at the same address, so that its peers find it."""
+        if program.name == REDIS:
+            raise Rejected("redis cannot be started again: its data is gone; start the mesh again")
+        service = program.name if program.name in (CONTROLLER, GATEWAY) else INVOKER
+        port = int(address.rpartition(":")[2])
+        self._ready_file(program.name).unlink(missing_ok=True)
+        return program.with_environ(environment(service, {"port": port}))
+
+    def _service(
+        self, name: str, service: str, own: Mapping[str, Any], *, essential: bool = True
+    ) -> Program:
+        ready = self._ready_file(name)
+
+        async def probe() -> str | None:
+            if not ready.exists():
+                return None
+            address = ready.read_text("utf-8")
+            return address if await is_serving(address) else None
+
+        return Program(
+            name=name,
+            # -P: a folder of that name where the user happens to be is not our service
+            command=[sys.executable, "-P", "-m", service],
+            environ=self._chosen.environ
+            | environment("common", {"redis_url": self.redis_url})
+            | environment(service, own)
+            | {"ESG_READY_FILE": str(ready)},
+            log=self._log(name),
+            probe=probe,
+            essential=essential,
+        )
+
+    def _ready_file(self, name: str) -> Path:
+        return self._directory.run / f"{name}.ready"
+
+    def _log(self, name: str) -> Path:
+        return self._directory.logs / f"{name}.log"

@@ -1,0 +1,13 @@
+"""Under what name a request's payload is stored."""
+
+
+def payload_stage(fingerprint: bytes) -> str:
+    """Where other data of a request has its stage's name, its payload has that of its content.
+
+    So a payload can be stored before anyone has agreed to the request: if the same id was used for
+    something else, the two do not meet.
+
+    >>> payload_stage(bytes.fromhex("c0ffee"))
+    '@c0ffee'
+    """
+    return f"@{fingerprint.hex()}"

@@ -1,0 +1,145 @@
+"""`esg submit`, `get` and `cancel`, against a gateway in a process of its own."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from client import Client
+from tests.cli.conftest import Run
+from tests.redis_server import RedisServer
+from tests.unit.gateway.running import playing_mesh, wait_until
+from tests.unit.gateway.scripted import ENDLESS, KNOWN, LIMIT_S
+
+
+@pytest.fixture
+def gateway(redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Its address, which commands find in the environment."""
+    directory = tmp_path / "mesh"
+    directory.mkdir()
+    with playing_mesh(redis_url, directory) as (_, address):
+        monkeypatch.setenv("ESG_GATEWAY", address)
+        yield address
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> list[Path]:
+    names = {"one.jpg": b"abc", "two.jpg": b"defg"}
+    for name, content in names.items():
+        (tmp_path / name).write_bytes(content)
+    return [tmp_path / name for name in names]
+
+
+@pytest.mark.usefixtures("gateway")
+def test_every_file_has_a_table(
+    esg: Run, photos: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(photos[0].parent)
+    ran = esg("submit", KNOWN, *(photo.name for photo in photos))
+    assert (ran.code, ran.err) == (0, "")
+    assert "one.jpg: done in 70.0 ms, SLO of 900.0 ms kept; 120.00 USD per million" in ran.out
+    assert ran.out.count("first") == ran.out.count("outputs: second") == 2
+    row = next(line for line in ran.out.splitlines() if line.startswith("first"))
+    assert row.split() == ["first", "i0", "1/2/1", "10.0", "30.0", "60.00"]
+
+
+@pytest.mark.usefixtures("gateway")
+def test_outputs_are_written_and_the_document_says_where(
+    esg: Run, photos: list[Path], tmp_path: Path
+) -> None:
+    ran = esg("submit", KNOWN, *photos, "--json", "--out", tmp_path / "deep" / "out")
+    assert (ran.code, ran.err) == (0, "")
+    one, two = json.loads(ran.out)["requests"]
+    assert (one["file"], one["outcome"], one["slo_met"]) == (str(photos[0]), "done", True)
+    assert one["stages"][0]["config"] == {"batch": 1, "vcpus": 2, "vgpus": 1}
+    assert one["outputs"]["second"]["bytes"] == 3
+    assert Path(one["outputs"]["second"]["file"]).read_bytes() == b"cba"
+    assert Path(two["outputs"]["second"]["file"]).read_bytes() == b"gfed"
+    written = sorted(path.name for path in (tmp_path / "deep" / "out").iterdir())
+    assert written == ["one.jpg.second", "two.jpg.second"]
+
+
+@pytest.mark.usefixtures("gateway")
+def test_without_waiting_the_ids_are_printed_and_the_results_fetched_later(
+    esg: Run, photos: list[Path], tmp_path: Path, gateway: str
+) -> None:
+    ran = esg("submit", KNOWN, *photos, "--no-wait")
+    assert (ran.code, ran.err) == (0, "")
+    first, second = ran.out.split()
+    with Client(gateway) as mesh:
+        assert list(mesh.watch(first))
+    assert "done in 70.0 ms" in esg("get", first).out
+    later = esg("get", second, "--out", tmp_path / "out", "--json")
+    assert json.loads(later.out)["result"]["request_id"] == second
+    assert (tmp_path / "out" / f"{second}.second").read_bytes() == b"gfed"
+    assert esg("cancel", first).out == "it had ended before\n"
+
+
+@pytest.mark.usefixtures("gateway")
+def test_ctrl_c_cancels_what_is_under_way(photos: list[Path], redis_server: RedisServer) -> None:
+    def keys() -> int:
+        with redis_server.client() as client:
+            return len(list(client.scan_iter("*")))
+
+    command = [sys.executable, "-c", "import sys; from cli.main import run; sys.exit(run())"]
+    child = subprocess.Popen([*command, "submit", ENDLESS, *map(str, photos)])
+    try:
+        wait_until(lambda: keys() == 2)  # the payloads of requests that were accepted
+        child.send_signal(signal.SIGINT)
+        assert child.wait(LIMIT_S) == 130
+        wait_until(lambda: keys() == 0)
+    finally:
+        child.kill()
+        child.wait(LIMIT_S)
+
+
+@pytest.mark.usefixtures("gateway")
+def test_a_refusal_is_one_line_and_the_other_files_are_done(esg: Run, photos: list[Path]) -> None:
+    photos[0].write_bytes(b"")
+    ran = esg("submit", KNOWN, *photos)
+    assert ran.code == 2
+    assert ran.err.startswith(f"error: {photos[0]}: payload: is empty; send")
+    assert ran.err.count("\n") == 1
+    assert "two.jpg: done" in ran.out.replace("\n", " ")
+
+
+@pytest.mark.usefixtures("gateway")
+def test_names_that_the_mesh_does_not_know_are_refused(esg: Run, photos: list[Path]) -> None:
+    for arguments, words in (
+        (("submit", "reversl", photos[0]), "did you mean 'reversal'?"),
+        (("get", "nobody"), "unknown request 'nobody'"),
+        (("cancel", "a/b"), "it must be 1 to 100 letters"),
+    ):
+        ran = esg(*arguments)
+        assert (ran.code, ran.out) == (2, "")
+        assert words in ran.err
+
+
+def test_bad_arguments_are_refused_before_anything_is_sent(
+    esg: Run, photos: list[Path], tmp_path: Path
+) -> None:
+    twin = tmp_path / "other" / "one.jpg"
+    twin.parent.mkdir()
+    twin.write_bytes(b"x")
+    for arguments, words in (
+        ((tmp_path / "none.jpg",), "no such file; name files"),
+        ((tmp_path,), "is not a file"),
+        ((photos[0], "--slo-ms", "-1"), "--slo-ms is -1; it must be greater than 0"),
+        ((photos[0], "--no-wait", "--out", tmp_path), "--out needs the results"),
+        ((photos[0], twin, "--out", tmp_path), "several files are called one.jpg"),
+        ((photos[0], "--out", photos[1]), "name a folder that can be written to"),
+    ):
+        ran = esg("submit", KNOWN, *arguments)
+        assert (ran.code, ran.out) == (2, "")
+        assert words in ran.err
+
+
+def test_without_a_gateway_one_line_says_what_to_do(esg: Run, photos: list[Path]) -> None:
+    ran = esg("submit", KNOWN, photos[0], "--gateway", "127.0.0.1:1")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("error: no gateway at 127.0.0.1:1; start a mesh with esg up")
+    assert ran.err.count("\n") == 1

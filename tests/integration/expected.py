@@ -1,0 +1,63 @@
+"""What must come out: emulated models answer with digests, a chain of them through the stages."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from redis.asyncio import Redis
+
+from client import AsyncClient, MeshStatus
+from invoker.emulated.outputs import emulated_output
+from mesh.supervisor import Mesh
+from tests.integration.catalog import INPUT_BYTES
+
+LIMIT_S = 60.0
+
+
+def made(function: str, *inputs: bytes) -> bytes:
+    return emulated_output(function, inputs, INPUT_BYTES)
+
+
+def photo(payload: bytes) -> dict[str, bytes]:
+    return {"label": made("label", made("detect", made("resize", payload)))}
+
+
+def scene(payload: bytes) -> dict[str, bytes]:
+    small = made("resize", payload)
+    return {"label": made("label", made("detect", small), made("depth", small))}
+
+
+async def until(condition: Callable[[], Awaitable[object]]) -> None:
+    """Wait for something to be true, for as long as anybody would."""
+
+    async def look() -> None:
+        while not await condition():  # noqa: ASYNC110 - the condition is anything
+            await asyncio.sleep(0.02)
+
+    await asyncio.wait_for(look(), LIMIT_S)
+
+
+async def status_of(client: AsyncClient) -> MeshStatus:
+    (status,) = [status async for status in client.watch_mesh(interval_ms=0)]
+    return status
+
+
+async def nothing_is_left(mesh: Mesh, client: AsyncClient) -> None:
+    """Neither on any node's disk nor in Redis, and all resources are free."""
+    redis = Redis.from_url(mesh.redis_url)
+
+    async def clean() -> bool:
+        scratch = mesh.directory.scratch
+        assert scratch is not None
+        stores = [scratch / node for node in mesh.nodes]
+        files = [path for store in stores for path in store.rglob("*") if path.is_file()]
+        status = await status_of(client)
+        busy = [part for node in status.nodes for part in node.slices if part.task]
+        vcpus = [node for node in status.nodes if node.vcpus != node.vcpus_free]
+        waiting = [queue for queue in status.queues if queue.waiting or queue.running]
+        keys = await redis.keys("*")
+        return not (files or busy or vcpus or waiting or keys or status.under_way)
+
+    try:
+        await until(clean)
+    finally:
+        await redis.aclose()

@@ -1,0 +1,212 @@
+"""Sending in an open loop: what goes out, when, and what is told of it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+
+import pytest
+
+from client import ClientError, Outcome, Result, Unavailable
+from loadgen import send as sending
+from loadgen.arrivals import Arrival
+from loadgen.send import SPAN_US, Answered, Load, send
+
+LIMIT_S = 60.0
+
+
+def result(*, in_time: bool = True) -> Result:
+    return Result(
+        request_id="r",
+        application="app",
+        outcome=Outcome.DONE,
+        reason="",
+        slo_met=in_time,
+        slo_ms=100.0,
+        latency_ms=50.0,
+        cost_usd=0.0,
+        stages=(),
+    )
+
+
+@dataclass
+class Scripted:
+    """A stream that answers when it is told to, and remembers what it was given."""
+
+    given: list[tuple[str, bytes, float | None, str | None]] = field(default_factory=list)
+    answers: list[asyncio.Future[Result]] = field(default_factory=list)
+    on_submit: Callable[[int], None] = lambda number: None
+
+    def submit(
+        self, application: str, payload: bytes, *, slo_ms: float | None, request_id: str | None
+    ) -> Awaitable[Result]:
+        self.given.append((application, payload, slo_ms, request_id))
+        self.answers.append(asyncio.get_running_loop().create_future())
+        self.on_submit(len(self.given))
+        return self.answers[-1]
+
+    async def has_been_given(self, count: int) -> None:
+        async with asyncio.timeout(LIMIT_S):
+            while len(self.given) < count:  # noqa: ASYNC110 - the sender sets no event
+                await asyncio.sleep(0.001)
+
+
+@dataclass
+class Clock:
+    """Stands still unless it is set."""
+
+    now_us: int = 1_000_000
+
+    def __call__(self) -> int:
+        return self.now_us * 1000
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(sending, "perf_counter_ns", made)
+    return made
+
+
+def plain(application: str) -> bytes:
+    return application.encode()
+
+
+def at(*times_us: int) -> list[Arrival]:
+    return [Arrival(time_us, "app") for time_us in times_us]
+
+
+async def test_an_empty_load_is_sent_at_once() -> None:
+    heard: list[Answered] = []
+    assert await send(Scripted(), [], Load(payload=plain), heard.append) == 0
+    assert heard == []
+
+
+async def test_requests_carry_what_the_load_says() -> None:
+    stream = Scripted(on_submit=lambda _: stream.answers[-1].set_result(result()))
+    arrivals = [Arrival(0, "photo"), Arrival(10, "scene")]
+    load = Load(payload=plain, slo_ms=250.0, prefix="run-")
+    assert await send(stream, arrivals, load, lambda _: None) == 2
+    assert stream.given == [
+        ("photo", b"photo", 250.0, "run-1"),
+        ("scene", b"scene", 250.0, "run-2"),
+    ]
+
+
+async def test_without_a_prefix_requests_have_no_names() -> None:
+    stream = Scripted(on_submit=lambda _: stream.answers[-1].set_result(result()))
+    await send(stream, at(0), Load(payload=plain), lambda _: None)
+    assert stream.given == [("app", b"app", None, None)]
+
+
+async def test_requests_go_out_though_none_was_answered() -> None:
+    stream = Scripted()
+    heard: list[Answered] = []
+    running = asyncio.create_task(
+        send(stream, at(0, 100, 20_000, 40_000), Load(payload=plain), heard.append)
+    )
+    await stream.has_been_given(4)
+    assert heard == []
+    for answer in reversed(stream.answers):
+        assert not running.done()
+        answer.set_result(result())
+        await asyncio.sleep(0)
+    assert await running == 4
+    assert [answered.number for answered in heard] == [4, 3, 2, 1]
+    assert [answered.arrival.at_us for answered in heard] == [40_000, 20_000, 100, 0]
+
+
+async def test_no_request_goes_out_before_its_time() -> None:
+    sent_us: list[int] = []
+
+    def note(_: int) -> None:
+        sent_us.append(perf_counter_ns() // 1000)
+        stream.answers[-1].set_result(result())
+
+    stream = Scripted(on_submit=note)
+    heard: list[Answered] = []
+    began_us = perf_counter_ns() // 1000
+    planned_us = [5_000, 5_500, 30_000, 60_000]
+    await send(stream, at(*planned_us), Load(payload=plain), heard.append)
+    for planned, sent in zip(planned_us, sent_us, strict=True):
+        assert sent - began_us >= planned - SPAN_US
+    assert all(answered.latency_us >= answered.late_us for answered in heard)
+
+
+async def test_a_late_request_tells_how_late_and_its_latency_counts_from_the_plan(
+    clock: Clock,
+) -> None:
+    def slow(application: str) -> bytes:
+        clock.now_us += 50_000
+        return b""
+
+    stream = Scripted()
+    heard: list[Answered] = []
+    running = asyncio.create_task(send(stream, at(0, 10_000), Load(payload=slow), heard.append))
+    await stream.has_been_given(2)
+    clock.now_us += 7_000
+    for answer in stream.answers:
+        answer.set_result(result())
+    await running
+    assert [(a.late_us, a.latency_us) for a in heard] == [(0, 107_000), (40_000, 97_000)]
+
+
+async def test_what_went_out_a_little_early_counts_from_then(clock: Clock) -> None:
+    stream = Scripted()
+    heard: list[Answered] = []
+    running = asyncio.create_task(send(stream, at(1_500), Load(payload=plain), heard.append))
+    await stream.has_been_given(1)
+    clock.now_us += 1_000
+    stream.answers[0].set_result(result())
+    await running
+    assert [(a.late_us, a.latency_us) for a in heard] == [(0, 1_000)]
+
+
+async def test_a_sender_that_is_behind_still_hears_answers(clock: Clock) -> None:
+    heard: list[Answered] = []
+    heard_at: list[int] = []
+
+    def answer_at_once(number: int) -> None:
+        clock.now_us += 1_000
+        stream.answers[-1].set_result(result())
+        heard_at.append(len(heard))
+
+    stream = Scripted(on_submit=answer_at_once)
+    assert await send(stream, at(*[0] * 100), Load(payload=plain), heard.append) == 100
+    assert heard_at[-1] > 90
+    assert len(heard) == 100
+
+
+async def test_what_is_refused_or_fails_is_an_answer_too() -> None:
+    def refuse(number: int) -> None:
+        if number == 2:
+            stream.answers[-1].set_exception(Unavailable("not now"))
+        else:
+            stream.answers[-1].set_result(result(in_time=number == 1))
+
+    stream = Scripted(on_submit=refuse)
+    heard: list[Answered] = []
+    assert await send(stream, at(0, 0, 0), Load(payload=plain), heard.append) == 3
+    assert [(a.error, a.in_time) for a in heard] == [("", True), ("not now", False), ("", False)]
+    assert heard[1].result is None
+
+
+async def test_an_error_of_ours_ends_the_sending_and_is_told_as_it_is() -> None:
+    def observe(answered: Answered) -> None:
+        raise ZeroDivisionError("by nought")
+
+    stream = Scripted()
+    running = asyncio.create_task(send(stream, at(0, 0), Load(payload=plain), observe))
+    await stream.has_been_given(2)
+    stream.answers[0].set_result(result())
+    with pytest.raises(ZeroDivisionError, match="by nought"):
+        await running
+    assert stream.answers[1].cancelled()
+
+
+async def test_a_stream_that_takes_no_more_ends_the_sending() -> None:
+    def close(number: int) -> None:
+        raise ClientError("this stream is closed")
+
+    with pytest.raises(ClientError, match="this stream is closed"):
+        await send(Scripted(on_submit=close), at(0, 0), Load(payload=plain), lambda _: None)

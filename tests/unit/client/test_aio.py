@@ -1,0 +1,211 @@
+"""The client against a real gateway."""
+
+import asyncio
+import socket
+
+import pytest
+
+from client import (
+    AlreadyExists,
+    AsyncClient,
+    Config,
+    DeadlineExceeded,
+    InvalidRequest,
+    NoGateway,
+    NotFound,
+    Outcome,
+    Progress,
+    Result,
+    Stage,
+    Unavailable,
+)
+from protos import model_v1_pb2 as model
+from tests.unit.gateway.conftest import Keys
+from tests.unit.gateway.running import Gateways
+from tests.unit.gateway.scripted import KNOWN, ScriptedController, until
+
+LARGE = bytes(range(256)) * 40_000
+
+
+async def test_a_result_has_everything_that_happened(
+    mesh: AsyncClient, controller: ScriptedController
+) -> None:
+    controller.playing = True
+    result = await mesh.submit(KNOWN, b"abc", slo_ms=900, request_id="r1")
+    assert result.outputs == {"second": b"cba"}
+    assert (result.request_id, result.application) == ("r1", KNOWN)
+    assert (result.outcome, result.slo_met) == (Outcome.DONE, True)
+    assert (result.latency_ms, result.slo_ms, result.cost_usd) == (70.0, 900.0, 0.00012)
+    first, second = result.stages
+    assert (first.stage, first.node, first.config) == ("first", "i0", Config(1, 2, 1))
+    assert (second.wait_ms, second.run_ms) == (5.0, 25.0)
+
+
+async def test_large_payloads_and_outputs_need_no_other_call(
+    mesh: AsyncClient, controller: ScriptedController, keys: Keys
+) -> None:
+    controller.playing = True
+    assert (await mesh.submit(KNOWN, LARGE)).outputs == {"second": LARGE[::-1]}
+    request = await mesh.submit_async(KNOWN, LARGE)
+    assert (await mesh.fetch(request)).outputs == {"second": LARGE[::-1]}
+    await until(lambda: keys() == [])
+
+
+async def test_a_small_payload_may_have_a_large_output(
+    mesh: AsyncClient, controller: ScriptedController
+) -> None:
+    waiting = asyncio.create_task(mesh.submit(KNOWN, b"abc", request_id="r1"))
+    await controller.hears("submission")
+    controller.accept("r1")
+    await controller.finish("r1", second=LARGE)
+    await controller.hears("follow")
+    controller.accept("r1")
+    await controller.finish("r1", second=LARGE)
+    assert (await waiting).outputs == {"second": LARGE}
+
+
+async def test_a_request_is_watched_to_its_result(
+    mesh: AsyncClient, controller: ScriptedController
+) -> None:
+    controller.playing = True
+    request = await mesh.submit_async(KNOWN, b"abc")
+    *progress, result = [news async for news in mesh.watch(request)]
+    assert [(p.stage, p.finished) for p in progress if isinstance(p, Progress)] == [
+        ("first", False),
+        ("first", True),
+        ("second", False),
+        ("second", True),
+    ]
+    assert isinstance(result, Result)
+    assert result.outcome is Outcome.DONE
+    state = await mesh.get(request)
+    assert state.result == result
+
+
+async def test_a_watch_goes_on_at_a_gateway_that_has_restarted(
+    gateways: Gateways, controller: ScriptedController
+) -> None:
+    address = await gateways.start()
+    port = int(address.rpartition(":")[2])
+    async with AsyncClient(address) as mesh:
+        waiting = asyncio.create_task(mesh.submit_async(KNOWN, b"abc", request_id="r1"))
+        await controller.hears("submission")
+        controller.accept("r1")
+        await waiting
+        news = mesh.watch("r1")
+        controller.progress("r1", "first", finished=False)
+        assert await anext(news)
+        await gateways.close()
+        await gateways.start(port=port)
+        following = asyncio.create_task(anext(news))
+        await controller.hears("follow")
+        controller.accept("r1")
+        controller.progress("r1", "first", finished=False)
+        controller.progress("r1", "first", finished=True)
+        told = await following
+        assert isinstance(told, Progress)
+        assert told.finished
+        await news.aclose()  # type: ignore[attr-defined]
+
+
+async def test_waiting_that_is_cancelled_cancels_the_request(
+    mesh: AsyncClient, controller: ScriptedController
+) -> None:
+    waiting = asyncio.create_task(mesh.submit(KNOWN, b"abc", request_id="r1"))
+    await controller.hears("submission")
+    controller.accept("r1")
+    waiting.cancel()
+    assert await controller.hears("cancel") == "r1"
+
+
+async def test_a_request_is_cancelled_by_its_id(
+    mesh: AsyncClient, controller: ScriptedController
+) -> None:
+    waiting = asyncio.create_task(mesh.submit(KNOWN, b"abc", request_id="r1"))
+    await controller.hears("submission")
+    controller.accept("r1")
+    await controller.store.wait("r1", "", 60)
+    cancelling = asyncio.create_task(mesh.cancel("r1"))
+    await controller.hears("cancel")
+    controller.end("r1", model.OUTCOME_CANCELLED, reason="as you wish")
+    assert await cancelling
+    result = await waiting
+    assert (result.outcome, result.reason) == (Outcome.CANCELLED, "as you wish")
+
+
+async def test_applications_are_managed(mesh: AsyncClient) -> None:
+    stages = [Stage("deblur"), Stage("depth", after=("deblur",), name="far")]
+    made = await mesh.register_application("new", stages, slo_ms=400)
+    assert (made.version, made.slo_ms) == (1, 400.0)
+    assert made.stages[1] == Stage("depth", ("deblur",), "far")
+    assert (await mesh.update_application("new", stages, slo_scale=2)).version == 2
+    assert (await mesh.describe_application("new")).version == 2
+    assert [a.name for a in await mesh.list_applications()] == [KNOWN, "new"]
+    await mesh.delete_application("new")
+    with pytest.raises(NotFound):
+        await mesh.describe_application("new")
+
+
+async def test_the_mesh_is_watched(mesh: AsyncClient) -> None:
+    (status,) = [status async for status in mesh.watch_mesh(0)]
+    assert (status.policy, status.nodes[0].node, status.nodes[0].vcpus_free) == ("esg", "i0", 12)
+    assert status.nodes[0].slices[0].resident == ("deblur",)
+
+
+async def test_refusals_are_errors_with_the_gateways_words(
+    mesh: AsyncClient, controller: ScriptedController
+) -> None:
+    controller.playing = True
+    with pytest.raises(InvalidRequest, match="payload: is empty; send"):
+        await mesh.submit(KNOWN, b"")
+    with pytest.raises(NotFound, match="unknown application 'x'"):
+        await mesh.submit("x", b"abc")
+    with pytest.raises(InvalidRequest, match="give one of them"):
+        await mesh.register_application("x", [], slo_ms=1, slo_scale=1)
+    await mesh.submit(KNOWN, b"abc", request_id="r1")
+    with pytest.raises(AlreadyExists):
+        await mesh.submit(KNOWN, b"abcd", request_id="r1")
+
+
+async def test_a_call_ends_when_its_time_is_over(
+    mesh: AsyncClient, controller: ScriptedController
+) -> None:
+    with pytest.raises(DeadlineExceeded, match="allow more with timeout_s"):
+        await mesh.submit(KNOWN, b"abc", timeout_s=0.1)
+
+
+async def test_nobody_at_the_address_is_said_so() -> None:
+    with socket.socket() as taken:  # bound, but nobody listens
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        async with AsyncClient(address, patience_s=0.1) as mesh:
+            with pytest.raises(NoGateway, match=f"no gateway at {address}"):
+                await mesh.submit(KNOWN, b"abc")
+
+
+async def test_what_is_unavailable_is_tried_again_under_the_same_id(
+    mesh: AsyncClient, controller: ScriptedController
+) -> None:
+    waiting = asyncio.create_task(mesh.submit(KNOWN, b"abc"))
+    first = await controller.hears("submission")
+    controller.refuse(first.request_id, Unavailable("not now"))
+    second = await controller.hears("submission")
+    assert second == first
+    controller.accept(first.request_id)
+    await controller.finish(first.request_id, second=b"y")
+    assert (await waiting).outputs == {"second": b"y"}
+
+
+async def test_patience_has_an_end(address: str, controller: ScriptedController) -> None:
+    async def refuse() -> None:
+        while True:
+            submission = await controller.hears("submission")
+            controller.refuse(submission.request_id, Unavailable("not now"))
+
+    refusing = asyncio.create_task(refuse())
+    async with AsyncClient(address, patience_s=0.3) as mesh:
+        with pytest.raises(Unavailable, match="not now"):
+            await mesh.submit(KNOWN, b"abc")
+        with pytest.raises((Unavailable, DeadlineExceeded)):
+            await mesh.submit(KNOWN, b"abc", timeout_s=0.3)
+    refusing.cancel()

@@ -1,0 +1,144 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from esg.errors import Rejected
+from mesh import embedded_directory
+from mesh.embedded_directory import RunDirectory, default_directory, running
+from mesh.embedded_proc import look
+from tests.unit.mesh.waiting import names
+
+NOBODY = {"supervisor": {"pid": os.getpid(), "began": 0}, "processes": []}
+
+
+def test_the_default_is_where_the_user_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    assert default_directory().name == f"esg-{os.getuid()}"
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/7")
+    assert default_directory() == Path("/run/user/7/esg")
+    monkeypatch.setenv("ESG_DIR", "mine")
+    assert default_directory() == Path("mine")
+
+
+def test_only_its_user_may_look_into_it(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path / "a" / "mesh")
+    directory.claim()
+    assert directory.path.stat().st_mode & 0o777 == 0o700
+    directory.release()
+
+
+def test_a_directory_that_others_may_enter_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    with pytest.raises(Rejected, match="chmod 700"):
+        RunDirectory(tmp_path).claim()
+
+
+def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Rejected, match=r"cannot be made: .*; name another directory"):
+        RunDirectory(tmp_path / "file" / "mesh").claim()
+
+
+def test_two_meshes_do_not_share_one(tmp_path: Path) -> None:
+    first, second = RunDirectory(tmp_path), RunDirectory(tmp_path)
+    first.claim()
+    with pytest.raises(Rejected, match=f"a mesh is running in {tmp_path}; stop it with esg down"):
+        second.claim()
+    first.release()
+    second.claim()
+    second.release()
+
+
+def test_only_logs_and_journal_are_left(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    directory.claim()
+    directory.write(NOBODY)
+    store = directory.store("node0")
+    (store / "data").write_bytes(b"x")
+    (directory.run / "gateway.ready").write_text("x")
+    (directory.logs / "gateway.log").write_text("x")
+    directory.journal.write_text("x")
+    directory.release()
+    assert names(tmp_path) == {"logs", "mesh.journal"}
+    assert names(directory.logs) == {"gateway.log"}
+    assert not directory.scratch.exists()
+
+
+def test_stores_are_in_memory_and_of_one_user_alone(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    directory.claim()
+    store = directory.store("node0")
+    assert store.parent.parent == Path("/dev/shm")
+    assert store.parent.stat().st_mode & 0o777 == 0o700
+    directory.release()
+
+
+def test_without_such_a_place_stores_are_in_the_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded_directory, "MEMORY", tmp_path / "none")
+    directory = RunDirectory(tmp_path / "mesh")
+    directory.claim()
+    assert directory.store("node0").is_relative_to(directory.path)
+    directory.release()
+    assert names(directory.path) == {"logs"}
+
+
+def test_the_next_mesh_begins_with_new_logs_and_keeps_one_older_journal(tmp_path: Path) -> None:
+    for text in ("first", "second"):
+        directory = RunDirectory(tmp_path)
+        directory.claim()
+        assert names(directory.logs) == set()
+        assert not directory.journal.exists()
+        (directory.logs / "gateway.log").write_text("x")
+        directory.journal.write_text(text)
+        directory.release()
+    assert directory.journal.read_text() == "second"
+    assert (tmp_path / "mesh.journal.previous").read_text() == "first"
+
+
+def test_what_a_crash_left_is_cleaned_up_and_ended(tmp_path: Path) -> None:
+    crashed = RunDirectory(tmp_path)
+    crashed.claim()
+    orphan = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+    other = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+    with orphan, other:
+        seen = look(orphan.pid)
+        assert seen is not None
+        left = [
+            {"pid": orphan.pid, "began": seen.began},
+            {"pid": other.pid, "began": 1},  # a pid that has gone to somebody else since
+        ]
+        crashed.write({**NOBODY, "processes": left})
+        store = crashed.store("node0")
+        assert crashed._lock is not None
+        os.close(crashed._lock)  # as the kernel does
+
+        directory = RunDirectory(tmp_path)
+        directory.claim()
+        assert orphan.wait(60) == -9
+        assert other.poll() is None
+        other.kill()
+    assert not store.exists()
+    assert directory.read() is None
+    directory.release()
+
+
+def test_a_record_tells_whether_its_supervisor_runs(tmp_path: Path) -> None:
+    me = look(os.getpid())
+    assert me is not None
+    directory = RunDirectory(tmp_path)
+    assert not running(directory.read())
+    directory.write({"supervisor": {"pid": me.pid, "began": me.began}, "processes": []})
+    assert running(directory.read())
+    directory.write({"supervisor": {"pid": me.pid, "began": me.began - 1}, "processes": []})
+    assert not running(directory.read())
+
+
+def test_a_broken_record_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "mesh.json").write_text("{", "utf-8")
+    with pytest.raises(Rejected, match="if no mesh runs there, delete it"):
+        RunDirectory(tmp_path).read()

@@ -1,0 +1,226 @@
+"""Meshes of real processes. Services are stand-ins that only begin and end; Redis is a real one."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from esg.errors import Fault, Rejected
+from mesh.embedded_health import is_serving, redis_answers
+from mesh.embedded_proc import look
+from mesh.supervisor import Mesh, MeshOptions, Process, State
+from tests.unit.mesh.waiting import names, until
+
+pytestmark = pytest.mark.usefixtures("_stand_ins")
+
+SMALL = MeshOptions(nodes=2)
+QUICK = MeshOptions(nodes=2, more={"common": {"drain_s": 0}})
+
+
+@pytest.fixture
+def news() -> list[tuple[str, State]]:
+    return []
+
+
+def gone(pids: dict[str, int]) -> bool:
+    return all(look(pid) is None for pid in pids.values())
+
+
+async def test_a_mesh_is_up_inside_and_gone_outside() -> None:
+    async with Mesh(SMALL) as mesh:
+        assert await is_serving(mesh.gateway)
+        assert await is_serving(mesh.controller)
+        assert await redis_answers(mesh.redis_url)
+        assert list(mesh.processes) == ["redis", "controller", "gateway", "node0", "node1"]
+        assert len(set(mesh.processes.values())) == 5
+        pids = mesh.processes
+        scratch = mesh.directory.scratch
+        assert sorted(store.name for store in scratch.iterdir()) == ["node0", "node1"]
+    assert gone(pids)
+    assert mesh.processes == {}
+    assert not scratch.exists()
+    assert not mesh.directory.path.exists()
+
+
+def test_any_event_loop_will_do() -> None:
+    async def up_and_down() -> dict[str, int]:
+        async with Mesh(MeshOptions(nodes=1)) as mesh:
+            return mesh.processes
+
+    for run in (asyncio.run, uvloop.run):
+        assert gone(run(up_and_down()))
+
+
+async def test_they_start_and_stop_in_order(news: list[tuple[str, State]], tmp_path: Path) -> None:
+    def tell(process: Process) -> None:
+        news.append((process.name, process.state))
+
+    async with Mesh(SMALL, tmp_path, tell=tell):
+        pass
+    ready = [name for name, state in news if state is State.READY]
+    ended = [name for name, state in news if state is State.ENDED]
+    assert ready[:2] == ["redis", "controller"]
+    assert sorted(ready[2:]) == ["gateway", "node0", "node1"]
+    assert ended[0] == "gateway"
+    assert sorted(ended[1:3]) == ["node0", "node1"]
+    assert ended[3:] == ["controller", "redis"]
+    for name in ("gateway", "node0", "controller"):
+        assert "told to stop" in (tmp_path / "logs" / f"{name}.log").read_text("utf-8")
+
+
+async def test_processes_get_the_settings_that_were_chosen(tmp_path: Path) -> None:
+    options = MeshOptions(nodes=1, scale=0.25, policy="orion", more={"controller": {"k": 2}})
+    async with Mesh(options, tmp_path) as mesh:
+        shown = mesh.settings
+        environ = _environ(mesh.processes["node0"])
+        controller = _environ(mesh.processes["controller"])
+    assert shown["common"]["time_scale"] == 0.25
+    assert mesh.journal == tmp_path / "mesh.journal"
+    assert environ["ESG_TIME_SCALE"] == "0.25"
+    assert environ["ESG_INVOKER_NODE"] == "node0"
+    assert environ["ESG_INVOKER_CONTROLLER"] == mesh.controller
+    assert environ["ESG_REDIS_URL"] == mesh.redis_url
+    assert controller["ESG_CONTROLLER_POLICY"] == "orion"
+    assert controller["ESG_CONTROLLER_K"] == "2"
+    assert controller["ESG_CONTROLLER_JOURNAL"] == str(tmp_path / "mesh.journal")
+
+
+async def test_a_server_that_is_there_is_used() -> None:
+    async with Mesh(MeshOptions(nodes=1)) as first:
+        options = MeshOptions(nodes=1, redis_url=first.redis_url, journal=False)
+        async with Mesh(options) as second:
+            assert second.redis_url == first.redis_url
+            assert second.journal is None
+            assert "redis" not in second.processes
+            assert _environ(second.processes["gateway"])["ESG_REDIS_URL"] == first.redis_url
+        assert await redis_answers(first.redis_url)
+
+
+async def test_a_server_that_is_not_there_is_refused_without_its_password(tmp_path: Path) -> None:
+    options = MeshOptions(redis_url=f"unix://me:secret@{tmp_path}/none.sock")
+    with pytest.raises(Rejected, match=r"redis_url: .* does not answer") as refused:
+        await Mesh(options).start()
+    assert "secret" not in str(refused.value)
+
+
+async def test_a_service_that_refuses_is_quoted_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN", "gateway refuses")
+    mesh = Mesh(SMALL, tmp_path)
+    with pytest.raises(Rejected, match="gateway: nothing is as it should be"):
+        await mesh.start()
+    assert mesh.processes == {}
+    assert names(tmp_path) == {"logs"}
+
+
+async def test_a_process_that_fails_at_the_start_shows_the_end_of_its_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("STAND_IN", "node1 fails")
+    with pytest.raises(Fault, match="node1 ended with exit code 1 before the mesh") as failed:
+        await Mesh(SMALL).start()
+    assert "RuntimeError: this is how I end" in str(failed.value)
+
+
+async def test_a_start_can_be_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "node1 hangs")
+    mesh = Mesh(SMALL)
+    starting = asyncio.create_task(mesh.start())
+    await until(lambda: "node1" in mesh.processes)
+    pids = mesh.processes
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert gone(pids)
+    assert not mesh.directory.path.exists()
+
+
+async def test_a_process_that_clings_to_life_is_killed(
+    news: list[tuple[str, State]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN", "controller clings")
+    monkeypatch.setattr("mesh.supervisor.STOP_MARGIN_S", 0.1)
+    codes: dict[str, int | None] = {}
+
+    def tell(process: Process) -> None:
+        codes[process.name] = process.exit_code
+
+    async with Mesh(QUICK, tell=tell):
+        pass
+    assert codes["controller"] == -signal.SIGKILL
+
+
+async def test_losing_a_node_is_told_and_the_rest_goes_on() -> None:
+    told: list[Process] = []
+    async with Mesh(SMALL, tell=told.append) as mesh:
+        os.kill(mesh.processes["node1"], signal.SIGKILL)
+        await until(lambda: "node1" not in mesh.processes)
+        lost = told[-1]
+        assert lost.state is State.ENDED
+        assert (lost.name, lost.wanted, lost.end_text()) == ("node1", True, "was ended by SIGKILL")
+        assert await is_serving(mesh.gateway)
+        await mesh.restart("node1")
+        assert await is_serving(lost.address)
+
+
+@pytest.mark.parametrize("name", ["redis", "controller", "gateway"])
+async def test_a_mesh_fails_with_a_process_that_it_needs(name: str) -> None:
+    async with Mesh(MeshOptions(nodes=1)) as mesh:
+        failing = asyncio.create_task(mesh.failed())
+        os.kill(mesh.processes[name], signal.SIGKILL)
+        async with asyncio.timeout(60):
+            assert (await failing).name == name
+
+
+async def test_a_process_that_was_killed_on_purpose_comes_back_at_its_address(
+    tmp_path: Path,
+) -> None:
+    async with Mesh(MeshOptions(nodes=1), tmp_path) as mesh:
+        before, pid = mesh.controller, mesh.processes["controller"]
+        failing = asyncio.create_task(mesh.failed())
+        with pytest.raises(Rejected, match="controller is still running"):
+            await mesh.restart("controller")
+        await mesh.kill("controller")
+        assert "controller" not in mesh.processes
+        await mesh.restart("controller")
+        assert mesh.controller == before
+        assert mesh.processes["controller"] != pid
+        assert await is_serving(before)
+        assert not failing.done()
+        failing.cancel()
+        with pytest.raises(Rejected, match="unknown process 'nobody'"):
+            await mesh.kill("nobody")
+
+
+async def test_everything_can_be_ended_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "gateway clings")
+    async with Mesh(SMALL) as mesh:
+        pids = mesh.processes
+        mesh.stop_now()
+        assert gone(pids)
+
+
+async def test_the_record_tells_others_what_runs(tmp_path: Path) -> None:
+    async with Mesh(SMALL, tmp_path) as mesh:
+        record = mesh.directory.read()
+        assert record is not None
+        assert record["up"]
+        assert record["gateway"] == mesh.gateway
+        assert record["supervisor"]["pid"] == os.getpid()
+        assert {p["name"]: p["pid"] for p in record["processes"]} == mesh.processes
+        assert {p["state"] for p in record["processes"]} == {"ready"}
+        await mesh.kill("node0")
+        record = mesh.directory.read()
+        assert record is not None
+        (node,) = [p for p in record["processes"] if p["name"] == "node0"]
+        assert (node["state"], node["exit_code"]) == ("ended", -9)
+    assert mesh.directory.read() is None
+
+
+def _environ(pid: int) -> dict[str, str]:
+    content = Path(f"/proc/{pid}/environ").read_text("utf-8")
+    return dict(entry.split("=", 1) for entry in content.split("\0") if "=" in entry)
