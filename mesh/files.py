@@ -15,17 +15,20 @@ def written(path: Path) -> Iterator[TextIO]:
     # In the same folder, because only within one file system is renaming atomic
     unfinished = path.parent / f".{path.name}.{os.getpid()}.tmp"
     try:
+        with _opened(path, unfinished) as file:
+            yield file
+        unfinished.replace(path)
+    finally:  # around the opening too: Ctrl-C may come at any moment
+        with suppress(OSError):
+            unfinished.unlink()
+
+
+def _opened(path: Path, unfinished: Path) -> TextIO:
+    try:
         if path.exists() and not path.is_file():
             raise Rejected(f"{path}: is not a regular file; name another one")
-        file = unfinished.open("x", encoding="utf-8", newline="\n")
+        return unfinished.open("x", encoding="utf-8", newline="\n")
     except OSError as error:
         raise Rejected(
             f"{path}: cannot be written: {error.strerror}; name a file in a folder you can write to"
         ) from None
-    try:
-        with file:
-            yield file
-        unfinished.replace(path)
-    finally:
-        with suppress(OSError):
-            unfinished.unlink()

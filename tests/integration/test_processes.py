@@ -95,7 +95,7 @@ async def test_a_mesh_that_is_told_to_stop_answers_what_it_accepted(
             done = [await answer for answer in answers]
             await stopping
         assert {answer.outcome for answer in done} == {Outcome.DONE}
-    assert not scratch.exists()  # noqa: ASYNC240
+    assert not scratch.exists()
 
 
 async def test_a_live_journal_replays_order_by_order(launch: Launch, catalog: Path) -> None:
