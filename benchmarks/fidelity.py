@@ -85,7 +85,7 @@ async def live(
             AsyncClient(mesh.gateway) as client,
         ):
             await _set_slos(client, catalog, setting.slo_scale)
-            payloads = _payloads(catalog)
+            payloads = payloads_of(catalog)
             await client.submit(arrivals[0].application, payloads[arrivals[0].application])
             watched.before = usages(mesh.processes)
             looking = asyncio.create_task(_look(client, watched))
@@ -109,7 +109,7 @@ async def _set_slos(client: AsyncClient, catalog: Catalog, slo_scale: float) -> 
         await client.update_application(application.name, stages, slo_scale=slo_scale)
 
 
-def _payloads(catalog: Catalog) -> dict[str, bytes]:
+def payloads_of(catalog: Catalog) -> dict[str, bytes]:
     return {
         name: b"p" * max(32, round(PAYLOAD_SCALE * _first(catalog, name).input_bytes))
         for name in catalog.applications

@@ -1,6 +1,6 @@
 """What the mesh adds: pipelines of three stages that take no time, through real processes.
 
-    .venv/bin/python benchmarks/overhead.py [--seconds S] [--json]
+    .venv/bin/python benchmarks/overhead.py [--seconds S] [--slices N] [--json]
 
 Client, gateway, controller, invoker, slices and Redis are processes of their own, on loopback. The
 reference, in the same run, is what cannot be done without: three calls to a slice, one after the
@@ -84,12 +84,12 @@ async def reference(seconds: float, size: int, what: str) -> dict[str, Any]:
         await process.stop()
 
 
-async def measure(seconds: float) -> list[dict[str, Any]]:
+async def measure(seconds: float, slices: int) -> list[dict[str, Any]]:
     rows = [
         await reference(seconds, 100, "three calls to a slice"),
         await reference(seconds, MEGABYTE, "three calls with 1 MB"),
     ]
-    options = MeshOptions(nodes=1, warm_start=True, log_level="warning", journal=True)
+    options = MeshOptions(nodes=1, vgpus=slices, warm_start=True, log_level="warning")
     async with (
         Mesh(options) as mesh,
         AsyncClient(mesh.gateway) as client,
@@ -157,11 +157,12 @@ def show(rows: list[dict[str, Any]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=5, help="per row")
+    parser.add_argument("--slices", type=int, default=2, help="the fewer, the larger the batches")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     with no_op_catalog() as catalog:
         os.environ |= environment("common", {"catalog": catalog})
-        rows = uvloop.run(measure(arguments.seconds))
+        rows = uvloop.run(measure(arguments.seconds, arguments.slices))
     if arguments.json:
         print(json.dumps(rows, indent=2))
     else:

@@ -14,6 +14,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 
+from esg.commands import DiscardData
 from esg.errors import Rejected
 from esg.events import Event, InvokerJoined, InvokerLeaving, InvokerLost
 from mesh.logs import about
@@ -53,7 +54,11 @@ class Invokers:
 
     def send(self, order: InvokerOrder) -> None:
         link = self._links.get(order.invoker)
-        if link is not None and link.joined and link.outbox is not None:
+        if link is None or not link.joined or link.outbox is None:
+            return
+        if isinstance(order, DiscardData):
+            link.outbox.put_sometime(order_to_wire(order))
+        else:
             link.outbox.put(order_to_wire(order))
 
     def away(self, invoker: str) -> bool:

@@ -11,16 +11,23 @@ else, on whichever gateway, is refused and takes its own payload away again; a r
 same bytes once more, without harm. So there is no owner to agree on between gateways, and a repeat
 heals what a gateway left undone when it died.
 
+**Questions.** Submissions and follows are questions: the controller accepts or refuses each, in the
+order they were asked for one request. So a request stays here until every question about it is
+answered, even if nobody waits any more; otherwise a late answer would be taken for the answer to
+something else. And while a submission is unanswered nothing else is asked: whether the id is ours
+is not known yet.
+
 **Who waits.** Every call that is interested in a request is counted. When the last one has gone:
 
+    a question is open         it stays until that is answered
     it has ended               it is forgotten; its payload is deleted, and its outputs too if they
                                were delivered (otherwise a repeat may still get them, until expiry)
+    it was only asked about    it is forgotten, and goes on
     it was submitted to be     it goes on, and is forgotten at its end
-    fetched later
+    fetched later, or it was
+    submitted before
     it runs only because of    it is cancelled
     a call that has gone
-    it was submitted before,   it goes on: somebody else may wait for it
-    or only asked about
 
 **When the link breaks.** What the controller was asked and has not answered is asked again; the
 rest is followed anew, from its beginning, so news that were lost come again.
@@ -28,7 +35,7 @@ rest is followed anew, from its beginning, so news that were lost come again.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from gateway.request import Question, Request
 from mesh.logs import about
@@ -71,35 +78,36 @@ class Book:
                     "or send exactly the same again"
                 )
             return self._waited_for(known)
-        request = self._ask(controller.GatewayNote(submission=submission), request_id)
+        note = controller.GatewayNote(submission=submission)
+        if known is None:
+            request = self._begin(request_id, note)
+            request.submission = request.origin
+        else:
+            request = known
+            request.submission = self._ask(request, note)
         request.fingerprint = fingerprint
-        request.submission = request.open[-1]
-        return request
+        return self._waited_for(request)
 
     def follow(self, request_id: str) -> Request:
         """Wait for a request that should be known somewhere."""
-        known = self._requests.get(request_id)
-        if known is not None:
-            return self._waited_for(known)
-        request = self._ask(controller.GatewayNote(follow=request_id), request_id)
-        request.watched = True
-        return request
+        request = self._requests.get(request_id)
+        if request is None:
+            request = self._begin(request_id, controller.GatewayNote(follow=request_id))
+            request.watching = request.origin
+        return self._waited_for(request)
 
     def watch(self, request: Request) -> Question | None:
-        """Have the controller tell of a request's stages; None if it does, or if they are past."""
-        if request.watched or request.result is not None:
+        """Have the controller tell of an accepted request's stages. Once it has accepted, those in
+        the past are known; None if the request has ended, as its result has them all."""
+        if request.result is not None:
             return None
-        if self._send is None:
-            raise Unavailable("the controller cannot be reached at the moment; try again")
-        request.watched = True
-        question = Question(controller.GatewayNote(follow=request.id))
-        request.open.append(question)
-        self._send(question.note)
-        return question
+        if request.watching is None:
+            request.watching = self._ask(request, controller.GatewayNote(follow=request.id))
+        return request.watching
 
     def cancel(self, request: Request) -> None:
         request.cancelled = True
-        if self._send is not None:
+        if self._send is not None and request.result is None:
             self._send(controller.GatewayNote(cancel=request.id))
 
     def leave(self, request: Request, *, delivered: bool = False) -> None:
@@ -112,22 +120,26 @@ class Book:
         if request.waiting == 0 and self._requests.get(request.id) is request:
             self._last_has_left(request)
 
-    def _ask(self, note: controller.GatewayNote, request_id: str) -> Request:
+    def _begin(self, request_id: str, note: controller.GatewayNote) -> Request:
         if self._send is None:
             raise Unavailable("the controller cannot be reached at the moment; try again")
-        question = Question(note)
-        request = self._requests.get(request_id)
-        if request is not None:
-            request.open.append(question)
-        elif len(self._requests) >= self._limit:
+        if len(self._requests) >= self._limit:
             raise Exhausted(
                 f"{self._limit} requests are under way here, the most that are accepted; "
                 "try again when some have ended"
             )
-        else:
-            request = self._requests[request_id] = Request(request_id, question)
+        question = Question(note)
+        self._requests[request_id] = Request(request_id, question)
         self._send(note)
-        return self._waited_for(request)
+        return self._requests[request_id]
+
+    def _ask(self, request: Request, note: controller.GatewayNote) -> Question:
+        """One more question. While the link is down, it is kept for the next one."""
+        question = Question(note)
+        request.open.append(question)
+        if self._send is not None:
+            self._send(note)
+        return question
 
     def _waited_for(self, request: Request) -> Request:
         request.waiting += 1
@@ -136,25 +148,27 @@ class Book:
         return request
 
     def _last_has_left(self, request: Request) -> None:
-        if request.result is not None:
+        if request.open:
+            pass  # the answer will decide
+        elif request.result is not None:
             del self._requests[request.id]
             self._clean_up(request, request.result)
         elif request.submission is None:
             del self._requests[request.id]
-        elif request.kept or self.handing_back or request.cancelled:
-            pass  # its end will be heard of
-        elif request.first or request.open:
+        elif request.first and not (request.kept or request.cancelled or self.handing_back):
             log.info(
                 "request cancelled", extra=about(request=request.id, reason="its client has gone")
             )
             self.cancel(request)
 
     def _clean_up(self, request: Request, result: model.Result) -> None:
-        useless = [payload_stage(request.fingerprint)] if request.submission is not None else []
+        self._discard_payload(request)
         if request.delivered or result.outcome != model.OUTCOME_DONE:
-            useless += result.output_stages
-        if useless:
-            self._discard(request.id, useless)
+            self._discard(request.id, result.output_stages)
+
+    def _discard_payload(self, request: Request) -> None:
+        if request.submission is not None:
+            self._discard(request.id, [payload_stage(request.fingerprint)])
 
     # ---- the controller
 
@@ -187,32 +201,49 @@ class Book:
             if question is request.submission:
                 request.first = not accepted.repeated
             question.settle(None)
+        if request.cancelled:
+            self.cancel(request)  # once more: it may have been lost with a link
+        elif request.waiting == 0:
+            self._last_has_left(request)
 
     def _refused(self, request: Request, refused: controller.Refused) -> None:
         error = problem(refused.code, refused.message)
-        question = request.open.popleft() if request.open else None
-        if question is None and isinstance(error, NotFound):
-            error = Unavailable(
-                f"the controller has forgotten request {request.id}, it must have started anew; "
-                "submit it again"
-            )
-        if question is not None and question is request.submission:
-            self._discard(request.id, [payload_stage(request.fingerprint)])
-        if question is None or question is request.origin:
-            self._lose(request, question, error)
-        else:
+        question = request.open.popleft() if request.open else request.origin
+        if question is request.origin and request.open:
+            # Nobody knew it when it was asked about, but now it is being submitted
+            request.origin = request.open[0]
+            request.watching = None
+            question.settle(error)
+        elif question is request.submission and question is not request.origin:
+            # The id is taken. Those who ask about the request that has it are not concerned
+            self._discard_payload(request)
             request.submission = None
             question.settle(error)
+            if request.waiting == 0:
+                self._last_has_left(request)
+        else:
+            if isinstance(error, NotFound) and request.application:
+                error = Unavailable(
+                    f"the controller has forgotten request {request.id}, it must have started "
+                    "anew; submit it again"
+                )
+            log.info("request refused", extra=about(request=request.id, reason=str(error)))
+            self._discard_payload(request)
+            question.settle(error)
+            self._lose(request, error)
 
-    def _lose(self, request: Request, question: Question | None, error: Exception) -> None:
-        log.info("request refused", extra=about(request=request.id, reason=str(error)))
-        del self._requests[request.id]
-        for unanswered in (question, *request.open):
-            if unanswered is not None:
-                unanswered.settle(error)
-        request.finish(None, error)
+    def _lose(self, request: Request, error: Exception) -> None:
+        """Whoever waits for it gets an error, unless it has ended before."""
+        for question in request.open:
+            question.settle(error)
+        request.open.clear()
+        if request.result is None:
+            del self._requests[request.id]
+            request.finish(None, error)
 
     def _ended(self, request: Request, result: model.Result) -> None:
+        if request.result is not None:
+            return  # whoever asks about what has ended is told again
         if request.submission is not None:
             log.info(
                 "request ended",
@@ -232,25 +263,19 @@ class Book:
 
     def link_made(self, send: Send) -> None:
         self._send = send
-        for note in self._questions():
-            send(note)
+        for request in self._requests.values():
+            if not request.open and request.result is None:
+                request.watching = Question(controller.GatewayNote(follow=request.id))
+                request.open.append(request.watching)
+            for question in request.open:
+                send(question.note)
 
     def link_lost(self) -> None:
         self._send = None
 
     def give_up(self, error: Exception) -> None:
-        """Nobody should go on waiting here. The requests themselves are not concerned."""
+        """Nobody should go on waiting here. The requests themselves are not concerned: those that
+        nobody waits for are kept, to be followed when there is a link again."""
         for request in list(self._requests.values()):
-            if request.result is None:
-                self._lose(request, None, error)
-
-    def _questions(self) -> Iterator[controller.GatewayNote]:
-        for request in self._requests.values():
-            if request.result is not None:
-                continue
-            if request.open:
-                yield from (question.note for question in request.open)
-            else:
-                yield controller.GatewayNote(follow=request.id)
-            if request.cancelled:
-                yield controller.GatewayNote(cancel=request.id)
+            if request.waiting:
+                self._lose(request, error)

@@ -18,6 +18,17 @@ from mesh.settings import environment
 
 REDIS, CONTROLLER, GATEWAY, INVOKER = "redis", "controller", "gateway", "invoker"
 
+GRPC_TUNING = {
+    # gRPC's own pool of threads costs three context switches per message where its older way of
+    # polling costs two: a fifth to a quarter of the CPU of a mesh (benchmarks/overhead.py)
+    "GRPC_EXPERIMENTS": (
+        "-event_engine_client,-event_engine_listener,-event_engine_for_all_other_endpoints"
+    ),
+    "GRPC_VERBOSITY": "ERROR",  # peers that come and go are in our own logs
+}
+"""Read by gRPC when it is imported, so it has to be in the environment. What is there already
+wins."""
+
 
 class Programs:
     def __init__(self, chosen: Chosen, directory: RunDirectory) -> None:
@@ -91,7 +102,8 @@ class Programs:
             name=name,
             # -P: a folder of that name where the user happens to be is not our service
             command=[sys.executable, "-P", "-m", service],
-            environ=self._chosen.environ
+            environ=GRPC_TUNING
+            | self._chosen.environ
             | environment("common", {"redis_url": self.redis_url})
             | environment(service, own)
             | {"ESG_READY_FILE": str(ready)},

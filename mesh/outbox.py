@@ -1,7 +1,8 @@
 """Sending in groups: whatever has become ready goes out as one message.
 
 A message on a stream costs some hundred microseconds whatever is in it, so what is put here while
-the loop is busy leaves together. Nothing waits for company: a lonely note leaves at once.
+the loop is busy leaves together. A lonely note leaves at once, unless it is of the kind that can
+wait for company.
 """
 
 import asyncio
@@ -9,6 +10,8 @@ from collections.abc import AsyncIterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+
+PATIENCE_S = 0.02
 
 
 class Outbox(Generic[T]):
@@ -18,6 +21,7 @@ class Outbox(Generic[T]):
         self._notes: list[T] = []
         self._ready = asyncio.Event()
         self._closed = False
+        self._patience: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._notes)
@@ -25,6 +29,13 @@ class Outbox(Generic[T]):
     def put(self, note: T) -> None:
         self._notes.append(note)
         self._ready.set()
+
+    def put_sometime(self, note: T) -> None:
+        """Nobody waits for this one: it leaves with the next note, or after a moment."""
+        self._notes.append(note)
+        if not self._ready.is_set() and self._patience is None:
+            loop = asyncio.get_running_loop()
+            self._patience = loop.call_later(PATIENCE_S, self._ready.set)
 
     def close(self) -> None:
         """No more will come; what is here is still sent."""
@@ -40,6 +51,9 @@ class Outbox(Generic[T]):
             group, self._notes = self._notes[:limit], self._notes[limit:]
             if not self._notes and not self._closed:
                 self._ready.clear()
+                if self._patience is not None:
+                    self._patience.cancel()
+                    self._patience = None
             if group:
                 yield group
             elif self._closed:

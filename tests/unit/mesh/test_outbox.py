@@ -59,3 +59,24 @@ async def test_closing_ends_the_wait() -> None:
 
 async def _all(outbox: Outbox[int]) -> list[list[int]]:
     return [group async for group in outbox.groups()]
+
+
+async def test_what_nobody_waits_for_goes_along_with_the_next() -> None:
+    outbox = Outbox[int]()
+    groups = outbox.groups()
+    waiting = asyncio.ensure_future(anext(groups))
+    await asyncio.sleep(0)
+    outbox.put_sometime(1)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    outbox.put(2)
+    assert await waiting == [1, 2]
+
+
+async def test_what_nobody_waits_for_leaves_after_a_moment_all_the_same() -> None:
+    outbox = Outbox[int]()
+    groups = outbox.groups()
+    for number in (1, 2):
+        outbox.put_sometime(number)
+        assert await asyncio.wait_for(anext(groups), 60) == [number]
