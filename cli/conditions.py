@@ -96,6 +96,7 @@ def conditions_text(scenario: Scenario) -> str:
         "no locality": not scenario.locality,
         "no pre-warming": not scenario.prewarm,
         f"noise {scenario.noise:g}": scenario.noise != 1,
+        f"stage delay {scenario.stage_delay_ms:g} ms": scenario.stage_delay_ms != 0.5,
         f"overhead {scenario.overhead}": scenario.overhead != "counted",
     }
     return ", ".join(

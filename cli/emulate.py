@@ -21,7 +21,15 @@ from cli.conditions import (
     only_one_run,
     policy_names,
 )
-from cli.options import AsJson, CatalogFile, above_zero, at_least, from_zero, read_catalog
+from cli.options import (
+    LONGEST_MS,
+    AsJson,
+    CatalogFile,
+    above_zero,
+    at_least,
+    from_zero,
+    read_catalog,
+)
 from cli.terminal import print_json, terminal
 from cli.words import counted
 from esg.errors import Rejected
@@ -146,6 +154,14 @@ def emulate(
             help="Spread of durations, as a multiple of the profiled one.",
         ),
     ] = 1.0,
+    stage_delay_ms: Annotated[
+        float,
+        typer.Option(
+            metavar="MS",
+            callback=from_zero(LONGEST_MS),
+            help="What a stage takes beyond its profile; live meshes differ.",
+        ),
+    ] = 0.5,
     overhead: Annotated[
         str,
         typer.Option(
@@ -232,6 +248,7 @@ def emulate(
         locality=not no_locality,
         prewarm=not no_prewarm,
         noise=noise,
+        stage_delay_ms=stage_delay_ms,
         overhead=overhead,
         nodes_per_ms=nodes_per_ms,
     )

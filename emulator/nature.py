@@ -25,12 +25,15 @@ class Link:
         return self.delay_us + size_bytes * US_PER_S // self.bytes_per_s if size_bytes else 0
 
 
+LOCAL_BYTES_PER_S = 2_000_000_000
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NatureSettings:
     """`noise` scales the profiles' own spread: 1 is as profiled, 0 is none. A request's payload was
     brought to its first invoker by whoever sent it, so reading it is local."""
 
-    local: Link = field(default=Link(delay_us=ms(0.5), bytes_per_s=2_000_000_000))
+    local: Link = field(default=Link(delay_us=ms(0.5), bytes_per_s=LOCAL_BYTES_PER_S))
     remote: Link = field(default=Link(delay_us=ms(8), bytes_per_s=100_000_000))
     noise: float = 1.0
     unload_us: int = seconds(1.2)

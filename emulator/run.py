@@ -6,7 +6,7 @@ from hashlib import blake2b
 from time import perf_counter, perf_counter_ns
 from typing import Any, TextIO
 
-from emulator.nature import Nature, NatureSettings
+from emulator.nature import LOCAL_BYTES_PER_S, Link, Nature, NatureSettings
 from emulator.scenario import Scenario, applied, applied_to_events
 from emulator.world import World
 from esg.catalog import Catalog
@@ -23,7 +23,7 @@ from esg.pool_messages import (
 from esg.profile import Config
 from esg.report import Report
 from esg.scheduler import Scheduler, SchedulerSettings
-from esg.units import US_PER_MS
+from esg.units import US_PER_MS, ms
 from loadgen.arrivals import Arrival
 
 Trained = dict[str, dict[str, Config]]
@@ -92,6 +92,11 @@ def build_pools(catalog: Catalog, scenario: Scenario) -> dict[str, Pool]:
                     if function.memory_mb <= part.memory_free_mb:
                         pool.handle(0, ModelLoaded(slice=index, function=function.name))
     return pools
+
+
+def build_nature(catalog: Catalog, scenario: Scenario) -> Nature:
+    local = Link(delay_us=ms(scenario.stage_delay_ms), bytes_per_s=LOCAL_BYTES_PER_S)
+    return Nature(catalog, scenario.seed, NatureSettings(noise=scenario.noise, local=local))
 
 
 class _Charge:
@@ -169,7 +174,7 @@ def emulate(
         if progress is not None and isinstance(event, RequestArrived):
             progress(1)
 
-    nature = Nature(catalog, scenario.seed, NatureSettings(noise=scenario.noise))
+    nature = build_nature(catalog, scenario)
     world = World(charge, pools, nature, charge_us=charge.charge_us, observe=watch)
     for pool in pools.values():
         world.tell(0, pool.joined())

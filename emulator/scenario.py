@@ -45,6 +45,8 @@ class Scenario:
     `nodes_per_ms` overrides the policy's own figure for charging its effort; `overhead` is "none",
     "counted" (from that effort: the same in every run) or "measured" (from the clock: not).
     `time_scale` multiplies the times of the catalog, as the setting of a live mesh does.
+    `stage_delay_ms` is what a stage takes beyond its profile where its inputs are local; a live
+    mesh's own can be measured (benchmarks/fidelity.py).
     """
 
     policy: str = "esg"
@@ -66,6 +68,7 @@ class Scenario:
     overhead: str = "counted"
     nodes_per_ms: int | None = None
     time_scale: float = 1.0
+    stage_delay_ms: float = 0.5
 
     def __post_init__(self) -> None:
         for name in ("nodes", "vcpus", "vgpus", "k", "group_size"):
@@ -75,6 +78,8 @@ class Scenario:
             raise Rejected(f"the SLO scale is {self.slo_scale}; it must be greater than 0")
         if not self.noise >= 0:
             raise Rejected(f"noise is {self.noise}; it must be at least 0")
+        if not self.stage_delay_ms >= 0:
+            raise Rejected(f"the stage delay is {self.stage_delay_ms} ms; it must be at least 0")
         if self.overhead not in OVERHEADS:
             raise Rejected(one_of("overhead", self.overhead, OVERHEADS))
         if self.nodes_per_ms is not None and self.nodes_per_ms < 1:

@@ -19,8 +19,7 @@ from threading import current_thread, main_thread
 from typing import Any, Protocol
 
 from emulator.limits import limits
-from emulator.nature import Nature, NatureSettings
-from emulator.run import Trained, emulate, requests
+from emulator.run import Trained, build_nature, emulate, requests
 from emulator.scenario import Scenario, applied
 from esg.catalog import Catalog
 from esg.events import Event
@@ -100,7 +99,7 @@ def run_job(job: Job) -> Outcome:
 def run_limits(job: Job) -> Outcome:
     """The limits under the conditions of a job (see `limits`)."""
     catalog = applied(job.catalog, job.scenario)
-    nature = Nature(catalog, job.scenario.seed, NatureSettings(noise=job.scenario.noise))
+    nature = build_nature(catalog, job.scenario)
     arrivals = job.load.arrivals(list(job.catalog.applications), job.scenario.seed)
     found = limits(catalog, arrivals, nature)
     summary = {

@@ -5,6 +5,8 @@ from statistics import fmean, stdev
 import pytest
 
 from emulator.nature import Link, Nature, NatureSettings
+from emulator.run import build_nature
+from emulator.scenario import Scenario
 from esg.commands import Input, JobOrder, StartTask
 from esg.profile import Config
 from esg.units import ms, seconds
@@ -99,3 +101,11 @@ def test_however_loud_the_noise_time_goes_on() -> None:
 
 def test_unloading_takes_as_long_as_triton_takes() -> None:
     assert ms(1100) < NatureSettings().unload_us < seconds(1.4)
+
+
+def test_a_scenario_says_what_a_stage_takes_beyond_its_profile() -> None:
+    slow, quick = (
+        build_nature(SMALL, Scenario(nodes=1, vcpus=4, vgpus=2, noise=0, stage_delay_ms=delay_ms))
+        for delay_ms in (7, 2)
+    )
+    assert slow.run_us(order()) - quick.run_us(order()) == ms(5)
