@@ -175,7 +175,7 @@ def compare(arguments: argparse.Namespace) -> dict[str, Any]:
         "live": summary,
         "emulated": emulated,
         "hit_rate_points": 100 * (summary["slo_hit_rate"] - emulated["slo_hit_rate"]),
-        "cost_ratio": summary["cost_usd"] / emulated["cost_usd"],
+        "cost_ratio": summary["cost_usd_per_1k_requests"] / emulated["cost_usd_per_1k_requests"],
         "errors": sorted(set(watched.errors)),
         "sender_late_ms_p99": float(np.percentile(watched.late_ms, 99)),
         "cpu_ms_per_request": {
