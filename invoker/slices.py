@@ -58,7 +58,7 @@ class Slice:
         self.address = address
         self._channel = channel(address)
         self._triton = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
-        self._conversation: Conversation | None = None
+        self._conversations: dict[str, Conversation] = {}  # one per model, while nobody uses it
 
     async def ready(self, timeout_s: float) -> None:
         """Wait until the server is live and takes orders.
@@ -94,7 +94,10 @@ class Slice:
         """Unload a model; returns when the server says that it is gone.
 
         Triton answers an order to unload at once, and holds the memory for more than a second yet.
+        While a stream is open over which the model was called, it would hold it for good.
         """
+        if function in self._conversations:
+            self._conversations.pop(function).break_off()
         doing = f"unload {function}"
         request = triton.RepositoryModelUnloadRequest(model_name=function)
         await self._said(doing, self._triton.RepositoryModelUnload(request, timeout=UNLOAD_S))
@@ -115,7 +118,7 @@ class Slice:
         """Run a batch, a row per job; returns an output per job."""
         request = infer_request(function, rows, parameters)
         doing = f"run {function}"
-        answer = await self._answer(doing, request, timeout_s)
+        answer = await self._answer(function, request, timeout_s)
         names = [tensor.name for tensor in answer.outputs]
         if names != [OUTPUT] or len(answer.raw_output_contents) != 1:
             raise self._fault(doing, f"the model gives {names}, not one tensor {OUTPUT}")
@@ -128,15 +131,15 @@ class Slice:
         return [bytes(output) for output in outputs]
 
     async def close(self) -> None:
-        if self._conversation is not None:
-            self._conversation.break_off()
+        for conversation in self._conversations.values():
+            conversation.break_off()
         await self._channel.close()
 
-    async def _answer(self, doing: str, request: bytes, timeout_s: float) -> Any:
+    async def _answer(self, function: str, request: bytes, timeout_s: float) -> Any:
         """Over the open stream; one that failed, or whose answer nobody waited for, is not used
         again, and breaking it off tells the server to stop."""
-        conversation = self._conversation or Conversation(self._channel)
-        self._conversation = None
+        doing = f"run {function}"
+        conversation = self._conversations.pop(function, None) or Conversation(self._channel)
         try:
             async with asyncio.timeout(timeout_s):
                 answer = await self._said(doing, conversation.ask(request))
@@ -148,7 +151,7 @@ class Slice:
             raise
         if answer is grpc.aio.EOF:
             raise self._fault(doing, "it ended the conversation")
-        self._conversation = conversation
+        self._conversations[function] = conversation
         if answer.error_message:
             raise self._fault(doing, answer.error_message)
         return answer.infer_response

@@ -28,6 +28,7 @@ class State(StrEnum):
 
 _IN_MEMORY = (State.LOADING, State.READY, State.UNLOADING)
 _UNLOADED = "unloaded"
+_LOOK_AGAIN_S = 0.02
 
 
 class Refused(Exception):
@@ -46,6 +47,7 @@ class Model:
     statistics: Statistics = field(default_factory=Statistics)
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
     vanishing: asyncio.TimerHandle | None = None
+    streams: int = 0  # open ones over which it was called: it cannot go before they do
 
 
 class Repository:
@@ -129,7 +131,14 @@ class Repository:
                 model.state = State.UNLOADING
                 loop = asyncio.get_running_loop()
                 delay_s = self._unload_us / US_PER_S
-                model.vanishing = loop.call_later(delay_s, self._vanish, model)
+                model.vanishing = loop.call_later(delay_s, self._vanish_if_free, model)
+
+    def _vanish_if_free(self, model: Model) -> None:
+        if model.streams:
+            loop = asyncio.get_running_loop()
+            model.vanishing = loop.call_later(_LOOK_AGAIN_S, self._vanish_if_free, model)
+        else:
+            self._vanish(model)
 
     def _vanish(self, model: Model) -> None:
         model.state, model.reason, model.vanishing = State.UNAVAILABLE, _UNLOADED, None

@@ -159,17 +159,30 @@ class EmulatedSlice:
     async def _model_stream_infer(
         self, requests: AsyncIterator[Any], context: grpc.aio.ServicerContext[Any, Any]
     ) -> AsyncIterator[bytes]:
-        """The same over a stream, where an error is an answer like any other."""
-        async for request in requests:
-            try:
-                answer = await self._model_infer(request)
-            except (Refused, Rejected) as error:
-                failed = triton.ModelInferResponse(id=request.id)
-                yield triton.ModelStreamInferResponse(
-                    error_message=str(error), infer_response=failed
-                ).SerializeToString()
-            else:
-                yield nested(triton.ModelStreamInferResponse(), "infer_response", answer)
+        """The same over a stream, where an error is an answer like any other. As with Triton, a
+        model that was called cannot be unloaded before the stream has ended."""
+        called: dict[str, Model] = {}
+        try:
+            async for request in requests:
+                yield await self._streamed(request, called)
+        finally:
+            for model in called.values():
+                model.streams -= 1
+
+    async def _streamed(self, request: Any, called: dict[str, Model]) -> bytes:
+        try:
+            model = self._repository.ready(request.model_name)
+            if request.model_name not in called:
+                called[request.model_name] = model
+                model.streams += 1
+            answer = await self._model_infer(request)
+        except (Refused, Rejected) as error:
+            failed = triton.ModelInferResponse(id=request.id)
+            message = triton.ModelStreamInferResponse(
+                error_message=str(error), infer_response=failed
+            )
+            return message.SerializeToString()  # type: ignore[no-any-return]
+        return nested(triton.ModelStreamInferResponse(), "infer_response", answer)
 
     async def _run(self, model: Model, task: Task, came_ns: int, duration_ns: int) -> bytes:
         begun_ns = max(came_ns, self._free_ns)

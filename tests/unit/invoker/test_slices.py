@@ -150,3 +150,17 @@ async def test_a_call_that_is_given_up_frees_the_slice(slice_: Slice) -> None:
     first.cancel()
     assert await run(slice_, "quick", [[b"x"]]) == [emulated_output("quick", [b"x"], INPUT_BYTES)]
     assert first.cancelled()
+
+
+async def test_a_model_that_was_called_can_be_unloaded(slice_: Slice) -> None:
+    """As a Triton does, the server keeps it for as long as a stream is open that called it."""
+    await slice_.load("quick")
+    await run(slice_, "quick", [[b"x"]])
+    other = Slice(slice_.address)
+    await run(other, "quick", [[b"x"]])
+    unloading = asyncio.create_task(slice_.unload("quick"))
+    while await slice_.resident():  # noqa: ASYNC110 - only asking tells
+        await asyncio.sleep(0.001)
+    assert not unloading.done()
+    await other.close()
+    await unloading
