@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from controller.convert import progress_note, result_to_wire
 from controller.driver import Driver
-from controller.requests import Follower, Record, Requests
+from controller.requests import Answered, Follower, Record, Requests
 from esg.commands import AnswerRequest, Input, JobOrder, Outcome, RefuseRequest, StartTask
 from esg.errors import Rejected
 from esg.events import RequestArrived, RequestCancelled
@@ -83,7 +83,9 @@ class Gateways:
         elif self.draining:
             _refuse(follower, request, Unavailable("the controller is going away; try again"))
         else:
-            record = Record(submission.application, submission.fingerprint)
+            record = Record(
+                submission.application, submission.fingerprint, submission.fetched_later
+            )
             record.follow(follower)
             self._requests.begin(request, record)
             self._driver.tell(
@@ -104,31 +106,30 @@ class Gateways:
         shorter = known_us is None or submission.deadline_us < known_us
         return submission.deadline_us if shorter else slo_us
 
-    def _repeat(self, follower: Follower, request: str, record: Record) -> None:
-        record.follow(follower)
-        accepted = wire.Accepted(application=record.application, repeated=True)
+    def _repeat(self, follower: Follower, request: str, known: Record | Answered) -> None:
+        accepted = wire.Accepted(application=known.application, repeated=True)
         follower.put(wire.ControllerNote(request_id=request, accepted=accepted))
-        if record.result is not None:
-            follower.put(wire.ControllerNote(request_id=request, result=record.result))
+        if isinstance(known, Answered):
+            follower.put(wire.ControllerNote(request_id=request, result=known.result))
+        else:
+            known.follow(follower)
 
     def _follow(self, follower: Follower, request: str) -> None:
         """Its past first; the rest as it happens."""
-        record = self._requests.find(request)
-        if record is None:
+        known = self._requests.find(request)
+        if known is None:
             _refuse(follower, request, _unknown(request))
             return
-        accepted = wire.Accepted(application=record.application)
+        accepted = wire.Accepted(application=known.application)
         follower.put(wire.ControllerNote(request_id=request, accepted=accepted))
+        if isinstance(known, Answered):
+            follower.put(wire.ControllerNote(request_id=request, result=known.result))
+            return
         running = self._driver.scheduler.state.requests.get(request)
         if running is not None:
             for note in self._past(running):
                 follower.put(note)
-        self._repeat_result(follower, request, record)
-        record.watch(follower)
-
-    def _repeat_result(self, follower: Follower, request: str, record: Record) -> None:
-        if record.result is not None:
-            follower.put(wire.ControllerNote(request_id=request, result=record.result))
+        known.watch(follower)
 
     def _past(self, request: Request) -> list[wire.ControllerNote]:
         notes = []
@@ -163,13 +164,13 @@ class Gateways:
         return sorted(notes, key=lambda note: note.progress.at_us)
 
     def _cancel(self, follower: Follower, request: str) -> None:
-        record = self._requests.find(request)
-        if record is None:
+        known = self._requests.find(request)
+        if known is None:
             _refuse(follower, request, _unknown(request))
-        elif record.result is not None:
-            self._repeat_result(follower, request, record)
+        elif isinstance(known, Answered):
+            follower.put(wire.ControllerNote(request_id=request, result=known.result))
         else:
-            record.follow(follower)
+            known.follow(follower)
             self._driver.tell(RequestCancelled(request=request))
 
     # ---- what the scheduler decided
@@ -235,8 +236,6 @@ class Gateways:
         result = result_to_wire(answer, record.application, outputs, now_us)
         self._requests.answer(answer.request, result, now_us)
         record.tell(wire.ControllerNote(request_id=answer.request, result=result))
-        record.followers.clear()
-        record.watchers.clear()
         log.debug(
             "answered",
             extra=about(request=answer.request, outcome=answer.outcome, in_time=answer.slo_met),

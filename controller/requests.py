@@ -6,7 +6,6 @@ the request it named the first time. The memory is bounded, in number and in tim
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -20,15 +19,30 @@ class Follower(Protocol):
     def put(self, note: wire.ControllerNote) -> None: ...
 
 
-@dataclass(slots=True)
-class Record:
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What stays of a request: as little as possible, since there are many."""
+
     application: str
     fingerprint: bytes
+    answered_us: int
+    _result: bytes
+
+    @property
+    def result(self) -> model.Result:
+        return model.Result.FromString(self._result)
+
+
+@dataclass(slots=True)
+class Record:
+    """A request that is under way."""
+
+    application: str
+    fingerprint: bytes
+    fetched_later: bool = False
     followers: list[Follower] = field(default_factory=list)  # who hear of its end
     watchers: list[Follower] = field(default_factory=list)  # who hear of every stage as well
     arrived_us: int = 0
-    result: model.Result | None = None
-    answered_us: int = 0
 
     def tell(self, note: wire.ControllerNote) -> None:
         for follower in self.followers:
@@ -49,21 +63,48 @@ class Record:
                 listeners.remove(follower)
 
 
-class Requests:
-    """Records by request id."""
+class Memory:
+    """Answered requests, the oldest first, up to a number and an age."""
 
-    def __init__(self, *, remembered: int, remembered_us: int) -> None:
+    def __init__(self, most: int, longest_us: int) -> None:
+        self._most = most
+        self._longest_us = longest_us
+        self._answered: OrderedDict[str, Answered] = OrderedDict()
+
+    def get(self, request: str) -> Answered | None:
+        return self._answered.get(request)
+
+    def add(self, request: str, answered: Answered) -> None:
+        self._answered[request] = answered
+        self.forget_old(answered.answered_us)
+
+    def forget_old(self, now_us: int) -> None:
+        while self._answered:
+            oldest = next(iter(self._answered.values()))
+            old = now_us - oldest.answered_us > self._longest_us
+            if not old and len(self._answered) <= self._most:
+                return
+            self._answered.popitem(last=False)
+
+
+class Requests:
+    """Records by request id. Those that nobody waited for are remembered for longer."""
+
+    def __init__(self, *, remembered: int, fetched_later_us: int, waited_for_us: int) -> None:
         self._under_way: dict[str, Record] = {}
-        self._answered: OrderedDict[str, Record] = OrderedDict()
-        self._remembered = remembered
-        self._remembered_us = remembered_us
+        self._fetched_later = Memory(remembered, fetched_later_us)
+        self._waited_for = Memory(remembered, waited_for_us)
 
     def __len__(self) -> int:
         """How many are under way."""
         return len(self._under_way)
 
-    def find(self, request: str) -> Record | None:
-        return self._under_way.get(request) or self._answered.get(request)
+    def find(self, request: str) -> Record | Answered | None:
+        return (
+            self._under_way.get(request)
+            or self._waited_for.get(request)
+            or self._fetched_later.get(request)
+        )
 
     def under_way(self, request: str) -> Record | None:
         return self._under_way.get(request)
@@ -78,24 +119,13 @@ class Requests:
     def answer(self, request: str, result: model.Result, now_us: int) -> Record | None:
         record = self._under_way.pop(request, None)
         if record is not None:
-            record.result = result
-            record.answered_us = now_us
-            self._answered[request] = record
-        self.forget_old(now_us)
+            memory = self._fetched_later if record.fetched_later else self._waited_for
+            written = result.SerializeToString()
+            memory.add(request, Answered(record.application, record.fingerprint, now_us, written))
+        for memory in (self._fetched_later, self._waited_for):
+            memory.forget_old(now_us)
         return record
 
-    def forget_old(self, now_us: int) -> None:
-        while self._answered:
-            oldest = next(iter(self._answered.values()))
-            old = now_us - oldest.answered_us > self._remembered_us
-            if not old and len(self._answered) <= self._remembered:
-                return
-            self._answered.popitem(last=False)
-
     def forget_follower(self, follower: Follower) -> None:
-        for record in self._records():
+        for record in self._under_way.values():
             record.forget(follower)
-
-    def _records(self) -> Iterator[Record]:
-        yield from self._under_way.values()
-        yield from self._answered.values()

@@ -64,7 +64,9 @@ class ControllerService(wire_grpc.ControllerServicer):
     ) -> None:
         self.driver = Driver(scheduler, journal, self._perform, clock_us=clock_us)
         requests = Requests(
-            remembered=settings.remembered, remembered_us=seconds(settings.remembered_s)
+            remembered=settings.remembered,
+            fetched_later_us=seconds(settings.remembered_s),
+            waited_for_us=seconds(settings.repeats_s),
         )
         self.gateways = Gateways(self.driver, requests)
         self.invokers = Invokers(self.driver.tell, functions_digest(scheduler.catalog), settings)

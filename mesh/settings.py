@@ -107,10 +107,15 @@ class ControllerSettings:
     )
     remembered: int = setting(
         100_000,
-        "answered requests that are remembered, for repeats and late questions",
+        "answered requests that are remembered, at most",
         minimum=1,
     )
-    remembered_s: int = setting(600, "for how long, at most", minimum=1)
+    remembered_s: int = setting(
+        600, "how long the result of a request is remembered that nobody waited for", minimum=1
+    )
+    repeats_s: int = setting(
+        60, "how long other answered requests are remembered, for clients that ask again", minimum=1
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,18 +64,20 @@ class GatewayNote(_message.Message):
     def __init__(self, submission: _Optional[_Union[Submission, _Mapping]] = ..., cancel: _Optional[str] = ..., follow: _Optional[str] = ...) -> None: ...
 
 class Submission(_message.Message):
-    __slots__ = ("request_id", "application", "slo_us", "fingerprint", "deadline_us")
+    __slots__ = ("request_id", "application", "slo_us", "fingerprint", "deadline_us", "fetched_later")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     APPLICATION_FIELD_NUMBER: _ClassVar[int]
     SLO_US_FIELD_NUMBER: _ClassVar[int]
     FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_US_FIELD_NUMBER: _ClassVar[int]
+    FETCHED_LATER_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     application: str
     slo_us: int
     fingerprint: bytes
     deadline_us: int
-    def __init__(self, request_id: _Optional[str] = ..., application: _Optional[str] = ..., slo_us: _Optional[int] = ..., fingerprint: _Optional[bytes] = ..., deadline_us: _Optional[int] = ...) -> None: ...
+    fetched_later: bool
+    def __init__(self, request_id: _Optional[str] = ..., application: _Optional[str] = ..., slo_us: _Optional[int] = ..., fingerprint: _Optional[bytes] = ..., deadline_us: _Optional[int] = ..., fetched_later: _Optional[bool] = ...) -> None: ...
 
 class ToGateway(_message.Message):
     __slots__ = ("notes",)

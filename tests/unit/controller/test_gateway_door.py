@@ -5,7 +5,7 @@ from typing import Any
 import grpc
 import pytest
 
-from controller.requests import Record, Requests
+from controller.requests import Answered, Record, Requests
 from mesh.serving import channel
 from protos import controller_v1_pb2 as wire
 from protos import controller_v1_pb2_grpc as wire_grpc
@@ -190,13 +190,23 @@ async def test_a_controller_that_goes_takes_nothing_new_and_answers_the_rest() -
 
 
 def test_memory_of_answered_requests_is_bounded_in_number_and_time() -> None:
-    requests = Requests(remembered=2, remembered_us=100)
+    requests = Requests(remembered=2, fetched_later_us=100, waited_for_us=10)
     for number in range(4):
-        requests.begin(f"r{number}", Record("thumb", b""))
-        requests.answer(f"r{number}", model.Result(), now_us=number)
-    assert [requests.find(f"r{n}") is not None for n in range(4)] == [False, False, True, True]
-    requests.forget_old(now_us=200)
-    assert requests.find("r3") is None
+        for name, later in ((f"r{number}", True), (f"w{number}", False)):
+            requests.begin(name, Record("thumb", b"", later))
+            requests.answer(name, model.Result(request_id=name), now_us=number)
+
+    def known(kind: str) -> list[bool]:
+        return [requests.find(f"{kind}{number}") is not None for number in range(4)]
+
+    assert known("r") == known("w") == [False, False, True, True]
+    requests.begin("next", Record("thumb", b""))
+    requests.answer("next", model.Result(), now_us=50)
+    assert known("r") == [False, False, True, True]
+    assert known("w") == [False] * 4
+    found = requests.find("r3")
+    assert isinstance(found, Answered)
+    assert found.result.request_id == "r3"
 
 
 async def put(address: str, **fields: Any) -> model.Application:

@@ -3,6 +3,7 @@
 import grpc
 
 from protos import controller_v1_pb2 as wire
+from storage.names import payload_stage
 from tests.unit.controller.peers import (
     finished,
     gateway,
@@ -46,6 +47,28 @@ async def test_orders_reach_the_invoker_and_its_news_the_scheduler() -> None:
         assert note.result.stages[0].node == "n0"
         (discard,) = await node.hears("discard")
         assert discard.discard == wire.Discard(request_id="r1")
+
+
+async def test_first_stages_are_told_the_names_of_payloads_and_later_ones_who_keeps_what() -> None:
+    async with (
+        running_controller() as controller,
+        invoker(controller) as node,
+        gateway(controller) as door,
+    ):
+        door.say(*(submission(f"r{n}", "photo", fingerprint=b"%d" % n) for n in range(4)))
+        await door.hears("accepted", 4)
+        node.say(greeting(), joined())
+        inputs: dict[tuple[str, str], wire.Input] = {}
+        done = 0
+        while len(inputs) < 4 * 3:
+            for order in (await node.hears("start", done + 1))[done:]:
+                done += 1
+                start = order.start
+                inputs |= {(start.stage, job.request_id): job.inputs[0] for job in start.jobs}
+                node.say(finished(start.task))
+        for n in range(4):
+            assert inputs["resize", f"r{n}"] == wire.Input(invoker=payload_stage(b"%d" % n))
+            assert inputs["detect", f"r{n}"] == wire.Input(stage="resize", invoker="n0")
 
 
 async def test_an_invoker_with_another_catalog_is_refused() -> None:
