@@ -34,20 +34,18 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     add_PipelinesServicer_to_server(pipelines, server.grpc)
 
     port = await server.start(own.host, own.port, [SERVICE])
-    sweeping = asyncio.create_task(sweeper.run())
     linking = asyncio.create_task(link.run())
     with suppress(TimeoutError):
         await asyncio.wait_for(link.up.wait(), FIRST_LINK_S)
     say_ready(f"{own.host}:{port}")
 
     told = asyncio.create_task(stop.wait())
-    await asyncio.wait({told, linking, sweeping}, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait({told, linking}, return_when=asyncio.FIRST_COMPLETED)
     pipelines.close()
     await server.drain()
     await pipelines.drain(common.drain_s)
     await server.stop(LAST_WORDS_S)
-    sweeper.close()
-    await sweeping
+    await sweeper.finish()
     for task in (linking, told):
         task.cancel()
         with suppress(asyncio.CancelledError):

@@ -85,7 +85,7 @@ class Book:
         else:
             request = known
             request.submission = self._ask(request, note)
-        request.fingerprint = fingerprint
+        request.fingerprint, request.storing = fingerprint, None
         return self._waited_for(request)
 
     def follow(self, request_id: str) -> Request:
@@ -117,21 +117,19 @@ class Book:
         if self._calls == 0:
             self.idle.set()
         request.delivered |= delivered
-        if request.waiting == 0 and self._requests.get(request.id) is request:
-            self._last_has_left(request)
+        self._tidy(request)
 
     def _begin(self, request_id: str, note: controller.GatewayNote) -> Request:
         if self._send is None:
             raise Unavailable("the controller cannot be reached at the moment; try again")
-        if len(self._requests) >= self._limit:
+        if len(self) >= self._limit:
             raise Exhausted(
                 f"{self._limit} requests are under way here, the most that are accepted; "
                 "try again when some have ended"
             )
-        question = Question(note)
-        self._requests[request_id] = Request(request_id, question)
+        request = self._requests[request_id] = Request(request_id, Question(note))
         self._send(note)
-        return self._requests[request_id]
+        return request
 
     def _ask(self, request: Request, note: controller.GatewayNote) -> Question:
         """One more question. While the link is down, it is kept for the next one."""
@@ -147,12 +145,14 @@ class Book:
         self.idle.clear()
         return request
 
-    def _last_has_left(self, request: Request) -> None:
-        if request.open:
-            pass  # the answer will decide
-        elif request.result is not None:
+    def _tidy(self, request: Request) -> None:
+        """What follows when nobody waits for it any more."""
+        if request.waiting or request.open or self._requests.get(request.id) is not request:
+            return
+        if request.result is not None:
             del self._requests[request.id]
-            self._clean_up(request, request.result)
+            useless = request.delivered or request.result.outcome != model.OUTCOME_DONE
+            self._discard_all(request, request.result.output_stages if useless else ())
         elif request.submission is None:
             del self._requests[request.id]
         elif request.first and not (request.kept or request.cancelled or self.handing_back):
@@ -161,14 +161,11 @@ class Book:
             )
             self.cancel(request)
 
-    def _clean_up(self, request: Request, result: model.Result) -> None:
-        self._discard_payload(request)
-        if request.delivered or result.outcome != model.OUTCOME_DONE:
-            self._discard(request.id, result.output_stages)
-
-    def _discard_payload(self, request: Request) -> None:
-        if request.submission is not None:
-            self._discard(request.id, [payload_stage(request.fingerprint)])
+    def _discard_all(self, request: Request, outputs: Sequence[str] = ()) -> None:
+        """Delete its payload, if it came by here, and these outputs."""
+        payload = [payload_stage(request.fingerprint)] if request.submission is not None else []
+        if payload or outputs:
+            self._discard(request.id, [*payload, *outputs])
 
     # ---- the controller
 
@@ -183,12 +180,7 @@ class Book:
             case "refused":
                 self._refused(request, note.refused)
             case "progress":
-                progress = note.progress
-                # After a link broke, the past is told once more
-                request.progress.setdefault(
-                    (progress.stage, progress.task, progress.finished), progress
-                )
-                request.tell()
+                request.hear(note.progress)
             case "result":
                 self._ended(request, note.result)
             case _:
@@ -203,24 +195,21 @@ class Book:
             question.settle(None)
         if request.cancelled:
             self.cancel(request)  # once more: it may have been lost with a link
-        elif request.waiting == 0:
-            self._last_has_left(request)
+        self._tidy(request)
 
     def _refused(self, request: Request, refused: controller.Refused) -> None:
         error = problem(refused.code, refused.message)
         question = request.open.popleft() if request.open else request.origin
-        if question is request.origin and request.open:
-            # Nobody knew it when it was asked about, but now it is being submitted
-            request.origin = request.open[0]
-            request.watching = None
+        if request.open:
+            # Nobody knew it when it was asked about, but it has been submitted since
+            request.origin, request.watching = request.open[0], None
+            request.application = ""
             question.settle(error)
         elif question is request.submission and question is not request.origin:
             # The id is taken. Those who ask about the request that has it are not concerned
-            self._discard_payload(request)
+            self._discard_all(request)
             request.submission = None
             question.settle(error)
-            if request.waiting == 0:
-                self._last_has_left(request)
         else:
             if isinstance(error, NotFound) and request.application:
                 error = Unavailable(
@@ -228,9 +217,10 @@ class Book:
                     "anew; submit it again"
                 )
             log.info("request refused", extra=about(request=request.id, reason=str(error)))
-            self._discard_payload(request)
+            self._discard_all(request)
             question.settle(error)
             self._lose(request, error)
+        self._tidy(request)
 
     def _lose(self, request: Request, error: Exception) -> None:
         """Whoever waits for it gets an error, unless it has ended before."""
@@ -256,8 +246,7 @@ class Book:
                 ),
             )
         request.finish(result)
-        if request.waiting == 0:
-            self._last_has_left(request)
+        self._tidy(request)
 
     # ---- the link to it
 

@@ -1,14 +1,18 @@
 """Many requests over one stream: groups come in, answers go out as they are ready, in groups."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterator
 
 from esg.errors import Fault, Rejected
 from gateway.desk import Desk
 from gateway.request import Request
+from mesh.logs import about
 from mesh.outbox import Outbox
 from mesh.problems import status
 from protos import gateway_v1_pb2 as public
+
+log = logging.getLogger(__name__)
 
 Answer = tuple[public.Reply, Request | None]
 
@@ -76,7 +80,9 @@ class Conversation:
                 asked, asked.payload, self._peer, self._remaining_s()
             )
             reply = public.Reply(request_id=request.id, done=await self._desk.reply(request))
-        except (Rejected, Fault) as error:
+        except Exception as error:
+            if not isinstance(error, Rejected | Fault):
+                log.exception("call failed", extra=about(request=asked.request_id))
             code, message = status(error)
             refusal = public.Refusal(code=code.value[0], message=message)
             reply = public.Reply(request_id=asked.request_id, refusal=refusal)

@@ -34,21 +34,27 @@ class Desk:
         self.leave = book.leave
 
     async def take_in(
-        self, asked: public.SubmitRequest, payload: bytes, peer: str, remaining_s: float | None
+        self,
+        asked: public.SubmitRequest,
+        payload: bytes,
+        peer: str,
+        remaining_s: float | None,
+        *,
+        fetched_later: bool = False,
     ) -> Request:
         """Check a request, store its payload, and have the controller accept it."""
         if self._book.handing_back:
             raise going_away()
         self._rates.take(peer)
         submission = await checked(asked, payload, remaining_s, self._settings)
+        submission.fetched_later = fetched_later
         request = self._book.submit(submission)
         question = request.submission
         assert question is not None
-        storing = None if request.stored else self._begin_storing(request, payload)
+        storing = request.storing or self._begin_storing(request, payload)
         try:
             await question.accepted()
-            if storing is not None:
-                await self._stored(request, storing)
+            await self._stored(request, storing)
         except BaseException:
             self._book.leave(request)
             raise
@@ -56,24 +62,28 @@ class Desk:
 
     def _begin_storing(self, request: Request, payload: bytes) -> asyncio.Task[None]:
         """While the controller decides; it will be there when the first stage wants it."""
-        request.stored = True
+
+        def stored(storing: asyncio.Task[None]) -> None:
+            failed = storing.cancelled() or storing.exception() is not None
+            if failed and request.storing is storing:
+                request.storing = None  # a repeat brings it again
+
         name = payload_stage(request.fingerprint)
-        storing = asyncio.create_task(self._store.put(request.id, name, payload))
-        storing.add_done_callback(_heard)
-        return storing
+        request.storing = asyncio.create_task(self._store.put(request.id, name, payload))
+        request.storing.add_done_callback(stored)
+        return request.storing
 
     async def _stored(self, request: Request, storing: asyncio.Task[None]) -> None:
         try:
-            await asyncio.shield(storing)
+            await asyncio.shield(storing)  # others may wait for it too
         except Fault:
             # The client is told to try again, and then finds the request waiting for its payload
-            request.stored = False
             request.kept = True
             raise
 
     async def find(self, request_id: str, *, stages: bool = False) -> Request:
-        """A request that was taken in before, here or elsewhere; with `stages`, so that all that
-        has happened to it is known, and all that will happen is heard of."""
+        """A request that was taken in before, here or elsewhere; with `stages`, all that has
+        happened to it is known, and all that will happen is heard of."""
         request = self._book.follow(check_id(request_id))
         try:
             await request.origin.accepted()
@@ -126,37 +136,10 @@ class Desk:
         """Every stage as it begins and ends, until the request has ended."""
         told = 0
         while True:
-            news = request.news
-            for progress in list(request.progress.values())[told:]:
+            news, ended = request.news, request.ended.is_set()
+            for progress in request.stages()[told:]:
                 told += 1
                 yield progress
-            if request.ended.is_set():
-                break
+            if ended:
+                return
             await news.wait()
-        for progress in _of_the_past(await request.end()):
-            key = (progress.stage, progress.task, progress.finished)
-            if key not in request.progress:
-                yield progress
-
-
-def _heard(storing: asyncio.Task[None]) -> None:
-    """Whoever gave up waiting for it does not want to know how it ended either."""
-    if not storing.cancelled():
-        storing.exception()
-
-
-def _of_the_past(result: model.Result) -> list[model.StageProgress]:
-    """What would have been heard of a request, had one been listening."""
-    past = [
-        model.StageProgress(
-            stage=stage.stage,
-            task=stage.task,
-            node=stage.node,
-            config=stage.config,
-            finished=finished,
-            at_us=at_us,
-        )
-        for stage in result.stages
-        for at_us, finished in ((stage.started_us, False), (stage.finished_us, True))
-    ]
-    return sorted(past, key=lambda progress: progress.at_us)

@@ -6,6 +6,9 @@ from collections import deque
 from protos import controller_v1_pb2 as controller
 from protos import model_v1_pb2 as model
 
+Step = tuple[str, str, bool]
+"""A stage, its task, and whether it has finished."""
+
 
 class Question:
     """Something the controller was asked about a request: it will accept or refuse."""
@@ -33,23 +36,35 @@ class Request:
 
     def __init__(self, request_id: str, origin: Question) -> None:
         self.id = request_id
-        self.origin = origin  # how this gateway came to know it
+        self.origin = origin  # once it is accepted, the controller knows the request
         self.submission: Question | None = None
+        self.watching: Question | None = None  # once it is accepted, all stages are heard of
+        self.open: deque[Question] = deque((origin,))  # unanswered
         self.fingerprint = b""
-        self.open: deque[Question] = deque((origin,))
+        self.storing: asyncio.Task[None] | None = None  # the payload; unless that has failed
         self.application = ""
-        self.watched = False  # the controller tells of its stages
         self.first = False  # it runs because it was submitted here
-        self.progress: dict[tuple[str, str, bool], model.StageProgress] = {}
+        self.kept = False  # it goes on although nobody waits
+        self.cancelled = False
+        self.waiting = 0  # calls
+        self.delivered = False  # somebody got its outputs
         self.result: model.Result | None = None
-        self._lost: Exception | None = None
         self.ended = asyncio.Event()
         self.news = asyncio.Event()  # another one after each news
-        self.waiting = 0
-        self.kept = False  # it goes on although nobody waits
-        self.stored = False  # its payload is on its way to the store, or there
-        self.cancelled = False
-        self.delivered = False  # somebody got its outputs
+        self._heard: dict[Step, model.StageProgress] = {}
+        self._lost: Exception | None = None
+
+    def hear(self, progress: model.StageProgress) -> None:
+        """After a link broke, the past is told once more; it is no news then."""
+        if self._heard.setdefault(_step(progress), progress) is progress:
+            self._tell()
+
+    def stages(self) -> list[model.StageProgress]:
+        """How its stages began and ended, as far as that is known."""
+        heard = list(self._heard.values())
+        if self.result is None:
+            return heard
+        return heard + [past for past in _past(self.result) if _step(past) not in self._heard]
 
     async def end(self) -> model.Result:
         """Wait for its result."""
@@ -62,9 +77,30 @@ class Request:
     def finish(self, result: model.Result | None, lost: Exception | None = None) -> None:
         self.result, self._lost = result, lost
         self.ended.set()
-        self.tell()
+        self._tell()
 
-    def tell(self) -> None:
+    def _tell(self) -> None:
         """Wake those who watch."""
         self.news.set()
         self.news = asyncio.Event()
+
+
+def _step(progress: model.StageProgress) -> Step:
+    return progress.stage, progress.task, progress.finished
+
+
+def _past(result: model.Result) -> list[model.StageProgress]:
+    """What would have been heard of a request, had one been listening."""
+    past = [
+        model.StageProgress(
+            stage=stage.stage,
+            task=stage.task,
+            node=stage.node,
+            config=stage.config,
+            finished=finished,
+            at_us=at_us,
+        )
+        for stage in result.stages
+        for at_us, finished in ((stage.started_us, False), (stage.finished_us, True))
+    ]
+    return sorted(past, key=lambda progress: progress.at_us)

@@ -120,7 +120,9 @@ class Pipelines(public_grpc.PipelinesServicer):
     ) -> public.SubmitAsyncReply:
         async with aborting(context):
             # Its client does not wait for the result, so the call's deadline says nothing about it
-            request = await self._desk.take_in(asked, asked.payload, context.peer(), None)
+            request = await self._desk.take_in(
+                asked, asked.payload, context.peer(), None, fetched_later=True
+            )
             request.kept = True
             self._desk.leave(request)
             return public.SubmitAsyncReply(request_id=request.id)
@@ -162,7 +164,7 @@ class Pipelines(public_grpc.PipelinesServicer):
             return public.RequestState(
                 request_id=request.id,
                 application=request.application,
-                progress=request.progress.values(),
+                progress=request.stages(),
                 result=request.result,
             )
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from esg.errors import Fault
 from mesh.logs import about
-from mesh.outbox import Outbox
 from storage.remote import RemoteStore
 
 log = logging.getLogger(__name__)
@@ -15,22 +14,23 @@ log = logging.getLogger(__name__)
 class Sweeper:
     def __init__(self, store: RemoteStore) -> None:
         self._store = store
-        self._waste: Outbox[tuple[str, Sequence[str]]] = Outbox()
+        self._sweeping: set[asyncio.Task[None]] = set()
 
     def discard(self, request: str, stages: Sequence[str]) -> None:
-        """Delete these outputs of a request ("" is its payload), soon."""
-        self._waste.put((request, stages))
+        """Delete what is stored of a request under these names by now. It never waits for its
+        turn: a request that is repeated soon stores its payload again, and that must stay."""
+        sweeping = asyncio.create_task(self._discard(request, stages))
+        self._sweeping.add(sweeping)
+        sweeping.add_done_callback(self._sweeping.discard)
 
-    def close(self) -> None:
-        self._waste.close()
+    async def finish(self) -> None:
+        """Until all is deleted."""
+        while self._sweeping:
+            await asyncio.wait(self._sweeping)
 
-    async def run(self) -> None:
-        """Until it is closed, and then until all is deleted."""
-        async for group in self._waste.groups():
-            try:
-                await asyncio.gather(
-                    *(self._store.discard(request, stages) for request, stages in group)
-                )
-            except Fault as fault:
-                # Every key has an expiry: this is for room, not for rightness
-                log.warning("not deleted", extra=about(requests=len(group), reason=str(fault)))
+    async def _discard(self, request: str, stages: Sequence[str]) -> None:
+        try:
+            await self._store.discard(request, stages)
+        except Fault as fault:
+            # Every key has an expiry: this is for room, not for rightness
+            log.warning("not deleted", extra=about(request=request, reason=str(fault)))

@@ -32,6 +32,7 @@ from esg.events import (
     InstanceGone,
     InstanceReady,
     InvokerJoined,
+    InvokerLeaving,
     InvokerLost,
     InvokerReported,
     RequestArrived,
@@ -71,6 +72,7 @@ EVENT_SAMPLES: list[Event] = [
     ApplicationRetired(application="app"),
     InvokerJoined(invoker="i0", vcpus=16, slices=SLICES, running=(RunningTask(task="t1"),)),
     InvokerReported(invoker="i0", slices=(), running=(), latest_task=2**70),
+    InvokerLeaving(invoker="i0"),
     InvokerLost(invoker="i0"),
     TaskFinished(task="t1", invoker="i0", loading_us=0, running_us=5),
     TaskFailed(

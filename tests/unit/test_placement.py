@@ -233,7 +233,7 @@ def test_a_join_runs_where_one_of_its_inputs_is_and_gets_the_other_one(desk: Des
     ]
     desk.at(ms(12), finished("t2", on=far))
     assert desk.new_orders == [
-        discard(far, "r2"),
+        discard(far, "r2", results=True),
         publish("r1/resize", on=near),
         start("t4", "scene/depth", job("r1", resize=near), on=far, config=(1, 4, 1)),
     ]

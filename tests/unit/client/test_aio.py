@@ -55,12 +55,10 @@ async def test_a_small_payload_may_have_a_large_output(
     mesh: AsyncClient, controller: ScriptedController
 ) -> None:
     waiting = asyncio.create_task(mesh.submit(KNOWN, b"abc", request_id="r1"))
-    await controller.hears("submission")
-    controller.accept("r1")
+    await controller.takes_in("r1")
     await controller.finish("r1", second=LARGE)
     await controller.hears("follow")
     controller.accept("r1")
-    await controller.finish("r1", second=LARGE)
     assert (await waiting).outputs == {"second": LARGE}
 
 
@@ -89,18 +87,19 @@ async def test_a_watch_goes_on_at_a_gateway_that_has_restarted(
     port = int(address.rpartition(":")[2])
     async with AsyncClient(address) as mesh:
         waiting = asyncio.create_task(mesh.submit_async(KNOWN, b"abc", request_id="r1"))
-        await controller.hears("submission")
-        controller.accept("r1")
+        await controller.takes_in("r1")
         await waiting
         news = mesh.watch("r1")
         controller.progress("r1", "first", finished=False)
-        assert await anext(news)
-        await gateways.close()
-        await gateways.start(port=port)
-        following = asyncio.create_task(anext(news))
+        first = asyncio.ensure_future(anext(news))
         await controller.hears("follow")
         controller.accept("r1")
-        controller.progress("r1", "first", finished=False)
+        assert isinstance(await first, Progress)
+        await gateways.close()
+        await gateways.start(port=port)
+        following = asyncio.ensure_future(anext(news))
+        await controller.hears("follow")
+        controller.accept("r1")
         controller.progress("r1", "first", finished=True)
         told = await following
         assert isinstance(told, Progress)
@@ -112,8 +111,7 @@ async def test_waiting_that_is_cancelled_cancels_the_request(
     mesh: AsyncClient, controller: ScriptedController
 ) -> None:
     waiting = asyncio.create_task(mesh.submit(KNOWN, b"abc", request_id="r1"))
-    await controller.hears("submission")
-    controller.accept("r1")
+    await controller.takes_in("r1")
     waiting.cancel()
     assert await controller.hears("cancel") == "r1"
 
@@ -122,9 +120,7 @@ async def test_a_request_is_cancelled_by_its_id(
     mesh: AsyncClient, controller: ScriptedController
 ) -> None:
     waiting = asyncio.create_task(mesh.submit(KNOWN, b"abc", request_id="r1"))
-    await controller.hears("submission")
-    controller.accept("r1")
-    await controller.store.wait("r1", "", 60)
+    await controller.takes_in("r1")
     cancelling = asyncio.create_task(mesh.cancel("r1"))
     await controller.hears("cancel")
     controller.end("r1", model.OUTCOME_CANCELLED, reason="as you wish")

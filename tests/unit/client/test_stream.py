@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from client import AsyncClient, InvalidRequest, NoGateway, Outcome, Unavailable
+from client import AsyncClient, InvalidRequest, NoGateway, Outcome, Result, Unavailable
 from tests.unit.gateway.conftest import Keys
 from tests.unit.gateway.running import Gateways
 from tests.unit.gateway.scripted import KNOWN, ScriptedController, until
@@ -69,7 +69,7 @@ async def test_what_was_not_answered_is_sent_again_when_the_gateway_is_back(
         answer = stream.submit(KNOWN, b"abc", request_id="r1")
         first = await controller.hears("submission")
         controller.accept("r1")
-        await controller.store.wait("r1", "", 60)
+        await controller.payload(first)
         await gateways.close()
         await gateways.start(port=port)
         assert await controller.hears("submission") == first
@@ -106,10 +106,10 @@ async def test_a_block_that_fails_does_not_wait(
     async def broken() -> None:
         async with mesh.stream() as stream:
             answers.append(stream.submit(KNOWN, b"abc", request_id="r1"))
-            await controller.hears("submission")
+            await controller.takes_in("r1")
             raise ZeroDivisionError
 
-    answers: list[asyncio.Future[object]] = []
+    answers: list[asyncio.Future[Result]] = []
     with pytest.raises(ZeroDivisionError):
         await broken()
     assert answers[0].cancelled()

@@ -1,24 +1,30 @@
 """A controller that does what a test tells it, or, if `playing`, runs everything at once.
 
-It speaks the real protocol. When it plays, an application has the stages "first" and "second", the
-output of which is the payload backwards; requests for "endless" end when they are cancelled.
+It speaks the real protocol, and tells nobody more than the real one would: the gateway that
+submitted a request hears of its end, one that follows it hears of its stages too. When it plays, an
+application has the stages "first" and "second", the output of which is the payload backwards;
+requests for "endless" end when they are cancelled.
 `python -m tests.unit.gateway.scripted REDIS_URL` is one that plays, as a process: it says where it
 listens in the file that ESG_READY_FILE names.
 """
 
 import asyncio
 import sys
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
 
+from esg.errors import Rejected
 from mesh.outbox import Outbox
-from mesh.problems import AlreadyExists, NotFound, Rejected, aborting, status
+from mesh.problems import AlreadyExists, NotFound, aborting, status
 from mesh.serving import Server, say_ready
 from protos import controller_v1_pb2 as wire
 from protos import controller_v1_pb2_grpc as wire_grpc
 from protos import model_v1_pb2 as model
+from storage.names import payload_stage
 from storage.remote import RemoteStore
 
 LIMIT_S = 60.0
@@ -29,6 +35,20 @@ Context = grpc.aio.ServicerContext[Any, Any]
 # ruff: noqa: N802 - the names are gRPC's
 
 
+Link = Outbox[wire.ControllerNote]
+
+
+@dataclass
+class Told:
+    """What there is to know about one request, and who wants to."""
+
+    unanswered: deque[tuple[Link, wire.GatewayNote]] = field(default_factory=deque)
+    followers: list[Link] = field(default_factory=list)
+    watchers: list[Link] = field(default_factory=list)
+    past: list[wire.ControllerNote] = field(default_factory=list)
+    result: wire.ControllerNote | None = None
+
+
 class ScriptedController(wire_grpc.ControllerServicer):
     def __init__(self, store: RemoteStore, *, playing: bool = False) -> None:
         self.store = store
@@ -37,9 +57,9 @@ class ScriptedController(wire_grpc.ControllerServicer):
         """What gateways have said, and no `hears` has asked for yet."""
         self.applications = {KNOWN: _application(KNOWN)}
         self._heard = asyncio.Condition()
-        self._links: list[Outbox[wire.ControllerNote]] = []
-        self._known: dict[str, wire.Submission] = {}
-        self._results: dict[str, model.Result] = {}
+        self._links: list[Link] = []
+        self._requests: defaultdict[str, Told] = defaultdict(Told)
+        self._accepted: dict[str, wire.Submission] = {}
         self._playing: set[asyncio.Task[None]] = set()
         self._server = Server()
         wire_grpc.add_ControllerServicer_to_server(self, self._server.grpc)
@@ -65,16 +85,42 @@ class ScriptedController(wire_grpc.ControllerServicer):
         self.said.remove(note)
         return getattr(note, kind)
 
+    async def takes_in(self, request: str, *, repeated: bool = False) -> bytes:
+        """The next submission, which is for this request, is accepted: its payload."""
+        submission = await self.hears("submission")
+        assert submission.request_id == request
+        self.accept(request, repeated=repeated)
+        return await self.payload(submission)
+
+    async def payload(self, submission: wire.Submission) -> bytes:
+        """As the first stage would read it."""
+        name = payload_stage(submission.fingerprint)
+        return await self.store.wait(submission.request_id, name, LIMIT_S)
+
     # ---- what a test tells
 
     def accept(self, request: str, *, repeated: bool = False, application: str = KNOWN) -> None:
+        """Whoever asked first, and has not been answered yet, hears that, and then what is past."""
+        told = self._requests[request]
+        link, asked = told.unanswered.popleft()
         accepted = wire.Accepted(application=application, repeated=repeated)
-        self._tell(wire.ControllerNote(request_id=request, accepted=accepted))
+        link.put(wire.ControllerNote(request_id=request, accepted=accepted))
+        if asked.HasField("submission"):
+            self._accepted[request] = asked.submission
+        elif told.result is None:
+            told.watchers.append(link)
+            for note in told.past:
+                link.put(note)
+        if told.result is not None:
+            link.put(told.result)
+        elif link not in told.followers:
+            told.followers.append(link)
 
     def refuse(self, request: str, error: Exception) -> None:
+        link, _ = self._requests[request].unanswered.popleft()
         code, message = status(error)
         refused = wire.Refused(code=code.value[0], message=message)
-        self._tell(wire.ControllerNote(request_id=request, refused=refused))
+        link.put(wire.ControllerNote(request_id=request, refused=refused))
 
     def progress(self, request: str, stage: str, *, finished: bool, at_us: int = 0) -> None:
         progress = model.StageProgress(
@@ -85,7 +131,11 @@ class ScriptedController(wire_grpc.ControllerServicer):
             finished=finished,
             at_us=at_us,
         )
-        self._tell(wire.ControllerNote(request_id=request, progress=progress))
+        told, note = self._requests[request], wire.ControllerNote(request_id=request)
+        note.progress.CopyFrom(progress)
+        told.past.append(note)
+        for link in told.watchers:
+            link.put(note)
 
     async def finish(self, request: str, **outputs: bytes) -> None:
         """It is done, with these outputs, by their stages."""
@@ -108,41 +158,59 @@ class ScriptedController(wire_grpc.ControllerServicer):
             stages=_stages() if outcome == model.OUTCOME_DONE else [],
             output_stages=output_stages,
         )
-        self._results[request] = result
-        self._tell(wire.ControllerNote(request_id=request, result=result))
+        told = self._requests[request]
+        told.result = wire.ControllerNote(request_id=request, result=result)
+        for link in told.followers:
+            link.put(told.result)
+        told.followers, told.watchers = [], []
+
+    def forget(self, request: str) -> None:
+        """As if it had started anew, without a memory."""
+        self._accepted.pop(request)
+        self._requests[request] = Told(unanswered=self._requests[request].unanswered)
 
     def break_links(self) -> None:
         for link in self._links:
             link.close()
-
-    def _tell(self, note: wire.ControllerNote) -> None:
-        for link in self._links:
-            link.put(note)
 
     # ---- the service
 
     async def Admit(
         self, messages: AsyncIterator[wire.FromGateway], context: Context
     ) -> AsyncIterator[wire.ToGateway]:
-        link: Outbox[wire.ControllerNote] = Outbox()
+        link: Link = Outbox()
         self._links.append(link)
-        reading = asyncio.create_task(self._read(messages))
+        reading = asyncio.create_task(self._read(link, messages))
         try:
             async for notes in link.groups():
                 yield wire.ToGateway(notes=notes)
         finally:
             self._links.remove(link)
+            self._forget(link)
             reading.cancel()
 
-    async def _read(self, messages: AsyncIterator[wire.FromGateway]) -> None:
+    def _forget(self, gone: Link) -> None:
+        for told in self._requests.values():
+            told.unanswered = deque(asked for asked in told.unanswered if asked[0] is not gone)
+            told.followers = [link for link in told.followers if link is not gone]
+            told.watchers = [link for link in told.watchers if link is not gone]
+
+    async def _read(self, link: Link, messages: AsyncIterator[wire.FromGateway]) -> None:
         async for message in messages:
-            if self.playing:
-                for note in message.notes:
-                    self._play(note)
-                continue
+            for note in message.notes:
+                self._note(link, note)
             async with self._heard:
-                self.said.extend(message.notes)
                 self._heard.notify_all()
+
+    def _note(self, link: Link, note: wire.GatewayNote) -> None:
+        if note.HasField("submission"):
+            self._requests[note.submission.request_id].unanswered.append((link, note))
+        elif note.HasField("follow"):
+            self._requests[note.follow].unanswered.append((link, note))
+        if self.playing:
+            self._play(note)
+        else:
+            self.said.append(note)
 
     async def PutApplication(
         self, request: wire.PutApplicationRequest, context: Context
@@ -194,9 +262,8 @@ class ScriptedController(wire_grpc.ControllerServicer):
         match note.WhichOneof("note"):
             case "submission":
                 self._play_submission(note.submission)
-            case "follow" if note.follow in self._known:
+            case "follow" if note.follow in self._accepted:
                 self.accept(note.follow)
-                self._repeat_result(note.follow)
             case "follow":
                 self.refuse(note.follow, NotFound(f"unknown request {note.follow!r}"))
             case "cancel":
@@ -206,32 +273,25 @@ class ScriptedController(wire_grpc.ControllerServicer):
 
     def _play_submission(self, submission: wire.Submission) -> None:
         request = submission.request_id
-        known = self._known.get(request)
+        known = self._accepted.get(request)
         if submission.application not in self.applications:
             self.refuse(request, NotFound(f"unknown application {submission.application!r}"))
         elif known is not None and known.fingerprint != submission.fingerprint:
             self.refuse(request, AlreadyExists(f"request id {request} was used before"))
         elif known is not None:
             self.accept(request, repeated=True)
-            self._repeat_result(request)
         else:
-            self._known[request] = submission
             self.accept(request)
             if submission.application != ENDLESS:
-                self.run(self._played(request))
-
-    def _repeat_result(self, request: str) -> None:
-        if request in self._results:
-            result = self._results[request]
-            self._tell(wire.ControllerNote(request_id=request, result=result))
+                self.run(self._played(submission))
 
     def run(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)
         self._playing.add(task)
         task.add_done_callback(self._playing.discard)
 
-    async def _played(self, request: str) -> None:
-        payload = await self.store.wait(request, "", LIMIT_S)
+    async def _played(self, submission: wire.Submission) -> None:
+        payload, request = await self.payload(submission), submission.request_id
         for stage in _stages():
             self.progress(request, stage.stage, finished=False, at_us=stage.started_us)
             self.progress(request, stage.stage, finished=True, at_us=stage.finished_us)

@@ -1,6 +1,7 @@
 """Looking at requests that were submitted before: get, watch, cancel."""
 
 import asyncio
+from collections.abc import Iterable
 
 import grpc
 import pytest
@@ -18,9 +19,12 @@ GET = public.GetRequest(request_id="r1")
 
 async def submitted(stub: public_grpc.PipelinesStub, controller: ScriptedController) -> None:
     call = stub.SubmitAsync(ASKED)
-    await controller.hears("submission")
-    controller.accept("r1")
+    await controller.takes_in("r1")
     await call
+
+
+def steps(progress: Iterable[model.StageProgress]) -> list[tuple[str, bool]]:
+    return [(step.stage, step.finished) for step in progress]
 
 
 async def test_a_watcher_sees_the_past_and_what_comes(
@@ -30,6 +34,8 @@ async def test_a_watcher_sees_the_past_and_what_comes(
     controller.progress("r1", "first", finished=False)
     watch = stub.Watch(WATCH)
     replies = aiter(watch)
+    assert await controller.hears("follow") == "r1"
+    controller.accept("r1")
     assert (await anext(replies)).progress.stage == "first"
     controller.progress("r1", "first", finished=True, at_us=40_000)
     told = (await anext(replies)).progress
@@ -64,9 +70,10 @@ async def test_several_watchers_see_the_same(
     stub: public_grpc.PipelinesStub, controller: ScriptedController
 ) -> None:
     await submitted(stub, controller)
-
     controller.progress("r1", "first", finished=False)
     watchers = [aiter(stub.Watch(WATCH)) for _ in range(3)]
+    await controller.hears("follow")
+    controller.accept("r1")
     for watcher in watchers:
         assert (await anext(watcher)).progress.stage == "first"
     controller.progress("r1", "first", finished=True)
@@ -98,26 +105,42 @@ async def test_get_tells_what_is_known_now(
 ) -> None:
     await submitted(stub, controller)
     controller.progress("r1", "first", finished=False)
-    states = []
+    calls = [stub.Get(GET) for _ in range(3)]
+    await controller.hears("follow")
+    controller.accept("r1")
+    for call in calls:
+        state = await call
+        assert state.application == KNOWN
+        assert steps(state.progress) == [("first", False)]
+        assert not state.HasField("result")
+    controller.progress("r1", "first", finished=True)
 
     async def told() -> bool:
-        states.append(await stub.Get(GET))
-        return len(states[-1].progress) == 1
+        return len((await stub.Get(GET)).progress) == 2
 
     async with asyncio.timeout(60):
         while not await told():
             pass
-    assert states[-1].application == KNOWN
-    assert not states[-1].HasField("result")
+    assert controller.said == []
+
+
+async def test_get_tells_every_stage_of_what_has_ended(
+    stub: public_grpc.PipelinesStub, controller: ScriptedController
+) -> None:
+    state = stub.Get(GET)
+    await controller.hears("follow")
+    await controller.finish("r1", second=b"y")
+    controller.accept("r1")
+    told = await state
+    assert steps(told.progress) == [(s, end) for s in ("first", "second") for end in (False, True)]
+    assert told.result.outcome == model.OUTCOME_DONE
 
 
 async def test_a_request_can_be_cancelled(
     stub: public_grpc.PipelinesStub, controller: ScriptedController
 ) -> None:
     waiting = stub.Submit(ASKED)
-    await controller.hears("submission")
-    controller.accept("r1")
-    await controller.store.wait("r1", "", 60)
+    await controller.takes_in("r1")
     cancel = stub.Cancel(public.CancelRequest(request_id="r1"))
     assert await controller.hears("cancel") == "r1"
     controller.end("r1", model.OUTCOME_CANCELLED, reason="cancelled")
@@ -146,9 +169,7 @@ async def test_a_request_that_is_only_watched_here_can_be_submitted_here(
     controller.progress("r1", "first", finished=False)
     await anext(replies)
     submit = stub.Submit(ASKED)
-    await controller.hears("submission")
-    controller.accept("r1", repeated=True)
-    await controller.store.wait("r1", "", 60)
+    await controller.takes_in("r1", repeated=True)
     await controller.finish("r1", second=b"y")
     assert (await submit).outputs[0].content == b"y"
     assert [reply async for reply in replies][-1].HasField("result")

@@ -4,6 +4,7 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -29,11 +30,9 @@ async def test_who_waits_is_answered_and_who_comes_is_not(
     async with channel(address) as to_gateway:
         stub = public_grpc.PipelinesStub(to_gateway)
         waiting = stub.Submit(ASKED)
-        await controller.hears("submission")
-        controller.accept("r1")
-        await controller.store.wait("r1", "", 60)
+        await controller.takes_in("r1")
         (ended,) = gateways.tell_to_stop()
-        health = health_pb2_grpc.HealthStub(to_gateway)
+        health: Any = health_pb2_grpc.HealthStub(to_gateway)
         async for reply in health.Watch(health_pb2.HealthCheckRequest()):
             if reply.status == health_pb2.HealthCheckResponse.NOT_SERVING:
                 break
@@ -59,9 +58,7 @@ async def test_a_stream_is_answered_and_then_ended(
 
     async with channel(address) as to_gateway:
         call = public_grpc.PipelinesStub(to_gateway).SubmitMany(one())
-        await controller.hears("submission")
-        controller.accept("r1")
-        await controller.store.wait("r1", "", 60)
+        await controller.takes_in("r1")
         (ended,) = gateways.tell_to_stop()
         await controller.finish("r1", second=b"cba")
         replies = aiter(call)
@@ -78,16 +75,16 @@ async def test_what_takes_too_long_is_handed_back_and_not_cancelled(
     address = await gateways.start(drain_s=0.05)
     async with channel(address) as to_gateway:
         call = public_grpc.PipelinesStub(to_gateway).Submit(ASKED)
-        await controller.hears("submission")
+        submission = await controller.hears("submission")
         controller.accept("r1")
-        await controller.store.wait("r1", "", 60)
+        await controller.payload(submission)
         (ended,) = gateways.tell_to_stop()
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await call
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
         await ended
     assert controller.said == []
-    assert await controller.store.get("r1", "") == b"abc"
+    assert await controller.payload(submission) == b"abc"
 
 
 def test_the_process_ends_when_it_is_told_to(redis_url: str, tmp_path: Path) -> None:
@@ -102,12 +99,13 @@ def test_the_process_ends_when_it_is_told_to(redis_url: str, tmp_path: Path) -> 
 
 
 async def test_health_and_reflection_are_served(address: str) -> None:
+    to_gateway: Any
     async with channel(address) as to_gateway:
-        health = health_pb2_grpc.HealthStub(to_gateway)
+        health: Any = health_pb2_grpc.HealthStub(to_gateway)
         for service in ("", "esg.gateway.v1.Pipelines"):
             reply = await health.Check(health_pb2.HealthCheckRequest(service=service))
             assert reply.status == health_pb2.HealthCheckResponse.SERVING
-        reflection = reflection_pb2_grpc.ServerReflectionStub(to_gateway)
+        reflection: Any = reflection_pb2_grpc.ServerReflectionStub(to_gateway)
         asked = reflection_pb2.ServerReflectionRequest(list_services="")
         async for answer in reflection.ServerReflectionInfo(iter([asked])):
             names = [service.name for service in answer.list_services_response.service]

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from typing import Any
 
 import grpc
 import pytest
@@ -142,7 +143,7 @@ async def test_garbage_on_the_port_harms_nobody(
 
 async def test_a_message_that_is_no_message_is_refused(address: str) -> None:
     async with channel(address) as to_gateway:
-        raw = to_gateway.unary_unary("/esg.gateway.v1.Pipelines/Submit")
+        raw: Any = to_gateway.unary_unary("/esg.gateway.v1.Pipelines/Submit")
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await raw(b"\xff\xff\xff\xff")
         assert "parsing" in (caught.value.details() or "")

@@ -56,8 +56,7 @@ async def test_an_empty_output_is_an_output(
     stub: public_grpc.PipelinesStub, controller: ScriptedController
 ) -> None:
     call = stub.SubmitChunked(iter([public.SubmitChunk(request=asked("r1"))]))
-    await controller.hears("submission")
-    controller.accept("r1")
+    await controller.takes_in("r1")
     await controller.finish("r1", second=b"")
     chunks = [chunk async for chunk in call]
     assert [chunk.output for chunk in chunks[1:]] == [public.Output(stage="second")]
@@ -156,7 +155,7 @@ async def test_a_stream_that_breaks_cancels_what_it_waited_for(
     for _ in range(2):
         submission = await controller.hears("submission")
         controller.accept(submission.request_id)
-        await controller.store.wait(submission.request_id, "", 60)
+        await controller.payload(submission)
     call.cancel()
     cancelled = {await controller.hears("cancel") for _ in range(2)}
     assert cancelled == {"r1", "r2"}
@@ -169,8 +168,7 @@ async def test_what_was_submitted_without_waiting_survives_a_stream_that_asked_f
     stub: public_grpc.PipelinesStub, controller: ScriptedController, keys: Keys
 ) -> None:
     kept = stub.SubmitAsync(asked("r1"))
-    await controller.hears("submission")
-    controller.accept("r1")
+    await controller.takes_in("r1")
     await kept
 
     async def one() -> AsyncIterator[public.SubmitGroup]:

@@ -8,6 +8,7 @@ import pytest
 
 from storage.errors import Missing
 from storage.local import LocalStore
+from storage.names import payload_stage
 from storage.node import NodeStore
 from storage.remote import RemoteStore
 from tests.unit.storage.conftest import PART_BYTES
@@ -46,9 +47,10 @@ async def test_a_copy_is_found_when_its_keeper_is_gone(node: NodeStore, other: N
     assert await other.fetch("r1", "a", "", 60) == b"x"
 
 
-async def test_the_payload_comes_from_redis(node: NodeStore) -> None:
-    await node.remote.put("r1", "", b"payload")
-    assert await node.fetch("r1", "", "", 60) == b"payload"
+async def test_the_payload_comes_from_redis_by_the_name_of_its_content(node: NodeStore) -> None:
+    await node.remote.put("r1", payload_stage(b"1"), b"payload")
+    await node.remote.put("r1", payload_stage(b"2"), b"of a request that was refused")
+    assert await node.fetch("r1", "", payload_stage(b"1"), 60) == b"payload"
     assert (node.remote_reads, node.remote_bytes) == (1, 7)
 
 
@@ -58,7 +60,7 @@ async def test_a_result_goes_to_redis_alone(node: NodeStore) -> None:
     assert node.local.usage() == (0, 0)
 
 
-@pytest.mark.parametrize(("stage", "keeper"), [("a", "i0"), ("a", "i1"), ("", "")])
+@pytest.mark.parametrize(("stage", "keeper"), [("a", "i0"), ("a", "i1"), ("", payload_stage(b"1"))])
 async def test_what_is_nowhere_is_missing_and_not_counted(
     node: NodeStore, stage: str, keeper: str
 ) -> None:
@@ -135,8 +137,9 @@ async def test_many_requests_at_once_leave_nothing_behind(
     async def one(number: int) -> None:
         request = f"r{number}"
         content = request.encode() * (number % 7 * PART_BYTES // 5 + 1)
-        await node.remote.put(request, "", content)
-        payload = await node.fetch(request, "", "", 60)
+        name = payload_stage(request.encode())
+        await node.remote.put(request, name, content)
+        payload = await node.fetch(request, "", name, 60)
         await node.keep(request, "a", payload, publish=False)
         publishing = asyncio.create_task(node.publish(request, "a"))
         made = await other.fetch(request, "a", "i0", 60)
@@ -144,7 +147,7 @@ async def test_many_requests_at_once_leave_nothing_behind(
         await other.keep(request, "last", made, publish=True)
         assert await node.remote.get(request, "last") == content
         await asyncio.gather(node.discard(request), other.discard(request))
-        await node.remote.discard(request, ["", "last"])
+        await node.remote.discard(request, [name, "last"])
 
     await asyncio.gather(*(one(number) for number in range(200)))
     assert keys() == []
