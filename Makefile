@@ -7,7 +7,7 @@ LOCK := .venv/bin/uv pip compile --quiet --universal --fork-strategy fewest --al
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint types unit format protos settings bench lock clean
+.PHONY: help install demo test lint types unit format protos settings bench soak lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -27,7 +27,7 @@ types: $(INSTALLED)  ## check types
 	.venv/bin/mypy
 
 unit: $(INSTALLED)  ## run the tests and the examples in the docstrings
-	.venv/bin/pytest
+	.venv/bin/pytest -n 2
 
 format: $(INSTALLED)  ## format the code and fix what can be fixed
 	.venv/bin/ruff format
@@ -40,9 +40,15 @@ settings: $(INSTALLED)  ## write docs/settings.md from mesh/settings.py
 	.venv/bin/python -m mesh.settings_doc > docs/settings.md
 
 bench: $(INSTALLED)  ## run the benchmarks
-	.venv/bin/python benchmarks/search.py
-	.venv/bin/python benchmarks/handle.py
-	.venv/bin/python benchmarks/emulation.py
+	.venv/bin/python -m benchmarks.search
+	.venv/bin/python -m benchmarks.handle
+	.venv/bin/python -m benchmarks.emulation
+	.venv/bin/python -m benchmarks.overhead
+	.venv/bin/python -m benchmarks.fidelity
+	.venv/bin/python -m benchmarks.open_loop
+
+soak: $(INSTALLED)  ## a mesh under the heavy rate for ten minutes: does anything grow?
+	.venv/bin/python -m benchmarks.soak
 
 lock: $(INSTALLED)  ## pin what pyproject.toml asks for (UPGRADE=1: newest versions, else keep pins that still fit)
 	$(LOCK) $(if $(UPGRADE),--upgrade)

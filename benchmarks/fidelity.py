@@ -1,6 +1,6 @@
 """Is the emulator honest? The same requests through a live mesh and through the emulator.
 
-    .venv/bin/python benchmarks/fidelity.py [--setting NAME] [--nodes N] [--seconds S] [--json]
+    .venv/bin/python -m benchmarks.fidelity [--setting NAME] [--nodes N] [--seconds S] [--json]
 
 The live mesh is real: processes, gRPC, Redis, files; only the slices are emulated, and take the
 profiled times with the noise that the emulator draws for the same requests. Payloads are scaled

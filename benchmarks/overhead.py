@@ -1,6 +1,6 @@
 """What the mesh adds: pipelines of three stages that take no time, through real processes.
 
-    .venv/bin/python benchmarks/overhead.py [--seconds S] [--slices N] [--json]
+    .venv/bin/python -m benchmarks.overhead [--seconds S] [--slices N] [--json]
 
 Client, gateway, controller, invoker, slices and Redis are processes of their own, on loopback. The
 reference, in the same run, is what cannot be done without: three calls to a slice, one after the

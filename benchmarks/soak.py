@@ -1,6 +1,6 @@
 """Does anything grow? A mesh under the heavy rate for ten minutes; the memory of every process.
 
-    .venv/bin/python benchmarks/soak.py [--minutes M] [--nodes N] [--rate RATE] [--json]
+    .venv/bin/python -m benchmarks.soak [--minutes M] [--nodes N] [--rate RATE] [--json]
 
 The first minute is for warming up: pools and caches fill. What counts is from then to the end, and
 whether queues, files or keys in Redis are left when the last request has been answered.

@@ -1,34 +1,30 @@
-"""The `loadgen` command: works arrivals out, sums them up and saves them."""
+"""The `loadgen` command: works arrivals out, sends them to a mesh, and tells what came of it."""
 
 from __future__ import annotations
 
-from collections import Counter
-from contextlib import ExitStack
-from dataclasses import dataclass, field
-from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from cli.entry import run_app
-from cli.options import AsJson, CatalogFile, above_zero, at_least, read_catalog
-from cli.terminal import open_table, print_json, terminal
-from cli.words import ms_text
-from esg.errors import Rejected
-from esg.spelling import one_of
-from esg.units import US_PER_S, seconds
-from loadgen.arrivals import RATES_US, at_rate, until
+from cli.options import USUAL_GATEWAY, AsJson, CatalogFile, Gateway, read_catalog
+from cli.terminal import print_json, terminal
+from esg.errors import Fault, Rejected
+from loadgen import options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable
+    from pathlib import Path
 
-    from loadgen.arrivals import Arrival
+    from esg.catalog import Catalog
+    from loadgen.outcome import Outcome
+    from loadgen.payloads import Pictures
+    from loadgen.plan import Plan
+    from loadgen.run import Findings, Run
+    from loadgen.target import Target
 
-LONGEST_S = 31_536_000
-"""A year, at most: the largest number of seconds anybody can mean."""
-
-DEFAULT_REQUESTS = 1_000
+DEFAULT_PAYLOAD_SCALE = 0.01
+"""Two cores that also run the mesh carry the heavy rate with this, and not with the full size."""
 
 app = typer.Typer(
     add_completion=False,
@@ -40,130 +36,195 @@ app = typer.Typer(
 
 @app.command()
 def loadgen(
-    rate: Annotated[
-        str,
-        typer.Option(metavar="RATE", help="How dense the requests come: heavy, normal or light."),
-    ],
-    requests: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            callback=at_least(1),
-            show_default=f"{DEFAULT_REQUESTS}, without --duration",
-            help="Stop after so many requests.",
-        ),
-    ] = None,
-    duration: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS", callback=above_zero(LONGEST_S), help="Stop after so long instead."
-        ),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(metavar="S", help="The same seed gives the same arrivals.")
-    ] = 0,
-    save_arrivals: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write them as CSV: at_us,application."),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the summary, send nothing.")
-    ] = False,
+    rate: options.Rate = None,
+    poisson: options.Poisson = False,
+    burst: options.Burst = False,
+    trace: options.TraceFile = None,
+    format: options.Format = None,
+    scale: options.Scale = None,
+    start_minute: options.StartMinute = None,
+    in_minute: options.InMinute = None,
+    by_function: options.ByFunction = False,
+    arrivals: options.SavedArrivals = None,
+    mix: options.MixOfApplications = None,
+    requests: options.Requests = None,
+    duration: options.Duration = None,
+    seed: options.Seed = 0,
+    save_arrivals: options.SaveArrivals = None,
+    dry_run: options.DryRun = False,
+    gateway: Gateway = USUAL_GATEWAY,
+    payload: options.PayloadFolder = None,
+    payload_scale: options.PayloadScale = None,
+    workers: options.Workers = 1,
+    wait: options.WaitS = 300.0,
+    max_error_rate: options.MaxErrorRate = 0.01,
+    emulate: options.Emulate = False,
+    csv: options.CsvFile = None,
+    html: options.HtmlFile = None,
     catalog: CatalogFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Work out when which request comes, at one of the paper's rates.
+    """Send requests to a mesh, each at its planned instant, and measure what comes of it.
 
-    The time between two requests is uniform in 10-16.8 ms (heavy), 20-33.6 ms (normal) or
-    40-67.2 ms (light), and each application is as likely as any other.
+    The paper's rates have uniform intervals of 10-16.8 ms (heavy), 20-33.6 ms (normal) or 40-67.2
+    ms (light), and each application is as likely as any other. A slow mesh does not slow the
+    sending down, and latency counts from the plan. Ctrl-C stops sending, waits a little for what is
+    in flight, and shows what there is; a second one does not wait.
 
-    This version cannot send requests yet: say --dry-run or --save-arrivals.
+    The exit code is 0 if the mesh coped, 1 if too many requests failed, 2 if nothing could be sent,
+    and 130 after Ctrl-C.
 
     \b
     Examples:
-      loadgen --rate heavy --dry-run
-      loadgen --rate normal --duration 60 --seed 7 --save-arrivals normal.csv
-      loadgen --rate light --requests 500 --dry-run --json
+      loadgen --rate heavy --duration 30
+      loadgen --rate 120/s --poisson --requests 5000 --workers 2 --html report.html
+      loadgen --trace invocations.csv --rate heavy --duration 600 --csv requests.csv
+      loadgen --trace day.csv --start-minute 480 --scale 0.1 --by-function
+      loadgen --rate normal --duration 60 --seed 7 --save-arrivals normal.csv --dry-run
+      loadgen --arrivals normal.csv --emulate
     """
-    if rate not in RATES_US:
-        raise Rejected(f"--rate: {one_of('rate', rate, RATES_US)}")
-    if requests is not None and duration is not None:
-        raise Rejected("--requests and --duration are two ways to stop; give one of them")
-    if not dry_run and save_arrivals is None:
-        raise Rejected(
-            "there is no gateway to send requests to in this version; "
-            "say --dry-run to see the arrivals or --save-arrivals FILE to keep them"
-        )
-    applications = list(read_catalog(catalog).applications)
-    endless = at_rate(rate, applications, seed)
-    if duration is None:
-        arrivals: Iterable[Arrival] = islice(endless, requests or DEFAULT_REQUESTS)
-    else:
-        arrivals = until(endless, seconds(duration))
-    summary = _resolve(arrivals, applications, save_arrivals)
-    if as_json:
-        print_json(_document(summary, rate, seed, save_arrivals))
-    else:
-        _print(summary, rate, seed, save_arrivals)
+    from loadgen.plan import Plan
 
-
-@dataclass(slots=True)
-class Summary:
-    """What came; the first interval starts with the run."""
-
-    last_us: int = 0
-    by_application: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def mean_interval_us(self) -> float | None:
-        count = self.by_application.total()
-        return self.last_us / count if count else None
-
-
-def _resolve(arrivals: Iterable[Arrival], applications: list[str], save_to: Path | None) -> Summary:
-    """One pass, so that a long run takes no memory."""
-    from loadgen.saved import saving
-
-    summary = Summary(by_application=Counter(dict.fromkeys(applications, 0)))
-    with ExitStack() as stack:
-        save = stack.enter_context(saving(save_to)) if save_to else None
-        for arrival in arrivals:
-            summary.last_us = arrival.at_us
-            summary.by_application[arrival.application] += 1
-            if save:
-                save(arrival)
-    return summary
-
-
-def _document(summary: Summary, rate: str, seed: int, saved_to: Path | None) -> dict[str, Any]:
-    mean_us = summary.mean_interval_us
-    return {
-        "rate": rate,
-        "seed": seed,
-        "count": summary.by_application.total(),
-        "span_ms": summary.last_us / 1e3,
-        "mean_interval_ms": None if mean_us is None else mean_us / 1e3,
-        "applications": dict(summary.by_application),
-        "saved_to": str(saved_to) if saved_to else None,
-    }
-
-
-def _print(summary: Summary, rate: str, seed: int, saved_to: Path | None) -> None:
-    count, mean_us = summary.by_application.total(), summary.mean_interval_us
-    table = open_table()
-    table.add_column("application")
-    table.add_column("requests", justify="right")
-    table.add_column("share", justify="right")
-    for name, number in summary.by_application.items():
-        table.add_row(name, str(number), f"{number / count:.1%}" if count else "-")
-    screen = terminal()
-    screen.print(
-        f"{rate}, seed {seed}: {count} requests in {summary.last_us / US_PER_S:.3f} s"
-        + (f", one every {ms_text(round(mean_us))} ms\n" if mean_us else "\n")
+    if poisson and burst:
+        raise Rejected("--poisson and --burst are two ways to come; give one of them")
+    plan = Plan(
+        rate=rate,
+        pattern="poisson" if poisson else "burst" if burst else "steady",
+        trace=trace,
+        format=format,
+        scale=scale,
+        start_minute=start_minute,
+        in_minute=in_minute,
+        by_function=by_function,
+        saved=arrivals,
+        mix=mix,
+        requests=requests,
+        duration_s=duration,
+        seed=seed,
     )
-    screen.print(table)
-    if saved_to:
-        screen.print(f"\nSaved to {saved_to}.", soft_wrap=True)
+    if payload is not None and payload_scale is not None:
+        raise Rejected("--payload-scale is for generated pictures; leave it or --payload out")
+    if html is not None:
+        _check_that_plots_can_be_made()
+    known = read_catalog(catalog)
+    if dry_run:
+        _dry_run(plan, known, save_arrivals, emulate=emulate, as_json=as_json)
+        return
+
+    from loadgen.run import Run
+    from loadgen.target import ask
+
+    target = ask(gateway, known)
+    _check_arrivals(plan, target, save_arrivals)
+    run = Run(
+        target=target,
+        plan=plan,
+        pictures=_pictures(target, known, payload, payload_scale),
+        workers=workers,
+        wait_s=wait,
+        csv=csv,
+    )
+    found = _send(run, known, emulate=emulate, html=html, as_json=as_json)
+    if found.interrupted:
+        raise typer.Exit(130)
+    raise typer.Exit(int(found.outcome.error_rate > max_error_rate))
+
+
+def _dry_run(
+    plan: Plan, catalog: Catalog, save_to: Path | None, *, emulate: bool, as_json: bool
+) -> None:
+    from loadgen.dry import document, print_summary, resolve
+    from loadgen.summary import outcome_table
+
+    applications = list(catalog.applications)
+    summary = resolve(plan.arrivals(applications), applications, save_to)
+    emulated = _emulated(plan, catalog, None, shown=not as_json) if emulate else None
+    if as_json:
+        more = {} if emulated is None else {"emulated": emulated.document()}
+        print_json(document(summary, plan, save_to) | more)
+        return
+    screen = terminal()
+    print_summary(screen, summary, plan, save_to)
+    if emulated is not None:
+        screen.print("\nEmulated, on the catalog's cluster:\n")
+        screen.print(outcome_table(emulated))
+
+
+def _check_arrivals(plan: Plan, target: Target, save_to: Path | None) -> None:
+    """Refuse what cannot be sent before any process is started; on the way, save it."""
+    if save_to is None:
+        plan.arrivals(target.names)
+        return
+    from loadgen.dry import resolve
+
+    resolve(plan.arrivals(target.names), target.names, save_to)
+
+
+def _pictures(
+    target: Target, catalog: Catalog, folder: Path | None, scale: float | None
+) -> Pictures:
+    from loadgen.payloads import Pictures
+
+    if folder is not None:
+        return Pictures(folder=folder)
+    sizes = target.payload_sizes(catalog, DEFAULT_PAYLOAD_SCALE if scale is None else scale)
+    return Pictures(sizes=sizes)
+
+
+def _send(
+    run: Run, catalog: Catalog, *, emulate: bool, html: Path | None, as_json: bool
+) -> Findings:
+    from contextlib import ExitStack
+
+    from loadgen.run import carry_out
+    from loadgen.summary import document, print_findings
+    from loadgen.view import live_view
+    from mesh.files import written
+
+    with ExitStack() as stack:
+        page = stack.enter_context(written(html)) if html else None
+        with live_view(run.plan, shown=not as_json) as look:
+            found = _faults_told(lambda: carry_out(run, look))
+        emulated = None
+        if emulate and not found.interrupted:
+            emulated = _emulated(run.plan, catalog, run.target, shown=not as_json)
+        if as_json:
+            print_json(document(run.plan, found, emulated))
+        else:
+            print_findings(terminal(), run.plan, found, emulated)
+        if page is not None:
+            from loadgen.page import report
+
+            page.write(report(run.plan, found, emulated))
+    return found
+
+
+def _emulated(plan: Plan, catalog: Catalog, target: Target | None, *, shown: bool) -> Outcome:
+    """Where there is a mesh, as it is there; otherwise on the catalog's cluster."""
+    from cli.training import trained_for
+    from loadgen.emulated import conditions_at_home, conditions_of, run_emulated
+
+    if target is None:
+        catalog, scenario = conditions_at_home(catalog)
+    else:
+        catalog, scenario = conditions_of(target, catalog)
+    trained = trained_for([scenario.policy], catalog, shown=shown)
+    return run_emulated(catalog, scenario, plan.arrivals(list(catalog.applications)), trained)
+
+
+def _faults_told(work: Callable[[], Findings]) -> Findings:
+    try:
+        return work()
+    except Fault as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+def _check_that_plots_can_be_made() -> None:
+    try:
+        import plotly  # noqa: F401
+    except ImportError:
+        raise Rejected("--html: plotly is missing; install esg[evaluation]") from None
 
 
 def run() -> int:

@@ -1,40 +1,75 @@
-"""What came of a load: counted per application, for a table or a document."""
+"""What came of a load: counted per application, for a table or a document.
+
+Latencies go into HDR histograms: percentiles are right to three digits, and a week of requests
+takes no more memory than a minute of them.
+"""
 
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
+from hdrh.histogram import HdrHistogram
 
+from esg.units import US_PER_HOUR
+from loadgen.record import Record, record_of
 from loadgen.send import Answered
+
+MOST_REASONS = 100
+"""Different reasons of failures that are told apart: they may have numbers in them."""
+OTHER_REASONS = "other reasons"
+
+
+class Times:
+    """Times from 1 us to an hour; what is longer counts as an hour."""
+
+    def __init__(self, digits: int = 3) -> None:
+        self._histogram = HdrHistogram(1, US_PER_HOUR, digits)
+
+    def add(self, time_us: int) -> None:
+        self._histogram.record_value(min(max(time_us, 0), US_PER_HOUR))
+
+    def merge(self, other: "Times") -> None:
+        self._histogram.add(other._histogram)
+
+    def __len__(self) -> int:
+        return int(self._histogram.total_count)
+
+    def percentiles_ms(self, *percentiles: float) -> list[float]:
+        """Exact to the digits; zeros if there is nothing. In ascending order, please."""
+        found = self._histogram.get_percentile_to_value_dict(percentiles)
+        highest = self._histogram.max_value  # the end of a range of values may be beyond it
+        return [min(found.get(p, 0), highest) / 1000 for p in percentiles]
+
+    @property
+    def most_ms(self) -> float:
+        return float(self._histogram.max_value / 1000)
 
 
 @dataclass(slots=True)
 class Figures:
-    """Of one application, or of all."""
+    """Of one application, or of all. `latencies` are of what was done; `batches` counts jobs."""
 
     requests: int = 0
     in_time: int = 0
     failed: int = 0
     cost_usd: float = 0.0
-    jobs: int = 0
-    batched_jobs: int = 0
-    latencies_us: list[int] = field(default_factory=list)
+    slo_us: int = 0
+    batches: Counter[int] = field(default_factory=Counter)
+    latencies: Times = field(default_factory=Times)
 
-    def add(self, answered: Answered) -> None:
+    def add(self, record: Record) -> None:
         self.requests += 1
-        result = answered.result
-        if result is None or result.outcome != "done":
-            self.failed += 1
+        self.in_time += record.in_time
+        self.cost_usd += record.cost_usd
+        self.batches.update(record.batches)
+        self.slo_us = record.slo_us or self.slo_us
+        if record.done:
+            self.latencies.add(record.latency_us)
         else:
-            self.latencies_us.append(answered.latency_us)
-        self.in_time += answered.in_time
-        if result is not None:
-            self.cost_usd += result.cost_usd
-            self.jobs += len(result.stages)
-            self.batched_jobs += sum(stage.config.batch > 1 for stage in result.stages)
+            self.failed += 1
 
     def document(self) -> dict[str, Any]:
+        jobs = self.batches.total()
         return {
             "requests": self.requests,
             "slo_hit_rate": _share(self.in_time, self.requests),
@@ -42,14 +77,14 @@ class Figures:
             "latency_ms": self.percentiles_ms(),
             "cost_usd": self.cost_usd,
             "cost_usd_per_1k_requests": _share(1000 * self.cost_usd, self.requests),
-            "batched_share": _share(self.batched_jobs, self.jobs),
+            "batched_share": _share(jobs - self.batches[1], jobs),
         }
 
     def percentiles_ms(self) -> dict[str, float | None]:
-        if not self.latencies_us:
-            return {"p50": None, "p90": None, "p99": None}
-        found = np.percentile(self.latencies_us, (50, 90, 99), method="higher") / 1000
-        return dict(zip(("p50", "p90", "p99"), map(float, found), strict=True))
+        names = ("p50", "p90", "p99")
+        if not len(self.latencies):
+            return dict.fromkeys(names)
+        return dict(zip(names, self.latencies.percentiles_ms(50, 90, 99), strict=True))
 
 
 class Outcome:
@@ -59,28 +94,39 @@ class Outcome:
         self.total = Figures()
         self.by_application: dict[str, Figures] = {}
         self.errors: Counter[str] = Counter()
-        self.late_us: list[int] = []
+        self.late = Times()
 
     def add(self, answered: Answered) -> None:
-        self.total.add(answered)
-        name = answered.arrival.application
-        self.by_application.setdefault(name, Figures()).add(answered)
-        self.late_us.append(answered.late_us)
-        result = answered.result
-        if result is None:
-            self.errors[answered.error] += 1
-        elif result.outcome != "done":
-            self.errors[result.reason] += 1
+        self.fold(record_of(answered))
+
+    def fold(self, record: Record) -> None:
+        self.total.add(record)
+        self.by_application.setdefault(record.application, Figures()).add(record)
+        self.late.add(record.late_us)
+        if not record.done:
+            known = record.why in self.errors or len(self.errors) < MOST_REASONS
+            self.errors[record.why if known else OTHER_REASONS] += 1
+
+    def not_sent(self, application: str, count: int, why: str) -> None:
+        """Requests that were planned and never left: they failed, for their application."""
+        for figures in (self.total, self.by_application.setdefault(application, Figures())):
+            figures.requests += count
+            figures.failed += count
+        self.errors[why] += count
+
+    @property
+    def error_rate(self) -> float:
+        return _share(self.total.failed, self.total.requests)
 
     def document(self) -> dict[str, Any]:
-        late_ms = np.percentile(self.late_us, 99, method="higher") / 1000 if self.late_us else 0
+        (late_ms,) = self.late.percentiles_ms(99)
         return {
             **self.total.document(),
             "applications": {
                 name: self.by_application[name].document() for name in sorted(self.by_application)
             },
             "errors": dict(self.errors.most_common()),
-            "sender_late_ms_p99": float(late_ms),
+            "sender_late_ms_p99": late_ms,
         }
 
 

@@ -46,20 +46,31 @@ ESG = {
     "profile show depth --vcpus 5": "--vcpus is 5; depth is profiled with 1, 2, 3, 4, 6, 8, 12, 16",
 }
 
+NOBODY = "--gateway 127.0.0.1:1"
+
 LOADGEN = {
-    "--dry-run": "missing option '--rate'; see loadgen --help",
-    "--rate hevy --dry-run": "...unknown rate 'hevy'; did you mean 'heavy'?",
-    "--rate 17 --dry-run": "...unknown rate '17'; known: heavy, normal, light",
-    "--rate heavy": "there is no gateway ...--dry-run...--save-arrivals...",
-    "--rate heavy --json": "there is no gateway ...--dry-run...--save-arrivals...",
+    "--dry-run": "nothing says when requests come; give --rate heavy, --trace FILE or ...",
+    "--rate hevy --dry-run": "unknown rate 'hevy'; did you mean 'heavy'?...",
+    "--rate 17 --dry-run": "unknown rate '17'; known: heavy, normal, light; or give a number...",
+    f"--rate heavy {NOBODY}": "no gateway at 127.0.0.1:1; start a mesh with esg up, ...",
+    f"--rate heavy --json {NOBODY}": "no gateway at 127.0.0.1:1; start a mesh with esg up, ...",
     "--rate heavy --dry-run --requests 0": "--requests is 0; it must be at least 1",
     "--rate heavy --dry-run --duration 0": "--duration is 0; it must be greater than 0 ...",
     "--rate heavy --dry-run --duration nan": "--duration is nan; it must be greater than 0 ...",
     "--rate heavy --dry-run --requests 1 --duration 1": "--requests and --duration ...one of them",
     "--rate heavy --dry-run --seed x": "--seed: ...valid...; see loadgen --help",
-    "--rate heavy --save-arrivals no/folder/a.csv": "no/folder/a.csv: cannot be written...",
-    "--rate heavy --save-arrivals /dev/null": "/dev/null: is not a regular file; name another one",
+    "--rate heavy --dry-run --save-arrivals no/folder/a.csv": "no/folder/a.csv: cannot be ...",
+    "--rate heavy --dry-run --save-arrivals /dev/null": "/dev/null: is not a regular file; ...",
     "--rate heavy --dry-run --catalog nowhere.toml": "nowhere.toml: no such file; ...",
+    "--rate heavy --poisson --burst --dry-run": "--poisson and --burst ...one of them",
+    "--rate heavy --scale 2 --dry-run": "--scale is about a trace; name one with --trace, ...",
+    "--rate heavy --mix phot=1 --dry-run": "mix: unknown application 'phot'; known: ...",
+    "--trace nowhere.csv --dry-run": "nowhere.csv: ...",
+    "--trace pyproject.toml --format azur --dry-run": "unknown format 'azur'; ...",
+    "--arrivals nowhere.csv --dry-run": "nowhere.csv: ...",
+    "--rate heavy --payload . --payload-scale 2": "--payload-scale is for generated pictures; ...",
+    "--rate heavy --workers 0": "--workers is 0; it must be at least 1",
+    "--rate heavy --max-error-rate 2": "--max-error-rate is 2; it must be from 0 to 1",
 }
 
 

@@ -42,8 +42,9 @@ def test_esg_refuses_with_exit_code_2() -> None:
 
 
 def test_loadgen_needs_a_gateway() -> None:
-    done = ran(LOADGEN, "--rate", "heavy")
+    done = ran(LOADGEN, "--rate", "heavy", "--gateway", "127.0.0.1:1")
     assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: no gateway at 127.0.0.1:1; start a mesh with esg up")
     assert done.stderr.count("\n") == 1
 
 
@@ -85,7 +86,11 @@ def test_a_name_that_the_terminal_cannot_show_is_escaped(street: Path) -> None:
 def test_ctrl_c_is_quiet_and_leaves_no_file_behind(tmp_path: Path) -> None:
     path = tmp_path / "arrivals.csv"
     process = subprocess.Popen(
-        [LOADGEN, "--rate", "heavy", "--requests", "1000000000", "--save-arrivals", path],
+        [
+            *map(str, (LOADGEN, "--rate", "heavy", "--dry-run", "--requests", 10**9)),
+            "--save-arrivals",
+            path,
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )

@@ -3,7 +3,9 @@
 import pytest
 
 from client import Config, Outcome, Result, StageResult
+from esg.units import US_PER_HOUR
 from loadgen.arrivals import Arrival
+from loadgen.outcome import MOST_REASONS, OTHER_REASONS, Times
 from loadgen.outcome import Outcome as Totals
 from loadgen.send import Answered
 
@@ -82,11 +84,11 @@ def test_the_hit_rate_is_over_all_requests_also_those_without_an_answer() -> Non
     assert (found["requests"], found["slo_hit_rate"], found["failed"]) == (4, 0.25, 2)
 
 
-def test_percentiles_are_latencies_that_were_seen_of_requests_that_were_done() -> None:
+def test_percentiles_are_right_to_three_digits_and_of_requests_that_were_done() -> None:
     answers = [answered(latency_us=1000 * number) for number in range(1, 101)]
     answers.append(answered(outcome=Outcome.FAILED, in_time=False, latency_us=10**9))
     found = totals(*answers).document()
-    assert found["latency_ms"] == {"p50": 51.0, "p90": 91.0, "p99": 100.0}
+    assert found["latency_ms"] == pytest.approx({"p50": 50, "p90": 90, "p99": 99}, rel=1e-3)
 
 
 def test_errors_are_counted_by_their_words_the_most_frequent_first() -> None:
@@ -120,10 +122,44 @@ def test_every_application_has_figures_of_its_own() -> None:
     assert found["applications"]["photo"]["slo_hit_rate"] == 0.0
     scene = found["applications"]["scene"]
     assert (scene["requests"], scene["slo_hit_rate"]) == (2, 1.0)
-    assert scene["latency_ms"] == {"p50": 5.0, "p90": 5.0, "p99": 5.0}
+    assert scene["latency_ms"] == pytest.approx({"p50": 3, "p90": 5, "p99": 5}, rel=1e-3)
     assert found["requests"] == 3
 
 
 def test_how_late_the_sender_was_is_told() -> None:
-    found = totals(*(answered(late_us=1000 * number) for number in range(100))).document()
-    assert found["sender_late_ms_p99"] == 99.0
+    found = totals(*(answered(late_us=1000 * number) for number in range(1, 101))).document()
+    assert found["sender_late_ms_p99"] == pytest.approx(99, rel=1e-3)
+
+
+def test_what_was_not_sent_counts_as_failed() -> None:
+    outcome = totals(answered("photo"), answered("photo"), answered("scene"))
+    outcome.not_sent("photo", 3, "no room")
+    assert (outcome.total.requests, outcome.total.failed, outcome.error_rate) == (6, 3, 0.5)
+    photo = outcome.by_application["photo"].document()
+    assert (photo["requests"], photo["failed"], photo["slo_hit_rate"]) == (5, 3, 0.4)
+    assert outcome.errors == {"no room": 3}
+
+
+def test_reasons_without_number_are_put_together() -> None:
+    outcome = totals(*(answered(outcome=None, why=f"{n} is bad") for n in range(MOST_REASONS + 9)))
+    assert len(outcome.errors) == MOST_REASONS + 1
+    assert outcome.errors[OTHER_REASONS] == 9
+
+
+def test_no_time_is_too_long_to_be_counted() -> None:
+    times = Times()
+    for time_us in (-5, 0, 2 * US_PER_HOUR):
+        times.add(time_us)
+    assert len(times) == 3
+    assert times.percentiles_ms(1, 99) == [0.0, US_PER_HOUR / 1000]
+
+
+def test_times_that_are_merged_are_as_if_they_had_been_added_to_one() -> None:
+    one, other, both = Times(), Times(), Times()
+    for time_us in range(1000, 100_000, 700):
+        (one if time_us % 1400 else other).add(time_us)
+        both.add(time_us)
+    one.merge(other)
+    assert len(one) == len(both)
+    assert one.percentiles_ms(10, 50, 99.9) == both.percentiles_ms(10, 50, 99.9)
+    assert one.most_ms == both.most_ms

@@ -1,7 +1,7 @@
 """Sending in an open loop: what goes out, when, and what is told of it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 
@@ -10,7 +10,7 @@ import pytest
 from client import ClientError, Outcome, Result, Unavailable
 from loadgen import send as sending
 from loadgen.arrivals import Arrival
-from loadgen.send import SPAN_US, Answered, Load, send
+from loadgen.send import SPAN_US, Answered, Load, Sender, send
 
 LIMIT_S = 60.0
 
@@ -39,7 +39,7 @@ class Scripted:
 
     def submit(
         self, application: str, payload: bytes, *, slo_ms: float | None, request_id: str | None
-    ) -> Awaitable[Result]:
+    ) -> asyncio.Future[Result]:
         self.given.append((application, payload, slo_ms, request_id))
         self.answers.append(asyncio.get_running_loop().create_future())
         self.on_submit(len(self.given))
@@ -136,6 +136,8 @@ async def test_no_request_goes_out_before_its_time() -> None:
 async def test_a_late_request_tells_how_late_and_its_latency_counts_from_the_plan(
     clock: Clock,
 ) -> None:
+    """What making a payload takes is lateness, too."""
+
     def slow(application: str) -> bytes:
         clock.now_us += 50_000
         return b""
@@ -148,7 +150,7 @@ async def test_a_late_request_tells_how_late_and_its_latency_counts_from_the_pla
     for answer in stream.answers:
         answer.set_result(result())
     await running
-    assert [(a.late_us, a.latency_us) for a in heard] == [(0, 107_000), (40_000, 97_000)]
+    assert [(a.late_us, a.latency_us) for a in heard] == [(50_000, 107_000), (90_000, 97_000)]
 
 
 async def test_what_went_out_a_little_early_counts_from_then(clock: Clock) -> None:
@@ -210,3 +212,71 @@ async def test_a_stream_that_takes_no_more_ends_the_sending() -> None:
 
     with pytest.raises(ClientError, match="this stream is closed"):
         await send(Scripted(on_submit=close), at(0, 0), Load(payload=plain), lambda _: None)
+
+
+async def test_one_of_several_senders_numbers_every_nth() -> None:
+    stream = Scripted(on_submit=lambda _: stream.answers[-1].set_result(result()))
+    heard: list[Answered] = []
+    load = Load(payload=plain, prefix="run-", first=2, step=3)
+    await send(stream, at(0, 0, 0), load, heard.append)
+    assert [request_id for *_, request_id in stream.given] == ["run-2", "run-5", "run-8"]
+    assert [answered.number for answered in heard] == [2, 5, 8]
+
+
+HOUR_US = 3_600_000_000
+
+
+async def test_a_sender_that_is_stopped_sends_no_more_and_waits_for_the_rest() -> None:
+    stream = Scripted()
+    heard: list[Answered] = []
+    sender = Sender(stream, Load(payload=plain), heard.append)
+    running = asyncio.create_task(sender.run(at(0, 0, HOUR_US)))
+    await stream.has_been_given(2)
+    assert (sender.sending, sender.sent, sender.in_flight) == (True, 2, 2)
+    sender.stop()
+    assert not sender.sending
+    stream.answers[0].set_result(result())
+    await asyncio.sleep(0)
+    assert not running.done()
+    stream.answers[1].set_result(result())
+    async with asyncio.timeout(LIMIT_S):
+        assert await running == 2
+    assert [answered.number for answered in heard] == [1, 2]
+
+
+async def test_what_is_given_up_is_told_as_failed() -> None:
+    stream = Scripted()
+    heard: list[Answered] = []
+    sender = Sender(stream, Load(payload=plain), heard.append)
+    running = asyncio.create_task(sender.run(at(0, 0, HOUR_US)))
+    await stream.has_been_given(2)
+    stream.answers[0].set_result(result())
+    await asyncio.sleep(0)
+    sender.give_up("it took too long")
+    async with asyncio.timeout(LIMIT_S):
+        assert await running == 2
+    assert [(a.number, a.error) for a in heard] == [(1, ""), (2, "it took too long")]
+    assert stream.answers[1].cancelled()
+
+
+async def test_without_room_a_request_is_skipped_and_the_others_keep_their_numbers() -> None:
+    stream = Scripted(on_submit=lambda _: stream.answers[-1].set_result(result()))
+    asked: list[str] = []
+    skipped: list[Arrival] = []
+
+    def payload(application: str) -> bytes:
+        asked.append(application)
+        return b""
+
+    arrivals = [Arrival(0, "a"), Arrival(1, "b"), Arrival(2, "c")]
+    sender = Sender(
+        stream,
+        Load(payload=payload, prefix="r"),
+        lambda _: None,
+        room=lambda: len(asked) != 2,
+        skip=skipped.append,
+    )
+    assert await sender.run(arrivals) == 2
+    assert skipped == [Arrival(1, "b")]
+    assert [request_id for *_, request_id in stream.given] == ["r1", "r3"]
+    assert asked == ["a", "b", "c"]

@@ -1,0 +1,93 @@
+"""The same arrivals in virtual time: what the emulator says of a mesh like the one at hand.
+
+Nodes, policy, applications and SLOs are as the gateway tells them, and so is how fast time goes
+there; whether models are loaded at the start is seen from its slices. Nodes are taken for equal,
+and what a stage takes beyond its profile is the emulator's guess: see benchmarks/fidelity.py for
+a comparison that measures it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from emulator.run import Trained, emulate, requests
+from emulator.scenario import Scenario
+from esg.catalog import Application, Catalog, Stage, plain_name
+from esg.commands import Command, StartTask
+from esg.errors import Rejected
+from esg.events import Event
+from esg.report import Report
+from esg.units import ms, to_usd
+from loadgen.arrivals import Arrival
+from loadgen.outcome import Figures, Outcome
+from loadgen.target import Target
+
+
+def conditions_of(target: Target, catalog: Catalog) -> tuple[Catalog, Scenario]:
+    """A mesh, as a catalog and a scenario; `catalog` has its functions."""
+    nodes = target.status.nodes
+    if not nodes:
+        raise Rejected("--emulate: the mesh has no nodes that could be emulated; see esg top")
+    applications, factors = {}, []
+    for name, told in target.applications.items():
+        stages = [Stage(s.name, catalog.function(s.function), s.after) for s in told.stages]
+        factor = ms(told.alone_ms) / Application.of(name, stages).alone_us
+        factors.append(factor)
+        slo_us = max(1, round(ms(told.slo_ms) / factor))
+        applications[name] = Application.of(name, stages, slo_us=slo_us)
+    scenario = Scenario(
+        policy=target.status.policy,
+        nodes=len(nodes),
+        vcpus=nodes[0].vcpus,
+        vgpus=len(nodes[0].slices),
+        warm_start=all(part.resident for node in nodes for part in node.slices),
+        time_scale=_plain(factors[0]),
+    )
+    return replace(catalog, applications=applications), scenario
+
+
+def _plain(factor: float) -> float:
+    """Times are told in microseconds, so what they say of a factor is rounded.
+
+    >>> _plain(0.9999987), _plain(0.1000004)
+    (1.0, 0.1)
+    """
+    return round(factor, 4) or factor
+
+
+def conditions_at_home(catalog: Catalog) -> tuple[Catalog, Scenario]:
+    """The catalog's own cluster, where there is no mesh to ask."""
+    cluster = catalog.cluster
+    return catalog, Scenario(nodes=cluster.nodes, vcpus=cluster.vcpus, vgpus=cluster.vgpus)
+
+
+def run_emulated(
+    catalog: Catalog, scenario: Scenario, arrivals: Iterable[Arrival], trained: Trained
+) -> Outcome:
+    """What comes of the arrivals there, in the figures of a live run."""
+    outcome = Outcome()
+
+    def watch(now_us: int, event: Event, commands: Sequence[Command]) -> None:
+        for command in commands:
+            if isinstance(command, StartTask):
+                jobs = len(command.jobs)
+                for figures in _figures(outcome, plain_name(command.application)):
+                    figures.batches[jobs] += jobs
+
+    found = emulate(catalog, scenario, requests(arrivals), trained=trained, observe=watch)
+    _fold(found.report, outcome)
+    return outcome
+
+
+def _fold(report: Report, outcome: Outcome) -> None:
+    for name, tally in report.applications.items():
+        for figures in _figures(outcome, name):
+            figures.requests += tally.arrived
+            figures.in_time += tally.hits
+            figures.failed += tally.arrived - len(tally.latency_us)
+            figures.cost_usd += to_usd(tally.cost_pusd)
+            for latency_us in tally.latency_us:
+                figures.latencies.add(latency_us)
+
+
+def _figures(outcome: Outcome, application: str) -> tuple[Figures, Figures]:
+    return outcome.total, outcome.by_application.setdefault(application, Figures())

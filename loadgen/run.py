@@ -1,0 +1,114 @@
+"""One run against a mesh: hands the work to a crew and folds what it reports."""
+
+import signal
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from loadgen.crew import Crew
+from loadgen.outcome import Outcome
+from loadgen.payloads import Pictures
+from loadgen.plan import Plan
+from loadgen.record import Record, writing_rows
+from loadgen.target import Target
+from loadgen.timeline import Timeline
+from loadgen.worker import Assignment, Report
+
+MOST_HELD = 20_000
+HELD_BYTES = 2**30
+"""At most so many requests, and so many bytes of payloads, are held for what is in flight."""
+NOT_SENT = "not sent: too many requests were in flight for loadgen to hold"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What is to be done. `wait_s` bounds the wait for answers after the last request."""
+
+    target: Target
+    plan: Plan
+    pictures: Pictures
+    workers: int = 1
+    wait_s: float = 300.0
+    csv: Path | None = None
+
+    def assignments(self) -> list[Assignment]:
+        # Names that no run before had: the mesh takes an old name for an old request
+        prefix = f"load-{uuid.uuid4().hex[:12]}-"
+        held = min(MOST_HELD, HELD_BYTES // max(1, self.pictures.largest))
+        return [
+            Assignment(
+                gateway=self.target.gateway,
+                plan=self.plan,
+                applications=self.target.names,
+                pictures=self.pictures,
+                prefix=prefix,
+                number=number,
+                workers=self.workers,
+                most_held=max(1, held // self.workers),
+            )
+            for number in range(self.workers)
+        ]
+
+
+@dataclass(slots=True)
+class Findings:
+    """What has come of it so far: until the last request was sent, and until now."""
+
+    outcome: Outcome = field(default_factory=Outcome)
+    timeline: Timeline = field(default_factory=Timeline)
+    sent: int = 0
+    in_flight: int = 0
+    sending_s: float = 0.0
+    elapsed_s: float = 0.0
+    interrupted: bool = False
+
+    def fold(self, record: Record) -> None:
+        self.outcome.fold(record)
+        self.timeline.fold(record)
+
+
+def carry_out(run: Run, look: Callable[[Findings], None]) -> Findings:
+    """To the end, or until Ctrl-C and what was then in flight; `look` is called every now and then.
+
+    Both ends give findings. A second Ctrl-C does not wait.
+    """
+    found = Findings()
+    with ExitStack() as stack:
+        write = stack.enter_context(writing_rows(run.csv)) if run.csv else None
+
+        def tell(report: Report) -> None:
+            for record in report.records:
+                found.fold(record)
+                if write is not None:
+                    write(record)
+            for application, count in report.unsent.items():
+                found.outcome.not_sent(application, count, NOT_SENT)
+
+        def tick() -> None:
+            found.sent, found.in_flight = crew.sent, crew.in_flight
+            found.sending_s, found.elapsed_s = crew.sending_s, crew.elapsed_s
+            found.interrupted = crew.stopped
+            look(found)
+
+        crew = Crew(run.assignments(), tell, run.wait_s)
+        stack.enter_context(_interrupted_by_signals(crew.stop))
+        crew.run(tick)
+        tick()
+    return found
+
+
+@contextmanager
+def _interrupted_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    def heard(number: int, frame: FrameType | None) -> None:
+        stop()
+
+    numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+    before = [signal.signal(number, heard) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)

@@ -1,0 +1,192 @@
+"""One of the processes that send: it has every n-th arrival, and tells what it saw as it goes.
+
+It does as little as it can beside sending, so that requests go out in time: counting, writing and
+showing are the business of the process that started it (`crew`).
+
+    worker: Ready            crew: Begin
+    worker: Report ...       crew: STOP, or GIVE_UP, or neither
+    worker: Report, Ended    (or Broken, at any time)
+"""
+
+import asyncio
+import gc
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from multiprocessing.connection import Connection
+
+import uvloop
+
+from client import AsyncClient
+from loadgen.arrivals import Arrival
+from loadgen.payloads import Pictures
+from loadgen.plan import Plan
+from loadgen.record import Record, record_of
+from loadgen.send import Answered, Load, Sender, Stream
+
+REPORT_S = 0.1
+STOP, GIVE_UP = "stop", "give up"
+UNANSWERED = "no answer by the time loadgen ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """What a worker is to do; `number` counts from 0. At most `most_held` requests may be in flight
+    or not reported yet: what would be more is not sent."""
+
+    gateway: str
+    plan: Plan
+    applications: list[str]
+    pictures: Pictures
+    prefix: str
+    number: int
+    workers: int
+    most_held: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """The instant that arrivals count from, by the machine's clock."""
+
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is new since the last one; the first three are as of now."""
+
+    sending: bool
+    sent: int
+    in_flight: int
+    records: list[Record]
+    unsent: Counter[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    pass
+
+
+Message = Ready | Report | Broken | Ended
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """To the crew and back. Two pipes, because one that a loop listens to does not block any more,
+    and cannot be written to as if it did."""
+
+    orders: Connection
+    news: Connection
+
+
+def work(assignment: Assignment, line: Line) -> None:
+    """The process. Ctrl-C is for the one that started it, which tells us what to do."""
+    with suppress(BrokenPipeError, ConnectionResetError):  # nobody is left to tell
+        try:
+            uvloop.run(_work(assignment, line))
+            line.news.send(Ended())
+        except Exception as error:
+            line.news.send(Broken(str(error) or type(error).__name__))
+
+
+class _GivenUp(Exception):
+    """Leaves a stream without waiting for its answers."""
+
+
+async def _work(assignment: Assignment, line: Line) -> None:
+    arrivals = assignment.plan.arrivals(assignment.applications)
+    mine = islice(arrivals, assignment.number, None, assignment.workers)
+    load = Load(
+        payload=assignment.pictures.taken(assignment.number + 1, assignment.workers),
+        prefix=assignment.prefix,
+        first=assignment.number + 1,
+        step=assignment.workers,
+    )
+    async with AsyncClient(assignment.gateway) as client:
+        await client.list_applications()  # so that the first request finds a connection
+        with suppress(_GivenUp):
+            async with client.stream() as stream:
+                worker = _Worker(stream, load, line, assignment.most_held)
+                await worker.run(mine)
+                if worker.gave_up:
+                    raise _GivenUp
+
+
+class _Worker:
+    """A sender on one side, the crew on the other."""
+
+    def __init__(self, stream: Stream, load: Load, line: Line, most_held: int) -> None:
+        self._line = line
+        self._most_held = most_held
+        self._began: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._records: list[Record] = []
+        self._unsent: Counter[str] = Counter()
+        self._sender = Sender(stream, load, self._observe, room=self._room, skip=self._skip)
+        self._done = False
+        self.gave_up = False
+
+    async def run(self, arrivals: Iterator[Arrival]) -> None:
+        loop, orders = asyncio.get_running_loop(), self._line.orders.fileno()
+        loop.add_reader(orders, self._hear)
+        self._line.news.send(Ready())
+        gc.collect()
+        gc.freeze()  # what has been made by now stays, and need not be looked at again
+        began_us = await self._began
+        reporting = loop.create_task(self._report())
+        try:
+            await self._sender.run(arrivals, began_us)
+        finally:
+            self._done = True
+            loop.remove_reader(orders)
+            await reporting
+
+    def _hear(self) -> None:
+        try:
+            order = self._line.orders.recv()
+        except (EOFError, OSError):
+            order = GIVE_UP  # the crew is gone
+            asyncio.get_running_loop().remove_reader(self._line.orders.fileno())
+        if isinstance(order, Begin):
+            self._began.set_result(order.at_us)
+        elif order == STOP:
+            self._sender.stop()
+        else:
+            self.gave_up = True
+            self._sender.give_up(UNANSWERED)
+        if not self._began.done():
+            self._began.set_result(0)
+
+    def _observe(self, answered: Answered) -> None:
+        self._records.append(record_of(answered))
+
+    def _room(self) -> bool:
+        return self._sender.in_flight + len(self._records) < self._most_held
+
+    def _skip(self, arrival: Arrival) -> None:
+        self._unsent[arrival.application] += 1
+
+    async def _report(self) -> None:
+        last = False
+        while not last:
+            await asyncio.sleep(REPORT_S)
+            last = self._done
+            # In a thread, because the pipe may be full: sending must go on
+            await asyncio.to_thread(self._line.news.send, self._news())
+
+    def _news(self) -> Report:
+        sender = self._sender
+        report = Report(sender.sending, sender.sent, sender.in_flight, self._records, self._unsent)
+        self._records, self._unsent = [], Counter()
+        return report

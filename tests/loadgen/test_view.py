@@ -1,0 +1,67 @@
+"""The run while it goes on, and how its end is told."""
+
+import io
+
+from rich.console import Console
+
+from loadgen.plan import Plan
+from loadgen.record import Record
+from loadgen.run import Findings
+from loadgen.summary import lateness_text, print_findings
+from loadgen.view import View
+
+
+def record(number: int, *, late_us: int = 0, in_time: bool = True) -> Record:
+    times = 1000 * number, late_us, 250_000
+    told = (526_000, 240_000, 0.001, (1,), ("node0",), "", "")
+    return Record(number, "photo", *times, "done", in_time, *told)
+
+
+def findings(*records: Record, **known: float) -> Findings:
+    found = Findings(**known)  # type: ignore[arg-type]
+    for one in records:
+        found.fold(one)
+    return found
+
+
+def seen(view: View, found: Findings) -> str:
+    screen = Console(file=io.StringIO(), width=120)
+    with screen.capture() as captured:
+        screen.print(view.drawn(found))
+    return captured.get()
+
+
+def test_the_rate_is_that_of_the_last_moments() -> None:
+    view = View(Plan(rate="heavy", duration_s=30))
+    answered = record(1), record(2, in_time=False)
+    first = seen(view, findings(*answered, sent=100, in_flight=98, elapsed_s=1.0))
+    assert "heavy, seed 0: 1 of 30 s" in first
+    second = seen(view, findings(*answered, sent=160, in_flight=158, elapsed_s=2.0))
+    assert "60.0/s, 158 in flight, 160 sent, 50.0% in time" in second
+    assert "p50 250 ms, p99 250 ms" in second
+    assert "photo" in second
+    assert "Ctrl-C" not in second
+
+
+def test_it_says_what_is_waited_for_after_ctrl_c() -> None:
+    found = findings(sent=3, in_flight=3, elapsed_s=1.0)
+    found.interrupted = True
+    assert "waiting for what is in flight" in seen(View(Plan(rate="heavy")), found)
+
+
+def test_a_late_sender_says_by_how_much() -> None:
+    late = findings(*(record(n, late_us=7_000) for n in range(100)))
+    assert "loadgen itself was late: p50 7.0 ms, p99 7.0 ms" in lateness_text(late.outcome)
+    punctual = findings(*(record(n, late_us=300) for n in range(100)))
+    assert "went out in time: p50 0.3 ms, p99 0.3 ms" in lateness_text(punctual.outcome)
+
+
+def test_the_end_fits_on_80_columns() -> None:
+    screen = Console(file=io.StringIO(), width=80)
+    found = findings(*map(record, range(10)), sent=10, sending_s=2.0, elapsed_s=2.3)
+    with screen.capture() as captured:
+        print_findings(screen, Plan(rate="heavy"), found, emulated=found.outcome)
+    told = captured.get()
+    assert "10 requests sent in 2.0 s (5.0/s), the last answer after 2.3 s" in told
+    assert max(map(len, told.splitlines())) <= 80
+    assert told.count("100.0%") == 6
