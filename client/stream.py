@@ -21,6 +21,8 @@ from protos import gateway_v1_pb2_grpc as public_grpc
 
 MESSAGE_BYTES = 2**20
 """A group that is larger goes out as several, so that no answer waits for a long message."""
+GOODBYE_S = 5.0
+"""How long the gateway may take to end a stream, once everything is answered."""
 
 
 class _Asked:
@@ -57,6 +59,7 @@ class RequestStream:
         self._wanted = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._ending = False
         self._runner: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
@@ -76,6 +79,7 @@ class RequestStream:
         try:
             if kind is None:
                 await self._idle.wait()
+                await self._say_goodbye()
         finally:
             await self._close()
 
@@ -91,7 +95,7 @@ class RequestStream:
 
         Cancelling the future only stops the waiting: the request goes on.
         """
-        if self._runner is None or self._runner.done():
+        if self._runner is None or self._runner.done() or self._ending:
             raise Unavailable("this stream is closed; open another one")
         if request_id is None:
             self._made += 1
@@ -117,6 +121,8 @@ class RequestStream:
         patience = Patience(self._patience_s)
         while True:
             await self._wanted.wait()
+            if self._ending:
+                return
             self._wanted.clear()
             error = await self._converse(patience)
             pause_s = patience.pause_s() if isinstance(error, Unavailable) else None
@@ -194,6 +200,15 @@ class RequestStream:
     def _fail_all(self, error: ClientError) -> None:
         for asked in list(self._asked.values()):
             self._answer(asked, error)
+
+    async def _say_goodbye(self) -> None:
+        """Let the gateway end the stream. If it were broken off, the gateway could not know whether
+        the last outputs have arrived, and would keep them for a repeat."""
+        self._ending = True
+        self._outbox.close()
+        self._wanted.set()
+        if self._runner is not None:
+            await asyncio.wait({self._runner}, timeout=GOODBYE_S)
 
     async def _close(self) -> None:
         tasks = [*self._fetching, *([self._runner] if self._runner else [])]

@@ -120,16 +120,17 @@ class Gateways:
         if known is None:
             _refuse(follower, request, _unknown(request))
             return
-        accepted = wire.Accepted(application=known.application)
-        follower.put(wire.ControllerNote(request_id=request, accepted=accepted))
-        if isinstance(known, Answered):
-            follower.put(wire.ControllerNote(request_id=request, result=known.result))
-            return
         running = self._driver.scheduler.state.requests.get(request)
         if running is not None:
             for note in self._past(running):
                 follower.put(note)
-        known.watch(follower)
+        # After the past: whoever hears this knows all that has happened
+        accepted = wire.Accepted(application=known.application)
+        follower.put(wire.ControllerNote(request_id=request, accepted=accepted))
+        if isinstance(known, Answered):
+            follower.put(wire.ControllerNote(request_id=request, result=known.result))
+        else:
+            known.watch(follower)
 
     def _past(self, request: Request) -> list[wire.ControllerNote]:
         notes = []

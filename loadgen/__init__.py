@@ -1,1 +1,1 @@
-"""Open-loop load: when which request comes."""
+"""Open-loop load: when which request comes, how it is sent, and what comes of it."""

@@ -7,7 +7,8 @@ class Missing(Fault):
     """It is not there (any more). The scheduler has it made again."""
 
     def __init__(self, request: str, stage: str, where: str) -> None:
-        what = f"the output of stage {stage!r}" if stage else "the payload"
+        is_payload = not stage or stage.startswith("@")  # see `names`
+        what = "the payload" if is_payload else f"the output of stage {stage!r}"
         super().__init__(f"{what} of request {request!r} is not in {where}")
         self.request = request
         self.stage = stage

@@ -5,7 +5,7 @@ waiting. Its parts are written first and a list of them last, under names that w
 before: a reader finds a whole value, old or new, or none. If both forms are there, the single key
 is the newer one.
 
-    PREFIX/REQUEST/STAGE              a value; the payload's stage has an empty name
+    PREFIX/REQUEST/STAGE              a value; for a payload, `names.payload_stage` is the stage
     PREFIX/REQUEST/STAGE/parts        "TOKEN NUMBER": a large value, in so many parts
     PREFIX/REQUEST/STAGE/TOKEN.0 ...  its parts
 

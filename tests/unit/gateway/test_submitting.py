@@ -46,6 +46,7 @@ async def test_a_request_is_answered_and_nothing_is_left(
     assert (submission.request_id, submission.application) == ("r1", KNOWN)
     assert not submission.HasField("slo_us")
     assert not submission.HasField("deadline_us")
+    assert not submission.fetched_later
     assert await controller.payload(submission) == b"a picture"  # while the controller decides
     controller.accept("r1")
     await controller.finish("r1", mask=b"a mask", depth=b"a depth")
@@ -187,6 +188,7 @@ async def test_not_waiting_leaves_the_request_running(
 ) -> None:
     call = stub.SubmitAsync(ASKED)
     submission = await controller.hears("submission")
+    assert submission.fetched_later
     controller.accept("r1")
     assert (await call).request_id == "r1"
     assert keys() == [f"test/r1/{payload_stage(submission.fingerprint)}"]
