@@ -83,7 +83,7 @@ class RunDirectory:
         )
 
     def store(self, node: str) -> Path:
-        """A place for a node's data."""
+        """A place for what a process keeps while the mesh is up."""
         self.scratch.mkdir(mode=0o700, exist_ok=True)
         folder = self.scratch / node
         folder.mkdir()

@@ -52,9 +52,8 @@ class Programs:
     def redis(self) -> Program:
         from storage.embedded import server_command
 
-        folder = self._directory.run / REDIS
-        folder.mkdir()
-        command, self.redis_url = server_command(folder)
+        # Not below the mesh's own directory, whose path may be too long for a socket
+        command, self.redis_url = server_command(self._directory.store(REDIS))
 
         async def probe() -> str | None:
             return self.redis_url if await redis_answers(self.redis_url) else None

@@ -38,7 +38,8 @@ async def test_a_mesh_is_up_inside_and_gone_outside() -> None:
         assert len(set(mesh.processes.values())) == 5
         pids = mesh.processes
         scratch = mesh.directory.scratch
-        assert sorted(store.name for store in scratch.iterdir()) == ["node0", "node1"]
+        stores = sorted(store.name for store in scratch.iterdir())
+        assert stores == ["node0", "node1", "redis"]
     assert gone(pids)
     assert mesh.processes == {}
     assert not scratch.exists()
