@@ -11,7 +11,7 @@ taken, so a second try in the same pass could never succeed; trying once per pas
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from esg.catalog import Catalog, Stage
 from esg.commands import Command, DropInstance, Input, JobOrder, PublishData, StartTask
@@ -52,7 +52,7 @@ class Dispatcher:
         queues = self._state.queues.values()
         due = [queue for queue in queues if queue.jobs and self._is_due(queue, now_us)]
         while due:
-            for queue in self._policy.order(due):
+            for queue in self._policy.order(due, now_us):
                 if self._has_room():
                     self._visit(queue, now_us)
                 else:
@@ -75,9 +75,7 @@ class Dispatcher:
         self._state.visits += 1
         queue.visit = self._state.visits
         application = self._catalog.applications[queue.application]
-        case = Case(
-            now_us, application, application.stages[queue.stage], queue, self._state.requests
-        )
+        case = Case(now_us, application, application.stages[queue.stage], queue, self._state)
         decision = self._policy.decide(case)
         if isinstance(decision, Hold):
             if decision.until_us <= now_us:
@@ -89,7 +87,7 @@ class Dispatcher:
         if placement is None and queue.blocked:
             queue.rounds += 1
             if queue.rounds >= self._recheck.rounds:
-                decision = Offer((_minimum(case.stage),), decision.effort, decision.missed)
+                decision = replace(decision, plans=(_minimum(case.stage),))
                 placement = self._policy.place(case, decision, self._state.open_seats)
         if placement is None:
             self._put_on_recheck_list(queue, now_us)
@@ -106,10 +104,11 @@ class Dispatcher:
 
     def _start(self, case: Case, offer: Offer, placement: Placement) -> None:
         plan, seat, queue = placement.plan, placement.seat, case.queue
-        jobs = queue.jobs[: plan.config.batch]
+        chosen = slice(offer.first, offer.first + plan.config.batch)
+        jobs = queue.jobs[chosen]
         if len(jobs) < plan.config.batch:
             raise Bug(f"{queue.name}: a batch of {plan.config.batch} from {len(queue.jobs)} jobs")
-        del queue.jobs[: len(jobs)]
+        del queue.jobs[chosen]
         function = case.stage.function
         self._state.tasks_started += 1
         task = Task(

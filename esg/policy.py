@@ -13,7 +13,7 @@ from typing import Protocol
 from esg.catalog import Application, Stage
 from esg.ledger import Seat
 from esg.search.plan import Plan
-from esg.state import Job, Queue, Request
+from esg.state import Job, Queue, Request, State
 
 
 @dataclass(slots=True)
@@ -24,12 +24,16 @@ class Case:
     application: Application
     stage: Stage
     queue: Queue
-    requests: Mapping[str, Request]
+    state: State
 
     @property
     def jobs(self) -> Sequence[Job]:
         """Oldest request first; never empty."""
         return self.queue.jobs
+
+    @property
+    def requests(self) -> Mapping[str, Request]:
+        return self.state.requests
 
     @property
     def slo_us(self) -> int:
@@ -42,10 +46,10 @@ class Case:
         batch = self.stage.function.profile.max_batch if count is None else count
         return min(job.deadline_us for job in self.queue.jobs[:batch]) - self.now_us
 
-    def keepers(self, batch: int) -> list[str]:
-        """The invokers that keep inputs of the first `batch` jobs, most inputs first."""
+    def keepers(self, batch: int, first: int = 0) -> list[str]:
+        """The invokers that keep inputs of `batch` jobs from the `first` on, most inputs first."""
         counts: dict[str, int] = {}
-        for job in self.queue.jobs[:batch]:
+        for job in self.queue.jobs[first : first + batch]:
             runs = self.requests[job.request].runs
             for before in self.stage.after:
                 keeper = runs[before].keeper
@@ -55,7 +59,7 @@ class Case:
 
 @dataclass(slots=True)
 class Offer:
-    """Plans for the current queue, best first.
+    """Plans for the current queue, best first; they are for the jobs from the `first` on.
 
     `effort` is what they took to find. `missed` says that a plan made at an earlier stage could
     not be followed, because fewer jobs are waiting than its batch needs.
@@ -64,6 +68,7 @@ class Offer:
     plans: tuple[Plan, ...]
     effort: int = 0
     missed: bool = False
+    first: int = 0
 
 
 @dataclass(slots=True)
@@ -88,7 +93,7 @@ class Policy(Protocol):
 
     nodes_per_ms: int
 
-    def order(self, queues: Iterable[Queue]) -> list[Queue]:
+    def order(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
         """The queues with work, in the order in which they are visited."""
         ...
 

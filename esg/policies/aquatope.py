@@ -53,7 +53,7 @@ class Aquatope:
                     for waiting in range(1, learnt[stage].batch + 1)
                 ]
 
-    def order(self, queues: Iterable[Queue]) -> list[Queue]:
+    def order(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
         return round_robin(queues)
 
     def decide(self, case: Case) -> Offer:

@@ -58,7 +58,7 @@ class Esg:
         self._engines = engines.of(catalog)
         self.nodes_per_ms = NODES_PER_MS[engines.name]
 
-    def order(self, queues: Iterable[Queue]) -> list[Queue]:
+    def order(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
         return round_robin(queues)
 
     def decide(self, case: Case) -> Offer | Hold:

@@ -87,7 +87,7 @@ class FastGShare:
             for name, stage in application.stages.items():
                 self._menus[application.name, name] = _Menu(stage, shares[name], lean=lean)
 
-    def order(self, queues: Iterable[Queue]) -> list[Queue]:
+    def order(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
         return round_robin(queues)
 
     def decide(self, case: Case) -> Offer:

@@ -191,7 +191,7 @@ class Orion:
         self._search = search
         self._place = locality_first if locality else anywhere
 
-    def order(self, queues: Iterable[Queue]) -> list[Queue]:
+    def order(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
         return round_robin(queues)
 
     def decide(self, case: Case) -> Offer:

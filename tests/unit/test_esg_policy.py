@@ -2,7 +2,7 @@
 
 from esg.policies.esg import Engines, Esg
 from esg.policy import Case, Offer
-from esg.state import Job, Queue
+from esg.state import Job, Queue, State
 from esg.units import ms
 from tests.small_catalog import SMALL
 
@@ -13,7 +13,7 @@ def offered(*left_ms: int) -> Offer:
     jobs = [Job(f"r{n}", n, 0, ms(left)) for n, left in enumerate(left_ms, 1)]
     queue = Queue("scan/detect", "scan", "detect", jobs)
     policy = Esg(SMALL, Engines("frontier", group_size=3), k=5)
-    offer = policy.decide(Case(0, scan, scan.stages["detect"], queue, {}))
+    offer = policy.decide(Case(0, scan, scan.stages["detect"], queue, State()))
     assert isinstance(offer, Offer)
     return offer
 

@@ -8,7 +8,7 @@ import pytest
 from esg.commands import PublishData, StartTask
 from esg.placement import home, ranked_homes
 from esg.policy import Case
-from esg.state import Job, Queue, Request, Run
+from esg.state import Job, Queue, Request, Run, State
 from esg.units import ms
 from tests.desk import (
     Desk,
@@ -215,7 +215,7 @@ def test_most_inputs_first_says_where_a_batch_would_like_to_run() -> None:
     }
     jobs = [Job(request.name, request.number, 0, ms(600)) for request in requests.values()]
     queue = Queue("scene/label", "scene", "label", jobs)
-    case = Case(0, scene, scene.stages["label"], queue, requests)
+    case = Case(0, scene, scene.stages["label"], queue, State(requests=requests))
     assert case.keepers(1) == ["i0", "i1"]
     assert case.keepers(2) == ["i1", "i0"]
 

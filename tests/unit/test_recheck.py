@@ -147,8 +147,8 @@ class Hesitant:
     def __init__(self, catalog: Catalog) -> None:
         self._esg = esg_policy(catalog)
 
-    def order(self, queues: Iterable[Queue]) -> list[Queue]:
-        return self._esg.order(queues)
+    def order(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
+        return self._esg.order(queues, now_us)
 
     def decide(self, case: Case) -> Offer | Hold:
         assert case.queue.visit < 100, "visited over and over"

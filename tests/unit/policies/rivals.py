@@ -18,7 +18,7 @@ from esg.policy import Case, Offer, Policy
 from esg.profile import Config, Prices, Profile
 from esg.scheduler import Scheduler
 from esg.search.plan import Plan, Step
-from esg.state import Job, Queue, Request, Run
+from esg.state import Job, Queue, Request, Run, State
 from esg.units import ms
 from loadgen.arrivals import at_rate
 
@@ -76,7 +76,7 @@ def case(
     }
     jobs = [Job(name, found[name].number, ms(now_ms), slo_us, planned) for name in names]
     queue = Queue(f"app/{stage}", "app", stage, jobs=jobs, interval_us=ms(interval_ms))
-    return Case(ms(now_ms), app, app.stages[stage], queue, found)
+    return Case(ms(now_ms), app, app.stages[stage], queue, State(requests=found))
 
 
 def node(name: str, *, vcpus: int = 4, vgpus: int = 2, free: tuple[int, int] | None = None) -> Seat:
