@@ -79,8 +79,9 @@ class InvokerJoined:
     """A worker node is here (for the first time or again), and this is what it has and runs.
 
     `latest_task` is the highest task number it ever heard of: a scheduler that lost its memory
-    must not use such a number again. A node that was reported lost has emptied its store before it
-    joins again.
+    must not use such a number again. `kept` are the requests that it keeps data of: an order to
+    discard some may have been lost while it was away. A node that was reported lost has emptied
+    its store before it joins again.
     """
 
     invoker: str
@@ -88,6 +89,7 @@ class InvokerJoined:
     slices: tuple[SliceInventory, ...]
     running: tuple[RunningTask, ...] = ()
     latest_task: int = 0
+    kept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

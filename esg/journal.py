@@ -3,16 +3,23 @@
 One line of JSON each, the first being a header that says which code, catalog and policy wrote it:
 
     {"journal": 1, "esg": "0.1.0", "catalog": "f3...", "policy": "esg", ...}
+    {"snapshot": {...}, "memory": {...}, "wall_us": 1793870400000000}
     {"at": 12000, "event": "RequestArrived", "is": {"request": "r1", ...}, "orders": "9c..."}
 
 Replaying the events through a scheduler of the same kind gives back the same state; if an order
 comes out differently, `Diverged` says where. Only the code that wrote a journal replays it: across
 versions, carry a snapshot.
+
+A journal that would grow for ever is a directory of segments, each a file of this kind that begins
+with a snapshot: the state that the segment before it ended in, and what the shell around the
+scheduler remembered. So any segment can be understood without the older ones. What the shell wants
+to remember of an event stands beside it as a `memo`; a scheduler never sees it.
 """
 
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from esg import __version__
@@ -25,7 +32,10 @@ from esg.profile import Profile
 from esg.scheduler import Scheduler
 
 FORMAT = 1
+SEGMENTS = "*.journal"
+"""The files of a journal that is a directory; in the order of their names."""
 _EVENT_TYPES = {kind.__name__: kind for kind in EVENTS}
+_ENTRY_KEYS = {"at", "event", "is", "orders"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +49,37 @@ class Header:
     settings: dict[str, str]
 
 
+Memo = dict[str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     now_us: int
     event: Event
     orders: str
+    memo: Memo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What was known when a segment began: the scheduler's state, and the shell's own memory.
+
+    `wall_us` is what the wall clock said, so that whoever goes on from here knows how long nobody
+    was there.
+    """
+
+    state: Any
+    memory: Any
+    wall_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A journal's file: who wrote it, from where it goes on, and what happened."""
+
+    header: Header
+    snapshot: Snapshot | None
+    entries: Iterator[Entry]
 
 
 class Diverged(Exception):
@@ -101,20 +137,39 @@ def header_line(header: Header) -> str:
     return to_text(header)
 
 
+def snapshot_line(state: str, memory: str, wall_us: int) -> str:
+    """Both as JSON's text already: they are large, and may be made at different times."""
+    return f'{{"snapshot":{state},"memory":{memory},"wall_us":{wall_us}}}'
+
+
 def entry_line(entry: Entry) -> str:
     event = entry.event
+    memo = "" if entry.memo is None else f',"memo":{json.dumps(entry.memo)}'
     return (
         f'{{"at":{entry.now_us},"event":"{type(event).__name__}",'
-        f'"is":{to_text(event)},"orders":"{entry.orders}"}}'
+        f'"is":{to_text(event)},"orders":"{entry.orders}"{memo}}}'
     )
 
 
-def read_header(line: str) -> Header:
-    """Who wrote a journal, if it was code that writes as this does."""
+def read_segment(lines: Iterator[str], *, any_version: bool = False) -> Segment:
+    """A journal's file; its entries are read as they are needed."""
+    header = read_header(next(lines, ""), any_version=any_version)
+    second = next(lines, None)
+    if second is None:
+        return Segment(header, None, iter(()))
+    snapshot = _snapshot(second)
+    if snapshot is None:
+        return Segment(header, None, read_entries(chain([second], lines)))
+    return Segment(header, snapshot, read_entries(lines, first_line=3))
+
+
+def read_header(line: str, *, any_version: bool = False) -> Header:
+    """Who wrote a journal, if it was code that writes as this does. Of a segment that holds nothing
+    but a snapshot, the writer may have been of `any_version`."""
     raw = _json(line, 1)
     if not isinstance(raw, dict) or "journal" not in raw or "esg" not in raw:
         raise Rejected("journal line 1: not a journal's header; is this the right file?")
-    if raw["journal"] != FORMAT or raw["esg"] != __version__:
+    if not any_version and (raw["journal"] != FORMAT or raw["esg"] != __version__):
         raise Rejected(
             f"this journal was written by esg {str(raw['esg'])[:20]} "
             f"(format {str(raw['journal'])[:20]}); this is esg {__version__} (format {FORMAT}), "
@@ -123,20 +178,31 @@ def read_header(line: str) -> Header:
     return decode(Header, raw)
 
 
-def read_entries(lines: Iterable[str]) -> Iterator[Entry]:
+def _snapshot(line: str) -> Snapshot | None:
+    """A file's second line, if it is a snapshot."""
+    raw = _json(line, 2)
+    if not isinstance(raw, dict) or set(raw) != {"snapshot", "memory", "wall_us"}:
+        return None
+    if type(raw["wall_us"]) is not int:
+        raise Rejected("journal line 2: not a snapshot of this format")
+    return Snapshot(raw["snapshot"], raw["memory"], raw["wall_us"])
+
+
+def read_entries(lines: Iterable[str], first_line: int = 2) -> Iterator[Entry]:
     """The entries after the header, or a Rejected that names the line."""
-    for number, line in enumerate(lines, 2):
+    for number, line in enumerate(lines, first_line):
         raw = _json(line, number)
-        if not isinstance(raw, dict) or set(raw) != {"at", "event", "is", "orders"}:
+        if not isinstance(raw, dict) or raw.keys() - {"memo"} != _ENTRY_KEYS:
             raise Rejected(f"journal line {number}: not an entry")
         kind = _EVENT_TYPES.get(raw["event"]) if type(raw["event"]) is str else None
         if kind is None or type(raw["at"]) is not int or type(raw["orders"]) is not str:
             raise Rejected(f"journal line {number}: not an entry of this format")
         try:
             event = decode(kind, raw["is"])
+            memo = decode(Memo, raw["memo"]) if "memo" in raw else None
         except Rejected as error:
             raise Rejected(f"journal line {number}: {error}") from None
-        yield Entry(raw["at"], event, raw["orders"])
+        yield Entry(raw["at"], event, raw["orders"], memo)
 
 
 def replay(

@@ -154,6 +154,7 @@ def _inventory(
     slices: Iterable[SliceInventory],
     running: Iterable[RunningTask],
     latest_task: int,
+    kept: Iterable[str] = (),
 ) -> wire.Inventory:
     return wire.Inventory(
         vcpus=vcpus,
@@ -163,6 +164,7 @@ def _inventory(
         ],
         running=[wire.RunningTask(task=r.task, vcpus=r.vcpus, slices=r.slices) for r in running],
         latest_task=latest_task,
+        kept=kept,
     )
 
 
@@ -181,7 +183,7 @@ def _running(inventory: wire.Inventory) -> tuple[RunningTask, ...]:
 
 _NEWS_WRITERS: dict[type[Any], Callable[[Any], wire.InvokerNote]] = {
     InvokerJoined: lambda event: wire.InvokerNote(
-        joined=_inventory(event.vcpus, event.slices, event.running, event.latest_task)
+        joined=_inventory(event.vcpus, event.slices, event.running, event.latest_task, event.kept)
     ),
     InvokerReported: lambda event: wire.InvokerNote(
         inventory=_inventory(0, event.slices, event.running, event.latest_task)
@@ -211,6 +213,7 @@ _NEWS_READERS: dict[str | None, Callable[[wire.InvokerNote, str], InvokerNews]] 
         slices=_slices(note.joined),
         running=_running(note.joined),
         latest_task=note.joined.latest_task,
+        kept=tuple(note.joined.kept),
     ),
     "inventory": lambda note, invoker: InvokerReported(
         invoker=invoker,

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from protos import model_v1_pb2 as protos_dot_model__v1__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aprotos/controller_v1.proto\x12\x11\x65sg.controller.v1\x1a\x15protos/model_v1.proto\"\x88\x01\n\x15PutApplicationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12#\n\x06stages\x18\x02 \x03(\x0b\x32\x13.esg.model.v1.Stage\x12\x10\n\x06slo_us\x18\x03 \x01(\x03H\x00\x12\x13\n\tslo_scale\x18\x04 \x01(\x01H\x00\x12\x0e\n\x06update\x18\x05 \x01(\x08\x42\x05\n\x03slo\"\x19\n\x17ListApplicationsRequest\"H\n\x15ListApplicationsReply\x12/\n\x0c\x61pplications\x18\x01 \x03(\x0b\x32\x19.esg.model.v1.Application\"(\n\x18\x44\x65leteApplicationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x18\n\x16\x44\x65leteApplicationReply\"\'\n\x10WatchMeshRequest\x12\x13\n\x0binterval_ms\x18\x01 \x01(\x05\"<\n\x0b\x46romGateway\x12-\n\x05notes\x18\x01 \x03(\x0b\x32\x1e.esg.controller.v1.GatewayNote\"n\n\x0bGatewayNote\x12\x33\n\nsubmission\x18\x01 \x01(\x0b\x32\x1d.esg.controller.v1.SubmissionH\x00\x12\x10\n\x06\x63\x61ncel\x18\x02 \x01(\tH\x00\x12\x10\n\x06\x66ollow\x18\x03 \x01(\tH\x00\x42\x06\n\x04note\"\xab\x01\n\nSubmission\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x13\n\x0b\x61pplication\x18\x02 \x01(\t\x12\x13\n\x06slo_us\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x13\n\x0b\x66ingerprint\x18\x04 \x01(\x0c\x12\x18\n\x0b\x64\x65\x61\x64line_us\x18\x05 \x01(\x03H\x01\x88\x01\x01\x12\x15\n\rfetched_later\x18\x06 \x01(\x08\x42\t\n\x07_slo_usB\x0e\n\x0c_deadline_us\"=\n\tToGateway\x12\x30\n\x05notes\x18\x01 \x03(\x0b\x32!.esg.controller.v1.ControllerNote\"\xe5\x01\n\x0e\x43ontrollerNote\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12/\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x0b\x32\x1b.esg.controller.v1.AcceptedH\x00\x12-\n\x07refused\x18\x03 \x01(\x0b\x32\x1a.esg.controller.v1.RefusedH\x00\x12/\n\x08progress\x18\x04 \x01(\x0b\x32\x1b.esg.model.v1.StageProgressH\x00\x12&\n\x06result\x18\x05 \x01(\x0b\x32\x14.esg.model.v1.ResultH\x00\x42\x06\n\x04note\"1\n\x08\x41\x63\x63\x65pted\x12\x13\n\x0b\x61pplication\x18\x01 \x01(\t\x12\x10\n\x08repeated\x18\x02 \x01(\x08\"(\n\x07Refused\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\"<\n\x0b\x46romInvoker\x12-\n\x05notes\x18\x01 \x03(\x0b\x32\x1e.esg.controller.v1.InvokerNote\"\x9d\x03\n\x0bInvokerNote\x12/\n\x08greeting\x18\x01 \x01(\x0b\x32\x1b.esg.controller.v1.GreetingH\x00\x12.\n\x06joined\x18\x02 \x01(\x0b\x32\x1c.esg.controller.v1.InventoryH\x00\x12\x31\n\tinventory\x18\x03 \x01(\x0b\x32\x1c.esg.controller.v1.InventoryH\x00\x12\x33\n\x08\x66inished\x18\x04 \x01(\x0b\x32\x1f.esg.controller.v1.TaskFinishedH\x00\x12/\n\x06\x66\x61iled\x18\x05 \x01(\x0b\x32\x1d.esg.controller.v1.TaskFailedH\x00\x12,\n\x05ready\x18\x06 \x01(\x0b\x32\x1b.esg.controller.v1.InstanceH\x00\x12/\n\x04gone\x18\x07 \x01(\x0b\x32\x1f.esg.controller.v1.InstanceGoneH\x00\x12-\n\x07leaving\x18\x08 \x01(\x0b\x32\x1a.esg.controller.v1.LeavingH\x00\x42\x06\n\x04note\"=\n\x08Greeting\x12\x0f\n\x07invoker\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61talog\x18\x02 \x01(\t\x12\x0f\n\x07session\x18\x03 \x01(\t\"\t\n\x07Leaving\"\x8a\x01\n\tInventory\x12\r\n\x05vcpus\x18\x01 \x01(\x05\x12(\n\x06slices\x18\x02 \x03(\x0b\x32\x18.esg.controller.v1.Slice\x12/\n\x07running\x18\x03 \x03(\x0b\x32\x1e.esg.controller.v1.RunningTask\x12\x13\n\x0blatest_task\x18\x04 \x01(\x03\"=\n\x05Slice\x12\x11\n\tmemory_mb\x18\x01 \x01(\x05\x12\x10\n\x08resident\x18\x02 \x03(\t\x12\x0f\n\x07loading\x18\x03 \x03(\t\":\n\x0bRunningTask\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\r\n\x05vcpus\x18\x02 \x01(\x05\x12\x0e\n\x06slices\x18\x03 \x03(\x05\"D\n\x0cTaskFinished\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\x12\n\nloading_us\x18\x02 \x01(\x03\x12\x12\n\nrunning_us\x18\x03 \x01(\x03\"[\n\nTaskFailed\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12/\n\x07missing\x18\x03 \x03(\x0b\x32\x1e.esg.controller.v1.StageOutput\"0\n\x0bStageOutput\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05stage\x18\x02 \x01(\t\"+\n\x08Instance\x12\r\n\x05slice\x18\x01 \x01(\x05\x12\x10\n\x08\x66unction\x18\x02 \x01(\t\"?\n\x0cInstanceGone\x12\r\n\x05slice\x18\x01 \x01(\x05\x12\x10\n\x08\x66unction\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"5\n\tToInvoker\x12(\n\x06orders\x18\x01 \x03(\x0b\x32\x18.esg.controller.v1.Order\"\xba\x02\n\x05Order\x12-\n\x07welcome\x18\x01 \x01(\x0b\x32\x1a.esg.controller.v1.WelcomeH\x00\x12-\n\x05start\x18\x02 \x01(\x0b\x32\x1c.esg.controller.v1.StartTaskH\x00\x12\x0e\n\x04stop\x18\x03 \x01(\tH\x00\x12+\n\x04warm\x18\x04 \x01(\x0b\x32\x1b.esg.controller.v1.InstanceH\x00\x12+\n\x04\x64rop\x18\x05 \x01(\x0b\x32\x1b.esg.controller.v1.InstanceH\x00\x12\x31\n\x07publish\x18\x06 \x01(\x0b\x32\x1e.esg.controller.v1.StageOutputH\x00\x12-\n\x07\x64iscard\x18\x07 \x01(\x0b\x32\x1a.esg.controller.v1.DiscardH\x00\x42\x07\n\x05order\".\n\x07\x44iscard\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07results\x18\x02 \x01(\x08\"5\n\x07Welcome\x12\x14\n\x0cstart_afresh\x18\x01 \x01(\x08\x12\x14\n\x0cheartbeat_ms\x18\x02 \x01(\x05\"\xd2\x01\n\tStartTask\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\x13\n\x0b\x61pplication\x18\x02 \x01(\t\x12\r\n\x05stage\x18\x03 \x01(\t\x12\x10\n\x08\x66unction\x18\x04 \x01(\t\x12$\n\x06\x63onfig\x18\x05 \x01(\x0b\x32\x14.esg.model.v1.Config\x12\x0e\n\x06slices\x18\x06 \x03(\x05\x12$\n\x04jobs\x18\x07 \x03(\x0b\x32\x16.esg.controller.v1.Job\x12\x0f\n\x07publish\x18\x08 \x01(\x08\x12\x14\n\x0cpredicted_us\x18\t \x01(\x03\"C\n\x03Job\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12(\n\x06inputs\x18\x02 \x03(\x0b\x32\x18.esg.controller.v1.Input\"\'\n\x05Input\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07invoker\x18\x02 \x01(\t2\x9f\x04\n\nController\x12I\n\x05\x41\x64mit\x12\x1e.esg.controller.v1.FromGateway\x1a\x1c.esg.controller.v1.ToGateway(\x01\x30\x01\x12J\n\x06\x41ttach\x12\x1e.esg.controller.v1.FromInvoker\x1a\x1c.esg.controller.v1.ToInvoker(\x01\x30\x01\x12U\n\x0ePutApplication\x12(.esg.controller.v1.PutApplicationRequest\x1a\x19.esg.model.v1.Application\x12h\n\x10ListApplications\x12*.esg.controller.v1.ListApplicationsRequest\x1a(.esg.controller.v1.ListApplicationsReply\x12k\n\x11\x44\x65leteApplication\x12+.esg.controller.v1.DeleteApplicationRequest\x1a).esg.controller.v1.DeleteApplicationReply\x12L\n\tWatchMesh\x12#.esg.controller.v1.WatchMeshRequest\x1a\x18.esg.model.v1.MeshStatus0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aprotos/controller_v1.proto\x12\x11\x65sg.controller.v1\x1a\x15protos/model_v1.proto\"\x88\x01\n\x15PutApplicationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12#\n\x06stages\x18\x02 \x03(\x0b\x32\x13.esg.model.v1.Stage\x12\x10\n\x06slo_us\x18\x03 \x01(\x03H\x00\x12\x13\n\tslo_scale\x18\x04 \x01(\x01H\x00\x12\x0e\n\x06update\x18\x05 \x01(\x08\x42\x05\n\x03slo\"\x19\n\x17ListApplicationsRequest\"H\n\x15ListApplicationsReply\x12/\n\x0c\x61pplications\x18\x01 \x03(\x0b\x32\x19.esg.model.v1.Application\"(\n\x18\x44\x65leteApplicationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x18\n\x16\x44\x65leteApplicationReply\"\'\n\x10WatchMeshRequest\x12\x13\n\x0binterval_ms\x18\x01 \x01(\x05\"<\n\x0b\x46romGateway\x12-\n\x05notes\x18\x01 \x03(\x0b\x32\x1e.esg.controller.v1.GatewayNote\"n\n\x0bGatewayNote\x12\x33\n\nsubmission\x18\x01 \x01(\x0b\x32\x1d.esg.controller.v1.SubmissionH\x00\x12\x10\n\x06\x63\x61ncel\x18\x02 \x01(\tH\x00\x12\x10\n\x06\x66ollow\x18\x03 \x01(\tH\x00\x42\x06\n\x04note\"\xab\x01\n\nSubmission\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x13\n\x0b\x61pplication\x18\x02 \x01(\t\x12\x13\n\x06slo_us\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x13\n\x0b\x66ingerprint\x18\x04 \x01(\x0c\x12\x18\n\x0b\x64\x65\x61\x64line_us\x18\x05 \x01(\x03H\x01\x88\x01\x01\x12\x15\n\rfetched_later\x18\x06 \x01(\x08\x42\t\n\x07_slo_usB\x0e\n\x0c_deadline_us\"=\n\tToGateway\x12\x30\n\x05notes\x18\x01 \x03(\x0b\x32!.esg.controller.v1.ControllerNote\"\xe5\x01\n\x0e\x43ontrollerNote\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12/\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x0b\x32\x1b.esg.controller.v1.AcceptedH\x00\x12-\n\x07refused\x18\x03 \x01(\x0b\x32\x1a.esg.controller.v1.RefusedH\x00\x12/\n\x08progress\x18\x04 \x01(\x0b\x32\x1b.esg.model.v1.StageProgressH\x00\x12&\n\x06result\x18\x05 \x01(\x0b\x32\x14.esg.model.v1.ResultH\x00\x42\x06\n\x04note\"1\n\x08\x41\x63\x63\x65pted\x12\x13\n\x0b\x61pplication\x18\x01 \x01(\t\x12\x10\n\x08repeated\x18\x02 \x01(\x08\"(\n\x07Refused\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\"<\n\x0b\x46romInvoker\x12-\n\x05notes\x18\x01 \x03(\x0b\x32\x1e.esg.controller.v1.InvokerNote\"\xad\x03\n\x0bInvokerNote\x12/\n\x08greeting\x18\x01 \x01(\x0b\x32\x1b.esg.controller.v1.GreetingH\x00\x12.\n\x06joined\x18\x02 \x01(\x0b\x32\x1c.esg.controller.v1.InventoryH\x00\x12\x31\n\tinventory\x18\x03 \x01(\x0b\x32\x1c.esg.controller.v1.InventoryH\x00\x12\x33\n\x08\x66inished\x18\x04 \x01(\x0b\x32\x1f.esg.controller.v1.TaskFinishedH\x00\x12/\n\x06\x66\x61iled\x18\x05 \x01(\x0b\x32\x1d.esg.controller.v1.TaskFailedH\x00\x12,\n\x05ready\x18\x06 \x01(\x0b\x32\x1b.esg.controller.v1.InstanceH\x00\x12/\n\x04gone\x18\x07 \x01(\x0b\x32\x1f.esg.controller.v1.InstanceGoneH\x00\x12-\n\x07leaving\x18\x08 \x01(\x0b\x32\x1a.esg.controller.v1.LeavingH\x00\x12\x0e\n\x06number\x18\x0f \x01(\x03\x42\x06\n\x04note\"=\n\x08Greeting\x12\x0f\n\x07invoker\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61talog\x18\x02 \x01(\t\x12\x0f\n\x07session\x18\x03 \x01(\t\"\t\n\x07Leaving\"\x98\x01\n\tInventory\x12\r\n\x05vcpus\x18\x01 \x01(\x05\x12(\n\x06slices\x18\x02 \x03(\x0b\x32\x18.esg.controller.v1.Slice\x12/\n\x07running\x18\x03 \x03(\x0b\x32\x1e.esg.controller.v1.RunningTask\x12\x13\n\x0blatest_task\x18\x04 \x01(\x03\x12\x0c\n\x04kept\x18\x05 \x03(\t\"=\n\x05Slice\x12\x11\n\tmemory_mb\x18\x01 \x01(\x05\x12\x10\n\x08resident\x18\x02 \x03(\t\x12\x0f\n\x07loading\x18\x03 \x03(\t\":\n\x0bRunningTask\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\r\n\x05vcpus\x18\x02 \x01(\x05\x12\x0e\n\x06slices\x18\x03 \x03(\x05\"D\n\x0cTaskFinished\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\x12\n\nloading_us\x18\x02 \x01(\x03\x12\x12\n\nrunning_us\x18\x03 \x01(\x03\"[\n\nTaskFailed\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12/\n\x07missing\x18\x03 \x03(\x0b\x32\x1e.esg.controller.v1.StageOutput\"0\n\x0bStageOutput\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05stage\x18\x02 \x01(\t\"+\n\x08Instance\x12\r\n\x05slice\x18\x01 \x01(\x05\x12\x10\n\x08\x66unction\x18\x02 \x01(\t\"?\n\x0cInstanceGone\x12\r\n\x05slice\x18\x01 \x01(\x05\x12\x10\n\x08\x66unction\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"5\n\tToInvoker\x12(\n\x06orders\x18\x01 \x03(\x0b\x32\x18.esg.controller.v1.Order\"\xd2\x02\n\x05Order\x12-\n\x07welcome\x18\x01 \x01(\x0b\x32\x1a.esg.controller.v1.WelcomeH\x00\x12-\n\x05start\x18\x02 \x01(\x0b\x32\x1c.esg.controller.v1.StartTaskH\x00\x12\x0e\n\x04stop\x18\x03 \x01(\tH\x00\x12+\n\x04warm\x18\x04 \x01(\x0b\x32\x1b.esg.controller.v1.InstanceH\x00\x12+\n\x04\x64rop\x18\x05 \x01(\x0b\x32\x1b.esg.controller.v1.InstanceH\x00\x12\x31\n\x07publish\x18\x06 \x01(\x0b\x32\x1e.esg.controller.v1.StageOutputH\x00\x12-\n\x07\x64iscard\x18\x07 \x01(\x0b\x32\x1a.esg.controller.v1.DiscardH\x00\x12\x16\n\x0c\x61\x63knowledged\x18\x0f \x01(\x03H\x00\x42\x07\n\x05order\".\n\x07\x44iscard\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07results\x18\x02 \x01(\x08\"5\n\x07Welcome\x12\x14\n\x0cstart_afresh\x18\x01 \x01(\x08\x12\x14\n\x0cheartbeat_ms\x18\x02 \x01(\x05\"\xd2\x01\n\tStartTask\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\x13\n\x0b\x61pplication\x18\x02 \x01(\t\x12\r\n\x05stage\x18\x03 \x01(\t\x12\x10\n\x08\x66unction\x18\x04 \x01(\t\x12$\n\x06\x63onfig\x18\x05 \x01(\x0b\x32\x14.esg.model.v1.Config\x12\x0e\n\x06slices\x18\x06 \x03(\x05\x12$\n\x04jobs\x18\x07 \x03(\x0b\x32\x16.esg.controller.v1.Job\x12\x0f\n\x07publish\x18\x08 \x01(\x08\x12\x14\n\x0cpredicted_us\x18\t \x01(\x03\"C\n\x03Job\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12(\n\x06inputs\x18\x02 \x03(\x0b\x32\x18.esg.controller.v1.Input\"\'\n\x05Input\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07invoker\x18\x02 \x01(\t2\x9f\x04\n\nController\x12I\n\x05\x41\x64mit\x12\x1e.esg.controller.v1.FromGateway\x1a\x1c.esg.controller.v1.ToGateway(\x01\x30\x01\x12J\n\x06\x41ttach\x12\x1e.esg.controller.v1.FromInvoker\x1a\x1c.esg.controller.v1.ToInvoker(\x01\x30\x01\x12U\n\x0ePutApplication\x12(.esg.controller.v1.PutApplicationRequest\x1a\x19.esg.model.v1.Application\x12h\n\x10ListApplications\x12*.esg.controller.v1.ListApplicationsRequest\x1a(.esg.controller.v1.ListApplicationsReply\x12k\n\x11\x44\x65leteApplication\x12+.esg.controller.v1.DeleteApplicationRequest\x1a).esg.controller.v1.DeleteApplicationReply\x12L\n\tWatchMesh\x12#.esg.controller.v1.WatchMeshRequest\x1a\x18.esg.model.v1.MeshStatus0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -61,41 +61,41 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FROMINVOKER']._serialized_start=1157
   _globals['_FROMINVOKER']._serialized_end=1217
   _globals['_INVOKERNOTE']._serialized_start=1220
-  _globals['_INVOKERNOTE']._serialized_end=1633
-  _globals['_GREETING']._serialized_start=1635
-  _globals['_GREETING']._serialized_end=1696
-  _globals['_LEAVING']._serialized_start=1698
-  _globals['_LEAVING']._serialized_end=1707
-  _globals['_INVENTORY']._serialized_start=1710
-  _globals['_INVENTORY']._serialized_end=1848
-  _globals['_SLICE']._serialized_start=1850
-  _globals['_SLICE']._serialized_end=1911
-  _globals['_RUNNINGTASK']._serialized_start=1913
-  _globals['_RUNNINGTASK']._serialized_end=1971
-  _globals['_TASKFINISHED']._serialized_start=1973
-  _globals['_TASKFINISHED']._serialized_end=2041
-  _globals['_TASKFAILED']._serialized_start=2043
-  _globals['_TASKFAILED']._serialized_end=2134
-  _globals['_STAGEOUTPUT']._serialized_start=2136
-  _globals['_STAGEOUTPUT']._serialized_end=2184
-  _globals['_INSTANCE']._serialized_start=2186
-  _globals['_INSTANCE']._serialized_end=2229
-  _globals['_INSTANCEGONE']._serialized_start=2231
-  _globals['_INSTANCEGONE']._serialized_end=2294
-  _globals['_TOINVOKER']._serialized_start=2296
-  _globals['_TOINVOKER']._serialized_end=2349
-  _globals['_ORDER']._serialized_start=2352
-  _globals['_ORDER']._serialized_end=2666
-  _globals['_DISCARD']._serialized_start=2668
-  _globals['_DISCARD']._serialized_end=2714
-  _globals['_WELCOME']._serialized_start=2716
-  _globals['_WELCOME']._serialized_end=2769
-  _globals['_STARTTASK']._serialized_start=2772
-  _globals['_STARTTASK']._serialized_end=2982
-  _globals['_JOB']._serialized_start=2984
-  _globals['_JOB']._serialized_end=3051
-  _globals['_INPUT']._serialized_start=3053
-  _globals['_INPUT']._serialized_end=3092
-  _globals['_CONTROLLER']._serialized_start=3095
-  _globals['_CONTROLLER']._serialized_end=3638
+  _globals['_INVOKERNOTE']._serialized_end=1649
+  _globals['_GREETING']._serialized_start=1651
+  _globals['_GREETING']._serialized_end=1712
+  _globals['_LEAVING']._serialized_start=1714
+  _globals['_LEAVING']._serialized_end=1723
+  _globals['_INVENTORY']._serialized_start=1726
+  _globals['_INVENTORY']._serialized_end=1878
+  _globals['_SLICE']._serialized_start=1880
+  _globals['_SLICE']._serialized_end=1941
+  _globals['_RUNNINGTASK']._serialized_start=1943
+  _globals['_RUNNINGTASK']._serialized_end=2001
+  _globals['_TASKFINISHED']._serialized_start=2003
+  _globals['_TASKFINISHED']._serialized_end=2071
+  _globals['_TASKFAILED']._serialized_start=2073
+  _globals['_TASKFAILED']._serialized_end=2164
+  _globals['_STAGEOUTPUT']._serialized_start=2166
+  _globals['_STAGEOUTPUT']._serialized_end=2214
+  _globals['_INSTANCE']._serialized_start=2216
+  _globals['_INSTANCE']._serialized_end=2259
+  _globals['_INSTANCEGONE']._serialized_start=2261
+  _globals['_INSTANCEGONE']._serialized_end=2324
+  _globals['_TOINVOKER']._serialized_start=2326
+  _globals['_TOINVOKER']._serialized_end=2379
+  _globals['_ORDER']._serialized_start=2382
+  _globals['_ORDER']._serialized_end=2720
+  _globals['_DISCARD']._serialized_start=2722
+  _globals['_DISCARD']._serialized_end=2768
+  _globals['_WELCOME']._serialized_start=2770
+  _globals['_WELCOME']._serialized_end=2823
+  _globals['_STARTTASK']._serialized_start=2826
+  _globals['_STARTTASK']._serialized_end=3036
+  _globals['_JOB']._serialized_start=3038
+  _globals['_JOB']._serialized_end=3105
+  _globals['_INPUT']._serialized_start=3107
+  _globals['_INPUT']._serialized_end=3146
+  _globals['_CONTROLLER']._serialized_start=3149
+  _globals['_CONTROLLER']._serialized_end=3692
 # @@protoc_insertion_point(module_scope)

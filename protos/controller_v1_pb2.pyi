@@ -122,7 +122,7 @@ class FromInvoker(_message.Message):
     def __init__(self, notes: _Optional[_Iterable[_Union[InvokerNote, _Mapping]]] = ...) -> None: ...
 
 class InvokerNote(_message.Message):
-    __slots__ = ("greeting", "joined", "inventory", "finished", "failed", "ready", "gone", "leaving")
+    __slots__ = ("greeting", "joined", "inventory", "finished", "failed", "ready", "gone", "leaving", "number")
     GREETING_FIELD_NUMBER: _ClassVar[int]
     JOINED_FIELD_NUMBER: _ClassVar[int]
     INVENTORY_FIELD_NUMBER: _ClassVar[int]
@@ -131,6 +131,7 @@ class InvokerNote(_message.Message):
     READY_FIELD_NUMBER: _ClassVar[int]
     GONE_FIELD_NUMBER: _ClassVar[int]
     LEAVING_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
     greeting: Greeting
     joined: Inventory
     inventory: Inventory
@@ -139,7 +140,8 @@ class InvokerNote(_message.Message):
     ready: Instance
     gone: InstanceGone
     leaving: Leaving
-    def __init__(self, greeting: _Optional[_Union[Greeting, _Mapping]] = ..., joined: _Optional[_Union[Inventory, _Mapping]] = ..., inventory: _Optional[_Union[Inventory, _Mapping]] = ..., finished: _Optional[_Union[TaskFinished, _Mapping]] = ..., failed: _Optional[_Union[TaskFailed, _Mapping]] = ..., ready: _Optional[_Union[Instance, _Mapping]] = ..., gone: _Optional[_Union[InstanceGone, _Mapping]] = ..., leaving: _Optional[_Union[Leaving, _Mapping]] = ...) -> None: ...
+    number: int
+    def __init__(self, greeting: _Optional[_Union[Greeting, _Mapping]] = ..., joined: _Optional[_Union[Inventory, _Mapping]] = ..., inventory: _Optional[_Union[Inventory, _Mapping]] = ..., finished: _Optional[_Union[TaskFinished, _Mapping]] = ..., failed: _Optional[_Union[TaskFailed, _Mapping]] = ..., ready: _Optional[_Union[Instance, _Mapping]] = ..., gone: _Optional[_Union[InstanceGone, _Mapping]] = ..., leaving: _Optional[_Union[Leaving, _Mapping]] = ..., number: _Optional[int] = ...) -> None: ...
 
 class Greeting(_message.Message):
     __slots__ = ("invoker", "catalog", "session")
@@ -156,16 +158,18 @@ class Leaving(_message.Message):
     def __init__(self) -> None: ...
 
 class Inventory(_message.Message):
-    __slots__ = ("vcpus", "slices", "running", "latest_task")
+    __slots__ = ("vcpus", "slices", "running", "latest_task", "kept")
     VCPUS_FIELD_NUMBER: _ClassVar[int]
     SLICES_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     LATEST_TASK_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
     vcpus: int
     slices: _containers.RepeatedCompositeFieldContainer[Slice]
     running: _containers.RepeatedCompositeFieldContainer[RunningTask]
     latest_task: int
-    def __init__(self, vcpus: _Optional[int] = ..., slices: _Optional[_Iterable[_Union[Slice, _Mapping]]] = ..., running: _Optional[_Iterable[_Union[RunningTask, _Mapping]]] = ..., latest_task: _Optional[int] = ...) -> None: ...
+    kept: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, vcpus: _Optional[int] = ..., slices: _Optional[_Iterable[_Union[Slice, _Mapping]]] = ..., running: _Optional[_Iterable[_Union[RunningTask, _Mapping]]] = ..., latest_task: _Optional[int] = ..., kept: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Slice(_message.Message):
     __slots__ = ("memory_mb", "resident", "loading")
@@ -240,7 +244,7 @@ class ToInvoker(_message.Message):
     def __init__(self, orders: _Optional[_Iterable[_Union[Order, _Mapping]]] = ...) -> None: ...
 
 class Order(_message.Message):
-    __slots__ = ("welcome", "start", "stop", "warm", "drop", "publish", "discard")
+    __slots__ = ("welcome", "start", "stop", "warm", "drop", "publish", "discard", "acknowledged")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
@@ -248,6 +252,7 @@ class Order(_message.Message):
     DROP_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_FIELD_NUMBER: _ClassVar[int]
     DISCARD_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     start: StartTask
     stop: str
@@ -255,7 +260,8 @@ class Order(_message.Message):
     drop: Instance
     publish: StageOutput
     discard: Discard
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., start: _Optional[_Union[StartTask, _Mapping]] = ..., stop: _Optional[str] = ..., warm: _Optional[_Union[Instance, _Mapping]] = ..., drop: _Optional[_Union[Instance, _Mapping]] = ..., publish: _Optional[_Union[StageOutput, _Mapping]] = ..., discard: _Optional[_Union[Discard, _Mapping]] = ...) -> None: ...
+    acknowledged: int
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., start: _Optional[_Union[StartTask, _Mapping]] = ..., stop: _Optional[str] = ..., warm: _Optional[_Union[Instance, _Mapping]] = ..., drop: _Optional[_Union[Instance, _Mapping]] = ..., publish: _Optional[_Union[StageOutput, _Mapping]] = ..., discard: _Optional[_Union[Discard, _Mapping]] = ..., acknowledged: _Optional[int] = ...) -> None: ...
 
 class Discard(_message.Message):
     __slots__ = ("request_id", "results")

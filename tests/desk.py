@@ -188,6 +188,7 @@ def joined(
     resident: Models | None = None,
     running: tuple[str | RunningTask, ...] = (),
     latest_task: int = 0,
+    kept: tuple[str, ...] = (),
 ) -> Event:
     """`resident` names the models found on each slice."""
     return InvokerJoined(
@@ -196,6 +197,7 @@ def joined(
         slices=_inventory(vgpus, memory_mb, resident),
         running=_tasks(running),
         latest_task=latest_task,
+        kept=kept,
     )
 
 

@@ -82,6 +82,7 @@ news = st.one_of(
         slices=rows(inventories),
         running=rows(running),
         latest_task=times,
+        kept=rows(names),
     ),
     st.builds(
         InvokerReported,

@@ -250,6 +250,22 @@ def test_a_stray_that_claims_a_slice_twice_or_one_that_is_not_there_is_not_booke
     assert desk.orders == [stop("t7"), stop("t8")]
 
 
+def test_what_a_node_keeps_of_a_request_that_has_ended_is_discarded_when_it_joins(
+    desk: Desk,
+) -> None:
+    """The order to do so may have been lost, with the connection or with the controller."""
+    desk.at(ms(0), joined("i0"), arrived("r1", "thumb"))
+    desk.at(ms(1), joined("i0", running=("t1",), latest_task=1, kept=("r0", "r1")))
+    assert desk.new_orders == [discard("i0", "r0")]
+
+
+def test_what_a_node_keeps_of_a_request_under_way_is_discarded_at_its_end(desk: Desk) -> None:
+    desk.at(ms(0), joined("i0"), arrived("r1", "thumb"))
+    desk.at(ms(1), joined("i1", kept=("r1",)))
+    desk.at(ms(10), finished("t1"))
+    assert desk.new_orders == [answer("r1"), discard("i1", "r1"), discard("i0", "r1")]
+
+
 # Invokers that leave.
 
 
