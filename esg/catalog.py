@@ -20,8 +20,9 @@ class Function:
     """One DNN stage: a CPU part and a model, with its profile.
 
     Cold start is the time to load the model on a slice; memory is what it takes there. `handler`
-    names the code of the CPU part, as "module:Class"; without one the input goes to the model as
-    it is. It matters to live invokers only, and to no decision.
+    names the code of the CPU part, as "module:Class" or "path/of/file.py:Class"; without one the
+    input goes to the model as it is. `folder` has the models for real slices. Both matter to live
+    invokers only, and to no decision.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Function:
     memory_mb: int
     model: str = ""
     handler: str = ""
+    folder: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

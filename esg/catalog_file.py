@@ -8,6 +8,9 @@ function names a profile file beside it, which holds either a model or a measure
     [model]  with  [grid]             # parameters of `profile_model.TimeModel`
     [measured]  table = "seg.csv"     # batch, vcpus, vgpus, time_ms; empty or "oom": does not fit
 
+A function may name a `folder` with a manifest, function.toml: what the catalog does not say about
+it is taken from there, paths being relative to the folder. docs/functions.md has an example.
+
 Every error names the file, the field and what to do about it. Unknown keys are refused, because a
 misspelt key that is silently ignored costs an afternoon.
 """
@@ -32,6 +35,7 @@ MAX_MS = 1e8
 MAX_USD_PER_HOUR = 1e3
 MAX_MB = 1e9
 
+MANIFEST = "function.toml"
 DEFAULT = Path(__file__).parent.parent / "profiles" / "catalog.toml"
 
 
@@ -114,8 +118,40 @@ def _cluster(fields: Fields) -> Cluster:
     return cluster
 
 
-def _function(name: str, fields: Fields, folder: Path, prices: Prices) -> Function:
-    path = folder / fields.text("profile")
+def _function(name: str, fields: Fields, beside: Path, prices: Prices) -> Function:
+    """What the catalog says about a function, and for the rest what its folder's manifest does."""
+    folder = (beside / fields.text("folder")).resolve() if fields.has("folder") else None
+    manifest = Fields("", "", {}) if folder is None else _read_toml(folder / MANIFEST)
+    for key in ("description", "network"):
+        manifest.text(key, default="", empty=True)
+
+    def where(key: str) -> tuple[Fields, Path]:
+        in_catalog, in_manifest = fields.has(key), manifest.has(key)
+        if folder is None or in_catalog or not in_manifest:
+            return fields, beside
+        return manifest, folder
+
+    function = Function(
+        name=name,
+        profile=_profile_of(name, *where("profile"), prices),
+        cold_start_us=ms(
+            where("cold_start_ms")[0].number("cold_start_ms", minimum=0, maximum=MAX_MS)
+        ),
+        input_bytes=round(
+            where("input_mb")[0].number("input_mb", minimum=0, maximum=MAX_MB) * 1_000_000
+        ),
+        memory_mb=where("memory_mb")[0].integer("memory_mb", minimum=1),
+        model=where("model")[0].text("model", default=name),
+        handler=_handler(*where("handler")),
+        folder="" if folder is None else str(folder),
+    )
+    fields.finish()
+    manifest.finish()
+    return function
+
+
+def _profile_of(name: str, fields: Fields, beside: Path, prices: Prices) -> Profile:
+    path = beside / fields.text("profile")
     try:
         found = path.is_file()
     except OSError:
@@ -128,26 +164,25 @@ def _function(name: str, fields: Fields, folder: Path, prices: Prices) -> Functi
             "profile",
             f"{path} is the profile of {profile.function!r}, not of {name!r}; name the right file",
         )
-    function = Function(
-        name=name,
-        profile=profile,
-        cold_start_us=ms(fields.number("cold_start_ms", minimum=0, maximum=MAX_MS)),
-        input_bytes=round(fields.number("input_mb", minimum=0, maximum=MAX_MB) * 1_000_000),
-        memory_mb=fields.integer("memory_mb", minimum=1),
-        model=fields.text("model", default=name),
-        handler=_handler(fields),
-    )
-    fields.finish()
-    return function
+    return profile
 
 
-def _handler(fields: Fields) -> str:
+def _handler(fields: Fields, beside: Path) -> str:
+    """The class of the CPU part: in a module, or in a file whose path is then made absolute."""
     handler = fields.text("handler", default="", empty=True)
-    module, colon, name = handler.partition(":")
-    parts = [*module.split("."), name]
+    home, colon, name = handler.rpartition(":")
+    is_file = home.endswith(".py")
+    parts = [name] if is_file else [*home.split("."), name]
     if handler and not (colon and all(part.isidentifier() for part in parts)):
-        raise fields.error("handler", f"is {handler!r}; write it as 'module:Class'")
-    return handler
+        raise fields.error(
+            "handler", f"is {handler!r}; write it as 'module:Class' or 'file.py:Class'"
+        )
+    if not is_file:
+        return handler
+    file = (beside / home).resolve()
+    if not file.is_file():
+        raise fields.error("handler", f"no such file: {file}; write it or correct the name")
+    return f"{file}:{name}"
 
 
 def _application(name: str, fields: Fields, functions: dict[str, Function]) -> Application:

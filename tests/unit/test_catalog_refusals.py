@@ -122,7 +122,7 @@ KEYS_AND_TYPES: Mistakes = {
     ),
     **{
         ("memory_mb = 500", f"memory_mb = 500\nhandler = {handler!r}"): (
-            f"catalog.toml: functions.detect.handler: is {handler!r}; ...as 'module:Class'"
+            f"catalog.toml: functions.detect.handler: is {handler!r}; ...as 'module:Class' or ..."
         )
         for handler in ("vision", "vision:", ":Detect", "my vision:Detect", "a:b:c", "a..b:C")
     },
