@@ -104,11 +104,12 @@ class Dispatcher:
 
     def _start(self, case: Case, offer: Offer, placement: Placement) -> None:
         plan, seat, queue = placement.plan, placement.seat, case.queue
-        chosen = slice(offer.first, offer.first + plan.config.batch)
-        jobs = queue.jobs[chosen]
+        picks = (offer.picks or range(len(queue.jobs)))[: plan.config.batch]
+        jobs = [queue.jobs[place] for place in picks]
         if len(jobs) < plan.config.batch:
             raise Bug(f"{queue.name}: a batch of {plan.config.batch} from {len(queue.jobs)} jobs")
-        del queue.jobs[chosen]
+        for place in sorted(picks, reverse=True):
+            del queue.jobs[place]
         function = case.stage.function
         self._state.tasks_started += 1
         task = Task(

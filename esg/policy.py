@@ -46,10 +46,14 @@ class Case:
         batch = self.stage.function.profile.max_batch if count is None else count
         return min(job.deadline_us for job in self.queue.jobs[:batch]) - self.now_us
 
-    def keepers(self, batch: int, first: int = 0) -> list[str]:
-        """The invokers that keep inputs of `batch` jobs from the `first` on, most inputs first."""
+    def keepers(self, batch: int) -> list[str]:
+        """The invokers that keep inputs of the first `batch` jobs, most inputs first."""
+        return self.keepers_of(self.queue.jobs[:batch])
+
+    def keepers_of(self, jobs: Iterable[Job]) -> list[str]:
+        """The invokers that keep inputs of these jobs, most inputs first."""
         counts: dict[str, int] = {}
-        for job in self.queue.jobs[first : first + batch]:
+        for job in jobs:
             runs = self.requests[job.request].runs
             for before in self.stage.after:
                 keeper = runs[before].keeper
@@ -59,16 +63,18 @@ class Case:
 
 @dataclass(slots=True)
 class Offer:
-    """Plans for the current queue, best first; they are for the jobs from the `first` on.
+    """Plans for the current queue, best first.
 
     `effort` is what they took to find. `missed` says that a plan made at an earlier stage could
-    not be followed, because fewer jobs are waiting than its batch needs.
+    not be followed, because fewer jobs are waiting than its batch needs. `picks` are the places in
+    the queue of the jobs that the plans are for, in the order in which a batch takes them; without
+    any, it takes the oldest.
     """
 
     plans: tuple[Plan, ...]
     effort: int = 0
     missed: bool = False
-    first: int = 0
+    picks: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)

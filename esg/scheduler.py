@@ -49,11 +49,12 @@ from esg.events import (
 )
 from esg.ledger import Seat
 from esg.lifecycle import Lifecycle
+from esg.pace import observe_run
 from esg.policy import Policy
 from esg.profile import Config
 from esg.registry import Registry, slo_refusal
 from esg.spelling import one_of
-from esg.state import NEVER_US, State, Task
+from esg.state import NEVER_US, State, Task, queue_name
 from esg.warmth import PreWarmer
 
 
@@ -248,6 +249,7 @@ class Scheduler:
             seat.mark_used(index, function, now_us)
         held_us = event.loading_us + event.running_us
         cost_pusd = self.catalog.prices.task_cost_pusd(task.config, held_us)
+        self._note_pace(task, now_us - task.started_us - event.loading_us)
         share_pusd = round(cost_pusd / len(task.requests))
         for name in task.requests:
             request = self._lifecycle.wants(name, task)
@@ -255,6 +257,23 @@ class Scheduler:
                 self._emit(DiscardData(invoker=task.invoker, request=name, results=True))
             else:
                 self._lifecycle.finish_job(request, task, share_pusd, now_us)
+
+    def _note_pace(self, task: Task, took_us: int) -> None:
+        """Compare how long a task took with what its profile says."""
+        stage = self.catalog.applications[task.application].stages[task.stage]
+        profile = stage.function.profile
+        runs = [
+            self.state.requests[name].runs for name in task.requests if name in self.state.requests
+        ]
+        observe_run(
+            self.state.queues[queue_name(task.application, task.stage)],
+            profiled_us=profile.time_us_of(task.config),
+            took_us=took_us,
+            remote=any(
+                run[before].keeper != task.invoker for run in runs for before in stage.after
+            ),
+            relative_std=profile.relative_std,
+        )
 
     def _task_failed(self, now_us: int, event: TaskFailed) -> None:
         task = self._end_task(event.task, event.invoker)

@@ -16,6 +16,7 @@ from esg.profile import Config
 from esg.search.plan import Step
 
 NEVER_US = 2**62
+PPM = 1_000_000
 
 
 class Phase(StrEnum):
@@ -86,6 +87,9 @@ class Queue:
     arrived_together: int = 0  # jobs that came at that very instant, as a batch's do
     interval_us: int = 0  # the average time between jobs; 0 while it is not known
     warm_at_us: int = NEVER_US
+    pace_ppm: int = PPM  # what tasks take over what their profile says, in millionths
+    spread_ppm: int = -1  # how far from that they are on average; below 0 while nothing is known
+    remote_us: int = 0  # what inputs from other nodes add; 0 while nothing is known
 
     def wake_us(self) -> int:
         """When it is to be looked at again: for its jobs, or to have its model loaded."""

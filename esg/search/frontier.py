@@ -96,6 +96,10 @@ class Frontier:
     def fastest_us(self, stage: str) -> int:
         return self._fastest_us[stage]
 
+    def onward(self, stage: str) -> Staircase:
+        """The cheapest cost from a stage on, as a function of the time left."""
+        return self._own[stage].then(self._rest[stage])
+
     def corners(self, stage: str) -> int:
         """How many corners the staircase after a stage has: the memory that exactness takes."""
         return len(self._rest[stage])

@@ -1,0 +1,54 @@
+"""How fast stages really are, beside their profiles.
+
+A profile says what a config takes on average, on a quiet machine, with its inputs at hand. What the
+scheduler sees takes longer: orders travel, inputs are fetched, and no two runs are alike. So every
+AFW queue remembers averages of what its tasks took as a multiple of their profile (`pace_ppm`), of
+the distance from that (`spread_ppm`), and of what inputs from another node add (`remote_us`).
+"""
+
+from esg.state import PPM, Queue
+
+NEW, ALL = 1, 16
+"""The newest run weighs a sixteenth."""
+
+NORMAL_MILLIS = 1253
+"""The standard deviation of a normal distribution, in thousandths of its mean distance."""
+
+
+def observe_run(
+    queue: Queue, *, profiled_us: int, took_us: int, remote: bool, relative_std: float
+) -> None:
+    """Note how long a task took, from the order to its end, without the loading of models.
+
+    >>> queue = Queue("app/f", "app", "f")
+    >>> observe_run(queue, profiled_us=100, took_us=116, remote=False, relative_std=0.0)
+    >>> (
+    ...     queue.pace_ppm,
+    ...     queue.spread_ppm,
+    ... )  # a sixteenth of the way to 1.16, and to a distance of 0.16
+    (1010000, 10000)
+    >>> observe_run(queue, profiled_us=100, took_us=151, remote=True, relative_std=0.0)
+    >>> queue.remote_us  # the first one is all there is to go by
+    50
+    """
+    if queue.spread_ppm < 0:
+        queue.spread_ppm = round(relative_std * PPM * 1000 / NORMAL_MILLIS)
+    expected_us = profiled_us * queue.pace_ppm // PPM
+    if remote:
+        extra_us = max(0, took_us - expected_us)
+        queue.remote_us = _closer(queue.remote_us, extra_us) if queue.remote_us else extra_us
+        return
+    pace = took_us * PPM // profiled_us
+    queue.spread_ppm = _closer(queue.spread_ppm, abs(pace - queue.pace_ppm))
+    queue.pace_ppm = _closer(queue.pace_ppm, pace)
+
+
+def relative_std(queue: Queue, profiled: float) -> float:
+    """The spread as a standard deviation over the mean: measured, or profiled while nothing is."""
+    if queue.spread_ppm < 0:
+        return profiled
+    return queue.spread_ppm * NORMAL_MILLIS / 1000 / queue.pace_ppm
+
+
+def _closer(average: int, newest: int) -> int:
+    return (average * (ALL - NEW) + newest * NEW) // ALL

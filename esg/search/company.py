@@ -1,0 +1,63 @@
+"""Plans that reckon with the company a job has.
+
+`frontier` lets later stages have batches of any size, as if others always came along. Jobs that
+start together do stay together, more or less; more company than that is luck. So here the plan for
+n jobs takes no batch larger than n, now or later: one engine for each n.
+
+What waiting for one more job would bring can then be read off: the cost of a job in a company of
+n + 1, with the time that is left by then, beside its cost in a company of n now.
+"""
+
+from bisect import bisect_right
+from dataclasses import replace
+
+from esg.catalog import Application, Stage
+from esg.search.frontier import Frontier
+from esg.search.plan import Answer
+
+_BEYOND_PUSD = 2**62
+"""The cost of what cannot be done in time."""
+
+
+class Company:
+    """Plans for one application, by how many jobs there are."""
+
+    def __init__(self, application: Application) -> None:
+        self.most = max(s.function.profile.max_batch for s in application.stages.values())
+        self._engines = [Frontier(_up_to(application, batch)) for batch in range(1, self.most + 1)]
+        self._stairs: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
+        for count, engine in enumerate(self._engines, 1):
+            for stage in application.stages:
+                stairs = engine.onward(stage)
+                self._stairs[stage, count] = stairs.times.tolist(), stairs.costs.tolist()
+
+    def search(self, stage: str, *, jobs: int, left_us: int, k: int) -> Answer:
+        """The k best plans for so many jobs."""
+        count = min(jobs, self.most)
+        return self._engines[count - 1].search(stage, queue=count, left_us=left_us, k=k)
+
+    def cost_pusd(self, stage: str, *, jobs: int, left_us: int) -> int:
+        """What each of so many jobs pays from this stage on, if all goes as planned."""
+        times, costs = self._stairs[stage, min(jobs, self.most)]
+        corner = bisect_right(times, left_us)
+        return costs[corner - 1] if corner else _BEYOND_PUSD
+
+    def fastest_us(self, stage: str) -> int:
+        """The least time in which the pipeline can be finished from `stage` on."""
+        return self._engines[0].fastest_us(stage)
+
+
+def _up_to(application: Application, batch: int) -> Application:
+    """The same without larger batches."""
+    stages = [
+        Stage(
+            stage.name,
+            replace(
+                stage.function,
+                profile=stage.function.profile.narrowed(lambda config: config.batch <= batch),
+            ),
+            stage.after,
+        )
+        for stage in application.stages.values()
+    ]
+    return Application.of(application.name, stages, slo_us=application.slo_us)
