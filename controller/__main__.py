@@ -7,11 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from controller.journal_file import JournalFile
+from controller.journal import Journal
+from controller.recovery import Remembered, build_scheduler, header_of, opening, recover
 from controller.service import ControllerService
-from esg.journal import Header, catalog_digest
-from esg.policies import PolicySettings, policy
-from esg.scheduler import Scheduler, SchedulerSettings
+from esg.catalog import Catalog
+from esg.errors import Rejected
 from mesh.catalog import load
 from mesh.serving import Server, run_service, say_ready
 from mesh.settings import CommonSettings, ControllerSettings, Settings
@@ -23,48 +23,53 @@ SERVICE = "esg.controller.v1.Controller"
 async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) -> None:
     own = settings.of(ControllerSettings)
     catalog = load(common)
-    chosen = PolicySettings(k=own.k, group_size=own.group_size, engine=own.engine)
-    scheduler = Scheduler(
-        catalog,
-        policy(own.policy, catalog, chosen),
-        SchedulerSettings(prewarm=own.prewarm),
-        policy_for=lambda changed: policy(own.policy, changed, chosen),
-    )
-    header = Header(
-        catalog=catalog_digest(catalog),
-        policy=own.policy,
-        settings={
-            "time_scale": str(common.time_scale),
-            "k": str(own.k),
-            "group_size": str(own.group_size),
-            "engine": own.engine,
-            "prewarm": str(own.prewarm),
-        },
-    )
-    journal = JournalFile(Path(own.journal), header) if own.journal else None
+    journal = Journal(Path(own.journal), own) if own.journal else None
+    known = Remembered() if journal is None else _remembered(journal, catalog, own)
     began_ns = time.monotonic_ns()
     service = ControllerService(
-        scheduler, own, journal, lambda: (time.monotonic_ns() - began_ns) // 1000
+        build_scheduler(catalog, own, known.state),
+        own,
+        journal,
+        lambda: known.now_us + (time.monotonic_ns() - began_ns) // 1000,
     )
+    service.recall(known.memory)
+    if journal is not None:
+        journal.begin(header_of(catalog, own, common), lambda: opening(service))
     server = Server()
     wire_grpc.add_ControllerServicer_to_server(service, server.grpc)
     port = await server.start(own.host, own.port, [SERVICE])
+    service.go_on(known.memory.sessions)
     say_ready(f"{own.host}:{port}")
+    await _serve(service, server, common, stop)
+    if journal is not None:
+        journal.finish()
+
+
+def _remembered(journal: Journal, catalog: Catalog, own: ControllerSettings) -> Remembered:
+    try:
+        past = journal.past()
+        return Remembered() if past is None else recover(past, catalog, own)
+    except Rejected as error:
+        raise Rejected(f"journal {own.journal}: {error}") from None
+
+
+async def _serve(
+    service: ControllerService, server: Server, common: CommonSettings, stop: asyncio.Event
+) -> None:
+    """Until told to stop; then everyone is answered first."""
     watching = asyncio.create_task(service.invokers.watch())
     stopping = asyncio.create_task(stop.wait())
     try:
         ends: set[asyncio.Future[Any]] = {stopping, service.driver.failed}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if service.driver.failed.done():
-            service.driver.failed.result()  # a bug: end with its story
+            service.driver.failed.result()  # a bug, or a journal that cannot be written
         await server.drain()
         with suppress(TimeoutError):
             await asyncio.wait_for(service.finish(), common.drain_s)
     finally:
         watching.cancel()
         await server.stop(0.1)
-        if journal is not None:
-            journal.close()
 
 
 if __name__ == "__main__":

@@ -8,7 +8,9 @@ from gateway.book import Book
 from gateway.link import Link
 from gateway.service import Pipelines
 from gateway.sweeper import Sweeper
-from mesh.serving import Server, channel, run_service, say_ready
+from mesh.channels import channel
+from mesh.security import between_services, public_door
+from mesh.serving import Server, run_service, say_ready
 from mesh.settings import CommonSettings, GatewaySettings, Settings
 from protos.gateway_v1_pb2_grpc import add_PipelinesServicer_to_server
 from storage.remote import RemoteStore
@@ -26,11 +28,12 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     store = RemoteStore(common.redis_url, prefix=common.key_prefix, ttl_s=common.data_ttl_s)
     sweeper = Sweeper(store)
     book = Book(own.max_under_way, sweeper.discard)
-    controller = channel(own.controller)
+    controller = channel(own.controller, between_services(common))
     pipelines = Pipelines(own, book, store, controller)
     link = Link(controller, book)
     # A message may hold a payload and a few words more; a little larger ones get our own refusal
-    server = Server([("grpc.max_receive_message_length", own.max_payload_bytes + 2**20)])
+    sizes = [("grpc.max_receive_message_length", own.max_payload_bytes + 2**20)]
+    server = Server(sizes, public_door(common, own))
     add_PipelinesServicer_to_server(pipelines, server.grpc)
 
     port = await server.start(own.host, own.port, [SERVICE])

@@ -23,6 +23,8 @@ from invoker.node import Node
 from invoker.slice_processes import Emulated, parse_slices, start_emulated
 from invoker.slices import Slice
 from mesh.catalog import functions_digest, load
+from mesh.security import between_services
+from mesh.security_plain import check_calling
 from mesh.serving import Server, run_service, say_ready
 from mesh.settings import CommonSettings, InvokerSettings, Settings
 from storage.local import LocalStore
@@ -41,8 +43,9 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
         if function.handler:
             check_handler(function.handler)
     vcpus = own.vcpus or len(os.sched_getaffinity(0))
-    link = ControllerLink(own.controller, name, functions_digest(catalog))
-    async with _store(own, common, name) as store, _slices(own) as (slices, slices_ended):
+    security = between_services(common)
+    link = ControllerLink(own.controller, name, functions_digest(catalog), security)
+    async with _store(own, common, name) as store, _slices(own, common) as (slices, slices_ended):
         pool = _pool(catalog, own, name, vcpus, len(slices))
         cpu = CpuParts(vcpus)
         began_ns = time.monotonic_ns()
@@ -58,7 +61,8 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
         )
         try:
             await _take_stock(node, slices, catalog)
-            await _serve(node, link, own, common, stop, slices_ended)
+            server = Server(security=security)
+            await _serve(node, link, server, own, common, stop, slices_ended)
         finally:
             await node.close()
             cpu.close()
@@ -67,13 +71,13 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
 async def _serve(
     node: Node,
     link: ControllerLink,
+    server: Server,
     own: InvokerSettings,
     common: CommonSettings,
     stop: asyncio.Event,
     slices_ended: asyncio.Future[int],
 ) -> None:
     """Work for the controller until told to stop; then finish, and leave."""
-    server = Server()
     port = await server.start(own.host, own.port, [])
     attached = asyncio.Event()
     attachment = asyncio.create_task(link.run(node, attached.set))
@@ -152,7 +156,7 @@ def _private_folder() -> Path:
 
 @asynccontextmanager
 async def _slices(
-    own: InvokerSettings,
+    own: InvokerSettings, common: CommonSettings
 ) -> AsyncIterator[tuple[list[Slice], asyncio.Future[int]]]:
     """Connections to the slices, and the end of the process behind those that this node starts."""
     wanted = parse_slices(own.slices)
@@ -164,6 +168,8 @@ async def _slices(
         addresses = process.addresses
     else:
         addresses = wanted.addresses
+        for address in addresses:
+            check_calling(address, insecure=common.insecure)  # Triton speaks without TLS
     slices = [Slice(address) for address in addresses]
     try:
         yield slices, ended

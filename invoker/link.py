@@ -13,9 +13,10 @@ from secrets import token_hex
 import grpc
 
 from invoker.node import Node
+from mesh.channels import channel
 from mesh.logs import about
 from mesh.outbox import Outbox
-from mesh.serving import channel
+from mesh.security import ON_THIS_MACHINE, Security
 from mesh.wire import InvokerNews, news_to_wire, order_from_wire
 from protos import controller_v1_pb2 as wire
 from protos import controller_v1_pb2_grpc as wire_grpc
@@ -29,8 +30,11 @@ _LEAVING = wire.InvokerNote(leaving=wire.Leaving())
 class ControllerLink:
     """Attaches, and attaches again. `functions` is the digest of the catalog's functions."""
 
-    def __init__(self, address: str, invoker: str, functions: str) -> None:
+    def __init__(
+        self, address: str, invoker: str, functions: str, security: Security = ON_THIS_MACHINE
+    ) -> None:
         self._address = address
+        self._security = security
         self._greeting = wire.Greeting(invoker=invoker, catalog=functions, session=token_hex(8))
         self._unsent: list[wire.InvokerNote] = []
         self._outbox: Outbox[wire.InvokerNote] | None = None  # of the stream, if there is one
@@ -61,7 +65,7 @@ class ControllerLink:
 
     async def run(self, node: Node, joined: Callable[[], None]) -> None:
         """Until it has left, or is refused. `joined`: whenever the controller knows this node."""
-        async with channel(self._address) as to_controller:
+        async with channel(self._address, self._security) as to_controller:
             stub = wire_grpc.ControllerStub(to_controller)
             while not self._left.is_set() and not self.refused.done():
                 try:

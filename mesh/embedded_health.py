@@ -4,22 +4,26 @@ For a service that is being drained the answer is no, as for one that does not a
 """
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from esg.errors import Rejected
 
+if TYPE_CHECKING:
+    from mesh.security import Security
+
 PATIENCE_S = 5.0
 
 
-async def is_serving(address: str) -> bool:
+async def is_serving(address: str, security: "Security | None" = None) -> bool:
     """A service's own opinion; False if it has none in time."""
     import grpc
     from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-    from mesh.serving import channel
+    from mesh.channels import channel
+    from mesh.security import ON_THIS_MACHINE
 
-    async with channel(address) as link:
+    async with channel(address, security or ON_THIS_MACHINE) as link:
         stub: Any = health_pb2_grpc.HealthStub(link)
         try:
             reply = await stub.Check(health_pb2.HealthCheckRequest(), timeout=PATIENCE_S)

@@ -21,6 +21,14 @@ class AlreadyExists(Rejected):
     """The name is taken."""
 
 
+class Unauthenticated(Rejected):
+    """Who asks is not known."""
+
+
+class Forbidden(Rejected):
+    """Who asks is known, and may not."""
+
+
 class Exhausted(Rejected):
     """A limit: fewer, smaller or later will do."""
 
@@ -32,6 +40,8 @@ class Unavailable(Fault):
 _CODES: dict[type[Exception], grpc.StatusCode] = {
     NotFound: grpc.StatusCode.NOT_FOUND,
     AlreadyExists: grpc.StatusCode.ALREADY_EXISTS,
+    Unauthenticated: grpc.StatusCode.UNAUTHENTICATED,
+    Forbidden: grpc.StatusCode.PERMISSION_DENIED,
     Exhausted: grpc.StatusCode.RESOURCE_EXHAUSTED,
     Rejected: grpc.StatusCode.INVALID_ARGUMENT,
     Unavailable: grpc.StatusCode.UNAVAILABLE,

@@ -20,19 +20,17 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from esg.errors import Fault, Rejected
+from mesh.channels import ANY_SIZE
+from mesh.channels import channel as channel
 from mesh.files import written
 from mesh.logs import about, start_logging
+from mesh.security import ON_THIS_MACHINE, Security
+from mesh.security_plain import check_listening, check_redis
 from mesh.settings import CommonSettings, Settings, service_settings
 
 log = logging.getLogger(__name__)
 
 READY_FILE = "ESG_READY_FILE"
-ANY_SIZE = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
-"""For links between our own processes; at the public door sizes are limited."""
-STAY_CONNECTED = [
-    ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.max_reconnect_backoff_ms", 1000),
-]
 BURSTS = [
     # A burst of calls beyond some thousand gets random CANCELLED with the defaults
     ("grpc.server.max_pending_requests", 100_000),
@@ -41,18 +39,17 @@ BURSTS = [
 ]
 
 
-def channel(address: str) -> grpc.aio.Channel:
-    """To another process of the mesh. Loopback never goes through a proxy."""
-    return grpc.aio.insecure_channel(
-        address, options=[*ANY_SIZE, *STAY_CONNECTED, ("grpc.enable_http_proxy", 0)]
-    )
-
-
 class Server:
     """A gRPC server with health and reflection."""
 
-    def __init__(self, options: Sequence[tuple[str, Any]] = ANY_SIZE) -> None:
-        self.grpc = grpc.aio.server(options=[*options, *BURSTS])
+    def __init__(
+        self,
+        options: Sequence[tuple[str, Any]] = ANY_SIZE,
+        security: Security = ON_THIS_MACHINE,
+        interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
+    ) -> None:
+        self.grpc = grpc.aio.server(options=[*options, *BURSTS], interceptors=interceptors)
+        self._security = security
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.grpc)
         self._names: list[str] = []
@@ -62,7 +59,7 @@ class Server:
         names = [*services, health.SERVICE_NAME, reflection.SERVICE_NAME]
         reflection.enable_server_reflection(names, self.grpc)
         try:
-            bound = self.grpc.add_insecure_port(f"{host}:{port}")
+            bound = self._bind(host, port)
         except RuntimeError:
             raise Rejected(
                 f"cannot listen on {host}:{port}: is another process there? choose another port"
@@ -71,6 +68,13 @@ class Server:
         self._names = ["", *services]
         await self._say(health_pb2.HealthCheckResponse.SERVING)
         return bound
+
+    def _bind(self, host: str, port: int) -> int:
+        tls = self._security.server
+        if tls is not None:
+            return self.grpc.add_secure_port(f"{host}:{port}", tls.credentials())
+        check_listening(host, insecure=self._security.insecure)
+        return self.grpc.add_insecure_port(f"{host}:{port}")
 
     async def drain(self) -> None:
         """Tell whoever asks that nothing new is taken."""
@@ -104,6 +108,7 @@ def run_service(
         settings = service_settings()
         common = settings.of(CommonSettings)
         start_logging(name, common.log_level, common.log_format)
+        check_redis(common.redis_url, insecure=common.insecure)
         uvloop.run(_until_told(main, settings, common))
     except (Rejected, Fault) as error:
         print(f"error: {name}: {error}", file=sys.stderr)

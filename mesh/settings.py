@@ -20,7 +20,7 @@ from esg.spelling import one_of
 T = TypeVar("T")
 PREFIX = "ESG_"
 FILE_VARIABLE = "ESG_SETTINGS"
-OTHER_VARIABLES = {FILE_VARIABLE, "ESG_READY_FILE", "ESG_GATEWAY", "ESG_DIR"}
+OTHER_VARIABLES = {FILE_VARIABLE, "ESG_READY_FILE", "ESG_GATEWAY", "ESG_DIR", "ESG_TOKEN"}
 """Variables that are no setting of a service: the command line has its own."""
 
 LARGEST_PORT = 65_535
@@ -53,6 +53,16 @@ class CommonSettings:
     redis_url: str = setting("redis://127.0.0.1:6379/0", "the store for data between nodes")
     key_prefix: str = setting("esg", "what the names of all keys in Redis begin with")
     data_ttl_s: int = setting(600, "how long data stays in Redis if nobody deletes it", minimum=1)
+    tls_ca: str = setting(
+        "",
+        "the certificates (PEM) of the authorities that services trust; with it they speak TLS, "
+        "and each shows its certificate; empty: no TLS",
+    )
+    tls_certificate: str = setting("", "this process' certificate (PEM)")
+    tls_key: str = setting("", "the certificate's private key (PEM)")
+    insecure: bool = setting(
+        False, "whether services may listen and call without TLS off the loopback"
+    )
     log_level: str = setting("info", "debug, info, warning or error")
     log_format: str = setting("json", "json (an object per line) or text")
     drain_s: float = setting(
@@ -67,6 +77,15 @@ class GatewaySettings:
     host: str = setting("127.0.0.1", "the address to listen on; 0.0.0.0 for every interface")
     port: int = port_setting(50051, "the port to listen on")
     controller: str = setting("127.0.0.1:50052", "where the controller listens")
+    tls_certificate: str = setting(
+        "", "the certificate (PEM) that clients see; empty: the one that services see"
+    )
+    tls_key: str = setting("", "the private key (PEM) of that certificate")
+    tls_client_ca: str = setting(
+        "",
+        "the certificates (PEM) of the authorities whose clients are let in; empty: clients need "
+        "no certificate",
+    )
     max_payload_bytes: int = setting(64 * 2**20, "the largest payload accepted", minimum=1)
     inline_bytes: int = setting(
         2 * 2**20,
@@ -95,7 +114,29 @@ class ControllerSettings:
     k: int = setting(5, "plans offered per decision", minimum=1)
     group_size: int = setting(3, "functions per group, for the astar engine", minimum=1)
     prewarm: bool = setting(True, "whether models are loaded ahead of predicted calls")
-    journal: str = setting("", "the file that every event is written to; empty: none")
+    journal: str = setting(
+        "",
+        "the directory that every event is written to, and that a controller which starts again "
+        "goes on from; empty: none, and it remembers nothing",
+    )
+    sync: bool = setting(
+        True,
+        "whether orders wait until the journal is on disk; without, it survives the end of the "
+        "process but not of the machine",
+    )
+    sync_ms: float = setting(
+        0.0,
+        "the least time from one sync to the next; raise it if syncs keep a slow disk from other "
+        "work: orders then wait for each other",
+        minimum=0,
+        maximum=1000,
+    )
+    segment_mb: float = setting(
+        64.0, "a segment of the journal that is larger is followed by another one", minimum=0.001
+    )
+    kept_segments: int = setting(
+        4, "older segments that are kept, for replays and bug reports", minimum=0
+    )
     heartbeat_ms: int = setting(1000, "how often an invoker sends its inventory", minimum=10)
     lost_after_ms: int = setting(
         5000, "an invoker that has been silent for so long is lost, with all it ran", minimum=10

@@ -39,6 +39,7 @@ OTHERS = f"""
 | `{FILE_VARIABLE}` | the settings file |
 | `ESG_DIR` | the directory that `esg up`, `esg status` and `esg down` work in |
 | `ESG_GATEWAY` | the gateway that commands such as `esg submit` call |
+| `ESG_TOKEN` | the token that clients such as `esg submit` and `loadgen` show to the gateway |
 | `ESG_READY_FILE` | a file that a process writes its address to when it serves |
 """
 

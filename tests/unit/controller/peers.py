@@ -12,8 +12,9 @@ from controller.service import ControllerService
 from esg.policies import PolicySettings, policy
 from esg.scheduler import Scheduler, SchedulerSettings
 from mesh.catalog import functions_digest
+from mesh.channels import channel
 from mesh.outbox import Outbox
-from mesh.serving import Server, channel
+from mesh.serving import Server
 from mesh.settings import ControllerSettings
 from protos import controller_v1_pb2 as wire
 from protos import controller_v1_pb2_grpc as wire_grpc

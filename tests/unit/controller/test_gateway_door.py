@@ -6,7 +6,7 @@ import grpc
 import pytest
 
 from controller.requests import Answered, Record, Requests
-from mesh.serving import channel
+from mesh.channels import channel
 from protos import controller_v1_pb2 as wire
 from protos import controller_v1_pb2_grpc as wire_grpc
 from protos import model_v1_pb2 as model

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from mesh.serving import channel
+from mesh.channels import channel
 from protos import gateway_v1_pb2_grpc as public_grpc
 from storage.remote import RemoteStore
 from tests.redis_server import RedisServer

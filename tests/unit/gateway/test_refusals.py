@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 
-from mesh.serving import channel
+from mesh.channels import channel
 from protos import gateway_v1_pb2 as public
 from protos import gateway_v1_pb2_grpc as public_grpc
 from tests.unit.gateway.conftest import Keys

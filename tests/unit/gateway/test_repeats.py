@@ -6,8 +6,8 @@ import grpc
 import pytest
 
 from esg.errors import Rejected
+from mesh.channels import channel
 from mesh.problems import AlreadyExists, Unavailable
-from mesh.serving import channel
 from protos import gateway_v1_pb2 as public
 from protos import gateway_v1_pb2_grpc as public_grpc
 from protos import model_v1_pb2 as model

@@ -13,8 +13,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from esg.errors import Rejected
+from mesh.channels import channel
 from mesh.embedded_health import is_serving
-from mesh.serving import Server, channel, say_ready
+from mesh.serving import Server, say_ready
 from tests.unit.mesh.conftest import STAND_INS
 from tests.unit.mesh.waiting import until
 

@@ -1,0 +1,67 @@
+"""Where plain text may go: to this machine itself, and nowhere else unless somebody insists.
+
+Whoever would listen or call without TLS on an address that others can reach is refused when it
+starts, with what to set instead.
+"""
+
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from esg.errors import Rejected
+
+WHAT_TO_SET = (
+    "set tls_ca, tls_certificate and tls_key (esg certificates makes them), or insecure = true "
+    "(ESG_INSECURE=true) if everyone on that network may read and change what is sent"
+)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, seen from itself. Names are not looked up.
+
+    >>> [is_loopback(h) for h in ("127.0.0.1", "::1", "[::1]", "localhost")]
+    [True, True, True, True]
+    >>> [is_loopback(h) for h in ("0.0.0.0", "10.0.0.7", "gateway", "")]
+    [False, False, False, False]
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def host_of(address: str) -> str:
+    """
+    >>> host_of("10.0.0.7:50051"), host_of("[::1]:50051"), host_of("dns:///mesh.local:443")
+    ('10.0.0.7', '[::1]', 'mesh.local')
+    """
+    return address.rpartition("/")[2].rpartition(":")[0]
+
+
+def check_listening(host: str, *, insecure: bool) -> None:
+    """Before a server listens without TLS."""
+    if not insecure and not is_loopback(host):
+        raise Rejected(f"would listen on {host} without TLS; {WHAT_TO_SET}")
+
+
+def check_calling(address: str, *, insecure: bool) -> None:
+    """Before a connection is made without TLS."""
+    local = address.startswith("unix:") or is_loopback(host_of(address))
+    if not insecure and not local:
+        raise Rejected(f"would call {address} without TLS; {WHAT_TO_SET}")
+
+
+def check_redis(url: str, *, insecure: bool) -> None:
+    """Before Redis is used without TLS."""
+    try:
+        parts = urlsplit(url)
+        plain = parts.scheme == "redis" and not is_loopback(parts.hostname or "localhost")
+    except ValueError:
+        return  # whoever connects says what is wrong with it
+    if plain and not insecure:
+        raise Rejected(
+            f"redis_url: would call {parts.hostname} without TLS; write rediss:// if that server "
+            "speaks TLS, or set insecure = true (ESG_INSECURE=true) if everyone on that network "
+            "may read and change what is sent"
+        )
