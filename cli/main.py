@@ -6,6 +6,7 @@ import typer
 
 from cli import profile
 from cli.apps import apps
+from cli.certificates import certificates
 from cli.demo import demo
 from cli.down import down
 from cli.emulate import emulate
@@ -40,6 +41,7 @@ app.command()(down)
 app.command()(submit)
 app.command()(get)
 app.command()(cancel)
+app.command()(certificates)
 
 
 def _print_version(wanted: bool) -> None:

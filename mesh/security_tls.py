@@ -10,12 +10,15 @@ import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import grpc
 
 from esg.errors import Rejected
 from mesh.problems import Forbidden
 from mesh.security_files import Reloaded, content
+
+Context = grpc.aio.ServicerContext[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,9 @@ class ServerTls:
             return None if given is before else given
 
         return grpc.dynamic_ssl_server_credentials(
-            given, renewed, require_client_authentication=bool(self._clients)
+            given,
+            renewed,  # type: ignore[arg-type] # its stub does not know that it may be None
+            require_client_authentication=bool(self._clients),
         )
 
     def _read(self) -> grpc.ServerCertificateConfiguration:
@@ -109,8 +114,8 @@ class ClientTls:
         return grpc.ssl_channel_credentials(authorities(self._trusted), key, certificate)
 
 
-def check_peer(context: grpc.aio.ServicerContext[object, object], service: str) -> None:
-    """Refuse a peer whose certificate is not made out to this service of the mesh.
+def check_peer(context: Context, service: str) -> None:
+    """Refuse a peer whose certificate has not this service of the mesh as its common name.
 
     Every service has a certificate of the same authority. What a worker node has must not be
     enough to be a gateway, which speaks for all clients. Without TLS nobody is told apart.
@@ -118,10 +123,9 @@ def check_peer(context: grpc.aio.ServicerContext[object, object], service: str) 
     identity = context.auth_context()
     if identity.get("transport_security_type") != [b"ssl"]:
         return
-    names = [name.decode() for name in identity.get("x509_subject_alternative_name", ())]
+    names = [name.decode("utf-8", "replace") for name in identity.get("x509_common_name", ())]
     if service not in names:
         raise Forbidden(
-            f"this is for a {service}, and the certificate is made out to "
-            f"{', '.join(names) or 'nobody'}; give that process a certificate with the name "
-            f"{service} in it"
+            f"this is for a {service}, and the common name of the caller's certificate is "
+            f"{', '.join(names) or 'empty'}; give it the certificate of a {service}"
         )

@@ -2,11 +2,22 @@ import grpc
 import pytest
 
 from esg.errors import Bug, Fault, Rejected
-from mesh.problems import AlreadyExists, Exhausted, NotFound, Unavailable, problem, status
+from mesh.problems import (
+    AlreadyExists,
+    Exhausted,
+    Forbidden,
+    NotFound,
+    Unauthenticated,
+    Unavailable,
+    problem,
+    status,
+)
 
 PAIRS = [
     (NotFound, grpc.StatusCode.NOT_FOUND),
     (AlreadyExists, grpc.StatusCode.ALREADY_EXISTS),
+    (Unauthenticated, grpc.StatusCode.UNAUTHENTICATED),
+    (Forbidden, grpc.StatusCode.PERMISSION_DENIED),
     (Exhausted, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (Rejected, grpc.StatusCode.INVALID_ARGUMENT),
     (Unavailable, grpc.StatusCode.UNAVAILABLE),
