@@ -188,14 +188,15 @@ def _send(
         emulated = None
         if emulate and not found.interrupted:
             emulated = _emulated(run.plan, catalog, run.target, shown=not as_json)
-        if as_json:
-            print_json(document(run.plan, found, emulated))
-        else:
-            print_findings(terminal(), run.plan, found, emulated)
         if page is not None:
             from loadgen.page import report
 
             page.write(report(run.plan, found, emulated))
+    # Files are complete before a word is printed: whoever reads may stop in the middle (`| head`)
+    if as_json:
+        print_json(document(run.plan, found, emulated))
+    else:
+        print_findings(terminal(), run.plan, found, emulated)
     return found
 
 

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 LATE_MS = 2.0
 """A sender that is later than this at its 99th percentile has to say so."""
 MOST_REASONS = 5
+BEHIND_TEXT = (
+    "The mesh fell behind. It may have been cold: esg up --warm-start begins with loaded models. "
+    "Or it is too small for this rate: the paper's cluster is esg up --nodes 16. esg top shows "
+    "where work waits."
+)
 
 
 def print_findings(
@@ -39,6 +44,8 @@ def print_findings(
         "instant to the answer, of what was done."
     )
     screen.print(lateness_text(outcome), style="yellow" if is_late(outcome) else "")
+    if fell_behind(found):
+        screen.print(BEHIND_TEXT, style="yellow")
     for reason, count in outcome.errors.most_common(MOST_REASONS):
         screen.print(f"{count} x {reason}", style="red")
 
@@ -48,6 +55,12 @@ def sending_text(found: Findings) -> str:
     end = f", the last answer after {found.elapsed_s:.1f} s" if found.sent else ""
     cut = "; ended by Ctrl-C" if found.interrupted else ""
     return f"{counted(found.sent, 'request')} sent in {found.sending_s:.1f} s{rate}{end}{cut}"
+
+
+def fell_behind(found: Findings) -> bool:
+    """Whether most were late, and answering took at least twice as long as sending."""
+    total = found.outcome.total
+    return 2 * total.in_time < total.requests and found.elapsed_s > 2 * found.sending_s > 0
 
 
 def is_late(outcome: Outcome) -> bool:

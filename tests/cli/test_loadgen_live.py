@@ -98,6 +98,18 @@ def test_the_report_is_one_page(load: Run, gateway: Gateway, tmp_path: Path) -> 
     assert "Latency over time" in page
 
 
+def test_a_reader_who_stops_reading_loses_no_file(gateway: Gateway, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    process = subprocess.Popen(
+        [LOADGEN, "--rate=500/s", "--requests=20", "--gateway", gateway.address, "--html", page],
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    process.wait(LIMIT_S)
+    assert page.exists()
+
+
 def test_without_plotly_a_report_is_refused_before_anything_is_sent(
     load: Run, gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

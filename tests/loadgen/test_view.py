@@ -7,7 +7,7 @@ from rich.console import Console
 from loadgen.plan import Plan
 from loadgen.record import Record
 from loadgen.run import Findings
-from loadgen.summary import lateness_text, print_findings
+from loadgen.summary import fell_behind, lateness_text, print_findings
 from loadgen.view import View
 
 
@@ -54,6 +54,14 @@ def test_a_late_sender_says_by_how_much() -> None:
     assert "loadgen itself was late: p50 7.0 ms, p99 7.0 ms" in lateness_text(late.outcome)
     punctual = findings(*(record(n, late_us=300) for n in range(100)))
     assert "went out in time: p50 0.3 ms, p99 0.3 ms" in lateness_text(punctual.outcome)
+
+
+def test_a_mesh_that_fell_behind_is_told_of() -> None:
+    missed = [record(n, in_time=False) for n in range(6)]
+    assert fell_behind(findings(*missed, record(7), sending_s=10.0, elapsed_s=21.0))
+    assert not fell_behind(findings(*missed, record(7), sending_s=10.0, elapsed_s=19.0))
+    kept = [record(n) for n in range(6)]
+    assert not fell_behind(findings(*missed, *kept, sending_s=10.0, elapsed_s=21.0))
 
 
 def test_the_end_fits_on_80_columns() -> None:
