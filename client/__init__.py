@@ -6,21 +6,28 @@
         result = mesh.submit("image-classification", picture, slo_ms=600)
         print(result.slo_met, result.latency_ms, result.outputs)
 
+Where the gateway wants to know who calls: `Client(address, token=...)`, or ESG_TOKEN in the
+environment; for TLS see `Credentials`.
+
 `AsyncClient` is the same for asyncio, with a coroutine for each method.
 """
 
 from client.aio import AsyncClient
 from client.applications import Application, Stage
+from client.credentials import Credentials
 from client.errors import (
     AlreadyExists,
     Cancelled,
     ClientError,
     DeadlineExceeded,
     Exhausted,
+    Forbidden,
     InvalidRequest,
     NoGateway,
     NotFound,
+    NotTrusted,
     ServerError,
+    Unauthenticated,
     Unavailable,
 )
 from client.results import Config, Outcome, Progress, Result, StageResult, State
@@ -32,6 +39,7 @@ __all__ = [
     # The two ways in
     "AsyncClient",
     "Client",
+    "Credentials",
     "RequestStream",
     # What they give
     "Application",
@@ -49,9 +57,12 @@ __all__ = [
     "ClientError",
     "DeadlineExceeded",
     "Exhausted",
+    "Forbidden",
     "InvalidRequest",
     "NoGateway",
     "NotFound",
+    "NotTrusted",
     "ServerError",
+    "Unauthenticated",
     "Unavailable",
 ]

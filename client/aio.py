@@ -8,44 +8,51 @@ pieces, which is nobody's concern but this file's.
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
 import grpc
 
 from client.applications import Application, Stage, application_of, definition
+from client.credentials import Credentials, authorized
 from client.errors import ClientError, ServerError, Unavailable, call_error
 from client.results import Progress, Result, State, progress_of, result_of
 from client.retries import Patience, persistently
 from client.status import MeshStatus, status_of
 from client.stream import RequestStream
+from mesh.channels import channel
 from protos import gateway_v1_pb2 as public
 from protos import gateway_v1_pb2_grpc as public_grpc
 
 PIECE_BYTES = 2**20
 """Larger payloads are sent in pieces of this size."""
 DEFAULT_ADDRESS = "127.0.0.1:50051"
-_CHANNEL = [
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
-    ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.max_reconnect_backoff_ms", 1000),
-    ("grpc.enable_http_proxy", 0),
-]
 
 
 class AsyncClient:
     """A connection to a gateway. Use it with `async with`, or `close` it.
 
     `patience_s` is how long a call without a timeout of its own is tried again while the mesh is
-    unavailable; 0: not at all.
+    unavailable; 0: not at all. Without `credentials`, they are as the environment says; `token` is
+    for those who only need one.
     """
 
-    def __init__(self, address: str = DEFAULT_ADDRESS, *, patience_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        address: str = DEFAULT_ADDRESS,
+        *,
+        patience_s: float = 10.0,
+        token: str | None = None,
+        credentials: Credentials | None = None,
+    ) -> None:
         self.address = address
         self._patience_s = patience_s
-        self._channel = grpc.aio.insecure_channel(address, options=_CHANNEL)
-        self._stub = public_grpc.PipelinesStub(self._channel)
+        shown = credentials or Credentials.from_environment()
+        if token is not None:
+            shown = replace(shown, token=token)
+        self._channel = channel(address, shown.security())
+        self._stub = authorized(public_grpc.PipelinesStub(self._channel), shown)
 
     async def __aenter__(self) -> Self:
         return self

@@ -1,7 +1,8 @@
 """What a call can raise. The words are the gateway's, and say what to do.
 
 ClientError
-  refused, the same again will not do:     InvalidRequest, NotFound, AlreadyExists, Exhausted
+  refused, the same again will not do:     InvalidRequest, NotFound, AlreadyExists, Exhausted,
+                                           Unauthenticated, Forbidden, NotTrusted
   failed, the same again may work:         Unavailable (NoGateway), DeadlineExceeded, Cancelled,
                                            ServerError
 """
@@ -31,6 +32,18 @@ class Exhausted(ClientError, Rejected):
     """A limit: payload size, requests under way, requests per second."""
 
 
+class Unauthenticated(ClientError, Rejected):
+    """The gateway does not know who calls: no token, or none that it knows."""
+
+
+class Forbidden(ClientError, Rejected):
+    """The gateway knows who calls, and that one may not."""
+
+
+class NotTrusted(ClientError, Rejected):
+    """Who answers at that address cannot show that it is the gateway."""
+
+
 class Unavailable(ClientError, Fault):
     """It cannot be done now. It was tried again for as long as the call allowed."""
 
@@ -55,6 +68,8 @@ _KINDS: dict[int, type[ClientError]] = {
     grpc.StatusCode.INVALID_ARGUMENT.value[0]: InvalidRequest,
     grpc.StatusCode.NOT_FOUND.value[0]: NotFound,
     grpc.StatusCode.ALREADY_EXISTS.value[0]: AlreadyExists,
+    grpc.StatusCode.UNAUTHENTICATED.value[0]: Unauthenticated,
+    grpc.StatusCode.PERMISSION_DENIED.value[0]: Forbidden,
     grpc.StatusCode.RESOURCE_EXHAUSTED.value[0]: Exhausted,
     grpc.StatusCode.UNAVAILABLE.value[0]: Unavailable,
     grpc.StatusCode.DEADLINE_EXCEEDED.value[0]: DeadlineExceeded,
@@ -71,7 +86,24 @@ def call_error(error: grpc.aio.AioRpcError, address: str) -> ClientError:
     """The error for a call that failed."""
     details = error.details() or ""
     if error.code() is grpc.StatusCode.UNAVAILABLE and "failed to connect" in details.lower():
-        return NoGateway(f"no gateway at {address}")
+        return _no_connection(address, details)
     if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
         return DeadlineExceeded("the time for this call is over; allow more with timeout_s")
     return client_error(error.code().value[0], details)
+
+
+def _no_connection(address: str, details: str) -> ClientError:
+    """Why there is no connection, from what gRPC says about its last attempt."""
+    if "CERTIFICATE_VERIFY_FAILED" in details or "Hostname Verification" in details:
+        return NotTrusted(
+            f"{address} shows a certificate of an authority that is not trusted here, or for "
+            "another host; correct ESG_CLIENT_CA, or the address"
+        )
+    if "WRONG_VERSION_NUMBER" in details:
+        return NotTrusted(f"{address} does not speak TLS; correct the address, or ESG_CLIENT_CA")
+    if "ocket closed" in details:
+        return NoGateway(
+            f"{address} breaks off every connection: if it speaks TLS, ESG_CLIENT_CA is missing, "
+            "or it wants a certificate (ESG_CLIENT_CERTIFICATE, ESG_CLIENT_KEY)"
+        )
+    return NoGateway(f"no gateway at {address}")

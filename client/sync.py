@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 
 from client.aio import DEFAULT_ADDRESS, AsyncClient
 from client.applications import Application, Stage
+from client.credentials import Credentials
 from client.results import Progress, Result, State
 from client.status import MeshStatus
 from client.stream import RequestStream
@@ -20,12 +21,23 @@ T = TypeVar("T")
 class Client:
     """The same methods as `AsyncClient`, each of which waits. Any thread may call them."""
 
-    def __init__(self, address: str = DEFAULT_ADDRESS, *, patience_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        address: str = DEFAULT_ADDRESS,
+        *,
+        patience_s: float = 10.0,
+        token: str | None = None,
+        credentials: Credentials | None = None,
+    ) -> None:
         self.address = address
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="esg", daemon=True)
         self._thread.start()
-        self._client = self._wait(_made(address, patience_s))
+        try:
+            self._client = self._wait(_made(address, patience_s, token, credentials))
+        except BaseException:
+            self._end_thread()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -43,6 +55,9 @@ class Client:
             return
         self._wait(self._client.close())
         self._wait(self._loop.shutdown_asyncgens())
+        self._end_thread()
+
+    def _end_thread(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -197,8 +212,11 @@ class SyncRequestStream:
         return asyncio.run_coroutine_threadsafe(answer(), self._loop)
 
 
-async def _made(address: str, patience_s: float) -> AsyncClient:
-    return AsyncClient(address, patience_s=patience_s)  # gRPC wants the loop to be running
+async def _made(
+    address: str, patience_s: float, token: str | None, credentials: Credentials | None
+) -> AsyncClient:
+    # gRPC wants the loop to be running
+    return AsyncClient(address, patience_s=patience_s, token=token, credentials=credentials)
 
 
 async def _opened(client: AsyncClient) -> RequestStream:

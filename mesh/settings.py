@@ -20,8 +20,9 @@ from esg.spelling import one_of
 T = TypeVar("T")
 PREFIX = "ESG_"
 FILE_VARIABLE = "ESG_SETTINGS"
-OTHER_VARIABLES = {FILE_VARIABLE, "ESG_READY_FILE", "ESG_GATEWAY", "ESG_DIR", "ESG_TOKEN"}
-"""Variables that are no setting of a service: the command line has its own."""
+CLIENT_VARIABLES = {"ESG_TOKEN", "ESG_CLIENT_CA", "ESG_CLIENT_CERTIFICATE", "ESG_CLIENT_KEY"}
+OTHER_VARIABLES = {FILE_VARIABLE, "ESG_READY_FILE", "ESG_GATEWAY", "ESG_DIR", *CLIENT_VARIABLES}
+"""Variables that are no setting of a service: clients and the command line have their own."""
 
 LARGEST_PORT = 65_535
 NO_MAXIMUM = 10**12
