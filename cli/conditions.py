@@ -95,6 +95,7 @@ def conditions_text(scenario: Scenario) -> str:
         "no GPU sharing": not scenario.gpu_sharing,
         "no locality": not scenario.locality,
         "no pre-warming": not scenario.prewarm,
+        "plans follow what tasks take": scenario.follow_profiles,
         f"noise {scenario.noise:g}": scenario.noise != 1,
         f"stage delay {scenario.stage_delay_ms:g} ms": scenario.stage_delay_ms != 0.5,
         f"overhead {scenario.overhead}": scenario.overhead != "counted",

@@ -146,6 +146,10 @@ def emulate(
     no_prewarm: Annotated[
         bool, typer.Option("--no-prewarm", help="Load no models ahead of their use.")
     ] = False,
+    follow_profiles: Annotated[
+        bool,
+        typer.Option("--follow-profiles", help="Plans follow what tasks take, as in a live mesh."),
+    ] = False,
     noise: Annotated[
         float,
         typer.Option(
@@ -247,6 +251,7 @@ def emulate(
         gpu_sharing=not no_gpu_sharing,
         locality=not no_locality,
         prewarm=not no_prewarm,
+        follow_profiles=follow_profiles,
         noise=noise,
         stage_delay_ms=stage_delay_ms,
         overhead=overhead,

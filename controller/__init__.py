@@ -4,6 +4,7 @@ driver       one inbox, one alarm, one journal around `esg.Scheduler`
 invokers     the door for invokers: who is attached, who is lost, which orders go where
 requests     what is remembered of each request, and who wants to know about it
 gateways     the door for gateways: submissions in, answers out
+drift        corrections of profiles, brought into force
 status       the mesh at one moment, for people
 service      the gRPC service made of these
 """

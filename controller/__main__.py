@@ -69,6 +69,7 @@ async def _serve(
             await asyncio.wait_for(service.finish(), common.drain_s)
     finally:
         watching.cancel()
+        service.corrector.close()
         await server.stop(0.1)
 
 

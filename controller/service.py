@@ -7,6 +7,7 @@ from typing import Any, assert_never
 import grpc
 
 from controller.convert import application_to_wire
+from controller.drift import Corrector
 from controller.driver import Driver, Journal
 from controller.gateways import Gateways
 from controller.invokers import Invokers
@@ -17,6 +18,7 @@ from esg.catalog import plain_name
 from esg.commands import (
     AnswerRequest,
     Command,
+    CorrectProfiles,
     DiscardData,
     DropInstance,
     PublishData,
@@ -70,6 +72,7 @@ class ControllerService(wire_grpc.ControllerServicer):
         )
         self.gateways = Gateways(self.driver, requests)
         self.invokers = Invokers(self.driver.tell, functions_digest(scheduler.catalog), settings)
+        self.corrector = Corrector(scheduler, self.driver.tell)
         self._settings = settings
         self._scheduler = scheduler
         self._tally = Tally()
@@ -201,6 +204,8 @@ class ControllerService(wire_grpc.ControllerServicer):
                 self.gateways.refused(command)
             case RefuseApplication():
                 pass  # whoever asked sees it
+            case CorrectProfiles():
+                self.corrector.correct(command.corrections)
             case _:
                 assert_never(command)
 

@@ -1,9 +1,9 @@
 """Living through a journal again: strictly, or under other conditions.
 
 A strict replay feeds every event to a scheduler built as the header says and compares every order.
-A what-if keeps what the world did of its own accord, requests that came or were cancelled and
-applications that changed, and lets the emulator answer the new orders. The nodes are then the
-scenario's, not the journal's.
+A what-if keeps what the world did of its own accord, requests that came or were cancelled,
+applications that changed and what functions were found to take, and lets the emulator answer the
+new orders. The nodes are then the scenario's, not the journal's.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,6 +22,7 @@ from esg.events import (
     ApplicationRetired,
     Event,
     InvokerJoined,
+    ProfilesCorrected,
     RequestArrived,
     RequestCancelled,
 )
@@ -109,8 +110,8 @@ class Recorded:
 
 
 def exogenous(entries: Iterable[Entry], *, keep_slos: bool) -> Iterator[tuple[int, Event]]:
-    """What would have happened under any policy: requests, clients who gave up, and applications
-    that came and went.
+    """What would have happened under any policy: requests, clients who gave up, applications that
+    came and went, and functions that turned out to be faster or slower than profiled.
 
     Time starts with the journal. A request that was sent twice, by a client who was not sure to
     have been heard, comes once.
@@ -125,7 +126,12 @@ def exogenous(entries: Iterable[Entry], *, keep_slos: bool) -> Iterator[tuple[in
                 heard.add(event.request)
                 event = event if keep_slos else replace(event, slo_us=None)
                 yield entry.now_us - start_us, event
-            case RequestCancelled() | ApplicationRegistered() | ApplicationRetired() as event:
+            case (
+                RequestCancelled()
+                | ApplicationRegistered()
+                | ApplicationRetired()
+                | ProfilesCorrected() as event
+            ):
                 yield entry.now_us - start_us, event
             case _:
                 pass

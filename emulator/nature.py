@@ -6,11 +6,14 @@ weather however it schedules.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from esg.catalog import Catalog
 from esg.commands import StartTask
+from esg.corrected import corrected
+from esg.events import Correction
 from esg.units import US_PER_S, ms, seconds
 
 
@@ -43,15 +46,21 @@ class Nature:
     """Durations for one seed."""
 
     def __init__(self, catalog: Catalog, seed: int, settings: NatureSettings | None = None) -> None:
-        self._catalog = catalog
+        self._profiled = self._catalog = catalog
         self._seed = seed
         self.settings = settings or NatureSettings()
 
     def run_us(self, order: StartTask) -> int:
         """Fetching the inputs, then running: the time from a warm start to the results."""
         key = f"{order.jobs[0].request}/{order.stage}"
-        working_us = self.work_us(order.function, key, order.predicted_us)
+        profiled_us = self._catalog.functions[order.function].profile.time_us_of(order.config)
+        working_us = self.work_us(order.function, key, profiled_us)
         return max(1, self._fetch_us(order) + working_us)
+
+    def correct(self, corrections: Sequence[Correction]) -> None:
+        """From now on functions take what they were found to take on the day that is lived through
+        again. What a scheduler believes about it is its own business."""
+        self._catalog = corrected(self._profiled, corrections, self._catalog)
 
     def work_us(self, function: str, key: str, profiled_us: int) -> int:
         """What takes this long on average takes this long for the task of this key."""

@@ -74,7 +74,7 @@ def build_scheduler(
     """The brain of a scenario, and its policy; `catalog` is the one that was `applied`."""
     policy_for = policy_maker(scenario, trained)
     chosen = policy_for(catalog)
-    settings = SchedulerSettings(prewarm=scenario.prewarm)
+    settings = SchedulerSettings(prewarm=scenario.prewarm, follow_profiles=scenario.follow_profiles)
     return Scheduler(catalog, chosen, settings, policy_for=policy_for), chosen
 
 

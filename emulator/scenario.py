@@ -63,6 +63,7 @@ class Scenario:
     gpu_sharing: bool = True
     locality: bool = True
     prewarm: bool = True
+    follow_profiles: bool = False
     noise: float = 1.0
     orion_cutoff_ms: int = 100
     overhead: str = "counted"

@@ -14,6 +14,7 @@ from emulator.nature import Nature
 from esg.commands import (
     AnswerRequest,
     Command,
+    CorrectProfiles,
     DiscardData,
     DropInstance,
     PublishData,
@@ -23,7 +24,7 @@ from esg.commands import (
     StopTask,
     WarmInstance,
 )
-from esg.events import Event, Woke
+from esg.events import Event, ProfilesCorrected, Woke
 from esg.pool import Pool
 from esg.pool_messages import (
     AbortTask,
@@ -87,6 +88,8 @@ class World:
         while self._heap or upcoming is not None:
             if upcoming is not None and (not self._heap or upcoming[0] <= self._heap[0][0]):
                 self._push(*upcoming, None)
+                if isinstance(upcoming[1], ProfilesCorrected):
+                    self._nature.correct(upcoming[1].corrections)
                 upcoming = next(coming, None)
             at_us, _, event, whom = heappop(self._heap)
             self.now_us = at_us
@@ -128,6 +131,8 @@ class World:
                 pass  # data has no weight here; its transfer is part of the consumer's run
             case AnswerRequest() | RefuseRequest() | RefuseApplication():
                 pass  # nobody waits for an answer here
+            case CorrectProfiles(corrections=corrections):
+                self.tell(self.now_us, ProfilesCorrected(corrections=corrections))
             case _:
                 assert_never(command)
 

@@ -6,6 +6,7 @@ Each order names its own subject, so carrying one out twice can be noticed and l
 from dataclasses import dataclass
 from enum import StrEnum
 
+from esg.events import Correction
 from esg.profile import Config
 
 
@@ -148,6 +149,17 @@ class RefuseApplication:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorrectProfiles:
+    """Tasks take another time than planned: have these corrections in force soon.
+
+    Whoever carries this out may prepare for it first (`Scheduler.prepare`), and then says
+    `ProfilesCorrected`.
+    """
+
+    corrections: tuple[Correction, ...]
+
+
 Command = (
     StartTask
     | StopTask
@@ -158,4 +170,5 @@ Command = (
     | AnswerRequest
     | RefuseRequest
     | RefuseApplication
+    | CorrectProfiles
 )

@@ -169,11 +169,32 @@ class Woke:
     """Nothing happened, but it is time: the hour of `next_wake` has come."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correction:
+    """Tasks of this function with this batch take so many thousandths of what its profile says."""
+
+    function: str
+    batch: int
+    permille: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfilesCorrected:
+    """Plans go by these corrections from now on, and by no others (see `drift`).
+
+    They were ordered (`CorrectProfiles`), yet they are exogenous: how long functions take is the
+    world's doing, and would have been found out under any policy.
+    """
+
+    corrections: tuple[Correction, ...]
+
+
 ApplicationChange = ApplicationRegistered | ApplicationRetired
 Exogenous = (
     RequestArrived
     | RequestCancelled
     | ApplicationChange
+    | ProfilesCorrected
     | InvokerJoined
     | InvokerLeaving
     | InvokerLost
@@ -185,6 +206,7 @@ EVENTS: tuple[type[Event], ...] = (
     RequestCancelled,
     ApplicationRegistered,
     ApplicationRetired,
+    ProfilesCorrected,
     InvokerJoined,
     InvokerReported,
     InvokerLeaving,

@@ -141,8 +141,12 @@ class Profile:
 
     def scaled(self, factor: float, prices: Prices) -> "Profile":
         """The same with every time multiplied, but none below a microsecond."""
+        return self.stretched(lambda _: factor, prices)
+
+    def stretched(self, factor: Callable[[Config], float], prices: Prices) -> "Profile":
+        """The same with the time of each config multiplied by a factor of its own."""
         times_us = {
-            config: max(1, round(time_us * factor))
+            config: max(1, round(time_us * factor(config)))
             for config, time_us in zip(self.configs, self.time_us.tolist(), strict=True)
         }
         return Profile.of(

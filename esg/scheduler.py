@@ -8,8 +8,8 @@ The same events at the same times give the same orders, always.
 
 What happens to a request, in order: `lifecycle` queues its jobs, `dispatch` visits the queues and
 starts tasks where `policy` says, `warmth` loads models ahead of time, and this file lets each event
-change the books. When applications come or go (`registry`), those four are built anew around the
-same memory.
+change the books. When applications come or go (`registry`), or profiles turn out to be wrong
+(`drift`), those four are built anew around the same memory.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,18 +20,22 @@ from esg.catalog import Application, Catalog
 from esg.codec import decode, encode
 from esg.commands import (
     Command,
+    CorrectProfiles,
     DiscardData,
     Outcome,
     RefuseApplication,
     RefuseRequest,
     StopTask,
 )
+from esg.corrected import corrected
 from esg.dispatch import Dispatcher, RecheckSettings
+from esg.drift import corrections_due, observe
 from esg.errors import Bug, Rejected
 from esg.events import (
     ApplicationChange,
     ApplicationRegistered,
     ApplicationRetired,
+    Correction,
     Event,
     InstanceGone,
     InstanceReady,
@@ -39,6 +43,7 @@ from esg.events import (
     InvokerLeaving,
     InvokerLost,
     InvokerReported,
+    ProfilesCorrected,
     RequestArrived,
     RequestCancelled,
     RunningTask,
@@ -54,24 +59,38 @@ from esg.policy import Policy
 from esg.profile import Config
 from esg.registry import Registry, slo_refusal
 from esg.spelling import one_of
-from esg.state import NEVER_US, State, Task, queue_name
+from esg.state import NEVER_US, PPM, State, Task, queue_name
 from esg.warmth import PreWarmer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerSettings:
-    """`max_attempts` is how often one stage of a request may fail before the request does."""
+    """`max_attempts` is how often one stage of a request may fail before the request does;
+    `follow_profiles` says whether plans follow what tasks really take (see `drift`)."""
 
     recheck: RecheckSettings = field(default_factory=RecheckSettings)
     max_attempts: int = 3
     prewarm: bool = True
+    follow_profiles: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Footing:
+    """What decisions stand on: the catalog as it is, with some corrections as it is planned with,
+    and the policy made for that."""
+
+    catalog: Catalog
+    corrections: tuple[Correction, ...]
+    planned: Catalog
+    policy: Policy
 
 
 class Scheduler:
     """One controller's brain.
 
     `policy_for` makes the same policy for another catalog; only with it can applications come and
-    go. Policies made with the same `PolicySettings` share what is dear to build.
+    go, and profiles be corrected. Policies made with the same `PolicySettings` share what is dear
+    to build.
     """
 
     def __init__(
@@ -88,9 +107,11 @@ class Scheduler:
         self.state = State() if snapshot is None else decode(State, snapshot)
         self._policy_for = policy_for
         self._registry = Registry(catalog, self.state)
-        if self._registry.catalog is not catalog:
-            policy = self._policy_of(self._registry.catalog)
-        self._equip(policy)
+        self._prepared: Footing | None = None
+        if self._registry.catalog is catalog and not self.state.corrections:
+            self._equip(Footing(catalog, (), catalog, policy))
+        else:
+            self._equip(self._footing(self._registry.catalog, self.state.corrections, catalog))
 
     def handle(self, now_us: int, event: Event) -> list[Command]:
         """Learn one fact; returns what to do about it, in order."""
@@ -111,6 +132,14 @@ class Scheduler:
         for queue in self.state.queues.values():
             wake_us = min(wake_us, queue.wake_us())
         return None if wake_us >= NEVER_US else wake_us
+
+    def prepare(self, corrections: tuple[Correction, ...]) -> None:
+        """Build ahead what these corrections will need when they come into force.
+
+        It changes nothing that anybody sees, only how long that event takes to be handled; so
+        another thread may do it meanwhile.
+        """
+        self._prepared = self._footing(self._registry.catalog, corrections, self.planned)
 
     def snapshot(self) -> Any:
         """The whole memory as JSON's types; pass it to a new scheduler to go on from here."""
@@ -135,24 +164,33 @@ class Scheduler:
     def _policy_of(self, catalog: Catalog) -> Policy:
         if self._policy_for is None:
             raise Rejected(
-                "applications cannot change here: this scheduler was not told how to make its "
-                "policy for another catalog; give it `policy_for`"
+                "applications and profiles cannot change here: this scheduler was not told how to "
+                "make its policy for another catalog; give it `policy_for`"
             )
         return self._policy_for(catalog)
 
-    def _equip(self, policy: Policy) -> None:
-        """Build all that depends on the catalog, around the memory there is."""
-        self.catalog = catalog = self._registry.catalog
+    def _footing(
+        self, catalog: Catalog, corrections: tuple[Correction, ...], before: Catalog
+    ) -> Footing:
+        planned = corrected(catalog, corrections, before)
+        return Footing(catalog, corrections, planned, self._policy_of(planned))
+
+    def _equip(self, footing: Footing) -> None:
+        """Build all that depends on the catalog, around the memory there is. What is promised goes
+        by the catalog as it is, what is planned by its corrected profiles."""
+        self.catalog = footing.catalog
+        self.planned = planned = footing.planned
         self._current = self._registry.current
         self._fastest_us = {
             name: application.fastest_us()[application.root]
             for name, application in self._current.items()
         }
-        prewarmer = PreWarmer(catalog, self._current.values(), self.state, self._emit)
+        current = [planned.applications[a.name] for a in self._current.values()]
+        prewarmer = PreWarmer(planned, current, self.state, self._emit)
         self._prewarmer = prewarmer if self._settings.prewarm else None
-        self._lifecycle = Lifecycle(catalog, self.state, self._emit, self._prewarmer)
+        self._lifecycle = Lifecycle(planned, self.state, self._emit, self._prewarmer)
         self._dispatcher = Dispatcher(
-            catalog, self.state, policy, self._emit, self._settings.recheck
+            planned, self.state, footing.policy, self._emit, self._settings.recheck
         )
 
     def _learn(self, now_us: int, event: Event) -> None:
@@ -188,18 +226,50 @@ class Scheduler:
                 pass  # what is due is done after every event
             case ApplicationRegistered() | ApplicationRetired():
                 self._applications_changed(event)
+            case ProfilesCorrected():
+                self._profiles_corrected(event.corrections)
             case _:
                 assert_never(event)
 
     def _applications_changed(self, event: ApplicationChange) -> None:
         try:
             draft = self._registry.draft(event)
-            policy = self._policy_of(draft.catalog)
+            footing = self._footing(draft.catalog, self.state.corrections, self.planned)
         except Rejected as error:
             self._emit(RefuseApplication(application=event.application, reason=str(error)))
         else:
             self._registry.adopt(draft)
-            self._equip(policy)
+            self._equip(footing)
+
+    def _profiles_corrected(self, corrections: tuple[Correction, ...]) -> None:
+        catalog, prepared = self._registry.catalog, self._prepared
+        self._prepared = None
+        if (
+            prepared is None
+            or prepared.catalog is not catalog
+            or prepared.corrections != corrections
+        ):
+            prepared = self._footing(catalog, corrections, self.planned)
+        before, self.state.corrections = self.planned, corrections
+        self._equip(prepared)
+        for queue in self.state.queues.values():
+            stages = [c.applications[queue.application].stages for c in (before, self.planned)]
+            if stages[0][queue.stage].function is not stages[1][queue.stage].function:
+                queue.pace_ppm = PPM  # it was the pace beside the profile as it was before
+
+    def _compare_with_profile(self, now_us: int, task: Task, took_us: int) -> None:
+        """Note what a warm task took; if plans have been going by something else, have that
+        changed."""
+        stage = self.catalog.applications[task.application].stages[task.stage]
+        function, batch = stage.function.name, task.config.batch
+        profiled_us = stage.function.profile.time_us_of(task.config)
+        measured = observe(
+            self.state, now_us, function, batch, profiled_us=profiled_us, took_us=took_us
+        )
+        corrections = corrections_due(self.state, now_us, function, measured)
+        if corrections is not None:
+            self.state.corrected_us = now_us
+            self._emit(CorrectProfiles(corrections=corrections))
 
     def _request_arrived(self, now_us: int, event: RequestArrived) -> None:
         if event.request in self.state.requests:
@@ -250,6 +320,8 @@ class Scheduler:
         held_us = event.loading_us + event.running_us
         cost_pusd = self.catalog.prices.task_cost_pusd(task.config, held_us)
         self._note_pace(task, now_us - task.started_us - event.loading_us)
+        if self._settings.follow_profiles and not event.loading_us:
+            self._compare_with_profile(now_us, task, now_us - task.started_us)
         share_pusd = round(cost_pusd / len(task.requests))
         for name in task.requests:
             request = self._lifecycle.wants(name, task)
@@ -259,8 +331,8 @@ class Scheduler:
                 self._lifecycle.finish_job(request, task, share_pusd, now_us)
 
     def _note_pace(self, task: Task, took_us: int) -> None:
-        """Compare how long a task took with what its profile says."""
-        stage = self.catalog.applications[task.application].stages[task.stage]
+        """Compare how long a task took with what was planned for."""
+        stage = self.planned.applications[task.application].stages[task.stage]
         profile = stage.function.profile
         runs = [
             self.state.requests[name].runs for name in task.requests if name in self.state.requests

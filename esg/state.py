@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from esg.commands import StageReport
-from esg.events import ApplicationRegistered
+from esg.events import ApplicationRegistered, Correction
 from esg.ledger import Seat
 from esg.profile import Config
 from esg.search.plan import Step
@@ -139,6 +139,17 @@ class Registrations:
 
 
 @dataclass(slots=True)
+class Measured:
+    """What the latest tasks of one function with one batch size took, in thousandths of their
+    profile, the newest last; and how many there were in all."""
+
+    batch: int
+    tasks: int = 0
+    latest_us: int = 0
+    permille: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class State:
     now_us: int = 0
     tasks_started: int = 0
@@ -151,6 +162,9 @@ class State:
     seats: dict[str, Seat] = field(default_factory=dict)
     leaving: list[str] = field(default_factory=list)  # invokers that want no new work
     registrations: Registrations = field(default_factory=Registrations)
+    measured: dict[str, list[Measured]] = field(default_factory=dict)  # by function
+    corrections: tuple[Correction, ...] = ()  # in force: plans go by them
+    corrected_us: int = 0  # when corrections were last ordered
 
     @property
     def open_seats(self) -> Mapping[str, Seat]:

@@ -115,6 +115,9 @@ class ControllerSettings:
     k: int = setting(5, "plans offered per decision", minimum=1)
     group_size: int = setting(3, "functions per group, for the astar engine", minimum=1)
     prewarm: bool = setting(True, "whether models are loaded ahead of predicted calls")
+    follow_profiles: bool = setting(
+        True, "whether plans follow what tasks really take, where that is not what is profiled"
+    )
     journal: str = setting(
         "",
         "the directory that every event is written to, and that a controller which starts again "

@@ -10,6 +10,7 @@ import json
 from esg.commands import (
     AnswerRequest,
     Command,
+    CorrectProfiles,
     DiscardData,
     DropInstance,
     PublishData,
@@ -66,7 +67,7 @@ class Witness:
                     assert job.inputs, f"{job.request} has nothing to work on"
             case StopTask() | WarmInstance() | DropInstance() | PublishData() | DiscardData():
                 pass
-            case AnswerRequest() | RefuseRequest() | RefuseApplication():
+            case AnswerRequest() | RefuseRequest() | RefuseApplication() | CorrectProfiles():
                 return
         assert command.invoker in self.scheduler.state.seats, f"{command}: nobody is there"
 

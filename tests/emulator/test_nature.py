@@ -8,6 +8,7 @@ from emulator.nature import Link, Nature, NatureSettings
 from emulator.run import build_nature
 from emulator.scenario import Scenario
 from esg.commands import Input, JobOrder, StartTask
+from esg.events import Correction
 from esg.profile import Config
 from esg.units import ms, seconds
 from tests.small_catalog import SMALL
@@ -55,8 +56,21 @@ def test_an_input_from_another_node_takes_longer() -> None:
     nature = Nature(SMALL, 0, CALM)
     assert nature.run_us(order(keepers=("i0",))) == ms(100) + ms(0.5) + 50
     assert nature.run_us(order(keepers=("i1",))) == ms(100) + ms(8) + ms(1)  # at 100 MB/s
-    assert nature.run_us(order(keepers=("i1", "i1"))) == ms(100) + ms(8) + ms(2)
-    assert nature.run_us(order(keepers=("i0", "i1"))) == ms(100) + ms(8) + ms(1)  # side by side
+    assert nature.run_us(order(keepers=("i1", "i1"))) == ms(150) + ms(8) + ms(2)
+    assert nature.run_us(order(keepers=("i0", "i1"))) == ms(150) + ms(8) + ms(1)  # side by side
+
+
+def test_what_a_scheduler_believes_changes_nothing() -> None:
+    nature = Nature(SMALL, 0, CALM)
+    assert nature.run_us(order(predicted_us=ms(900))) == nature.run_us(order())
+
+
+def test_functions_can_turn_out_to_be_slower_than_profiled() -> None:
+    nature = Nature(SMALL, 0, CALM)
+    nature.correct([Correction(function="detect", batch=1, permille=1500)])
+    assert nature.run_us(order()) == ms(150) + ms(0.5) + 50
+    nature.correct([])
+    assert nature.run_us(order()) == ms(100) + ms(0.5) + 50
 
 
 def test_nothing_to_fetch_takes_no_time() -> None:
