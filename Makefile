@@ -2,17 +2,23 @@
 
 PYTHON ?= python3
 INSTALLED := .venv/.installed
+MODELS := .venv-models/.installed
 LOCK := .venv/bin/uv pip compile --quiet --universal --fork-strategy fewest --all-extras --generate-hashes \
 	--no-emit-index-url --custom-compile-command 'make lock' --output-file requirements.lock pyproject.toml
+LOCK_MODELS := .venv/bin/uv pip compile --quiet --no-deps --generate-hashes --python-version 3.11 \
+	--no-emit-index-url --custom-compile-command 'make lock' --output-file invoker/requirements-models.lock \
+	invoker/requirements-models.in
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint types unit format protos settings bench soak lock clean
+.PHONY: help install models demo test lint types unit format protos settings bench soak lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 install: $(INSTALLED)  ## make .venv with the pinned dependencies and this project in it
+
+models: $(MODELS)  ## make .venv-models: a Triton server, and what models on CPU slices need
 
 demo: $(INSTALLED)  ## see a whole mesh at work, for a minute
 	.venv/bin/esg demo
@@ -25,8 +31,9 @@ lint: $(INSTALLED)  ## check formatting and style
 
 types: $(INSTALLED)  ## check types
 	.venv/bin/mypy
+	set -e; for folder in functions/*/models/..; do .venv/bin/mypy $$folder/*.py; done
 
-unit: $(INSTALLED)  ## run the tests and the examples in the docstrings
+unit: $(INSTALLED) $(MODELS)  ## run the tests and the examples in the docstrings
 	.venv/bin/pytest -n 2
 
 format: $(INSTALLED)  ## format the code and fix what can be fixed
@@ -52,9 +59,10 @@ soak: $(INSTALLED)  ## a mesh under the heavy rate for ten minutes: does anythin
 
 lock: $(INSTALLED)  ## pin what pyproject.toml asks for (UPGRADE=1: newest versions, else keep pins that still fit)
 	$(LOCK) $(if $(UPGRADE),--upgrade)
+	$(LOCK_MODELS) $(if $(UPGRADE),--upgrade)
 
 clean:  ## remove everything that can be made again, .venv included
-	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-models build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Done again only when what is to be installed changed.
@@ -68,4 +76,8 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --requirement requirements.lock
 	@echo 'Installing ESG itself, editable'
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(MODELS): invoker/requirements-models.lock | $(INSTALLED)
+	.venv/bin/esg models install --dir .venv-models
 	@touch $@

@@ -27,7 +27,7 @@ KNOWN = sys.stdlib_module_names | {"esg", "numpy"}
 EXCEPTIONS = {"esg/catalog_file.py": FILES, "esg/dominators.py": {"rustworkx"}}
 
 SERVICES = ("controller", "gateway", "invoker", "loadgen")
-LIBRARIES = ("client", "emulator", "mesh", "storage")
+LIBRARIES = ("client", "emulator", "functions", "mesh", "storage")
 
 
 def imports(tree: ast.AST) -> Iterator[str]:

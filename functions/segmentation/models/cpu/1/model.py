@@ -1,0 +1,11 @@
+"""Segmentation on CPU: MediaPipe's network for people, trained, instead of DeepLabV3."""
+
+import sys
+from pathlib import Path
+
+# Triton runs this with the models' Python, which knows nothing of the project
+sys.path.append(str(Path(__file__).resolve().parents[4]))
+
+from networks.seeing import Segmenting as TritonPythonModel
+
+__all__ = ["TritonPythonModel"]
