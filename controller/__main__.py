@@ -13,6 +13,7 @@ from controller.service import ControllerService
 from esg.catalog import Catalog
 from esg.errors import Rejected
 from mesh.catalog import load
+from mesh.security import between_services
 from mesh.serving import Server, run_service, say_ready
 from mesh.settings import CommonSettings, ControllerSettings, Settings
 from protos import controller_v1_pb2_grpc as wire_grpc
@@ -32,13 +33,12 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
         journal,
         lambda: known.now_us + (time.monotonic_ns() - began_ns) // 1000,
     )
-    service.recall(known.memory)
+    service.go_on(known.memory)
     if journal is not None:
         journal.begin(header_of(catalog, own, common), lambda: opening(service))
-    server = Server()
+    server = Server(security=between_services(common))
     wire_grpc.add_ControllerServicer_to_server(service, server.grpc)
     port = await server.start(own.host, own.port, [SERVICE])
-    service.go_on(known.memory.sessions)
     say_ready(f"{own.host}:{port}")
     await _serve(service, server, common, stop)
     if journal is not None:

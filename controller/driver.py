@@ -1,32 +1,45 @@
 """One inbox, one alarm, one journal around a scheduler.
 
 Facts that come in during one turn of the loop are handled together in the next: each is stamped,
-decided on and written down; when all are written, the orders are carried out. So an order never
-leaves before the journal knows why, and a burst costs one write.
+decided on and written down; when all are durable, the orders are carried out. So an order never
+leaves before the journal knows why, and a burst costs one write. What comes in while the disk is
+busy waits for the next turn: the slower the disk, the larger the groups.
 """
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from esg.commands import Command
 from esg.events import Event, Woke
+from esg.journal import Memo
 from esg.scheduler import Scheduler
 from esg.units import US_PER_S
-
-Handled = tuple[Event, list[Command]]
 
 
 class Journal(Protocol):
     """Where events are written before they are acted on."""
 
-    def append(self, now_us: int, event: Event, commands: list[Command]) -> None: ...
+    def append(
+        self, now_us: int, event: Event, commands: list[Command], memo: Memo | None = None
+    ) -> None: ...
 
-    def flush(self) -> None: ...
+    def flush(self, then: Callable[[Exception | None], None]) -> None: ...
+
+
+class Told(NamedTuple):
+    """A fact, what the shell wants to remember of it, and who wants to see the orders."""
+
+    event: Event
+    memo: Memo | None
+    then: Callable[[list[Command]], None] | None
+
+
+Handled = tuple[int, Told, list[Command]]
 
 
 class Driver:
-    """`perform` gets every event with the orders that followed, in order, once all is written."""
+    """`perform` gets every event with the orders that followed, in order, once all is durable."""
 
     def __init__(
         self,
@@ -42,7 +55,8 @@ class Driver:
         self._perform = perform
         self._clock_us = clock_us
         self._loop = asyncio.get_running_loop()
-        self._inbox: list[tuple[Event, asyncio.Future[list[Command]] | None]] = []
+        self._inbox: list[Told] = []
+        self._busy = False  # a turn is due, or its events are being written
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_us: int | None = None
 
@@ -51,20 +65,36 @@ class Driver:
         """Time never runs backwards in a journal."""
         return max(self._clock_us(), self.scheduler.state.now_us)
 
-    def tell(self, event: Event) -> None:
-        """A fact for the scheduler."""
-        self._put(event, None)
+    def start(self) -> None:
+        """Go on with what is remembered: something may be due already."""
+        self._set_alarm()
+
+    def tell(
+        self,
+        event: Event,
+        memo: Memo | None = None,
+        then: Callable[[list[Command]], None] | None = None,
+    ) -> None:
+        """A fact for the scheduler. `memo` stands beside it in the journal; `then` is called when
+        the fact is durable and its orders, which it is given, have been carried out."""
+        self._inbox.append(Told(event, memo, then))
+        if not self._busy:
+            self._begin_turn()
 
     async def ask(self, event: Event) -> list[Command]:
         """The same, by someone who wants to see the orders."""
         answer: asyncio.Future[list[Command]] = self._loop.create_future()
-        self._put(event, answer)
+
+        def answered(commands: list[Command]) -> None:
+            if not answer.done():
+                answer.set_result(commands)
+
+        self.tell(event, then=answered)
         return await answer
 
-    def _put(self, event: Event, answer: asyncio.Future[list[Command]] | None) -> None:
-        if not self._inbox:
-            self._loop.call_soon(self._handle_all)
-        self._inbox.append((event, answer))
+    def _begin_turn(self) -> None:
+        self._busy = True
+        self._loop.call_soon(self._handle_all)
 
     def _handle_all(self) -> None:
         """Whatever fails here is a bug, and nothing after it would count: the process must end."""
@@ -72,22 +102,39 @@ class Driver:
             return
         try:
             inbox, self._inbox = self._inbox, []
-            handled = []
-            for event, answer in inbox:
-                now_us = self.now_us
-                commands = self.scheduler.handle(now_us, event)
-                if self._journal is not None:
-                    self._journal.append(now_us, event, commands)
-                handled.append((now_us, event, commands, answer))
-            if self._journal is not None:
-                self._journal.flush()
-            for now_us, event, commands, answer in handled:
-                self._perform(now_us, event, commands)
-                if answer is not None and not answer.done():
-                    answer.set_result(commands)
-            self._set_alarm()
-        except BaseException as error:  # also what a broken journal raises
+            handled = [self._handle(told) for told in inbox]
+            if self._journal is None:
+                self._durable(handled, None)
+            else:
+                self._journal.flush(lambda error: self._durable(handled, error))
+        except BaseException as error:
             self.failed.set_exception(error)
+
+    def _handle(self, told: Told) -> Handled:
+        now_us = self.now_us
+        commands = self.scheduler.handle(now_us, told.event)
+        if self._journal is not None:
+            self._journal.append(now_us, told.event, commands, told.memo)
+        return now_us, told, commands
+
+    def _durable(self, handled: list[Handled], error: Exception | None) -> None:
+        if self.failed.done():
+            return
+        try:
+            if error is not None:
+                raise error
+            for now_us, told, commands in handled:
+                self._perform(now_us, told.event, commands)
+                if told.then is not None:
+                    told.then(commands)
+            self._set_alarm()
+        except BaseException as failure:
+            self.failed.set_exception(failure)
+            return
+        if self._inbox:
+            self._begin_turn()
+        else:
+            self._busy = False
 
     def _set_alarm(self) -> None:
         wake_us = self.scheduler.next_wake

@@ -16,8 +16,11 @@ from controller.requests import Answered, Follower, Record, Requests
 from esg.commands import AnswerRequest, Input, JobOrder, Outcome, RefuseRequest, StartTask
 from esg.errors import Rejected
 from esg.events import RequestArrived, RequestCancelled
+from esg.journal import Memo
+from esg.spelling import one_of
 from esg.state import Request
 from mesh.logs import about
+from mesh.ownership import owned, seen
 from mesh.outbox import Outbox
 from mesh.problems import AlreadyExists, NotFound, Unavailable, status
 from protos import controller_v1_pb2 as wire
@@ -82,6 +85,8 @@ class Gateways:
                 self._repeat(follower, request, record)
         elif self.draining:
             _refuse(follower, request, Unavailable("the controller is going away; try again"))
+        elif not self._find_application(submission):
+            _refuse(follower, request, self._unseen(submission))
         else:
             record = Record(
                 submission.application, submission.fingerprint, submission.fetched_later
@@ -93,8 +98,23 @@ class Gateways:
                     request=request,
                     application=submission.application,
                     slo_us=self._slo_us(submission),
-                )
+                ),
+                memo_of(record),
             )
+
+    def _find_application(self, submission: wire.Submission) -> bool:
+        """Have it name the application as the mesh does: its owner's own, or else everybody's.
+        Where there is no owner, the scheduler says what it does not know."""
+        known = self._driver.scheduler.applications
+        own = owned(submission.owner, submission.application)
+        if own in known:
+            submission.application = own
+        return not submission.owner or submission.application in known
+
+    def _unseen(self, submission: wire.Submission) -> NotFound:
+        """Without a word about what others own."""
+        visible = (seen(submission.owner, name) for name in self._driver.scheduler.applications)
+        return NotFound(one_of("application", submission.application, filter(None, visible)))
 
     def _slo_us(self, submission: wire.Submission) -> int | None:
         """The request's own SLO; the client's deadline, if that is shorter; or none of its own."""
@@ -241,6 +261,19 @@ class Gateways:
             "answered",
             extra=about(request=answer.request, outcome=answer.outcome, in_time=answer.slo_met),
         )
+
+
+def memo_of(record: Record) -> Memo:
+    """What the journal keeps of a request for us, beside what the scheduler is told of it."""
+    later = {"fetched_later": "yes"} if record.fetched_later else {}
+    return {"fingerprint": record.fingerprint.hex(), **later}
+
+
+def record_of(event: RequestArrived, memo: Memo | None) -> Record:
+    """The way back."""
+    known = memo or {}
+    fingerprint = bytes.fromhex(known.get("fingerprint", ""))
+    return Record(event.application, fingerprint, "fetched_later" in known)
 
 
 def _unknown(request: str) -> NotFound:

@@ -6,17 +6,21 @@ back within a moment, with everything it ran and kept. After that moment, or aft
 silence, it is lost, and should it ever come back it must start afresh.
 
 Orders that are decided while an invoker is away are not kept for it. When it joins, the scheduler
-compares what runs there with what should, and decides again.
+compares what runs there with what should, and decides again. Its news are acknowledged once they
+are in the journal; what is not, it says again when it comes back. So a controller that starts again
+is to its invokers a stream that broke: they have a moment to come back to it.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from esg.commands import DiscardData
+from esg.commands import Command, DiscardData
 from esg.errors import Rejected
 from esg.events import Event, InvokerJoined, InvokerLeaving, InvokerLost
+from esg.journal import Memo
 from mesh.logs import about
 from mesh.outbox import Outbox
 from mesh.problems import AlreadyExists
@@ -27,6 +31,17 @@ from protos import controller_v1_pb2 as wire
 log = logging.getLogger(__name__)
 
 
+class Tell(Protocol):
+    """The driver's."""
+
+    def __call__(
+        self,
+        event: Event,
+        memo: Memo | None = None,
+        then: Callable[[list[Command]], None] | None = None,
+    ) -> None: ...
+
+
 @dataclass(slots=True, eq=False)
 class Link:
     """One invoker's process, as long as it is not given up."""
@@ -35,17 +50,22 @@ class Link:
     session: str
     heard_s: float
     outbox: Outbox[wire.Order] | None = None  # None while it is away
+    joining: InvokerJoined | None = None  # until the scheduler has heard of it
     joined: bool = False
     leaving: bool = False
+    heard_number: int = 0  # of its news
+    durable_number: int = 0
     giving_up: asyncio.TimerHandle | None = field(default=None, repr=False)
+
+    def acknowledge(self, number: int) -> None:
+        """Said along with the next orders: nobody waits for it."""
+        self.durable_number = number
 
 
 class Invokers:
-    """Everyone who is attached. `tell` is the driver's."""
+    """Everyone who is attached."""
 
-    def __init__(
-        self, tell: Callable[[Event], None], functions: str, settings: ControllerSettings
-    ) -> None:
+    def __init__(self, tell: Tell, functions: str, settings: ControllerSettings) -> None:
         self._tell = tell
         self._functions = functions
         self._settings = settings
@@ -60,6 +80,26 @@ class Invokers:
             link.outbox.put_sometime(order_to_wire(order))
         else:
             link.outbox.put(order_to_wire(order))
+
+    def joined(self, event: InvokerJoined) -> None:
+        """The scheduler has compared its books with this inventory. What it decided before that was
+        not meant for a node that is here again, and has been decided anew."""
+        link = self._links.get(event.invoker)
+        if link is not None and link.joining is event:
+            link.joining = None
+            link.joined = True
+
+    def sessions(self) -> dict[str, str]:
+        """Who may come back with all it runs and keeps."""
+        return {link.invoker: link.session for link in self._links.values()}
+
+    def expect(self, sessions: Mapping[str, str]) -> None:
+        """Invokers that were here before this process began have a while to come back."""
+        for invoker, session in sessions.items():
+            link = self._links[invoker] = Link(invoker, session, self._loop.time())
+            wait_s = self._settings.lost_after_ms / 1000
+            why = "not back after the controller was"
+            link.giving_up = self._loop.call_later(wait_s, self._give_up, link, why)
 
     def away(self, invoker: str) -> bool:
         """Whether it has broken off and may still come back."""
@@ -81,7 +121,7 @@ class Invokers:
         reader = self._loop.create_task(self._read(link, outbox, first.notes[1:], messages))
         try:
             async for orders in outbox.groups():
-                yield wire.ToInvoker(orders=orders)
+                yield wire.ToInvoker(orders=orders, acknowledged=link.durable_number)
             if reader.done():
                 reader.result()  # what was wrong with its news is the end of the stream
         finally:
@@ -125,7 +165,7 @@ class Invokers:
         if link.outbox is not None:
             link.outbox.close()  # a stream that broke without our noticing
         link.heard_s = self._loop.time()
-        link.joined = False
+        link.joining, link.joined = None, False
         return link, wire.Welcome(start_afresh=afresh, heartbeat_ms=self._settings.heartbeat_ms)
 
     async def _read(
@@ -154,17 +194,22 @@ class Invokers:
             return
         event = news_from_wire(note, link.invoker)
         if isinstance(event, InvokerJoined):
-            link.joined = True
+            link.joining = event
             log.info(
                 "invoker joined",
                 extra=about(invoker=link.invoker, vcpus=event.vcpus, slices=len(event.slices)),
             )
-        self._tell(event)
+            self._tell(event, session_memo(link.session))
+        elif not note.number:
+            self._tell(event)
+        elif note.number > link.heard_number:  # otherwise it is said again, to be sure
+            link.heard_number = note.number
+            self._tell(event, then=lambda _: link.acknowledge(note.number))
 
     def _gone_away(self, link: Link) -> None:
         """Its stream has ended. Unless it said goodbye, it may come back."""
         link.outbox = None
-        link.joined = False
+        link.joining, link.joined = None, False
         if self._links.get(link.invoker) is not link:
             return
         wait_s = 0 if link.leaving else self._settings.rejoin_ms / 1000
@@ -180,3 +225,8 @@ class Invokers:
         level = logging.INFO if link.leaving else logging.WARNING
         log.log(level, "invoker lost", extra=about(invoker=link.invoker, why=why))
         self._tell(InvokerLost(invoker=link.invoker))
+
+
+def session_memo(session: str) -> Memo:
+    """What the journal keeps for us of an invoker that joins: which process it is."""
+    return {"session": session}

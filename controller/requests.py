@@ -26,11 +26,11 @@ class Answered:
     application: str
     fingerprint: bytes
     answered_us: int
-    _result: bytes
+    written: bytes
 
     @property
     def result(self) -> model.Result:
-        return model.Result.FromString(self._result)
+        return model.Result.FromString(self.written)
 
 
 @dataclass(slots=True)
@@ -74,6 +74,9 @@ class Memory:
     def get(self, request: str) -> Answered | None:
         return self._answered.get(request)
 
+    def items(self) -> list[tuple[str, Answered]]:
+        return list(self._answered.items())
+
     def add(self, request: str, answered: Answered) -> None:
         self._answered[request] = answered
         self.forget_old(answered.answered_us)
@@ -109,6 +112,16 @@ class Requests:
     def under_way(self, request: str) -> Record | None:
         return self._under_way.get(request)
 
+    def answered(self) -> list[tuple[str, Answered, bool]]:
+        """All that is remembered of those that have ended, the oldest first; and whether each was
+        to be fetched later."""
+        memories = ((self._waited_for, False), (self._fetched_later, True))
+        return [(*item, later) for memory, later in memories for item in memory.items()]
+
+    def recall(self, request: str, answered: Answered, *, fetched_later: bool) -> None:
+        """Remember a request again that ended before this process began."""
+        (self._fetched_later if fetched_later else self._waited_for).add(request, answered)
+
     def begin(self, request: str, record: Record) -> None:
         self._under_way[request] = record
 
@@ -119,9 +132,9 @@ class Requests:
     def answer(self, request: str, result: model.Result, now_us: int) -> Record | None:
         record = self._under_way.pop(request, None)
         if record is not None:
-            memory = self._fetched_later if record.fetched_later else self._waited_for
             written = result.SerializeToString()
-            memory.add(request, Answered(record.application, record.fingerprint, now_us, written))
+            answered = Answered(record.application, record.fingerprint, now_us, written)
+            self.recall(request, answered, fetched_later=record.fetched_later)
         for memory in (self._fetched_later, self._waited_for):
             memory.forget_old(now_us)
         return record

@@ -9,8 +9,9 @@ import grpc
 from controller.convert import application_to_wire
 from controller.drift import Corrector
 from controller.driver import Driver, Journal
-from controller.gateways import Gateways
+from controller.gateways import Gateways, record_of
 from controller.invokers import Invokers
+from controller.memory import Memory, UnderWay, ended_rows
 from controller.requests import Requests
 from controller.status import mesh_status
 from controller.tally import Tally
@@ -41,6 +42,7 @@ from esg.events import (
     TaskFailed,
     TaskFinished,
 )
+from esg.journal import Memo
 from esg.scheduler import Scheduler
 from esg.spelling import one_of
 from esg.units import seconds
@@ -64,7 +66,7 @@ class ControllerService(wire_grpc.ControllerServicer):
         journal: Journal | None,
         clock_us: Callable[[], int],
     ) -> None:
-        self.driver = Driver(scheduler, journal, self._perform, clock_us=clock_us)
+        self.driver = Driver(scheduler, journal, self.perform, clock_us=clock_us)
         requests = Requests(
             remembered=settings.remembered,
             fetched_later_us=seconds(settings.remembered_s),
@@ -76,8 +78,49 @@ class ControllerService(wire_grpc.ControllerServicer):
         self._settings = settings
         self._scheduler = scheduler
         self._tally = Tally()
+        self._requests = requests
         self._orders: dict[str, StartTask] = {}  # of the tasks that run
         self._idle = asyncio.Event()
+
+    # ---- memory
+
+    def recall(self, memory: Memory) -> None:
+        """Know again what was remembered, perhaps by another process."""
+        under_way = self._scheduler.state.requests
+        for name, known in memory.under_way.items():
+            self._requests.begin(name, known.record(under_way[name].arrived_us))
+        for ended in memory.ended:
+            answered = ended.answered()
+            self._requests.recall(ended.request, answered, fetched_later=ended.fetched_later)
+        self._orders = {order.task: order for order in memory.orders}
+
+    def go_on(self, memory: Memory) -> None:
+        """Go on where another process ended, with the invokers that it had."""
+        self.recall(memory)
+        seats = self._scheduler.state.seats
+        self.invokers.expect({name: memory.sessions.get(name, "") for name in seats})
+        self.driver.start()
+
+    def remembered(self) -> Callable[[], Memory]:
+        """What is to be remembered as of now. Putting it together may take a while, and may be
+        done in another thread."""
+        # A record without a request was submitted a moment ago: the journal does not know it yet
+        under_way = {
+            name: UnderWay.of(record)
+            for name in self._scheduler.state.requests
+            if (record := self._requests.under_way(name)) is not None
+        }
+        answered = self._requests.answered()
+        orders = tuple(self._orders.values())
+        sessions = self.invokers.sessions()
+        return lambda: Memory(
+            under_way=under_way, ended=ended_rows(answered), orders=orders, sessions=sessions
+        )
+
+    def relive(self, event: RequestArrived, memo: Memo | None) -> None:
+        """A request that was submitted to an earlier process."""
+        if self._requests.under_way(event.request) is None:
+            self._requests.begin(event.request, record_of(event, memo))
 
     async def finish(self) -> None:
         """Take nothing new, and wait until everyone is answered."""
@@ -171,7 +214,8 @@ class ControllerService(wire_grpc.ControllerServicer):
 
     # ---- what was decided
 
-    def _perform(self, now_us: int, event: Event, commands: list[Command]) -> None:
+    def perform(self, now_us: int, event: Event, commands: list[Command]) -> None:
+        """Let everyone know who is concerned."""
         match event:
             case RequestArrived():
                 self._request_arrived(now_us, event, commands)
@@ -179,7 +223,10 @@ class ControllerService(wire_grpc.ControllerServicer):
                 self._task_finished(now_us, event)
             case TaskFailed():
                 self._orders.pop(event.task, None)
-            case InvokerLost() | InvokerJoined() | InvokerReported():
+            case InvokerJoined():
+                self.invokers.joined(event)
+                self._forget_ended_tasks()
+            case InvokerLost() | InvokerReported():
                 self._forget_ended_tasks()
             case _:
                 pass

@@ -4,6 +4,10 @@ A strict replay feeds every event to a scheduler built as the header says and co
 A what-if keeps what the world did of its own accord, requests that came or were cancelled,
 applications that changed and what functions were found to take, and lets the emulator answer the
 new orders. The nodes are then the scenario's, not the journal's.
+
+A journal is a file, as an emulated run writes it, or a directory of segments, as a controller does.
+The first segment that is still there begins with a snapshot, and so does the replay; at the
+beginning of every other one, the state has to be what its snapshot says.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,10 +16,12 @@ from dataclasses import dataclass, fields, replace
 from hashlib import blake2b
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from emulator.run import Trained, build_scheduler
 from emulator.scenario import Scenario, applied
 from esg.catalog import Catalog, scaled
+from esg.codec import decode
 from esg.errors import Rejected
 from esg.events import (
     ApplicationRegistered,
@@ -26,9 +32,9 @@ from esg.events import (
     RequestArrived,
     RequestCancelled,
 )
-from esg.journal import Entry, Header, catalog_digest, read_entries, replay
-from esg.journal import read_header as parse_header
+from esg.journal import SEGMENTS, Entry, Header, Segment, catalog_digest, read_segment, replay
 from esg.report import Report
+from esg.state import State
 
 
 @dataclass(slots=True)
@@ -42,17 +48,32 @@ class Replayed:
 
 
 def read_header(path: Path) -> Header:
-    """Who wrote this journal."""
-    with _naming(path):
-        return parse_header(next(_lines(path)))
+    """Who wrote this journal; of several segments, the first."""
+    return next(read_segments(path)).header
+
+
+def read_segments(path: Path) -> Iterator[Segment]:
+    """The files that a journal consists of, as they are needed; there is at least one."""
+    files = sorted(path.glob(SEGMENTS)) if path.is_dir() else [path]
+    if not files:
+        raise Rejected(f"{path}: no segment of a journal is in this directory")
+    for file in files:
+        # What a crash cut short at the end of the last segment, a controller would not read either
+        lines = _lines(file, may_be_torn=path.is_dir() and file is files[-1])
+        with _naming(file):
+            segment = read_segment(lines)
+            yield replace(segment, entries=_named(file, segment.entries))
 
 
 def read_journal(path: Path) -> Iterator[Entry]:
     """The entries of a journal, as they are needed."""
-    with _naming(path):
-        lines = _lines(path)
-        next(lines)
-        yield from read_entries(lines)
+    for segment in read_segments(path):
+        yield from segment.entries
+
+
+def _named(file: Path, entries: Iterator[Entry]) -> Iterator[Entry]:
+    with _naming(file):
+        yield from entries
 
 
 def scenario_of(path: Path) -> Scenario:
@@ -79,18 +100,31 @@ def replay_strictly(path: Path, catalog: Catalog, trained: Trained) -> Replayed:
     """Every event again, every order compared; raises `Diverged` where they differ."""
     scenario = scenario_of(path)
     catalog = catalog_of(path, catalog, scenario)
-    scheduler, _ = build_scheduler(catalog, scenario, trained)
     report, chain, count = Report(), blake2b(digest_size=8), 0
+    state: Any = None
 
     def counted(entries: Iterable[Entry]) -> Iterator[Entry]:
         nonlocal count
-        for count, entry in enumerate(entries, 1):  # noqa: B007 - it is the outer one
+        for entry in entries:
+            count += 1
             chain.update(entry.orders.encode())
             yield entry
 
     began = perf_counter()
-    with _naming(path):
-        replay(scheduler, counted(read_journal(path)), report.observe)
+    header = read_header(path)
+    for segment in read_segments(path):
+        if segment.header != header:
+            raise Rejected(
+                f"{path}: its segments were written under different conditions, as by a controller "
+                "that was started again with another policy; replay one segment at a time"
+            )
+        snapshot = None if segment.snapshot is None else segment.snapshot.state
+        if state not in (None, snapshot):
+            raise Rejected(f"{path}: a segment's snapshot is not where the one before it ended")
+        scheduler, _ = build_scheduler(catalog, scenario, trained, snapshot)
+        with _naming(path):
+            replay(scheduler, counted(segment.entries), report.observe)
+        state = scheduler.snapshot()
     return Replayed(count, perf_counter() - began, report, chain.hexdigest())
 
 
@@ -138,20 +172,25 @@ def exogenous(entries: Iterable[Entry], *, keep_slos: bool) -> Iterator[tuple[in
 
 
 def _nodes_of(path: Path) -> dict[str, str]:
-    joined: dict[str, InvokerJoined] = {}
-    for entry in read_journal(path):
-        if isinstance(entry.event, InvokerJoined):
-            joined[entry.event.invoker] = entry.event
-    if not joined:
+    """Every node that ever had a seat: its vCPUs and its slices."""
+    sizes: dict[str, tuple[int, int]] = {}
+    for segment in read_segments(path):
+        if segment.snapshot is not None:
+            seats = decode(State, segment.snapshot.state).seats
+            sizes |= {name: (seat.vcpus, len(seat.slices)) for name, seat in seats.items()}
+        for entry in segment.entries:
+            if isinstance(entry.event, InvokerJoined):
+                sizes[entry.event.invoker] = (entry.event.vcpus, len(entry.event.slices))
+    if not sizes:
         raise Rejected(f"{path}: no invoker ever joined, so there is nothing to compare with")
     return {
-        "nodes": str(len(joined)),
-        "vcpus": str(max(event.vcpus for event in joined.values())),
-        "vgpus": str(max(len(event.slices) for event in joined.values())),
+        "nodes": str(len(sizes)),
+        "vcpus": str(max(vcpus for vcpus, _ in sizes.values())),
+        "vgpus": str(max(vgpus for _, vgpus in sizes.values())),
     }
 
 
-def _lines(path: Path) -> Iterator[str]:
+def _lines(path: Path, *, may_be_torn: bool = False) -> Iterator[str]:
     """The lines of a file, of which there is at least one. The last one may not have been written
     to its end."""
     number = 0
@@ -159,6 +198,8 @@ def _lines(path: Path) -> Iterator[str]:
         with path.open(encoding="utf-8", newline="\n") as file:
             for number, line in enumerate(file, 1):
                 if number > 1 and not line.endswith("\n"):
+                    if may_be_torn:
+                        return
                     raise Rejected(f"line {number} is torn: it has no end; remove it, or end it")
                 yield line
     except OSError as error:

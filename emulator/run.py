@@ -69,13 +69,14 @@ def build_policy(catalog: Catalog, scenario: Scenario, trained: Trained) -> Poli
 
 
 def build_scheduler(
-    catalog: Catalog, scenario: Scenario, trained: Trained
+    catalog: Catalog, scenario: Scenario, trained: Trained, snapshot: Any = None
 ) -> tuple[Scheduler, Policy]:
     """The brain of a scenario, and its policy; `catalog` is the one that was `applied`."""
     policy_for = policy_maker(scenario, trained)
     chosen = policy_for(catalog)
     settings = SchedulerSettings(prewarm=scenario.prewarm, follow_profiles=scenario.follow_profiles)
-    return Scheduler(catalog, chosen, settings, policy_for=policy_for), chosen
+    scheduler = Scheduler(catalog, chosen, settings, snapshot=snapshot, policy_for=policy_for)
+    return scheduler, chosen
 
 
 def build_pools(catalog: Catalog, scenario: Scenario) -> dict[str, Pool]:

@@ -1,13 +1,17 @@
 """The invoker's end of its stream to the controller, for as long as the process lives.
 
-News that cannot be sent now wait, in order, until the controller is back. What was on the wire when
-a stream broke is lost; the inventory with which the node joins again tells the rest.
+News are numbered and kept until the controller acknowledges them: then they are in its journal.
+Whenever the node joins again, be it that a stream broke or that the controller was started anew, it
+first says what was not acknowledged, and then its inventory. So no task that ended is missed, and
+the controller takes no news twice.
 """
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from dataclasses import replace
 from secrets import token_hex
 
 import grpc
@@ -36,7 +40,8 @@ class ControllerLink:
         self._address = address
         self._security = security
         self._greeting = wire.Greeting(invoker=invoker, catalog=functions, session=token_hex(8))
-        self._unsent: list[wire.InvokerNote] = []
+        self._reports: deque[wire.InvokerNote] = deque()  # that are not acknowledged
+        self._reported = 0
         self._outbox: Outbox[wire.InvokerNote] | None = None  # of the stream, if there is one
         self._joined = False
         self._leaving = False
@@ -44,12 +49,18 @@ class ControllerLink:
         self._delay_s = FIRST_DELAY_S
         self.refused: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
+    @property
+    def unacknowledged(self) -> int:
+        """How many news the controller may not have in its journal."""
+        return len(self._reports)
+
     def report(self, event: InvokerNews) -> None:
         note = news_to_wire(event)
+        self._reported += 1
+        note.number = self._reported
+        self._reports.append(note)
         if self._outbox is not None and self._joined:
             self._outbox.put(note)
-        else:
-            self._unsent.append(note)
 
     def say_leaving(self) -> None:
         """No new work, please; also when it joins again before it has left."""
@@ -86,10 +97,11 @@ class ControllerLink:
         heartbeat: asyncio.Task[None] | None = None
         try:
             async for message in orders:
+                self._acknowledged(message.acknowledged)
                 for order in message.orders:
                     if order.WhichOneof("order") == "welcome":
                         if order.welcome.start_afresh:
-                            self._unsent.clear()
+                            self._reports.clear()
                             await node.start_afresh()
                         self._join(node, outbox)
                         heartbeat = asyncio.create_task(
@@ -105,14 +117,17 @@ class ControllerLink:
                 heartbeat.cancel()
             orders.cancel()
 
+    def _acknowledged(self, number: int) -> None:
+        while self._reports and self._reports[0].number <= number:
+            self._reports.popleft()
+
     def _join(self, node: Node, outbox: Outbox[wire.InvokerNote]) -> None:
-        """What happened while it was away comes first: a task that ended is then not missed."""
-        for note in self._unsent:
+        """What the controller may not know comes first: a task that ended is then not missed."""
+        for note in self._reports:
             outbox.put(note)
-        outbox.put(news_to_wire(node.pool.joined()))
+        outbox.put(news_to_wire(replace(node.pool.joined(), kept=node.store.kept)))
         if self._leaving:
             outbox.put(_LEAVING)
-        self._unsent.clear()
         self._joined = True
         self._delay_s = FIRST_DELAY_S  # if this stream breaks, the controller waits for a moment
 

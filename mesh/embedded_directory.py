@@ -4,7 +4,7 @@
     run/           ready files and the socket of Redis; there while a mesh runs
     mesh.log       what a mesh in the background has to say
     logs/NAME.log  those of its processes; all logs stay until the next mesh starts here
-    mesh.journal   stays too, and one before it as mesh.journal.previous
+    mesh.journal/  stays too, and the one before it as mesh.journal.previous
 
 One mesh at a time: its supervisor holds a lock on the directory itself, which the kernel releases
 however that process ends. What a mesh that crashed left behind goes when the next one starts, or
@@ -60,7 +60,12 @@ class RunDirectory:
         for folder in (self.logs, self.run):
             folder.mkdir()
         if self.journal.exists():
-            self.journal.replace(f"{self.journal}.previous")
+            previous = self.path / f"{self.journal.name}.previous"
+            if previous.is_dir():
+                shutil.rmtree(previous)
+            else:
+                previous.unlink(missing_ok=True)
+            self.journal.rename(previous)
 
     def clear_up(self) -> None:
         """Remove what a mesh that crashed has left; its logs and its journal tell why."""

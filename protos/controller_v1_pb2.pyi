@@ -64,20 +64,22 @@ class GatewayNote(_message.Message):
     def __init__(self, submission: _Optional[_Union[Submission, _Mapping]] = ..., cancel: _Optional[str] = ..., follow: _Optional[str] = ...) -> None: ...
 
 class Submission(_message.Message):
-    __slots__ = ("request_id", "application", "slo_us", "fingerprint", "deadline_us", "fetched_later")
+    __slots__ = ("request_id", "application", "slo_us", "fingerprint", "deadline_us", "fetched_later", "owner")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     APPLICATION_FIELD_NUMBER: _ClassVar[int]
     SLO_US_FIELD_NUMBER: _ClassVar[int]
     FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_US_FIELD_NUMBER: _ClassVar[int]
     FETCHED_LATER_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     application: str
     slo_us: int
     fingerprint: bytes
     deadline_us: int
     fetched_later: bool
-    def __init__(self, request_id: _Optional[str] = ..., application: _Optional[str] = ..., slo_us: _Optional[int] = ..., fingerprint: _Optional[bytes] = ..., deadline_us: _Optional[int] = ..., fetched_later: _Optional[bool] = ...) -> None: ...
+    owner: str
+    def __init__(self, request_id: _Optional[str] = ..., application: _Optional[str] = ..., slo_us: _Optional[int] = ..., fingerprint: _Optional[bytes] = ..., deadline_us: _Optional[int] = ..., fetched_later: _Optional[bool] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class ToGateway(_message.Message):
     __slots__ = ("notes",)
@@ -172,14 +174,16 @@ class Inventory(_message.Message):
     def __init__(self, vcpus: _Optional[int] = ..., slices: _Optional[_Iterable[_Union[Slice, _Mapping]]] = ..., running: _Optional[_Iterable[_Union[RunningTask, _Mapping]]] = ..., latest_task: _Optional[int] = ..., kept: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Slice(_message.Message):
-    __slots__ = ("memory_mb", "resident", "loading")
+    __slots__ = ("memory_mb", "resident", "loading", "lost")
     MEMORY_MB_FIELD_NUMBER: _ClassVar[int]
     RESIDENT_FIELD_NUMBER: _ClassVar[int]
     LOADING_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
     memory_mb: int
     resident: _containers.RepeatedScalarFieldContainer[str]
     loading: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, memory_mb: _Optional[int] = ..., resident: _Optional[_Iterable[str]] = ..., loading: _Optional[_Iterable[str]] = ...) -> None: ...
+    lost: bool
+    def __init__(self, memory_mb: _Optional[int] = ..., resident: _Optional[_Iterable[str]] = ..., loading: _Optional[_Iterable[str]] = ..., lost: _Optional[bool] = ...) -> None: ...
 
 class RunningTask(_message.Message):
     __slots__ = ("task", "vcpus", "slices")
@@ -192,14 +196,24 @@ class RunningTask(_message.Message):
     def __init__(self, task: _Optional[str] = ..., vcpus: _Optional[int] = ..., slices: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class TaskFinished(_message.Message):
-    __slots__ = ("task", "loading_us", "running_us")
+    __slots__ = ("task", "loading_us", "running_us", "failed")
     TASK_FIELD_NUMBER: _ClassVar[int]
     LOADING_US_FIELD_NUMBER: _ClassVar[int]
     RUNNING_US_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
     task: str
     loading_us: int
     running_us: int
-    def __init__(self, task: _Optional[str] = ..., loading_us: _Optional[int] = ..., running_us: _Optional[int] = ...) -> None: ...
+    failed: _containers.RepeatedCompositeFieldContainer[JobFailure]
+    def __init__(self, task: _Optional[str] = ..., loading_us: _Optional[int] = ..., running_us: _Optional[int] = ..., failed: _Optional[_Iterable[_Union[JobFailure, _Mapping]]] = ...) -> None: ...
+
+class JobFailure(_message.Message):
+    __slots__ = ("request_id", "reason")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    reason: str
+    def __init__(self, request_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class TaskFailed(_message.Message):
     __slots__ = ("task", "reason", "missing")
@@ -238,13 +252,15 @@ class InstanceGone(_message.Message):
     def __init__(self, slice: _Optional[int] = ..., function: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ToInvoker(_message.Message):
-    __slots__ = ("orders",)
+    __slots__ = ("orders", "acknowledged")
     ORDERS_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     orders: _containers.RepeatedCompositeFieldContainer[Order]
-    def __init__(self, orders: _Optional[_Iterable[_Union[Order, _Mapping]]] = ...) -> None: ...
+    acknowledged: int
+    def __init__(self, orders: _Optional[_Iterable[_Union[Order, _Mapping]]] = ..., acknowledged: _Optional[int] = ...) -> None: ...
 
 class Order(_message.Message):
-    __slots__ = ("welcome", "start", "stop", "warm", "drop", "publish", "discard", "acknowledged")
+    __slots__ = ("welcome", "start", "stop", "warm", "drop", "publish", "discard")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
@@ -252,7 +268,6 @@ class Order(_message.Message):
     DROP_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_FIELD_NUMBER: _ClassVar[int]
     DISCARD_FIELD_NUMBER: _ClassVar[int]
-    ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     start: StartTask
     stop: str
@@ -260,8 +275,7 @@ class Order(_message.Message):
     drop: Instance
     publish: StageOutput
     discard: Discard
-    acknowledged: int
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., start: _Optional[_Union[StartTask, _Mapping]] = ..., stop: _Optional[str] = ..., warm: _Optional[_Union[Instance, _Mapping]] = ..., drop: _Optional[_Union[Instance, _Mapping]] = ..., publish: _Optional[_Union[StageOutput, _Mapping]] = ..., discard: _Optional[_Union[Discard, _Mapping]] = ..., acknowledged: _Optional[int] = ...) -> None: ...
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., start: _Optional[_Union[StartTask, _Mapping]] = ..., stop: _Optional[str] = ..., warm: _Optional[_Union[Instance, _Mapping]] = ..., drop: _Optional[_Union[Instance, _Mapping]] = ..., publish: _Optional[_Union[StageOutput, _Mapping]] = ..., discard: _Optional[_Union[Discard, _Mapping]] = ...) -> None: ...
 
 class Discard(_message.Message):
     __slots__ = ("request_id", "results")

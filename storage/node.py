@@ -21,14 +21,21 @@ class NodeStore:
         self.local_bytes = 0
         self.remote_bytes = 0
         self._written: dict[str, dict[str, bool]] = {}
-        """What is in Redis from here, by request and stage; true if it is a result."""
+        """Of every request that something is kept of, what is in Redis from here, by stage; true
+        if it is a result."""
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The requests that something is kept of."""
+        return tuple(self._written)
 
     async def keep(
         self, request: str, stage: str, content: bytes | memoryview, *, publish: bool
     ) -> None:
         """Store what a task made; `publish` says that it is a result, for the gateway."""
+        written = self._written.setdefault(request, {})
         if publish:
-            self._written.setdefault(request, {})[stage] = True
+            written[stage] = True
             await self.remote.put(request, stage, content)
         else:
             self.local.put(request, stage, content)

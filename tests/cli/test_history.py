@@ -216,7 +216,7 @@ def test_a_policy_that_did_not_write_the_journal_can_be_tried(esg: Run, journal:
 REFUSED = {
     "replay": "missing argument 'JOURNAL'; see esg replay --help",
     "replay nowhere": "nowhere: cannot be read: No such file or directory",
-    "replay .": ".: cannot be read: Is a directory",
+    "replay .": ".: no segment of a journal is in this directory",
     "replay nowhere --catalog nowhere.toml": "nowhere...",
     "what-if": "missing argument 'JOURNAL'; see esg what-if --help",
     "what-if nowhere": "nowhere: cannot be read: No such file or directory",

@@ -9,15 +9,17 @@ import pytest
 
 from emulator.history import (
     Recorded,
+    catalog_of,
     exogenous,
     read_journal,
     replay_strictly,
     scenario_of,
 )
-from emulator.run import Emulation, emulate
+from emulator.run import Emulation, build_scheduler, emulate
 from emulator.scenario import Scenario, applied
 from emulator.sweep import Load
 from esg.catalog_file import load_catalog
+from esg.codec import to_text
 from esg.commands import AnswerRequest, Command
 from esg.errors import Rejected
 from esg.events import (
@@ -29,7 +31,14 @@ from esg.events import (
     StageSpec,
     Woke,
 )
-from esg.journal import Diverged, Entry, catalog_digest
+from esg.journal import (
+    Diverged,
+    Entry,
+    catalog_digest,
+    read_entries,
+    replay,
+    snapshot_line,
+)
 from tests.emulator.runs import paper, scenario
 from tests.emulator.test_repeating import without_clock
 from tests.small_catalog import SMALL
@@ -154,10 +163,66 @@ def test_what_is_no_journal_is_refused(tmp_path: Path, content: bytes, words: st
         replay_strictly(path, paper(), {})
 
 
-@pytest.mark.parametrize("where", ["nowhere.journal", "."])
-def test_what_cannot_be_read_is_refused(where: str) -> None:
-    with pytest.raises(Rejected, match=f"^{where}: cannot be read: "):
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [("nowhere.journal", "cannot be read: "), (".", "no segment of a journal")],
+)
+def test_what_cannot_be_read_is_refused(where: str, words: str) -> None:
+    with pytest.raises(Rejected, match=f"^{where}: {words}"):
         scenario_of(Path(where))
+
+
+# Journals that are directories.
+
+
+@pytest.fixture
+def segmented(recorded: tuple[Path, Emulation], tmp_path: Path) -> Path:
+    """The same journal as three segments; the last one was cut short by a crash."""
+    path, _ = recorded
+    header, *entries = path.read_text("utf-8").splitlines(keepends=True)
+    scenario = scenario_of(path)
+    scheduler, _ = build_scheduler(catalog_of(path, paper(), scenario), scenario, {})
+    folder = tmp_path / "mesh.journal"
+    folder.mkdir()
+    for number in range(3):
+        third = entries[number * len(entries) // 3 : (number + 1) * len(entries) // 3]
+        snapshot = snapshot_line(to_text(scheduler.state), "{}", 0)
+        text = "".join([header, f"{snapshot}\n", *third])
+        (folder / f"{number:08}.journal").write_text(text, "utf-8")
+        replay(scheduler, read_entries(third))
+    with (folder / "00000002.journal").open("a", encoding="utf-8") as last:
+        last.write('{"at":9')
+    return folder
+
+
+def test_segments_are_replayed_one_after_the_other(
+    segmented: Path, recorded: tuple[Path, Emulation]
+) -> None:
+    _, emulation = recorded
+    replayed = replay_strictly(segmented, paper(), {})
+    assert replayed.digest == emulation.digest
+    assert replayed.report.summary()["requests"] == emulation.report.summary()["requests"]
+
+
+def test_a_replay_can_begin_with_any_segment(segmented: Path) -> None:
+    whole = replay_strictly(segmented, paper(), {}).entries
+    first = segmented / "00000000.journal"
+    missing = replay_strictly(first, paper(), {}).entries
+    first.unlink()
+    assert replay_strictly(segmented, paper(), {}).entries == whole - missing
+
+
+def test_a_segment_that_is_missing_in_the_middle_is_found(segmented: Path) -> None:
+    (segmented / "00000001.journal").unlink()
+    with pytest.raises(Rejected, match="snapshot is not where the one before it ended"):
+        replay_strictly(segmented, paper(), {})
+
+
+def test_segments_of_different_policies_are_replayed_one_at_a_time(segmented: Path) -> None:
+    last = segmented / "00000002.journal"
+    last.write_text(last.read_text("utf-8").replace('"policy":"esg"', '"policy":"infless"', 1))
+    with pytest.raises(Rejected, match="under different conditions"):
+        replay_strictly(segmented, paper(), {})
 
 
 # Journals that no emulator wrote: no word about nodes in the header, and a clock of their own.

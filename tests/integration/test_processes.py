@@ -72,7 +72,7 @@ async def test_a_node_that_is_told_to_stop_finishes_what_it_runs(launch: Launch)
             assert (await answer).outputs == photo(f"{n}".encode())
         journal = mesh.journal
         assert journal is not None
-        text = journal.read_text()
+        text = "".join(path.read_text() for path in journal.iterdir())
         assert '"InvokerLeaving"' in text
         assert '"TaskFailed"' not in text
 

@@ -4,18 +4,19 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import grpc
 
+from controller.journal import Journal
+from controller.recovery import Remembered, build_scheduler, header_of, opening, recover
 from controller.service import ControllerService
-from esg.policies import PolicySettings, policy
-from esg.scheduler import Scheduler, SchedulerSettings
 from mesh.catalog import functions_digest
 from mesh.channels import channel
 from mesh.outbox import Outbox
 from mesh.serving import Server
-from mesh.settings import ControllerSettings
+from mesh.settings import CommonSettings, ControllerSettings
 from protos import controller_v1_pb2 as wire
 from protos import controller_v1_pb2_grpc as wire_grpc
 from tests.small_catalog import SMALL
@@ -48,15 +49,18 @@ class Running:
 
 @asynccontextmanager
 async def running_controller(**settings: Any) -> AsyncIterator[Running]:
-    own = ControllerSettings(**settings)
-    clock = [0]
-    scheduler = Scheduler(
-        SMALL,
-        policy("esg", SMALL),
-        SchedulerSettings(prewarm=False),
-        policy_for=lambda catalog: policy("esg", catalog, PolicySettings()),
-    )
-    service = ControllerService(scheduler, own, None, lambda: clock[0])
+    """As `python -m controller` has it. With a journal, it goes on from there; at the end of the
+    block it is gone without another word."""
+    own = ControllerSettings(**{"prewarm": False, **settings})
+    journal = Journal(Path(own.journal), own) if own.journal else None
+    past = None if journal is None else journal.past()
+    known = Remembered() if past is None else recover(past, SMALL, own)
+    clock = [known.now_us]
+    scheduler = build_scheduler(SMALL, own, known.state)
+    service = ControllerService(scheduler, own, journal, lambda: clock[0])
+    service.go_on(known.memory)
+    if journal is not None:
+        journal.begin(header_of(SMALL, own, CommonSettings()), lambda: opening(service))
     server = Server()
     wire_grpc.add_ControllerServicer_to_server(service, server.grpc)
     port = await server.start("127.0.0.1", 0, [])
@@ -67,7 +71,10 @@ async def running_controller(**settings: Any) -> AsyncIterator[Running]:
             service.driver.failed.result()
     finally:
         watching.cancel()
+        service.driver.failed.cancel()
         await server.stop(0)
+        if journal is not None:
+            journal.close()
 
 
 @dataclass
@@ -76,6 +83,7 @@ class Peer:
 
     outbox: Outbox[Any]
     heard: list[Any] = field(default_factory=list)
+    acknowledged: int = 0
     ended: bool = False
     error: grpc.aio.AioRpcError | None = None
 
@@ -115,6 +123,7 @@ async def _connected(
             try:
                 async for message in stream:
                     peer.heard.extend(unwrap(message))
+                    peer.acknowledged = getattr(message, "acknowledged", 0)
             except grpc.aio.AioRpcError as error:
                 peer.error = error
             peer.ended = True
@@ -170,6 +179,12 @@ def joined(*running: wire.RunningTask, latest_task: int = 0) -> wire.InvokerNote
 
 def finished(task: str) -> wire.InvokerNote:
     return wire.InvokerNote(finished=wire.TaskFinished(task=task, running_us=10_000))
+
+
+def numbered(number: int, note: wire.InvokerNote) -> wire.InvokerNote:
+    """News as an invoker sends them, to be acknowledged."""
+    note.number = number
+    return note
 
 
 def submission(request: str, application: str = "thumb", **more: Any) -> wire.GatewayNote:

@@ -1,14 +1,16 @@
 """The loop around the scheduler: stamped, decided, written, then carried out."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from controller.driver import Driver
 from esg.commands import Command
-from esg.errors import Bug
+from esg.errors import Bug, Fault
 from esg.events import Event, RequestArrived, Woke
+from esg.journal import Memo
 
 
 class FakeScheduler:
@@ -35,14 +37,22 @@ class Story:
     def __init__(self) -> None:
         self.told: list[str] = []
         self.clock_us = 0
+        self.disk_is_slow = False
+        self.syncing: list[Callable[[Exception | None], None]] = []
         self.scheduler: Any = FakeScheduler()
         self.driver = Driver(self.scheduler, self, self.perform, clock_us=lambda: self.clock_us)
 
-    def append(self, now_us: int, event: Event, commands: list[Command]) -> None:
+    def append(
+        self, now_us: int, event: Event, commands: list[Command], memo: Memo | None = None
+    ) -> None:
         self.told.append(f"wrote {type(event).__name__}")
 
-    def flush(self) -> None:
+    def flush(self, then: Callable[[Exception | None], None]) -> None:
         self.told.append("flushed")
+        if self.disk_is_slow:
+            self.syncing.append(then)
+        else:
+            then(None)
 
     def perform(self, now_us: int, event: Event, commands: list[Command]) -> None:
         self.told.append(f"did {commands[0]}")
@@ -64,6 +74,43 @@ async def test_orders_leave_only_after_all_is_written() -> None:
         "did RequestArrived at 0",
         "did Woke at 0",
     ]
+
+
+async def turns(number: int = 3) -> None:
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
+async def test_what_comes_while_the_disk_is_busy_goes_into_the_next_group() -> None:
+    story = Story()
+    story.disk_is_slow = True
+    for event in (ARRIVAL, Woke(), Woke()):
+        story.driver.tell(event)
+        await turns()
+    assert story.told == ["wrote RequestArrived", "flushed"]
+    story.syncing.pop()(None)
+    await turns()
+    assert story.told[2:] == ["did RequestArrived at 0", "wrote Woke", "wrote Woke", "flushed"]
+
+
+async def test_nothing_is_done_that_could_not_be_written() -> None:
+    story = Story()
+    story.disk_is_slow = True
+    story.driver.tell(ARRIVAL)
+    await turns()
+    story.syncing.pop()(Fault("no space left"))
+    with pytest.raises(Fault, match="no space left"):
+        await story.driver.failed
+    story.driver.tell(Woke())
+    await turns()
+    assert story.told == ["wrote RequestArrived", "flushed"]
+
+
+async def test_whoever_wants_to_know_hears_when_all_is_done() -> None:
+    story = Story()
+    story.driver.tell(ARRIVAL, then=lambda commands: story.told.append(f"then {commands}"))
+    await turns()
+    assert story.told[-2:] == ["did RequestArrived at 0", "then ['RequestArrived at 0']"]
 
 
 async def test_whoever_asks_gets_the_orders() -> None:

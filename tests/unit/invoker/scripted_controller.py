@@ -7,6 +7,7 @@ from typing import Any
 
 import grpc
 
+from esg.commands import StopTask
 from mesh.outbox import Outbox
 from mesh.serving import Server
 from mesh.wire import InvokerOrder, order_to_wire
@@ -22,6 +23,7 @@ class Attachment:
         self.notes: list[Any] = []
         self.ended = False
         """Whether the invoker has said its last word."""
+        self.acknowledged = 0
         self.outbox: Outbox[wire.Order] = Outbox()
 
     def welcome(self, *, start_afresh: bool = False, heartbeat_ms: int = 3_600_000) -> None:
@@ -31,6 +33,11 @@ class Attachment:
     def order(self, *orders: InvokerOrder) -> None:
         for order in orders:
             self.outbox.put(order_to_wire(order))
+
+    def acknowledge(self, number: int) -> None:
+        """Say that its news up to this number are safe, along with an order that changes nothing."""
+        self.acknowledged = number
+        self.order(StopTask(invoker="", task="t0"))
 
     def end(self) -> None:
         self.outbox.close()
@@ -67,7 +74,7 @@ class ScriptedController(wire_grpc.ControllerServicer):
         reading = asyncio.create_task(self._read(attachment, messages))
         try:
             async for orders in attachment.outbox.groups():
-                yield wire.ToInvoker(orders=orders)
+                yield wire.ToInvoker(orders=orders, acknowledged=attachment.acknowledged)
         finally:
             reading.cancel()
 

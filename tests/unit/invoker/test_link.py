@@ -169,6 +169,8 @@ async def test_what_happened_while_it_was_away_comes_before_the_inventory(
 ) -> None:
     first = await joined(controller)
     await runs_endlessly(invoker)
+    first.acknowledge((await first.hears("ready")).number)
+    await until(lambda: invoker.link.unacknowledged == 0)
     first.end()
     second = await controller.attached(2)
     invoker.live.node.order(StopTask(invoker="i0", task="t1"))
@@ -181,6 +183,33 @@ async def test_what_happened_while_it_was_away_comes_before_the_inventory(
     await second.hears("ready")
     assert second.kinds == ["greeting", "failed", "joined", "ready"]
     assert "failed" not in first.kinds
+
+
+async def test_news_that_were_not_acknowledged_are_said_again_under_their_numbers(
+    controller: ScriptedController, invoker: Linked
+) -> None:
+    first = await joined(controller)
+    await runs_endlessly(invoker)
+    number = (await first.hears("ready")).number
+    invoker.live.node.order(StopTask(invoker="i0", task="t1"))
+    assert (await first.hears("failed")).number == number + 1
+    first.acknowledge(number)
+    await until(lambda: invoker.link.unacknowledged == 1)
+    first.end()
+    second = await joined(controller, 2)
+    assert second.kinds == ["greeting", "failed", "joined"]
+    assert second.notes[1].number == number + 1
+
+
+async def test_it_says_of_which_requests_it_keeps_something(
+    controller: ScriptedController, invoker: Linked
+) -> None:
+    await invoker.live.store.keep("r1", "a", b"output", publish=False)
+    await invoker.live.store.keep("r2", "b", b"result", publish=True)
+    await invoker.live.store.keep("r3", "a", b"output", publish=False)
+    await invoker.live.store.discard("r3")
+    attachment = await joined(controller)
+    assert list((await attachment.hears("joined")).joined.kept) == ["r1", "r2"]
 
 
 async def test_what_happened_before_it_starts_afresh_is_nobodys_business(

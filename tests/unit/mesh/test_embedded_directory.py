@@ -60,7 +60,7 @@ def test_only_logs_and_journal_are_left(tmp_path: Path) -> None:
     (store / "data").write_bytes(b"x")
     (directory.run / "gateway.ready").write_text("x")
     (directory.logs / "gateway.log").write_text("x")
-    directory.journal.write_text("x")
+    directory.journal.mkdir()
     directory.release()
     assert names(tmp_path) == {"logs", "mesh.journal"}
     assert names(directory.logs) == {"gateway.log"}
@@ -88,16 +88,17 @@ def test_without_such_a_place_stores_are_in_the_directory(
 
 
 def test_the_next_mesh_begins_with_new_logs_and_keeps_one_older_journal(tmp_path: Path) -> None:
-    for text in ("first", "second"):
+    for text in ("first", "second", "third"):
         directory = RunDirectory(tmp_path)
         directory.claim()
         assert names(directory.logs) == set()
         assert not directory.journal.exists()
         (directory.logs / "gateway.log").write_text("x")
-        directory.journal.write_text(text)
+        directory.journal.mkdir()
+        (directory.journal / text).touch()
         directory.release()
-    assert directory.journal.read_text() == "second"
-    assert (tmp_path / "mesh.journal.previous").read_text() == "first"
+    assert names(directory.journal) == {"third"}
+    assert names(tmp_path / "mesh.journal.previous") == {"second"}
 
 
 def test_what_a_crash_left_is_cleaned_up_and_ended(tmp_path: Path) -> None:

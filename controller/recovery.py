@@ -1,0 +1,177 @@
+"""Starting again: the latest snapshot, and every event since, lived through once more.
+
+The replay uses the very code that runs live, around a scheduler of the kind that wrote the journal;
+what it remembers in the end is handed to the one that goes on. That one may have another policy, or
+other settings. Another catalog, or another version of ESG, can go on only from a good end (see
+`Journal.finish`), when no request is under way.
+
+What the invokers did meanwhile is not in the journal: they say so themselves when they come back.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from controller.memory import NOTHING, Memory
+from controller.service import ControllerService
+from esg import __version__
+from esg.catalog import Catalog
+from esg.codec import decode, encode, to_text
+from esg.errors import Rejected
+from esg.events import InvokerJoined, InvokerLost, RequestArrived
+from esg.journal import Diverged, Entry, Header, Segment, catalog_digest, replay, snapshot_line
+from esg.policies import PolicySettings, policy
+from esg.scheduler import Scheduler, SchedulerSettings
+from esg.state import State
+from mesh.logs import about
+from mesh.settings import CommonSettings, ControllerSettings
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """Where to go on from. `now_us` is the time of day there, with the time that nobody was there
+    counted in: deadlines do not wait."""
+
+    state: Any = None
+    memory: Memory = NOTHING
+    now_us: int = 0
+
+
+def build_scheduler(catalog: Catalog, own: ControllerSettings, state: Any = None) -> Scheduler:
+    """The brain that the settings ask for."""
+    chosen = PolicySettings(k=own.k, group_size=own.group_size, engine=own.engine)
+
+    def policy_for(changed: Catalog) -> Any:
+        return policy(own.policy, changed, chosen)
+
+    return Scheduler(
+        catalog,
+        policy_for(catalog),
+        SchedulerSettings(prewarm=own.prewarm, follow_profiles=own.follow_profiles),
+        snapshot=state,
+        policy_for=policy_for,
+    )
+
+
+def header_of(catalog: Catalog, own: ControllerSettings, common: CommonSettings) -> Header:
+    """All that is needed to build the same scheduler again."""
+    return Header(
+        catalog=catalog_digest(catalog),
+        policy=own.policy,
+        settings={
+            "time_scale": str(common.time_scale),
+            "k": str(own.k),
+            "group_size": str(own.group_size),
+            "engine": own.engine,
+            "prewarm": str(own.prewarm),
+            "follow_profiles": str(own.follow_profiles),
+        },
+    )
+
+
+def opening(service: ControllerService) -> Callable[[], str]:
+    """What is remembered now, for a segment to begin with."""
+    state = to_text(service.driver.scheduler.state)
+    memory = service.remembered()
+    wall_us = time.time_ns() // 1000
+    return lambda: snapshot_line(state, to_text(memory()), wall_us)
+
+
+def recover(past: Segment, catalog: Catalog, own: ControllerSettings) -> Remembered:
+    """What a journal's latest segment comes to."""
+    if past.snapshot is None:
+        raise Rejected(
+            "its latest segment has no snapshot, so no controller wrote it; name another "
+            "directory (controller.journal)"
+        )
+    if past.header.esg != __version__ or past.header.catalog != catalog_digest(catalog):
+        return _carried_over(past)
+    state, memory = past.snapshot.state, decode(Memory, past.snapshot.memory)
+    began_us = decode(State, state).now_us
+    scheduler = build_scheduler(catalog, _settings_then(past.header, own), state)
+    service = ControllerService(scheduler, own, None, lambda: 0)
+    service.recall(memory)
+    sessions = dict(memory.sessions)
+    replayed = 0
+
+    def relived() -> Iterator[Entry]:
+        nonlocal replayed
+        for replayed, entry in enumerate(past.entries, 1):  # noqa: B007 - it is the outer one
+            match entry.event:
+                case RequestArrived() as event:
+                    service.relive(event, entry.memo)
+                case InvokerJoined(invoker=invoker):
+                    sessions[invoker] = (entry.memo or {}).get("session", "")
+                case InvokerLost(invoker=invoker):
+                    sessions.pop(invoker, None)
+                case _:
+                    pass
+            yield entry
+
+    try:
+        replay(scheduler, relived(), service.perform)
+    except Diverged as error:
+        raise Rejected(
+            f"it does not lead where it says: {error}; keep it for a bug report, and name another "
+            "directory (controller.journal) to start without its requests"
+        ) from None
+    log.info(
+        "remembered",
+        extra=about(
+            replayed=replayed,
+            under_way=len(scheduler.state.requests),
+            invokers=list(scheduler.state.seats),
+        ),
+    )
+    return Remembered(
+        state=scheduler.snapshot(),
+        memory=replace(service.remembered()(), sessions=sessions),
+        now_us=max(scheduler.state.now_us, _now_us(began_us, past.snapshot.wall_us)),
+    )
+
+
+def _now_us(began_us: int, wall_us: int) -> int:
+    """A snapshot was taken at `began_us`, when the wall clock said `wall_us`. What it says now may
+    be wrong by however much it was set meanwhile; that makes requests late, or gives them more
+    time, but nothing worse."""
+    return began_us + max(0, time.time_ns() // 1000 - wall_us)
+
+
+def _settings_then(header: Header, own: ControllerSettings) -> ControllerSettings:
+    """As the segment was written with, whatever they are now."""
+    said = header.settings
+    return replace(
+        own,
+        policy=header.policy,
+        k=int(said["k"]),
+        group_size=int(said["group_size"]),
+        engine=said["engine"],
+        prewarm=said["prewarm"] == "True",
+        follow_profiles=said["follow_profiles"] == "True",
+    )
+
+
+def _carried_over(past: Segment) -> Remembered:
+    """After a good end: what applications were registered, which results can still be asked for,
+    and which numbers were used. The nodes join anew."""
+    assert past.snapshot is not None
+    state = decode(State, past.snapshot.state)
+    if next(past.entries, None) is not None or state.requests:
+        raise Rejected(
+            "it was written with another catalog or by another version of ESG "
+            f"({past.header.esg}), and requests were under way. Start that once more and stop it "
+            "(SIGTERM), or name another directory (controller.journal)"
+        )
+    new = State(
+        now_us=state.now_us,
+        tasks_started=state.tasks_started,
+        requests_admitted=state.requests_admitted,
+        registrations=state.registrations,
+    )
+    memory = replace(decode(Memory, past.snapshot.memory), orders=(), sessions={})
+    now_us = _now_us(state.now_us, past.snapshot.wall_us)
+    return Remembered(state=encode(new), memory=memory, now_us=now_us)
