@@ -17,6 +17,7 @@ from cli.reproduce import reproduce
 from cli.requests import cancel, get
 from cli.status import status
 from cli.submit import submit
+from cli.tokens import app as tokens_app
 from cli.top import top
 from cli.up import up
 
@@ -42,6 +43,7 @@ app.command()(submit)
 app.command()(get)
 app.command()(cancel)
 app.command()(certificates)
+app.add_typer(tokens_app, name="tokens")
 
 
 def _print_version(wanted: bool) -> None:

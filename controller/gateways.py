@@ -20,8 +20,8 @@ from esg.journal import Memo
 from esg.spelling import one_of
 from esg.state import Request
 from mesh.logs import about
-from mesh.ownership import owned, seen
 from mesh.outbox import Outbox
+from mesh.ownership import owned, seen
 from mesh.problems import AlreadyExists, NotFound, Unavailable, status
 from protos import controller_v1_pb2 as wire
 from storage.names import payload_stage

@@ -5,6 +5,8 @@ import sys
 from contextlib import suppress
 
 from gateway.book import Book
+from gateway.callers import Callers
+from gateway.gate import Gate
 from gateway.link import Link
 from gateway.service import Pipelines
 from gateway.sweeper import Sweeper
@@ -19,6 +21,10 @@ SERVICE = "esg.gateway.v1.Pipelines"
 FIRST_LINK_S = 5.0
 """How long the controller may take before clients are told that the gateway is here without it."""
 
+METADATA = [("grpc.max_metadata_size", 8192), ("grpc.absolute_max_metadata_size", 16_384)]
+"""In bytes. A token is some fifty of them; what is longer than the first may be refused, what is
+longer than the second is."""
+
 LAST_WORDS_S = 2.0
 """How long the last answers may take on their way out, when all is said."""
 
@@ -29,11 +35,13 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     sweeper = Sweeper(store)
     book = Book(own.max_under_way, sweeper.discard)
     controller = channel(own.controller, between_services(common))
-    pipelines = Pipelines(own, book, store, controller)
+    callers = Callers(own)
+    pipelines = Pipelines(own, book, store, controller, callers)
     link = Link(controller, book)
     # A message may hold a payload and a few words more; a little larger ones get our own refusal
     sizes = [("grpc.max_receive_message_length", own.max_payload_bytes + 2**20)]
-    server = Server(sizes, public_door(common, own))
+    gates = [Gate(callers, SERVICE)] if callers.need_tokens else []
+    server = Server([*sizes, *METADATA], public_door(common, own), gates)
     add_PipelinesServicer_to_server(pipelines, server.grpc)
 
     port = await server.start(own.host, own.port, [SERVICE])

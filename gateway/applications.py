@@ -1,18 +1,27 @@
-"""Calls about applications and the mesh as a whole: the controller's to answer, passed on."""
+"""Calls about applications and the mesh as a whole: the controller's to answer, passed on.
 
-from collections.abc import AsyncIterator
+A client sees its own applications and those that are everybody's, which it may use but not change
+(see `mesh.ownership`). Whoever has no owner sees and changes them all.
+"""
+
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import grpc
 
+from esg.errors import Rejected
 from esg.spelling import one_of
-from mesh.problems import NotFound, Unavailable, problem
+from gateway.intake import LONGEST_NAME, check_name
+from mesh.ownership import owned, plainly, seen
+from mesh.problems import AlreadyExists, Forbidden, NotFound, Unavailable, problem
 from protos import controller_v1_pb2 as controller
 from protos import controller_v1_pb2_grpc as controller_grpc
 from protos import gateway_v1_pb2 as public
 from protos import model_v1_pb2 as model
 
 CALL_TIMEOUT_S = 10.0
+MOST_STAGES = 1000
+"""What is larger is not even looked at; the controller has a limit of its own."""
 
 
 class Applications:
@@ -20,56 +29,116 @@ class Applications:
         self._controller = controller_grpc.ControllerStub(channel)
 
     async def put(
-        self, asked: public.RegisterApplicationRequest, *, update: bool
+        self, asked: public.RegisterApplicationRequest, owner: str, *, update: bool
     ) -> model.Application:
+        _check_definition(asked, owner)
+        if owner:
+            await self._check_owner(asked.name, owner, exists=update)
         request = controller.PutApplicationRequest(
-            name=asked.name, stages=asked.stages, update=update
+            name=owned(owner, asked.name), stages=asked.stages, update=update
         )
         if asked.HasField("slo_us"):
             request.slo_us = asked.slo_us
         elif asked.HasField("slo_scale"):
             request.slo_scale = asked.slo_scale
-        answer: model.Application = await _answer(self._controller.PutApplication, request)
+        answer: model.Application = await _answer(self._controller.PutApplication, request, owner)
+        answer.name = asked.name
         return answer
 
-    async def all(self) -> list[model.Application]:
+    async def all(self, owner: str) -> list[model.Application]:
+        """Those that an owner sees, as that one calls them."""
         request = controller.ListApplicationsRequest()
         answer: controller.ListApplicationsReply = await _answer(
-            self._controller.ListApplications, request
+            self._controller.ListApplications, request, owner
         )
-        return list(answer.applications)
+        return _seen(answer.applications, "name", owner)
 
-    async def one(self, name: str) -> model.Application:
-        known = {application.name: application for application in await self.all()}
+    async def one(self, name: str, owner: str) -> model.Application:
+        known = {application.name: application for application in await self.all(owner)}
         if name not in known:
             raise NotFound(one_of("application", name, known))
         return known[name]
 
-    async def delete(self, name: str) -> None:
-        request = controller.DeleteApplicationRequest(name=name)
-        await _answer(self._controller.DeleteApplication, request)
+    async def delete(self, name: str, owner: str) -> None:
+        if owner:
+            await self._check_owner(name, owner, exists=True)
+        request = controller.DeleteApplicationRequest(name=owned(owner, name))
+        await _answer(self._controller.DeleteApplication, request, owner)
 
-    async def watch_mesh(self, interval_ms: int) -> AsyncIterator[model.MeshStatus]:
+    async def watch_mesh(self, interval_ms: int, owner: str) -> AsyncIterator[model.MeshStatus]:
+        """Without what others own."""
         request = controller.WatchMeshRequest(interval_ms=interval_ms)
         call = self._controller.WatchMesh(request)
         try:
             async for status in call:
+                for field in ("queues", "applications") if owner else ():
+                    rows = getattr(status, field)
+                    shown = _seen(rows, "application", owner)
+                    del rows[:]
+                    rows.extend(shown)
                 yield status
         except grpc.aio.AioRpcError as error:
-            raise _problem(error) from None
+            raise _problem(error, owner) from None
         finally:
             call.cancel()
 
+    async def _check_owner(self, name: str, owner: str, *, exists: bool) -> None:
+        """Whether it is the owner's to make or to change. What is not seen does not exist."""
+        answer: controller.ListApplicationsReply = await _answer(
+            self._controller.ListApplications, controller.ListApplicationsRequest(), owner
+        )
+        inside = {application.name for application in answer.applications}
+        own, everybodys = owned(owner, name) in inside, name in inside
+        if not exists:
+            if everybodys:
+                raise AlreadyExists(f"application {name} is everybody's; choose another name")
+        elif not own:
+            if everybodys:
+                raise Forbidden(
+                    f"application {name} is everybody's, and not {owner}'s to change; register "
+                    "one of your own under another name"
+                )
+            raise NotFound(
+                one_of("application", name, filter(None, (seen(owner, i) for i in inside)))
+            )
 
-async def _answer(method: Any, request: Any) -> Any:
+
+def _check_definition(asked: public.RegisterApplicationRequest, owner: str) -> None:
+    """Limits on what a client may send; whether it makes sense is the controller's to say."""
+    check_name("name", asked.name, owner)
+    if len(asked.stages) > MOST_STAGES:
+        raise Rejected(
+            f"stages: there are {len(asked.stages)}; at most {MOST_STAGES} are looked at"
+        )
+    for stage in asked.stages:
+        names = (stage.name, stage.function, *stage.after)
+        if len(stage.after) > len(asked.stages) or any(len(n) > LONGEST_NAME for n in names):
+            raise Rejected(
+                f"stages: {stage.name[:LONGEST_NAME]!r}: a name has at most {LONGEST_NAME} "
+                "characters, and a stage comes after each other one at most once"
+            )
+
+
+def _seen(messages: Iterable[Any], field: str, owner: str) -> list[Any]:
+    """Those that an owner sees, under the names that one knows."""
+    shown = []
+    for message in messages:
+        name = seen(owner, getattr(message, field))
+        if name is not None:
+            setattr(message, field, name)
+            shown.append(message)
+    return shown
+
+
+async def _answer(method: Any, request: Any, owner: str) -> Any:
     try:
         return await method(request, timeout=CALL_TIMEOUT_S)
     except grpc.aio.AioRpcError as error:
-        raise _problem(error) from None
+        raise _problem(error, owner) from None
 
 
-def _problem(error: grpc.aio.AioRpcError) -> Exception:
+def _problem(error: grpc.aio.AioRpcError, owner: str) -> Exception:
     code, details = error.code(), error.details() or ""
     if code is grpc.StatusCode.UNAVAILABLE:
         return Unavailable("the controller cannot be reached at the moment; try again")
-    return problem(code.value[0], details)
+    return problem(code.value[0], plainly(owner, details))

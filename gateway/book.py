@@ -35,10 +35,12 @@ rest is followed anew, from its beginning, so news that were lost come again.
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from gateway.request import Question, Request
 from mesh.logs import about
+from mesh.ownership import plainly, seen
 from mesh.problems import AlreadyExists, Exhausted, NotFound, Unavailable, problem
 from protos import controller_v1_pb2 as controller
 from protos import model_v1_pb2 as model
@@ -54,6 +56,7 @@ class Book:
         self._limit = limit
         self._discard = discard
         self._requests: dict[str, Request] = {}
+        self._of_owner: Counter[str] = Counter()
         self._send: Send | None = None
         self._calls = 0
         self.idle = asyncio.Event()  # no call waits for anything
@@ -67,20 +70,27 @@ class Book:
 
     # ---- calls
 
-    def submit(self, submission: controller.Submission) -> Request:
-        """Wait for a request, which may be new, or known already."""
+    def submit(self, submission: controller.Submission, most: int = 0) -> Request:
+        """Wait for a request, which may be new, or known already. With `most`, its owner may have
+        so many under way."""
         request_id, fingerprint = submission.request_id, submission.fingerprint
+        owner = submission.owner
         known = self._requests.get(request_id)
         if known is not None and known.submission is not None:
             if known.fingerprint != fingerprint:
                 raise AlreadyExists(
-                    f"request id {request_id} was used for another request; choose a new id, "
+                    f"request id {known.name} was used for another request; choose a new id, "
                     "or send exactly the same again"
                 )
             return self._waited_for(known)
         note = controller.GatewayNote(submission=submission)
         if known is None:
-            request = self._begin(request_id, note)
+            if most and self._of_owner[owner] >= most:
+                raise Exhausted(
+                    f"{owner} has {most} requests under way, the most that are allowed; "
+                    "try again when some have ended"
+                )
+            request = self._begin(request_id, note, owner)
             request.submission = request.origin
         else:
             request = known
@@ -88,11 +98,11 @@ class Book:
         request.fingerprint, request.storing = fingerprint, None
         return self._waited_for(request)
 
-    def follow(self, request_id: str) -> Request:
+    def follow(self, request_id: str, owner: str = "") -> Request:
         """Wait for a request that should be known somewhere."""
         request = self._requests.get(request_id)
         if request is None:
-            request = self._begin(request_id, controller.GatewayNote(follow=request_id))
+            request = self._begin(request_id, controller.GatewayNote(follow=request_id), owner)
             request.watching = request.origin
         return self._waited_for(request)
 
@@ -119,7 +129,7 @@ class Book:
         request.delivered |= delivered
         self._tidy(request)
 
-    def _begin(self, request_id: str, note: controller.GatewayNote) -> Request:
+    def _begin(self, request_id: str, note: controller.GatewayNote, owner: str) -> Request:
         if self._send is None:
             raise Unavailable("the controller cannot be reached at the moment; try again")
         if len(self) >= self._limit:
@@ -127,7 +137,8 @@ class Book:
                 f"{self._limit} requests are under way here, the most that are accepted; "
                 "try again when some have ended"
             )
-        request = self._requests[request_id] = Request(request_id, Question(note))
+        request = self._requests[request_id] = Request(request_id, Question(note), owner)
+        self._of_owner[owner] += 1
         self._send(note)
         return request
 
@@ -150,16 +161,22 @@ class Book:
         if request.waiting or request.open or self._requests.get(request.id) is not request:
             return
         if request.result is not None:
-            del self._requests[request.id]
+            self._forget(request)
             useless = request.delivered or request.result.outcome != model.OUTCOME_DONE
             self._discard_all(request, request.result.output_stages if useless else ())
         elif request.submission is None:
-            del self._requests[request.id]
+            self._forget(request)
         elif request.first and not (request.kept or request.cancelled or self.handing_back):
             log.info(
                 "request cancelled", extra=about(request=request.id, reason="its client has gone")
             )
             self.cancel(request)
+
+    def _forget(self, request: Request) -> None:
+        del self._requests[request.id]
+        self._of_owner[request.owner] -= 1
+        if not self._of_owner[request.owner]:
+            del self._of_owner[request.owner]
 
     def _discard_all(self, request: Request, outputs: Sequence[str] = ()) -> None:
         """Delete its payload, if it came by here, and these outputs."""
@@ -187,7 +204,7 @@ class Book:
                 pass  # the controller is newer than this
 
     def _accepted(self, request: Request, accepted: controller.Accepted) -> None:
-        request.application = accepted.application
+        request.application = seen(request.owner, accepted.application) or ""
         if request.open:
             question = request.open.popleft()
             if question is request.submission:
@@ -198,7 +215,7 @@ class Book:
         self._tidy(request)
 
     def _refused(self, request: Request, refused: controller.Refused) -> None:
-        error = problem(refused.code, refused.message)
+        error = problem(refused.code, plainly(request.owner, refused.message))
         question = request.open.popleft() if request.open else request.origin
         if request.open:
             # Nobody knew it when it was asked about, but it has been submitted since
@@ -213,7 +230,7 @@ class Book:
         else:
             if isinstance(error, NotFound) and request.application:
                 error = Unavailable(
-                    f"the controller has forgotten request {request.id}, it must have started "
+                    f"the controller has forgotten request {request.name}, it must have started "
                     "anew; submit it again"
                 )
             log.info("request refused", extra=about(request=request.id, reason=str(error)))
@@ -228,7 +245,7 @@ class Book:
             question.settle(error)
         request.open.clear()
         if request.result is None:
-            del self._requests[request.id]
+            self._forget(request)
             request.finish(None, error)
 
     def _ended(self, request: Request, result: model.Result) -> None:
@@ -245,6 +262,8 @@ class Book:
                     latency_us=result.latency_us,
                 ),
             )
+        result.request_id = request.name
+        result.application = seen(request.owner, result.application) or ""
         request.finish(result)
         self._tidy(request)
 

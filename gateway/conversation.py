@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Iterator
 
 from esg.errors import Fault, Rejected
+from gateway.callers import Caller
 from gateway.desk import Desk
 from gateway.request import Request
 from mesh.logs import about
@@ -21,10 +22,10 @@ class Conversation:
     """One client's stream."""
 
     def __init__(
-        self, desk: Desk, peer: str, remaining_s: float | None, message_bytes: int
+        self, desk: Desk, caller: Caller, remaining_s: float | None, message_bytes: int
     ) -> None:
         self._desk = desk
-        self._peer = peer
+        self._caller = caller
         loop = asyncio.get_running_loop()
         self._until_s = None if remaining_s is None else loop.time() + remaining_s
         self._loop = loop
@@ -77,9 +78,9 @@ class Conversation:
             if not asked.request_id:
                 raise Rejected("request_id: is empty; on a stream answers are told apart by it")
             request = await self._desk.take_in(
-                asked, asked.payload, self._peer, self._remaining_s()
+                asked, asked.payload, self._caller, self._remaining_s()
             )
-            reply = public.Reply(request_id=request.id, done=await self._desk.reply(request))
+            reply = public.Reply(request_id=request.name, done=await self._desk.reply(request))
         except Exception as error:
             if not isinstance(error, Rejected | Fault):
                 log.exception("call failed", extra=about(request=asked.request_id))

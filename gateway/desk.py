@@ -9,9 +9,11 @@ from collections.abc import AsyncIterator
 
 from esg.errors import Fault
 from gateway.book import Book
+from gateway.callers import Caller, Callers
 from gateway.intake import check_id, checked
-from gateway.limits import Rates
+from gateway.limits import Limits
 from gateway.request import Request
+from mesh.ownership import owned
 from mesh.problems import NotFound, Unavailable
 from mesh.settings import GatewaySettings
 from protos import gateway_v1_pb2 as public
@@ -26,18 +28,21 @@ def going_away() -> Unavailable:
 
 
 class Desk:
-    def __init__(self, settings: GatewaySettings, book: Book, store: RemoteStore) -> None:
+    def __init__(
+        self, settings: GatewaySettings, book: Book, store: RemoteStore, callers: Callers
+    ) -> None:
         self._settings = settings
         self._book = book
         self._store = store
-        self._rates = Rates(settings.max_requests_per_s, settings.burst, time.monotonic)
+        self._callers = callers
+        self.limits = Limits(settings.max_streams, time.monotonic)
         self.leave = book.leave
 
     async def take_in(
         self,
         asked: public.SubmitRequest,
         payload: bytes,
-        peer: str,
+        caller: Caller,
         remaining_s: float | None,
         *,
         fetched_later: bool = False,
@@ -45,10 +50,11 @@ class Desk:
         """Check a request, store its payload, and have the controller accept it."""
         if self._book.handing_back:
             raise going_away()
-        self._rates.take(peer)
-        submission = await checked(asked, payload, remaining_s, self._settings)
+        caller = self._callers.still(caller)
+        self.limits.take(caller, len(payload))
+        submission = await checked(asked, payload, remaining_s, self._settings, caller.owner)
         submission.fetched_later = fetched_later
-        request = self._book.submit(submission)
+        request = self._book.submit(submission, caller.quota.in_flight)
         question = request.submission
         assert question is not None
         storing = request.storing or self._begin_storing(request, payload)
@@ -81,10 +87,11 @@ class Desk:
             request.kept = True
             raise
 
-    async def find(self, request_id: str, *, stages: bool = False) -> Request:
+    async def find(self, request_id: str, caller: Caller, *, stages: bool = False) -> Request:
         """A request that was taken in before, here or elsewhere; with `stages`, all that has
         happened to it is known, and all that will happen is heard of."""
-        request = self._book.follow(check_id(request_id))
+        inside = owned(caller.owner, check_id(request_id))
+        request = self._book.follow(inside, caller.owner)
         try:
             await request.origin.accepted()
             watching = self._book.watch(request) if stages else None
@@ -98,7 +105,7 @@ class Desk:
     async def reply(self, request: Request) -> public.SubmitReply:
         """Wait for a request's end: its result, with its outputs if they fit into one message."""
         result = await request.end()
-        outputs = await self.outputs(request.id, result)
+        outputs = await self.outputs(request, result)
         if sum(len(content) for _, content in outputs) > self._settings.inline_bytes:
             return public.SubmitReply(result=result, fetch_outputs=True)
         return public.SubmitReply(
@@ -106,20 +113,20 @@ class Desk:
             outputs=[public.Output(stage=stage, content=content) for stage, content in outputs],
         )
 
-    async def outputs(self, request_id: str, result: model.Result) -> list[tuple[str, bytes]]:
+    async def outputs(self, request: Request, result: model.Result) -> list[tuple[str, bytes]]:
         if result.outcome != model.OUTCOME_DONE:
             return []
         stages = list(result.output_stages)
         try:
             if len(stages) == 1:
-                contents = [await self._store.get(request_id, stages[0])]
+                contents = [await self._store.get(request.id, stages[0])]
             else:
                 contents = await asyncio.gather(
-                    *(self._store.get(request_id, stage) for stage in stages)
+                    *(self._store.get(request.id, stage) for stage in stages)
                 )
         except Missing:
             raise NotFound(
-                f"the outputs of request {request_id} are gone: they were delivered before, or "
+                f"the outputs of request {request.name} are gone: they were delivered before, or "
                 "have expired; Get still has its result, a new request id runs it again"
             ) from None
         return list(zip(stages, contents, strict=True))

@@ -10,6 +10,7 @@ import uuid
 from hashlib import blake2b
 
 from esg.errors import Rejected
+from mesh.ownership import MARK, owned
 from mesh.problems import Exhausted
 from mesh.settings import GatewaySettings
 from protos import controller_v1_pb2 as controller
@@ -18,6 +19,7 @@ from protos import gateway_v1_pb2 as public
 REQUEST_ID = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 LONGEST_US = 86_400_000_000
 """A day: what is longer is a slip, or a deadline that was meant as none."""
+LONGEST_NAME = 100
 HASHED_AT_ONCE = 2**21
 """A larger payload is hashed in a thread, so that nobody else waits for it."""
 
@@ -27,11 +29,11 @@ async def checked(
     payload: bytes,
     remaining_s: float | None,
     limits: GatewaySettings,
+    owner: str = "",
 ) -> controller.Submission:
     """What the controller is told of a request, if there is nothing wrong with it."""
     check_payload(len(payload), limits)
-    if not asked.application:
-        raise Rejected("application: is empty; name one, ListApplications says which there are")
+    check_name("application", asked.application, owner)
     slo_us = asked.slo_us if asked.HasField("slo_us") else None
     if slo_us is not None and not 0 < slo_us <= LONGEST_US:
         raise Rejected(f"slo_us: is {slo_us}; it must be from 1 to {LONGEST_US}")
@@ -46,8 +48,9 @@ async def checked(
         else:
             fingerprint = _fingerprint(spoken, payload)
     return controller.Submission(
-        request_id=request,
+        request_id=owned(owner, request),
         application=asked.application,
+        owner=owner,
         slo_us=slo_us,
         fingerprint=fingerprint,
         deadline_us=_deadline_us(remaining_s),
@@ -61,6 +64,18 @@ def check_id(request_id: str) -> str:
             "and any of - _ . :"
         )
     return request_id
+
+
+def check_name(kind: str, name: str, owner: str = "") -> str:
+    """What may be called so by a client. That there is an owner in it only others may say."""
+    if not name:
+        raise Rejected(f"{kind}: is empty; name one, ListApplications says which there are")
+    if len(name) > LONGEST_NAME or not name.isprintable() or (owner and MARK in name):
+        raise Rejected(
+            f"{kind}: is {name[:120]!r}; it must be 1 to {LONGEST_NAME} printable characters, "
+            f"without {MARK}"
+        )
+    return name
 
 
 def check_payload(size: int, limits: GatewaySettings) -> None:

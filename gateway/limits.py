@@ -1,58 +1,114 @@
-"""How many requests one client may begin: a bucket of tokens for each.
+"""How much one client may do: buckets that fill at a rate, and streams that are counted.
 
-A client is an address without its port. Its bucket holds `burst` tokens, fills at the agreed rate,
-and every request takes one out. A full bucket says nothing, so it is forgotten.
+Every client has a bucket of requests, which holds `burst`, and one of bytes, which holds a day's.
+Each request takes its share out; when there is not enough, it is refused, and told when there will
+be. A full bucket says nothing, so it is forgotten.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
+from gateway.callers import Caller
 from mesh.problems import Exhausted
 
 FORGET_EVERY = 1024
+DAY_S = 86_400
 
 
-class Rates:
-    def __init__(self, per_s: float, burst: int, clock_s: Callable[[], float]) -> None:
-        self._per_s = per_s
-        self._burst = burst
+@dataclass(slots=True)
+class Bucket:
+    content: float
+    since_s: float
+    per_s: float
+    size: float
+
+    def fill(self, now_s: float) -> None:
+        self.content = min(self.size, self.content + (now_s - self.since_s) * self.per_s)
+        self.since_s = now_s
+
+
+class Buckets:
+    """One for each client."""
+
+    def __init__(self, clock_s: Callable[[], float]) -> None:
         self._clock_s = clock_s
-        self._buckets: dict[str, tuple[float, float]] = {}  # tokens, as of a time
+        self._buckets: dict[str, Bucket] = {}
         self._forget_at = FORGET_EVERY
 
     def __len__(self) -> int:
         return len(self._buckets)
 
-    def take(self, peer: str) -> None:
-        """One request of this client (as gRPC names it); refused when the bucket is empty."""
-        if not self._per_s:
-            return
-        client, now_s = client_of(peer), self._clock_s()
-        tokens = self._tokens(client, now_s)
-        if tokens < 1:
-            raise Exhausted(
-                f"more than {self._per_s:g} requests per second from {client}; send fewer, or "
-                f"try again in {(1 - tokens) / self._per_s:.3f} s"
-            )
-        self._buckets[client] = (tokens - 1, now_s)
+    def take(self, client: str, amount: float, *, per_s: float, size: float) -> float:
+        """Take so much out: 0, or if there is not enough, in how many seconds there will be."""
+        now_s = self._clock_s()
+        bucket = self._buckets.get(client)
+        if bucket is None or (bucket.per_s, bucket.size) != (per_s, size):
+            bucket = Bucket(size, now_s, per_s, size)
+        bucket.fill(now_s)
+        if bucket.content < amount:
+            return (amount - bucket.content) / per_s
+        bucket.content -= amount
+        self._buckets[client] = bucket
         if len(self._buckets) >= self._forget_at:
             self._forget(now_s)
-
-    def _tokens(self, client: str, now_s: float) -> float:
-        tokens, since_s = self._buckets.get(client, (self._burst, now_s))
-        return min(self._burst, tokens + (now_s - since_s) * self._per_s)
+        return 0.0
 
     def _forget(self, now_s: float) -> None:
-        full = [c for c in self._buckets if self._tokens(c, now_s) >= self._burst]
-        for client in full:
-            del self._buckets[client]
+        for bucket in self._buckets.values():
+            bucket.fill(now_s)
+        self._buckets = {c: b for c, b in self._buckets.items() if b.content < b.size}
         self._forget_at = len(self._buckets) + FORGET_EVERY
 
 
-def client_of(peer: str) -> str:
-    """The address in gRPC's name of a peer.
+class Limits:
+    """Of all clients."""
 
-    >>> client_of("ipv4:10.0.0.7:51342"), client_of("ipv6:%5B::1%5D:51342"), client_of("unix:")
-    ('10.0.0.7', '%5B::1%5D', 'unix')
-    """
-    kind, _, rest = peer.partition(":")
-    return rest.rpartition(":")[0] or kind
+    def __init__(self, max_streams: int, clock_s: Callable[[], float]) -> None:
+        self._max_streams = max_streams
+        self._requests = Buckets(clock_s)
+        self._bytes = Buckets(clock_s)
+        self._streams: Counter[str] = Counter()
+
+    def take(self, caller: Caller, payload_bytes: int) -> None:
+        """One request with so large a payload; refused if that is too much."""
+        quota = caller.quota
+        if quota.requests_per_s:
+            wait_s = self._requests.take(
+                caller.name, 1, per_s=quota.requests_per_s, size=quota.burst
+            )
+            if wait_s:
+                raise Exhausted(
+                    f"more than {quota.requests_per_s:g} requests per second from {caller.name}; "
+                    f"send fewer, or try again in {wait_s:.3f} s"
+                )
+        daily = quota.bytes_per_day
+        if payload_bytes > daily > 0:
+            raise Exhausted(
+                f"payload: is larger than the {daily} bytes that {caller.name} may send in a day; "
+                "send a smaller one, or ask for a larger quota"
+            )
+        if daily:
+            wait_s = self._bytes.take(caller.name, payload_bytes, per_s=daily / DAY_S, size=daily)
+            if wait_s:
+                raise Exhausted(
+                    f"{caller.name} has sent the {daily} bytes that are allowed in a day; "
+                    f"try again in {wait_s:.0f} s, or ask for a larger quota"
+                )
+
+    @contextmanager
+    def stream(self, caller: Caller) -> Iterator[None]:
+        """While a stream is open."""
+        if self._streams[caller.name] >= self._max_streams:
+            raise Exhausted(
+                f"{caller.name} has {self._max_streams} streams open, the most that are allowed; "
+                "close some, many requests can share one"
+            )
+        self._streams[caller.name] += 1
+        try:
+            yield
+        finally:
+            self._streams[caller.name] -= 1
+            if not self._streams[caller.name]:
+                del self._streams[caller.name]

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 
+from mesh.ownership import seen
 from protos import controller_v1_pb2 as controller
 from protos import model_v1_pb2 as model
 
@@ -34,8 +35,9 @@ class Question:
 class Request:
     """One request, as far as this gateway knows it."""
 
-    def __init__(self, request_id: str, origin: Question) -> None:
-        self.id = request_id
+    def __init__(self, request_id: str, origin: Question, owner: str = "") -> None:
+        self.id = request_id  # as the mesh has it
+        self.owner = owner
         self.origin = origin  # once it is accepted, the controller knows the request
         self.submission: Question | None = None
         self.watching: Question | None = None  # once it is accepted, all stages are heard of
@@ -53,6 +55,11 @@ class Request:
         self.news = asyncio.Event()  # another one after each news
         self._heard: dict[Step, model.StageProgress] = {}
         self._lost: Exception | None = None
+
+    @property
+    def name(self) -> str:
+        """What its client calls it."""
+        return seen(self.owner, self.id) or self.id
 
     def hear(self, progress: model.StageProgress) -> None:
         """After a link broke, the past is told once more; it is no news then."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import grpc
@@ -10,6 +10,7 @@ import grpc
 from esg.errors import Rejected
 from gateway.applications import Applications
 from gateway.book import Book
+from gateway.callers import Caller, Callers
 from gateway.conversation import Conversation
 from gateway.desk import Desk, going_away
 from gateway.intake import check_payload
@@ -34,10 +35,12 @@ class Pipelines(public_grpc.PipelinesServicer):
         book: Book,
         store: RemoteStore,
         controller: grpc.aio.Channel,
+        callers: Callers,
     ) -> None:
         self._settings = settings
         self._book = book
-        self._desk = Desk(settings, book, store)
+        self._callers = callers
+        self._desk = Desk(settings, book, store, callers)
         self._applications = Applications(controller)
         self._conversations: set[Conversation] = set()
         self._going = asyncio.Event()
@@ -60,48 +63,52 @@ class Pipelines(public_grpc.PipelinesServicer):
     async def RegisterApplication(
         self, asked: public.RegisterApplicationRequest, context: Context
     ) -> model.Application:
-        async with aborting(context):
-            return await self._applications.put(asked, update=False)
+        async with self._called(context) as caller:
+            return await self._applications.put(asked, caller.owner, update=False)
 
     async def UpdateApplication(
         self, asked: public.UpdateApplicationRequest, context: Context
     ) -> model.Application:
-        async with aborting(context):
-            return await self._applications.put(asked.application, update=True)
+        async with self._called(context) as caller:
+            return await self._applications.put(asked.application, caller.owner, update=True)
 
     async def ListApplications(
         self, asked: public.ListApplicationsRequest, context: Context
     ) -> public.ListApplicationsReply:
-        async with aborting(context):
-            return public.ListApplicationsReply(applications=await self._applications.all())
+        async with self._called(context) as caller:
+            found = await self._applications.all(caller.owner)
+            return public.ListApplicationsReply(applications=found)
 
     async def DescribeApplication(
         self, asked: public.DescribeApplicationRequest, context: Context
     ) -> model.Application:
-        async with aborting(context):
-            return await self._applications.one(asked.name)
+        async with self._called(context) as caller:
+            return await self._applications.one(asked.name, caller.owner)
 
     async def DeleteApplication(
         self, asked: public.DeleteApplicationRequest, context: Context
     ) -> public.DeleteApplicationReply:
-        async with aborting(context):
-            await self._applications.delete(asked.name)
+        async with self._called(context) as caller:
+            await self._applications.delete(asked.name, caller.owner)
             return public.DeleteApplicationReply()
 
     async def WatchMesh(
         self, asked: public.WatchMeshRequest, context: Context
     ) -> AsyncIterator[model.MeshStatus]:
-        async with aborting(context):
-            async for status in self._applications.watch_mesh(asked.interval_ms):
-                yield status
-                if self._going.is_set():
-                    raise going_away()
+        async with self._called(context) as caller:
+            with self._desk.limits.stream(caller):
+                statuses = self._applications.watch_mesh(asked.interval_ms, caller.owner)
+                async for status in statuses:
+                    self._callers.still(caller)
+                    yield status
+                    if self._going.is_set():
+                        raise going_away()
 
     # ---- submitting
 
     async def Submit(self, asked: public.SubmitRequest, context: Context) -> public.SubmitReply:
-        async with aborting(context):
-            request = await self._take_in(asked, asked.payload, context)
+        async with self._called(context) as caller:
+            request = await self._take_in(asked, asked.payload, caller, context)
             try:
                 reply = await self._desk.reply(request)
             except BaseException:
@@ -118,21 +125,21 @@ class Pipelines(public_grpc.PipelinesServicer):
     async def SubmitAsync(
         self, asked: public.SubmitRequest, context: Context
     ) -> public.SubmitAsyncReply:
-        async with aborting(context):
+        async with self._called(context) as caller:
             # Its client does not wait for the result, so the call's deadline says nothing about it
             request = await self._desk.take_in(
-                asked, asked.payload, context.peer(), None, fetched_later=True
+                asked, asked.payload, caller, None, fetched_later=True
             )
             request.kept = True
             self._desk.leave(request)
-            return public.SubmitAsyncReply(request_id=request.id)
+            return public.SubmitAsyncReply(request_id=request.name)
 
     async def SubmitChunked(
         self, chunks: AsyncIterator[public.SubmitChunk], context: Context
     ) -> AsyncIterator[public.ResultChunk]:
-        async with aborting(context):
+        async with self._called(context) as caller:
             asked, payload = await self._joined(chunks)
-            request = await self._take_in(asked, payload, context)
+            request = await self._take_in(asked, payload, caller, context)
             del payload
             async for chunk in self._results(request):
                 yield chunk
@@ -140,29 +147,30 @@ class Pipelines(public_grpc.PipelinesServicer):
     async def SubmitMany(
         self, groups: AsyncIterator[public.SubmitGroup], context: Context
     ) -> AsyncIterator[public.ReplyGroup]:
-        async with aborting(context):
+        async with self._called(context) as caller:
             if self._going.is_set():
                 raise going_away()
             conversation = Conversation(
-                self._desk, context.peer(), context.time_remaining(), self._settings.inline_bytes
+                self._desk, caller, context.time_remaining(), self._settings.inline_bytes
             )
-            self._conversations.add(conversation)
-            try:
-                async for replies in conversation.replies(groups):
-                    yield replies
-            finally:
-                self._conversations.discard(conversation)
+            with self._desk.limits.stream(caller):
+                self._conversations.add(conversation)
+                try:
+                    async for replies in conversation.replies(groups):
+                        yield replies
+                finally:
+                    self._conversations.discard(conversation)
             if self._going.is_set():
                 raise going_away()
 
     # ---- requests that were submitted before
 
     async def Get(self, asked: public.GetRequest, context: Context) -> public.RequestState:
-        async with aborting(context):
-            request = await self._desk.find(asked.request_id, stages=True)
+        async with self._called(context) as caller:
+            request = await self._desk.find(asked.request_id, caller, stages=True)
             self._desk.leave(request)
             return public.RequestState(
-                request_id=request.id,
+                request_id=request.name,
                 application=request.application,
                 progress=request.stages(),
                 result=request.result,
@@ -171,26 +179,27 @@ class Pipelines(public_grpc.PipelinesServicer):
     async def Fetch(
         self, asked: public.FetchRequest, context: Context
     ) -> AsyncIterator[public.ResultChunk]:
-        async with aborting(context):
-            request = await self._desk.find(asked.request_id)
+        async with self._called(context) as caller:
+            request = await self._desk.find(asked.request_id, caller)
             async for chunk in self._results(request):
                 yield chunk
 
     async def Watch(
         self, asked: public.WatchRequest, context: Context
     ) -> AsyncIterator[public.WatchReply]:
-        async with aborting(context):
-            request = await self._desk.find(asked.request_id, stages=True)
-            try:
-                async for progress in self._desk.progress(request):
-                    yield public.WatchReply(progress=progress)
-                yield public.WatchReply(result=await request.end())
-            finally:
-                self._desk.leave(request)
+        async with self._called(context) as caller:
+            with self._desk.limits.stream(caller):
+                request = await self._desk.find(asked.request_id, caller, stages=True)
+                try:
+                    async for progress in self._desk.progress(request):
+                        yield public.WatchReply(progress=progress)
+                    yield public.WatchReply(result=await request.end())
+                finally:
+                    self._desk.leave(request)
 
     async def Cancel(self, asked: public.CancelRequest, context: Context) -> public.CancelReply:
-        async with aborting(context):
-            request = await self._desk.find(asked.request_id)
+        async with self._called(context) as caller:
+            request = await self._desk.find(asked.request_id, caller)
             try:
                 return public.CancelReply(cancelled=await self._desk.cancel(request))
             finally:
@@ -198,10 +207,16 @@ class Pipelines(public_grpc.PipelinesServicer):
 
     # ---- pieces
 
+    @asynccontextmanager
+    async def _called(self, context: Context) -> AsyncIterator[Caller]:
+        """Around a call: who makes it. What it raises becomes its status."""
+        async with aborting(context):
+            yield self._callers.known(context.invocation_metadata() or (), context.peer())
+
     async def _take_in(
-        self, asked: public.SubmitRequest, payload: bytes, context: Context
+        self, asked: public.SubmitRequest, payload: bytes, caller: Caller, context: Context
     ) -> Request:
-        return await self._desk.take_in(asked, payload, context.peer(), context.time_remaining())
+        return await self._desk.take_in(asked, payload, caller, context.time_remaining())
 
     async def _joined(
         self, chunks: AsyncIterator[public.SubmitChunk]
@@ -241,7 +256,7 @@ class Pipelines(public_grpc.PipelinesServicer):
         delivered = False
         try:
             result = await request.end()
-            outputs = await self._desk.outputs(request.id, result)
+            outputs = await self._desk.outputs(request, result)
             yield public.ResultChunk(result=result)
             for stage, content in outputs:
                 for piece in _pieces(content):

@@ -10,12 +10,12 @@ from esg.errors import Rejected
 
 
 @contextmanager
-def written(path: Path) -> Iterator[TextIO]:
-    """A file to write to; it gets its name when all went well."""
+def written(path: Path, *, private: bool = False) -> Iterator[TextIO]:
+    """A file to write to; it gets its name when all went well. Others cannot read a private one."""
     # In the same folder, because only within one file system is renaming atomic
     unfinished = path.parent / f".{path.name}.{os.getpid()}.tmp"
     try:
-        with _opened(path, unfinished) as file:
+        with _opened(path, unfinished, 0o600 if private else 0o666) as file:
             yield file
         unfinished.replace(path)
     finally:  # around the opening too: Ctrl-C may come at any moment
@@ -23,11 +23,12 @@ def written(path: Path) -> Iterator[TextIO]:
             unfinished.unlink()
 
 
-def _opened(path: Path, unfinished: Path) -> TextIO:
+def _opened(path: Path, unfinished: Path, mode: int) -> TextIO:
     try:
         if path.exists() and not path.is_file():
             raise Rejected(f"{path}: is not a regular file; name another one")
-        return unfinished.open("x", encoding="utf-8", newline="\n")
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        return os.fdopen(descriptor, "w", encoding="utf-8", newline="\n")
     except OSError as error:
         raise Rejected(
             f"{path}: cannot be written: {error.strerror}; name a file in a folder you can write to"

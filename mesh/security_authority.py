@@ -11,7 +11,6 @@ the controller looks at (see `security_tls.check_peer`); the other names are the
 run, which those who call it look at.
 """
 
-import os
 import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -24,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from esg.errors import Rejected
+from mesh.files import written
 
 SERVICES = ("controller", "gateway", "invoker")
 CLIENT = "client"
@@ -90,8 +90,7 @@ def _new_authority(directory: Path) -> _Authority:
         .add_extension(_usage(signs=True), critical=True)
         .sign(key, hashes.SHA256())
     )
-    _write(directory / "ca.key", _pem(key), private=True)
-    _write(directory / "ca.pem", certificate.public_bytes(serialization.Encoding.PEM))
+    _write(directory / "ca", key, certificate)
     return _Authority(certificate, key)
 
 
@@ -116,9 +115,7 @@ def _make(
         .add_extension(x509.SubjectAlternativeName([_general(n) for n in names]), critical=False)
         .sign(authority.key, hashes.SHA256())
     )
-    # Whoever reads between the two finds a key that does not fit, and keeps what it had
-    _write(directory / f"{service}.key", _pem(key), private=True)
-    _write(directory / f"{service}.pem", certificate.public_bytes(serialization.Encoding.PEM))
+    _write(directory / service, key, certificate)
 
 
 def _begun(
@@ -167,22 +164,14 @@ def _general(name: str) -> x509.GeneralName:
         ) from None
 
 
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-
-
-def _write(file: Path, content: bytes, *, private: bool = False) -> None:
-    """At once, and never readable by others if it is private."""
-    unfinished = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-    mode = 0o600 if private else 0o644
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with os.fdopen(descriptor, "wb") as opened:
-        opened.write(content)
-    unfinished.replace(file)
+def _write(beginning: Path, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
+    """Whoever reads between the two finds a key that does not fit, and keeps what it had."""
+    pem = serialization.Encoding.PEM
+    form, unencrypted = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    with written(beginning.with_suffix(".key"), private=True) as file:
+        file.write(key.private_bytes(pem, form, unencrypted).decode("ascii"))
+    with written(beginning.with_suffix(".pem")) as file:
+        file.write(certificate.public_bytes(pem).decode("ascii"))
 
 
 def names_in(certificate: Path) -> list[str]:

@@ -87,6 +87,10 @@ class GatewaySettings:
         "the certificates (PEM) of the authorities whose clients are let in; empty: clients need "
         "no certificate",
     )
+    tokens: str = setting(
+        "",
+        "the file with the tokens of those who may call, as esg tokens makes it; empty: anyone may",
+    )
     max_payload_bytes: int = setting(64 * 2**20, "the largest payload accepted", minimum=1)
     inline_bytes: int = setting(
         2 * 2**20,
@@ -98,10 +102,13 @@ class GatewaySettings:
     )
     max_requests_per_s: float = setting(
         0.0,
-        "requests per second that one client (its address) may begin; 0: any number",
+        "requests per second that a client without a token (an address) may begin; 0: any number",
         minimum=0,
     )
     burst: int = setting(100, "requests that a client may begin at once beyond that", minimum=1)
+    max_streams: int = setting(
+        1000, "streams (SubmitMany, Watch, WatchMesh) that one client may have open", minimum=1
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,7 +55,7 @@ class ScriptedController(wire_grpc.ControllerServicer):
         self.playing = playing
         self.said: list[wire.GatewayNote] = []
         """What gateways have said, and no `hears` has asked for yet."""
-        self.applications = {KNOWN: _application(KNOWN)}
+        self.applications = {KNOWN: application(KNOWN)}
         self._heard = asyncio.Condition()
         self._links: list[Link] = []
         self._requests: defaultdict[str, Told] = defaultdict(Told)
@@ -251,7 +251,13 @@ class ScriptedController(wire_grpc.ControllerServicer):
         under_way = 0
         while True:
             under_way += 1
-            yield model.MeshStatus(policy="esg", under_way=under_way, nodes=[node])
+            yield model.MeshStatus(
+                policy="esg",
+                under_way=under_way,
+                nodes=[node],
+                applications=[model.ApplicationStatus(application=n) for n in self.applications],
+                queues=[model.QueueStatus(application=n) for n in self.applications],
+            )
             if not request.interval_ms:
                 return
             await asyncio.sleep(request.interval_ms / 1000)
@@ -298,7 +304,7 @@ class ScriptedController(wire_grpc.ControllerServicer):
         await self.finish(request, second=payload[::-1])
 
 
-def _application(name: str) -> model.Application:
+def application(name: str) -> model.Application:
     return model.Application(
         name=name,
         stages=[
@@ -333,7 +339,7 @@ def _stages() -> list[model.StageResult]:
 async def _serve(redis_url: str) -> None:
     store = RemoteStore(redis_url, prefix=PREFIX, ttl_s=600)
     controller = ScriptedController(store, playing=True)
-    controller.applications[ENDLESS] = _application(ENDLESS)
+    controller.applications[ENDLESS] = application(ENDLESS)
     say_ready(await controller.start())
     await asyncio.Event().wait()
 

@@ -1,0 +1,135 @@
+"""`esg tokens`: who may call a gateway, and how much."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.options import at_least, from_zero
+from cli.terminal import open_table, terminal
+from esg.errors import Rejected
+
+app = typer.Typer(rich_markup_mode=None)
+
+MOST = 10**9
+
+TokensFile = Annotated[
+    Path,
+    typer.Option(
+        "--file",
+        metavar="FILE",
+        envvar="ESG_GATEWAY_TOKENS",
+        help="The gateway's file of tokens (its setting tokens).",
+    ),
+]
+ClientName = Annotated[str, typer.Argument(metavar="NAME", help="Of the client.")]
+
+
+@app.callback(invoke_without_command=True)
+def tokens(context: typer.Context) -> None:
+    """Say who may call a gateway, and how much.
+
+    The file holds digests of the tokens, not the tokens. A running gateway takes changes up at
+    once.
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command()
+def add(
+    name: ClientName,
+    file: TokensFile,
+    requests_per_s: Annotated[
+        float,
+        typer.Option(
+            metavar="N", callback=from_zero(MOST), help="Requests per second; 0: any number."
+        ),
+    ] = 0.0,
+    burst: Annotated[
+        int,
+        typer.Option(metavar="N", callback=at_least(1), help="Requests at once beyond that rate."),
+    ] = 100,
+    in_flight: Annotated[
+        int,
+        typer.Option(
+            metavar="N", callback=at_least(0), help="Requests under way at a time; 0: any number."
+        ),
+    ] = 0,
+    bytes_per_day: Annotated[
+        int,
+        typer.Option(
+            metavar="N", callback=at_least(0), help="Bytes of payloads in a day; 0: any number."
+        ),
+    ] = 0,
+    operator: Annotated[
+        bool, typer.Option("--operator", help="May see and change what belongs to others.")
+    ] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Give a client that is there a new token.")
+    ] = False,
+) -> None:
+    """Let a client in: prints its token, this once.
+
+    \b
+    Examples:
+      esg tokens add alice --file tokens.toml
+      esg tokens add batch-jobs --file tokens.toml --requests-per-s 50 --in-flight 200
+      ESG_TOKEN=$(esg tokens add me --file tokens.toml --replace) esg apps
+    """
+    from mesh.security_tokens import (
+        Entry,
+        Quota,
+        check_client_name,
+        digest_of,
+        new_token,
+        read_entries,
+        write_entries,
+    )
+
+    check_client_name(name)
+    known = read_entries(file) if file.exists() else {}
+    if name in known and not replace:
+        raise Rejected(f"client {name} has a token; --replace gives it a new one")
+    token = new_token()
+    quota = Quota(
+        requests_per_s=requests_per_s,
+        burst=burst,
+        in_flight=in_flight,
+        bytes_per_day=bytes_per_day,
+    )
+    entry = Entry(name=name, digest=digest_of(token), operator=operator, quota=quota)
+    write_entries(file, {**known, name: entry})
+    print(token)
+
+
+@app.command()
+def remove(name: ClientName, file: TokensFile) -> None:
+    """Let a client in no more. What it has under way is answered."""
+    from esg.spelling import one_of
+    from mesh.security_tokens import read_entries, write_entries
+
+    known = read_entries(file)
+    if name not in known:
+        raise Rejected(one_of("client", name, known))
+    write_entries(file, {n: entry for n, entry in known.items() if n != name})
+
+
+@app.command("list")
+def list_clients(file: TokensFile) -> None:
+    """Show who may call, and how much."""
+    from mesh.security_tokens import read_entries
+
+    table = open_table()
+    table.add_column("client")
+    for heading in ("requests/s", "burst", "in flight", "bytes/day"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("operator")
+    for entry in read_entries(file).values():
+        quota = entry.quota
+        figures = (quota.requests_per_s, quota.burst, quota.in_flight, quota.bytes_per_day)
+        shown = (f"{figure:g}" if figure else "any" for figure in figures)
+        table.add_row(entry.name, *shown, "yes" if entry.operator else "")
+    terminal().print(table)
