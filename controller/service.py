@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, assert_never
 
 import grpc
@@ -48,6 +49,7 @@ from esg.spelling import one_of
 from esg.units import seconds
 from mesh.catalog import functions_digest
 from mesh.problems import AlreadyExists, NotFound, aborting
+from mesh.security_tls import check_peer
 from mesh.settings import ControllerSettings
 from protos import controller_v1_pb2 as wire
 from protos import controller_v1_pb2_grpc as wire_grpc
@@ -133,21 +135,21 @@ class ControllerService(wire_grpc.ControllerServicer):
     async def Admit(  # noqa: N802 - the names are gRPC's
         self, messages: AsyncIterator[wire.FromGateway], context: Context
     ) -> AsyncIterator[wire.ToGateway]:
-        async with aborting(context):
+        async with self._called(context, "gateway"):
             async for message in self.gateways.admit(messages):
                 yield message
 
     async def Attach(  # noqa: N802
         self, messages: AsyncIterator[wire.FromInvoker], context: Context
     ) -> AsyncIterator[wire.ToInvoker]:
-        async with aborting(context):
+        async with self._called(context, "invoker"):
             async for message in self.invokers.attach(messages):
                 yield message
 
     async def PutApplication(  # noqa: N802
         self, request: wire.PutApplicationRequest, context: Context
     ) -> model.Application:
-        async with aborting(context):
+        async with self._called(context, "gateway"):
             known = self._scheduler.current(request.name) is not None
             if request.update and not known:
                 raise self._unknown_application(request.name)
@@ -176,13 +178,15 @@ class ControllerService(wire_grpc.ControllerServicer):
     async def ListApplications(  # noqa: N802
         self, request: wire.ListApplicationsRequest, context: Context
     ) -> wire.ListApplicationsReply:
-        names = sorted(self._scheduler.applications)
-        return wire.ListApplicationsReply(applications=[self._application(name) for name in names])
+        async with self._called(context, "gateway"):
+            names = sorted(self._scheduler.applications)
+            found = [self._application(name) for name in names]
+            return wire.ListApplicationsReply(applications=found)
 
     async def DeleteApplication(  # noqa: N802
         self, request: wire.DeleteApplicationRequest, context: Context
     ) -> wire.DeleteApplicationReply:
-        async with aborting(context):
+        async with self._called(context, "gateway"):
             if self._scheduler.current(request.name) is None:
                 raise self._unknown_application(request.name)
             await self.driver.ask(ApplicationRetired(application=request.name))
@@ -191,17 +195,25 @@ class ControllerService(wire_grpc.ControllerServicer):
     async def WatchMesh(  # noqa: N802
         self, request: wire.WatchMeshRequest, context: Context
     ) -> AsyncIterator[model.MeshStatus]:
-        while True:
-            yield mesh_status(
-                self._scheduler.state,
-                self._tally,
-                self._orders,
-                policy=self._settings.policy,
-                now_us=self.driver.now_us,
-            )
-            if request.interval_ms <= 0:
-                return
-            await asyncio.sleep(max(0.05, request.interval_ms / 1000))
+        async with self._called(context, "gateway"):
+            while True:
+                yield mesh_status(
+                    self._scheduler.state,
+                    self._tally,
+                    self._orders,
+                    policy=self._settings.policy,
+                    now_us=self.driver.now_us,
+                )
+                if request.interval_ms <= 0:
+                    return
+                await asyncio.sleep(max(0.05, request.interval_ms / 1000))
+
+    @asynccontextmanager
+    async def _called(self, context: Context, service: str) -> AsyncIterator[None]:
+        """Around a call, which only this service may make. What it raises becomes its status."""
+        async with aborting(context):
+            check_peer(context, service)
+            yield
 
     def _application(self, name: str) -> model.Application:
         application = self._scheduler.current(name)
