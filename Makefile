@@ -11,7 +11,7 @@ LOCK_MODELS := .venv/bin/uv pip compile --quiet --no-deps --generate-hashes --py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install models demo test lint types unit format protos settings bench soak lock clean
+.PHONY: help install models demo test lint types unit format protos settings simulate bench soak lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -45,6 +45,9 @@ protos: $(INSTALLED)  ## generate the code for the wire from protos/*.proto
 
 settings: $(INSTALLED)  ## write docs/settings.md from mesh/settings.py
 	.venv/bin/python -m mesh.settings_doc > docs/settings.md
+
+simulate: $(INSTALLED)  ## tell SEEDS=1000 stories from FIRST_SEED=0 in which everything goes wrong: are promises kept?
+	.venv/bin/python -m tests.simulation --seeds $(or $(SEEDS),1000) --first-seed $(or $(FIRST_SEED),0)
 
 bench: $(INSTALLED)  ## run the benchmarks
 	.venv/bin/python -m benchmarks.search

@@ -1,4 +1,4 @@
-"""What the world does: how long things take.
+"""What the world does: how long things take, and how they end.
 
 Durations come from the profiles with Gaussian noise. The noise is keyed by name (the seed, the
 task's oldest request, its stage), not by the order of draws, so that every policy meets the same
@@ -14,6 +14,7 @@ from esg.catalog import Catalog
 from esg.commands import StartTask
 from esg.corrected import corrected
 from esg.events import Correction
+from esg.pool_messages import ModelLoaded, ModelUnloaded, TaskEnded
 from esg.units import US_PER_S, ms, seconds
 
 
@@ -34,21 +35,38 @@ LOCAL_BYTES_PER_S = 2_000_000_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NatureSettings:
     """`noise` scales the profiles' own spread: 1 is as profiled, 0 is none. A request's payload was
-    brought to its first invoker by whoever sent it, so reading it is local."""
+    brought to its first invoker by whoever sent it, so reading it is local.
+
+    `abort_us` is what it takes to stop a task that runs, `fetch_timeout_us` how long a task waits
+    for inputs that are not there yet.
+    """
 
     local: Link = field(default=Link(delay_us=ms(0.5), bytes_per_s=LOCAL_BYTES_PER_S))
     remote: Link = field(default=Link(delay_us=ms(8), bytes_per_s=100_000_000))
     noise: float = 1.0
     unload_us: int = seconds(1.2)
+    abort_us: int = 0
+    fetch_timeout_us: int = ms(100)
 
 
 class Nature:
-    """Durations for one seed."""
+    """Durations for one seed. Here everything ends well; `faults.misfortune` is less kind."""
 
     def __init__(self, catalog: Catalog, seed: int, settings: NatureSettings | None = None) -> None:
         self._profiled = self._catalog = catalog
         self._seed = seed
         self.settings = settings or NatureSettings()
+
+    def run(self, now_us: int, order: StartTask) -> tuple[int, TaskEnded]:
+        """How long a task runs that begins now, and how it ends."""
+        return self.run_us(order), TaskEnded(task=order.task)
+
+    def load(
+        self, now_us: int, invoker: str, index: int, function: str
+    ) -> tuple[int, ModelLoaded | ModelUnloaded]:
+        """How long it takes to load a model on a slice, and how that ends."""
+        end = ModelLoaded(slice=index, function=function)
+        return self.load_us(invoker, index, function), end
 
     def run_us(self, order: StartTask) -> int:
         """Fetching the inputs, then running: the time from a warm start to the results."""
@@ -90,7 +108,14 @@ class Nature:
 
     def _gauss(self, key: str) -> float:
         """A standard normal number that depends on the seed and the key alone (Box-Muller)."""
-        raw = blake2b(f"{self._seed}:{key}".encode(), digest_size=16).digest()
+        raw = self._hash(key)
         u = (int.from_bytes(raw[:8]) + 1) / 2**64
         v = int.from_bytes(raw[8:]) / 2**64
         return math.sqrt(-2 * math.log(u)) * math.cos(2 * math.pi * v)
+
+    def draw(self, key: str) -> float:
+        """A number between 0 and 1 that depends on the seed and the key alone."""
+        return int.from_bytes(self._hash(f"draw:{key}")[:8]) / 2**64
+
+    def _hash(self, key: str) -> bytes:
+        return blake2b(f"{self._seed}:{key}".encode(), digest_size=16).digest()

@@ -1,14 +1,18 @@
 """The loop: a heap of what happens next, around a real scheduler and real pools.
 
 Nothing here decides anything. Orders of the scheduler go to the pools, reports of the pools go to
-the scheduler, and `nature` says how long everything in between takes. Things that happen at the
-same microsecond happen in the order in which they were foreseen.
+the scheduler, and `nature` says how long everything in between takes, and how it ends. Things that
+happen at the same microsecond happen in the order in which they were foreseen.
+
+Three things can be made as bad as they are in life: how messages travel (`wire`), where outputs are
+(`outputs`), and which nodes are there (`start`, `stop`). Left alone, messages arrive at once, data
+is wherever it is needed, and every node stays.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
 from itertools import count
-from typing import Protocol, assert_never
+from typing import Any, Protocol, assert_never
 
 from emulator.nature import Nature
 from esg.commands import (
@@ -24,13 +28,12 @@ from esg.commands import (
     StopTask,
     WarmInstance,
 )
-from esg.events import Event, ProfilesCorrected, Woke
+from esg.events import Event, ProfilesCorrected, StageOutput, Woke
 from esg.pool import Pool
 from esg.pool_messages import (
     AbortTask,
     ExecuteTask,
     LoadModel,
-    ModelLoaded,
     ModelUnloaded,
     PoolCommand,
     PoolEvent,
@@ -40,6 +43,9 @@ from esg.pool_messages import (
 )
 
 Observer = Callable[[int, Event, list[Command]], None]
+DataOrder = PublishData | DiscardData
+Order = StartTask | StopTask | WarmInstance | DropInstance | DataOrder
+Action = Callable[[], None]
 
 
 class Brain(Protocol):
@@ -51,6 +57,32 @@ class Brain(Protocol):
     def next_wake(self) -> int | None: ...
 
 
+class Wire(Protocol):
+    """How messages travel. It calls `World.deliver` and `World.tell` when one has arrived."""
+
+    def send(self, at_us: int, order: Order) -> None:
+        """An order for a node, ready to leave at that time."""
+        ...
+
+    def report(self, invoker: str, event: Event) -> None:
+        """News from a node, now."""
+        ...
+
+
+class Outputs(Protocol):
+    """Where what the stages made is."""
+
+    def missing(self, order: StartTask) -> tuple[StageOutput, ...]:
+        """The inputs of a task that cannot be had where it runs."""
+        ...
+
+    def keep(self, order: StartTask) -> None:
+        """A task has made its outputs."""
+        ...
+
+    def obey(self, order: DataOrder) -> None: ...
+
+
 class World:
     """Virtual time. `observe` sees every event the scheduler handled, with its orders."""
 
@@ -60,18 +92,21 @@ class World:
         pools: Mapping[str, Pool],
         nature: Nature,
         *,
+        outputs: Outputs | None = None,
         charge_us: Callable[[StartTask], int] = lambda _: 0,
         observe: Observer | None = None,
     ) -> None:
         self.now_us = 0
+        self.pools = dict(pools)
+        self.wire: Wire | None = None
         self._scheduler = scheduler
-        self._pools = dict(pools)
         self._nature = nature
+        self._outputs = outputs
         self._charge_us = charge_us
         self._observe = observe
-        self._heap: list[tuple[int, int, Event | PoolEvent, str | None]] = []
+        self._heap: list[tuple[int, int, Any, Pool | World | None]] = []
         self._ticket = count()
-        self._alarm_us: dict[str | None, int] = {}
+        self._alarm_us: dict[Pool | None, int] = {}
         self._sent_us: dict[str, int] = {}
         self._aborted: set[str] = set()
 
@@ -79,10 +114,38 @@ class World:
         """Something will happen that the scheduler hears of."""
         self._push(at_us, event, None)
 
+    def at(self, at_us: int, action: Action) -> None:
+        """Something will be done to this world."""
+        self._push(at_us, action, self)
+
+    def start(self, pool: Pool) -> None:
+        """A node's process begins."""
+        self.pools[pool.invoker] = pool
+        self._set_alarm(pool, pool.next_wake)
+
+    def stop(self, invoker: str) -> None:
+        """A node's process ends; whatever was under way in it does not happen."""
+        self.pools.pop(invoker, None)
+
+    def deliver(self, order: Order) -> None:
+        """An order has arrived at its node, if that is there."""
+        pool = self.pools.get(order.invoker)
+        if pool is None:
+            return
+        if isinstance(order, PublishData | DiscardData):
+            if self._outputs is not None:
+                self._outputs.obey(order)
+        else:
+            self._to_pool(pool, order)
+
+    def to_pool(self, invoker: str, event: PoolEvent) -> None:
+        """Something happens on a node that nobody ordered."""
+        self._to_pool(self.pools[invoker], event)
+
     def run(self, arrivals: Iterable[tuple[int, Event]] = ()) -> None:
         """Until nothing happens any more. Arrivals, in order of time, are drawn as they come."""
-        for pool in self._pools.values():
-            self._set_alarm(pool.invoker, pool.next_wake)
+        for pool in self.pools.values():
+            self._set_alarm(pool, pool.next_wake)
         coming = iter(arrivals)
         upcoming = next(coming, None)
         while self._heap or upcoming is not None:
@@ -91,15 +154,17 @@ class World:
                 if isinstance(upcoming[1], ProfilesCorrected):
                     self._nature.correct(upcoming[1].corrections)
                 upcoming = next(coming, None)
-            at_us, _, event, whom = heappop(self._heap)
-            self.now_us = at_us
+            self.now_us, _, what, whom = heappop(self._heap)
             if whom is None:
-                self._to_scheduler(event)  # type: ignore[arg-type]
+                self._to_scheduler(what)
+            elif isinstance(whom, Pool):
+                self._to_pool(whom, what)
             else:
-                self._to_pool(self._pools[whom], event)  # type: ignore[arg-type]
+                what()
+                self._set_alarm(None, self._scheduler.next_wake)  # it may be another one now
 
-    def _push(self, at_us: int, event: Event | PoolEvent, whom: str | None) -> None:
-        heappush(self._heap, (at_us, next(self._ticket), event, whom))
+    def _push(self, at_us: int, what: Any, whom: "Pool | World | None") -> None:
+        heappush(self._heap, (at_us, next(self._ticket), what, whom))
 
     def _to_scheduler(self, event: Event) -> None:
         if isinstance(event, Woke) and not self._is_due(None, self._scheduler.next_wake):
@@ -112,23 +177,26 @@ class World:
         self._set_alarm(None, self._scheduler.next_wake)
 
     def _to_pool(self, pool: Pool, event: PoolEvent) -> None:
-        if isinstance(event, Woke) and not self._is_due(pool.invoker, pool.next_wake):
+        if self.pools.get(pool.invoker) is not pool:
+            return  # its process has ended
+        if isinstance(event, Woke) and not self._is_due(pool, pool.next_wake):
             return
-        if isinstance(event, TaskEnded) and event.task in self._aborted and not event.failure:
-            self._aborted.discard(event.task)
-            return
+        if isinstance(event, TaskEnded) and not event.failure:
+            if event.task in self._aborted:
+                self._aborted.discard(event.task)
+                return
+            if self._outputs is not None and event.task in pool.running:
+                self._outputs.keep(pool.running[event.task].order)
         for command in pool.handle(self.now_us, event):
             self._carry_out(pool, command)
-        self._set_alarm(pool.invoker, pool.next_wake)
+        self._set_alarm(pool, pool.next_wake)
 
     def _perform(self, command: Command) -> None:
         match command:
             case StartTask():
                 self._send(self.now_us + self._charge_us(command), command)
-            case StopTask() | WarmInstance() | DropInstance():
+            case StopTask() | WarmInstance() | DropInstance() | PublishData() | DiscardData():
                 self._send(self.now_us, command)
-            case PublishData() | DiscardData():
-                pass  # data has no weight here; its transfer is part of the consumer's run
             case AnswerRequest() | RefuseRequest() | RefuseApplication():
                 pass  # nobody waits for an answer here
             case CorrectProfiles(corrections=corrections):
@@ -136,38 +204,61 @@ class World:
             case _:
                 assert_never(command)
 
-    def _send(self, at_us: int, order: StartTask | StopTask | WarmInstance | DropInstance) -> None:
+    def _send(self, at_us: int, order: Order) -> None:
         """To a node, in order: what was decided later does not overtake a slower decision."""
+        if self.wire is None and isinstance(order, PublishData | DiscardData):
+            self.deliver(order)  # has no weight here; a transfer is part of the consumer's run
+            return
         at_us = max(at_us, self._sent_us.get(order.invoker, 0))
         self._sent_us[order.invoker] = at_us
-        self._push(at_us, order, order.invoker)
+        if self.wire is not None:
+            self.wire.send(at_us, order)
+        elif order.invoker in self.pools:
+            self._push(at_us, order, self.pools[order.invoker])
 
     def _carry_out(self, pool: Pool, command: PoolCommand) -> None:
-        now_us, whom = self.now_us, pool.invoker
+        now_us, nature = self.now_us, self._nature
         match command:
             case ExecuteTask(order=order):
-                self._push(now_us + self._nature.run_us(order), TaskEnded(task=order.task), whom)
+                self._execute(pool, order)
             case AbortTask(task=task):
                 self._aborted.add(task)
-                self._push(now_us, TaskEnded(task=task, failure="stopped"), whom)
+                stopped = TaskEnded(task=task, failure="stopped")
+                self._push(now_us + nature.settings.abort_us, stopped, pool)
             case LoadModel(slice=index, function=function):
-                took_us = self._nature.load_us(whom, index, function)
-                self._push(now_us + took_us, ModelLoaded(slice=index, function=function), whom)
+                took_us, end = nature.load(now_us, pool.invoker, index, function)
+                self._push(now_us + took_us, end, pool)
             case UnloadModel(slice=index, function=function):
-                took_us = self._nature.settings.unload_us
-                self._push(now_us + took_us, ModelUnloaded(slice=index, function=function), whom)
+                gone = ModelUnloaded(slice=index, function=function)
+                self._push(now_us + nature.settings.unload_us, gone, pool)
             case Report(event=event):
-                self._push(now_us, event, None)
+                if self.wire is None:
+                    self._push(now_us, event, None)
+                else:
+                    self.wire.report(pool.invoker, event)
             case _:
                 assert_never(command)
 
-    def _set_alarm(self, whom: str | None, wake_us: int | None) -> None:
+    def _execute(self, pool: Pool, order: StartTask, *, waited: bool = False) -> None:
+        missing = self._outputs.missing(order) if self._outputs is not None else ()
+        if not missing:
+            took_us, end = self._nature.run(self.now_us, order)
+            self._push(self.now_us + took_us, end, pool)
+        elif waited:
+            failure = f"inputs are missing: {missing[0].request}/{missing[0].stage}"
+            end = TaskEnded(task=order.task, failure=failure, missing=missing)
+            self._push(self.now_us, end, pool)
+        else:  # they may be on their way
+            later_us = self.now_us + self._nature.settings.fetch_timeout_us
+            self.at(later_us, lambda: self._execute(pool, order, waited=True))
+
+    def _set_alarm(self, whom: Pool | None, wake_us: int | None) -> None:
         """Have a brain woken, unless it will be by then anyway."""
         if wake_us is not None and not self.now_us < self._alarm_us.get(whom, 0) <= wake_us:
             self._alarm_us[whom] = wake_us
-            self._push(wake_us, Woke(), whom)
+            self._push(max(wake_us, self.now_us), Woke(), whom)
 
-    def _is_due(self, whom: str | None, wake_us: int | None) -> bool:
+    def _is_due(self, whom: Pool | None, wake_us: int | None) -> bool:
         """Alarms that were overtaken by other events are let pass; the next one is set again."""
         due = wake_us is not None and wake_us <= self.now_us
         if not due:

@@ -1,0 +1,58 @@
+"""Where the outputs of stages are: with the node that made them, and published or not.
+
+A task whose inputs are not where it was told fails, as it would live.
+"""
+
+from emulator.world import DataOrder
+from esg.commands import PublishData, StartTask
+from esg.events import StageOutput
+
+Output = tuple[str, str]
+"""Request and stage."""
+
+
+class Storage:
+    def __init__(self) -> None:
+        self.kept: dict[str, set[Output]] = {}
+        self.published: set[Output] = set()
+        self._results: set[Output] = set()
+
+    def missing(self, order: StartTask) -> tuple[StageOutput, ...]:
+        here = self.kept.get(order.invoker, set())
+        return tuple(
+            StageOutput(request=job.request, stage=source.stage)
+            for job in order.jobs
+            for source in job.inputs
+            if source.stage
+            and (job.request, source.stage)
+            not in (here if source.invoker == order.invoker else self.published)
+        )
+
+    def keep(self, order: StartTask) -> None:
+        outputs = {(job.request, order.stage) for job in order.jobs}
+        self.kept.setdefault(order.invoker, set()).update(outputs)
+        if order.publish:
+            self.published |= outputs
+            self._results |= outputs
+
+    def obey(self, order: DataOrder) -> None:
+        kept = self.kept.get(order.invoker, set())
+        if isinstance(order, PublishData):
+            self.published |= kept & {(order.request, order.stage)}
+        else:
+            gone = {output for output in kept if output[0] == order.request}
+            kept -= gone
+            if order.results:
+                self.published -= gone
+
+    def requests_of(self, invoker: str) -> tuple[str, ...]:
+        """The requests that a node keeps something of."""
+        return tuple(sorted({request for request, _ in self.kept.get(invoker, ())}))
+
+    def forget_node(self, invoker: str) -> None:
+        """It is gone, with all it kept."""
+        self.kept.pop(invoker, None)
+
+    def expire(self) -> None:
+        """Whatever has been published, except results, is gone."""
+        self.published &= self._results

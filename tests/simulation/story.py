@@ -1,0 +1,263 @@
+"""A seed is a story: a small mesh, some requests, and what goes wrong for them.
+
+Every seed draws which kinds of faults there are at all, so that some stories are about one thing
+alone and others about everything at once. When a story is told, promises are checked after every
+event and at the end; `Broken` says which one was not kept, and by which command to see it again.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from random import Random
+from typing import Any
+
+from emulator.faults.mesh import Mesh
+from emulator.faults.misfortune import Luck, Misfortune, Slowness
+from emulator.faults.schedule import (
+    ApplicationChanges,
+    Cancellation,
+    ClockJumps,
+    ControllerCrashes,
+    DataExpires,
+    Fault,
+    NodeCrashes,
+    NodeLeaves,
+    NodeReports,
+    RequestComes,
+    StreamBreaks,
+    StreamStalls,
+)
+from emulator.nature import NatureSettings
+from esg.catalog import Catalog
+from esg.events import (
+    ApplicationRegistered,
+    ApplicationRetired,
+    RequestArrived,
+    StageSpec,
+)
+from esg.policies import PolicySettings, policy
+from esg.policy import Policy
+from esg.pool import Pool
+from esg.scheduler import Scheduler, SchedulerSettings
+from esg.units import ms, seconds
+from tests.small_catalog import SMALL
+
+SPAN_US = ms(1500)
+"""When the last request arrives, and the last fault begins."""
+
+HEAL_US = 2 * SPAN_US
+"""When everything is mended that is still broken."""
+
+POLICIES = ("esg", "infless", "fast-gshare")
+APPLICATIONS = (*SMALL.applications, "fresh")
+CHAINS = (("resize",), ("detect", "label"), ("resize", "depth", "label"))
+MEMORIES_MB = ((700, 700), (1000, 1000), (500, 500), (700,), (700, 1000, 500))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Story:
+    """Unless told otherwise, all goes well.
+
+    Once nothing goes wrong any more, nobody waits for longer than `patience_us`.
+    """
+
+    seed: int
+    faults: tuple[Fault, ...]
+    policy: str = "esg"
+    engine: str = "frontier"
+    catalog: Catalog = field(default=SMALL, repr=False)
+    nodes: tuple[str, ...] = ("i0", "i1", "i2", "i3")
+    vcpus: int = 4
+    memories_mb: tuple[int, ...] = (700, 700)
+    settings: SchedulerSettings = field(default_factory=SchedulerSettings)
+    luck: Luck = field(default_factory=Luck)
+    nature: NatureSettings = field(default_factory=NatureSettings)
+    latency_us: int = 0
+    sync_us: int = 0
+    snapshot_every: int = 1000
+    charge_us_per_effort: int = 0
+    patience_us: int = seconds(30)
+
+    def mesh(self, watch: Callable[..., None]) -> Mesh:
+        return Mesh(
+            self.scheduler,
+            self.pool,
+            self.nodes,
+            Misfortune(self.catalog, self.seed, self.luck, self.nature),
+            watch=watch,
+            seed=self.seed,
+            latency_us=self.latency_us,
+            sync_us=self.sync_us,
+            snapshot_every=self.snapshot_every,
+            charge_us=lambda order: order.effort * self.charge_us_per_effort,
+        )
+
+    def scheduler(self, snapshot: Any) -> Scheduler:
+        policy_for, chosen = _policies(self.policy, self.engine, self.catalog)
+        return Scheduler(
+            self.catalog, chosen, self.settings, snapshot=snapshot, policy_for=policy_for
+        )
+
+    def pool(self, node: str) -> Pool:
+        return Pool(self.catalog, node, vcpus=self.vcpus, memories_mb=self.memories_mb)
+
+    def requests(self) -> set[str]:
+        return {fault.event.request for fault in self.faults if isinstance(fault, RequestComes)}
+
+
+@cache
+def _policies(
+    name: str, engine: str, catalog: Catalog
+) -> tuple[Callable[[Catalog], Policy], Policy]:
+    """How to make a policy for any catalog, and the one for this; engines are dear to build."""
+    settings = PolicySettings(engine=engine)
+
+    def policy_for(changed: Catalog) -> Policy:
+        return policy(name, changed, settings)
+
+    return policy_for, policy_for(catalog)
+
+
+def draw(seed: int, policy_name: str | None = None) -> Story:
+    """The story of a seed; with a policy, the same one under that policy."""
+    chance = Random(f"{seed}:story")
+    chosen = chance.choice(POLICIES)
+    nodes = tuple(f"i{n}" for n in range(chance.randint(1, 3)))
+    teller = _Teller(chance, nodes)
+    return Story(
+        seed=seed,
+        policy=policy_name or chosen,
+        nodes=nodes,
+        vcpus=chance.choice((2, 4, 8)),
+        memories_mb=chance.choice(MEMORIES_MB),
+        settings=SchedulerSettings(
+            max_attempts=chance.choice((1, 3, 3, 5)), prewarm=chance.random() < 0.8
+        ),
+        luck=teller.luck(),
+        nature=NatureSettings(
+            abort_us=chance.choice((0, ms(1), ms(50))),
+            fetch_timeout_us=chance.choice((ms(1), ms(30))),
+            unload_us=chance.choice((ms(1), ms(200))),
+        ),
+        faults=tuple(sorted(teller.all(), key=lambda fault: fault.at_us)),
+        latency_us=chance.choice((0, ms(1), ms(5))),
+        sync_us=chance.choice((0, 0, ms(1), ms(5))),
+        snapshot_every=chance.choice((7, 50, 1000)),
+        charge_us_per_effort=chance.choice((0, 0, 1, 100)),
+    )
+
+
+class _Teller:
+    """Draws what happens."""
+
+    def __init__(self, chance: Random, nodes: tuple[str, ...]) -> None:
+        self._chance = chance
+        self._nodes = nodes
+
+    def all(self) -> list[Fault]:
+        kinds = (
+            self._crashes,
+            self._leaves,
+            self._breaks,
+            self._stalls,
+            self._controller_crashes,
+            self._clock_jumps,
+            self._expiries,
+            self._reports,
+            self._changes,
+        )
+        faults = self._requests()
+        for kind in kinds:
+            if self._chance.random() < 0.35:
+                for _ in range(self._chance.randint(1, 4)):
+                    faults.append(kind())
+        return faults
+
+    def luck(self) -> Luck:
+        chance = self._chance
+        slow = []
+        if chance.random() < 0.3:
+            begin_us = self._when()
+            slow.append(
+                Slowness(
+                    invoker=self._node(),
+                    from_us=begin_us,
+                    until_us=begin_us + self._while(1000),
+                    factor=chance.choice((2, 5, 20)),
+                )
+            )
+        return Luck(
+            task_failures=chance.choice((0.0, 0.0, 0.03, 0.15)),
+            load_failures=chance.choice((0.0, 0.0, 0.1, 0.4)),
+            unloadable=chance.choice(((), (), (), (), (), ("label",), ("detect",))),
+            slow=tuple(slow),
+        )
+
+    def _requests(self) -> list[Fault]:
+        """Some come one by one, some in a burst, and some are cancelled a little later."""
+        chance = self._chance
+        names = [f"r{n}" for n in range(chance.choice((5, 15, 30)))]
+        wanted = chance.sample(sorted(SMALL.applications), chance.randint(1, 3))
+        wanted += ["fresh"] * (chance.random() < 0.2)
+        cancelled = chance.choice((0.0, 0.1, 0.3))
+        burst_us = self._when() if chance.random() < 0.3 else None
+        faults: list[Fault] = []
+        for name in names:
+            at_us = burst_us if burst_us is not None and chance.random() < 0.7 else self._when()
+            event = RequestArrived(request=name, application=chance.choice(wanted))
+            faults.append(RequestComes(at_us=at_us, event=event))
+            if chance.random() < cancelled:
+                faults.append(Cancellation(at_us=at_us + self._while(400), request=name))
+        return faults
+
+    def _when(self) -> int:
+        return self._chance.randrange(SPAN_US)
+
+    def _while(self, at_most_ms: int) -> int:
+        return self._chance.randrange(1, ms(at_most_ms))
+
+    def _node(self) -> str:
+        return self._chance.choice(self._nodes)
+
+    def _crashes(self) -> Fault:
+        return NodeCrashes(at_us=self._when(), node=self._node(), for_us=self._while(600))
+
+    def _leaves(self) -> Fault:
+        return NodeLeaves(
+            at_us=self._when(),
+            node=self._node(),
+            after_us=self._while(300),
+            for_us=self._while(300),
+        )
+
+    def _breaks(self) -> Fault:
+        return StreamBreaks(at_us=self._when(), node=self._node(), for_us=self._while(200))
+
+    def _stalls(self) -> Fault:
+        return StreamStalls(at_us=self._when(), node=self._node(), for_us=self._while(400))
+
+    def _controller_crashes(self) -> Fault:
+        torn = self._chance.random()
+        return ControllerCrashes(at_us=self._when(), for_us=self._while(400), torn=torn)
+
+    def _clock_jumps(self) -> Fault:
+        return ClockJumps(at_us=self._when(), by_us=self._chance.randrange(-ms(500), ms(500)))
+
+    def _expiries(self) -> Fault:
+        return DataExpires(at_us=self._when())
+
+    def _reports(self) -> Fault:
+        return NodeReports(at_us=self._when(), node=self._node())
+
+    def _changes(self) -> Fault:
+        chance, at_us = self._chance, self._when()
+        name = chance.choice(APPLICATIONS)
+        if chance.random() < 0.3:
+            return ApplicationChanges(at_us=at_us, event=ApplicationRetired(application=name))
+        chain = chance.choice(CHAINS)
+        stages = tuple(
+            StageSpec(name=function, function=function, after=chain[:index][-1:])
+            for index, function in enumerate(chain)
+        )
+        event = ApplicationRegistered(application=name, stages=stages)
+        return ApplicationChanges(at_us=at_us, event=event)

@@ -1,0 +1,122 @@
+"""Telling a story: promises are checked after every event, and at the end."""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from emulator.faults.mesh import Mesh
+from esg.commands import AnswerRequest, Command, Outcome
+from esg.events import Event
+from esg.journal import read_entries, replay
+from esg.scheduler import Scheduler
+from esg.units import to_ms
+from tests.simulation.story import HEAL_US, Story, draw
+from tests.witness import as_text, inspect
+
+LATEST_EVENTS = 12
+
+ENOUGH_EVENTS = 20_000
+"""A story that is this long has no end: something is tried for ever."""
+
+
+class Broken(AssertionError):
+    """A promise was not kept; says which, when, and how to see it again."""
+
+
+@dataclass
+class Told:
+    """How a story went."""
+
+    story: Story
+    mesh: Mesh
+    events: int
+
+
+def tell(story: Story, say: Callable[[str], None] | None = None) -> Told:
+    """From the beginning to the end, or until a promise is broken; `say` hears all of it."""
+    latest: deque[str] = deque(maxlen=LATEST_EVENTS)
+    events = 0
+
+    def watch(scheduler: Scheduler, event: Event, commands: list[Command]) -> None:
+        nonlocal events
+        events += 1
+        latest.append(f"{to_ms(scheduler.state.now_us):10.3f} ms  {event}")
+        if say is not None:
+            say(latest[-1])
+            for order in commands:
+                say(f"{'':15}-> {order}")
+        inspect(scheduler, commands)
+        assert events < ENOUGH_EVENTS, "it goes on for ever"
+
+    mesh = story.mesh(watch)
+    try:
+        mesh.run(story.faults, HEAL_US)
+        check_the_end(story, mesh)
+    except Exception as error:
+        raise Broken(_message(story, error, latest)) from error
+    return Told(story, mesh, events)
+
+
+def verdict(job: tuple[int, str | None]) -> tuple[int, int, str]:
+    """Of a seed, under a policy if one is given: itself, its number of events, and what broke."""
+    seed, policy = job
+    try:
+        return seed, tell(draw(seed, policy)).events, ""
+    except Broken as error:
+        return seed, 0, f"seed {seed}: {error}"
+
+
+def command(story: Story) -> str:
+    return f".venv/bin/python -m tests.simulation --seed {story.seed} --policy {story.policy}"
+
+
+def _message(story: Story, error: Exception, latest: deque[str]) -> str:
+    what = f"{type(error).__name__}: {error}"
+    return "\n".join(
+        [f"{what}", f"  seen again with: {command(story)}", "  the latest events:"]
+        + [f"    {line}" for line in latest]
+    )
+
+
+def check_the_end(story: Story, mesh: Mesh) -> None:
+    """Everyone got an answer in time, everything is free, and a replay tells the same story."""
+    _check_answers(story, mesh)
+    _check_nothing_is_held(story, mesh)
+    _check_data(mesh)
+    fresh = replay(story.scheduler(None), read_entries(mesh.controller.journal))
+    assert as_text(fresh) == as_text(mesh.controller.running), "a replay ends up elsewhere"
+
+
+def _check_answers(story: Story, mesh: Mesh) -> None:
+    answers = mesh.clients.answers
+    unanswered = sorted(story.requests() - answers.keys())
+    assert not unanswered, f"never answered: {', '.join(unanswered)}"
+    for name, at_us in mesh.clients.answered_us.items():
+        assert at_us <= HEAL_US + story.patience_us, f"{name} waited until {to_ms(at_us):.0f} ms"
+    for name, said in answers.items():
+        if isinstance(said, AnswerRequest) and said.outcome is Outcome.DONE:
+            made = {stage.stage for stage in said.stages}
+            assert any((name, stage) in mesh.storage.published for stage in made), (
+                f"{name} is done, and its result is nowhere"
+            )
+
+
+def _check_nothing_is_held(story: Story, mesh: Mesh) -> None:
+    state = mesh.controller.running.state
+    assert not state.requests, f"still under way: {', '.join(state.requests)}"
+    assert not state.tasks, f"still running: {', '.join(state.tasks)}"
+    assert set(state.seats) == set(story.nodes)
+    for name, seat in state.seats.items():
+        pool = mesh.world.pools[name]
+        assert not pool.running, f"{name} runs {', '.join(pool.running)}"
+        assert seat.vcpus_free == pool.vcpus_free == story.vcpus
+        assert seat.vgpus_free == len(pool.slices)
+        for part, its in zip(seat.slices, pool.slices, strict=True):
+            assert (part.holder, its.holder, its.wanted) == ("", "", [])
+            # everything has been idle for longer than it is kept
+            assert set(part.residents) == set(its.models) == set()
+
+
+def _check_data(mesh: Mesh) -> None:
+    for node, kept in mesh.storage.kept.items():
+        assert not kept, f"{node} keeps {sorted(kept)}, which nobody needs"

@@ -1,0 +1,111 @@
+"""Bugs planted on purpose: the simulation finds each of them within a few seeds."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from esg.commands import AnswerRequest, DiscardData
+from esg.dispatch import Dispatcher
+from esg.ledger import Seat
+from esg.lifecycle import Lifecycle
+from esg.scheduler import Scheduler
+from esg.state import Queue, State
+from tests.simulation.story import draw
+from tests.simulation.telling import Broken, tell
+
+SEEDS = 40
+
+
+def broken_promise(seeds: int = SEEDS) -> str:
+    """What the first story says that does not end well."""
+    for seed in range(seeds):
+        try:
+            tell(draw(seed))
+        except Broken as error:
+            return str(error)
+    return ""
+
+
+def instead(
+    monkeypatch: pytest.MonkeyPatch, kind: type, name: str, wrong: Callable[..., Any]
+) -> None:
+    """`wrong` gets the right method, and then its arguments."""
+    right = getattr(kind, name)
+    monkeypatch.setattr(kind, name, lambda *args, **more: wrong(right, *args, **more))
+
+
+def test_a_failure_says_how_to_see_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    instead(monkeypatch, Seat, "release", lambda *_: None)
+    found = broken_promise()
+    assert "seen again with: .venv/bin/python -m tests.simulation --seed " in found
+    assert "the latest events:" in found
+
+
+def test_slices_that_are_never_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    instead(monkeypatch, Seat, "release", lambda *_: None)
+    assert "vCPUs free" in broken_promise()
+
+
+def test_a_request_that_is_answered_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    def twice(right: Any, self: Any, command: Any) -> None:
+        right(self, command)
+        if isinstance(command, AnswerRequest):
+            right(self, command)
+
+    instead(monkeypatch, Scheduler, "_emit", twice)
+    assert "was answered twice" in broken_promise()
+
+
+def test_a_request_that_is_never_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsaid(right: Any, self: Any, command: Any) -> None:
+        if not isinstance(command, AnswerRequest):
+            right(self, command)
+
+    instead(monkeypatch, Scheduler, "_emit", unsaid)
+    assert "never answered" in broken_promise()
+
+
+def test_jobs_that_are_forgotten_with_their_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(right: Any, self: Any, now_us: int, task: Any, name: str, reason: Any) -> None:
+        if reason is not None:
+            right(self, now_us, task, name, reason)
+
+    instead(monkeypatch, Scheduler, "_give_back", forgetful)
+    assert broken_promise()
+
+
+def test_data_that_is_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    def careless(right: Any, self: Any, command: Any) -> None:
+        if not isinstance(command, DiscardData):
+            right(self, command)
+
+    instead(monkeypatch, Scheduler, "_emit", careless)
+    assert "which nobody needs" in broken_promise()
+
+
+def test_a_queue_that_is_never_visited(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unfair(right: Any, self: Any, queue: Queue, now_us: int) -> bool:
+        return queue.stage != "label" and bool(right(self, queue, now_us))
+
+    instead(monkeypatch, Dispatcher, "_is_due", unfair)
+    assert broken_promise()
+
+
+def test_memory_that_no_snapshot_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not in the state is lost in a restart, and a replay goes another way."""
+    right = Lifecycle.admit
+    admitted = 0
+
+    def secretive(self: Any, name: str, application: Any, slo_us: int, now_us: int) -> None:
+        nonlocal admitted
+        admitted += 1
+        right(self, name, application, slo_us + admitted, now_us)
+
+    monkeypatch.setattr(Lifecycle, "admit", secretive)
+    assert "a replay ends up elsewhere" in broken_promise() or "Diverged" in broken_promise()
+
+
+def test_work_that_is_given_to_a_node_that_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(State, "open_seats", property(lambda self: self.seats))
+    assert "wants no new work" in broken_promise()
