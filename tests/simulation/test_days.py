@@ -171,7 +171,7 @@ def test_the_default_catalog_on_the_papers_nodes(engine: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["fast-gshare", "infless", "orion", "apex"])
+@pytest.mark.parametrize("name", ["fast-gshare", "infless", "orion"])
 def test_under_every_policy_everyone_gets_an_answer(name: str) -> None:
     trouble = [*drawn(1, NodeCrashes, 4, 600), *drawn(1, StreamBreaks, 4, 300)]
     luck = Luck(task_failures=0.05, load_failures=0.05)
