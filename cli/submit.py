@@ -25,6 +25,15 @@ AT_ONCE = 32
 """Files that are read and under way at the same time."""
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked for every file."""
+
+    application: str
+    slo_ms: float | None
+    all_stages: bool
+
+
 @dataclass(slots=True)
 class Sent:
     """One file, and what became of it."""
@@ -58,6 +67,10 @@ def submit(
         Path | None,
         typer.Option(metavar="DIR", help="Write the outputs there, as FILE.STAGE."),
     ] = None,
+    all_stages: Annotated[
+        bool,
+        typer.Option("--all-stages", help="Outputs of all stages, not only of the last ones."),
+    ] = False,
     gateway: Gateway = USUAL_GATEWAY,
     as_json: AsJson = False,
 ) -> None:
@@ -70,6 +83,7 @@ def submit(
     Examples:
       esg submit image-classification photo.jpg
       esg submit image-classification *.jpg --slo-ms 600 --out results
+      esg submit image-classification photo.jpg --all-stages --out results
       esg submit image-classification photo.jpg --no-wait
     """
     for path in files:
@@ -80,7 +94,8 @@ def submit(
     if out is not None and not wait:
         raise Rejected("--out needs the results; leave out --no-wait, or esg get them later")
     sent = [Sent(path) for path in files]
-    run_live(_submit(gateway, application, sent, slo_ms, wait=wait, shown=wait and not as_json))
+    asked = Asked(application, slo_ms, all_stages)
+    run_live(_submit(gateway, asked, sent, wait=wait, shown=wait and not as_json))
     written = {} if folder is None else {s.path: folder.write(s.path, _outputs(s)) for s in sent}
     if as_json:
         print_json({"requests": [_document(one, written.get(one.path, {})) for one in sent]})
@@ -89,20 +104,12 @@ def submit(
     _end(sent)
 
 
-async def _submit(
-    gateway: str,
-    application: str,
-    sent: list[Sent],
-    slo_ms: float | None,
-    *,
-    wait: bool,
-    shown: bool,
-) -> None:
+async def _submit(gateway: str, asked: Asked, sent: list[Sent], *, wait: bool, shown: bool) -> None:
     from client import AsyncClient
 
     turns = asyncio.Semaphore(AT_ONCE)
     async with AsyncClient(gateway, patience_s=2.0) as mesh:
-        stages = len((await mesh.describe_application(application)).stages)
+        stages = len((await mesh.describe_application(asked.application)).stages)
         with StageBars(stages, shown=shown) as bars:
 
             async def one(file: Sent) -> None:
@@ -110,7 +117,10 @@ async def _submit(
                     try:
                         payload = await asyncio.to_thread(_read, file.path)
                         file.request_id = await mesh.submit_async(
-                            application, payload, slo_ms=slo_ms
+                            asked.application,
+                            payload,
+                            slo_ms=asked.slo_ms,
+                            all_stages=asked.all_stages,
                         )
                         if wait:
                             file.result = await _watched(mesh, file, bars)

@@ -77,14 +77,15 @@ class AsyncClient:
         *,
         slo_ms: float | None = None,
         request_id: str | None = None,
+        all_stages: bool = False,
         timeout_s: float | None = None,
     ) -> Result:
         """Run a pipeline and wait for its result, which may be that it failed (see `Result`).
 
-        A timeout shorter than the SLO becomes the SLO. If the waiting is cancelled, so is the
-        request.
+        Its outputs are those of the last stages, or with `all_stages` those of all. A timeout
+        shorter than the SLO becomes the SLO. If the waiting is cancelled, so is the request.
         """
-        message = _request(application, payload, slo_ms, request_id)
+        message = _request(application, payload, slo_ms, request_id, all_stages)
 
         async def once(left_s: float | None) -> Result:
             if len(payload) > PIECE_BYTES:
@@ -105,10 +106,11 @@ class AsyncClient:
         *,
         slo_ms: float | None = None,
         request_id: str | None = None,
+        all_stages: bool = False,
         timeout_s: float | None = None,
     ) -> str:
         """Have a request accepted, and do not wait for its result: its id, for `fetch`."""
-        message = _request(application, payload, slo_ms, request_id)
+        message = _request(application, payload, slo_ms, request_id, all_stages)
         reply: public.SubmitAsyncReply = await self._call("SubmitAsync", message, timeout_s)
         return reply.request_id
 
@@ -242,13 +244,18 @@ class AsyncClient:
 
 
 def _request(
-    application: str, payload: bytes, slo_ms: float | None, request_id: str | None
+    application: str,
+    payload: bytes,
+    slo_ms: float | None,
+    request_id: str | None,
+    all_stages: bool,
 ) -> public.SubmitRequest:
     return public.SubmitRequest(
         application=application,
         payload=payload,
         slo_us=None if slo_ms is None else round(slo_ms * 1000),
         request_id=uuid.uuid4().hex if request_id is None else request_id,
+        all_stages=all_stages,
     )
 
 
@@ -259,6 +266,7 @@ def _chunks(message: public.SubmitRequest) -> Iterator[public.SubmitChunk]:
         payload=payload[:PIECE_BYTES],
         slo_us=message.slo_us if message.HasField("slo_us") else None,
         request_id=message.request_id,
+        all_stages=message.all_stages,
     )
     yield public.SubmitChunk(request=first)
     for start in range(PIECE_BYTES, len(payload), PIECE_BYTES):

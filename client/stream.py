@@ -90,6 +90,7 @@ class RequestStream:
         *,
         slo_ms: float | None = None,
         request_id: str | None = None,
+        all_stages: bool = False,
     ) -> asyncio.Future[Result]:
         """Send a request; await what is returned to get its result.
 
@@ -107,6 +108,7 @@ class RequestStream:
             payload=payload,
             slo_us=None if slo_ms is None else round(slo_ms * 1000),
             request_id=request_id,
+            all_stages=all_stages,
         )
         answer: asyncio.Future[Result] = self._loop.create_future()
         self._asked[request_id] = _Asked(message, answer)

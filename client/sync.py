@@ -71,11 +71,17 @@ class Client:
         *,
         slo_ms: float | None = None,
         request_id: str | None = None,
+        all_stages: bool = False,
         timeout_s: float | None = None,
     ) -> Result:
         return self._wait(
             self._client.submit(
-                application, payload, slo_ms=slo_ms, request_id=request_id, timeout_s=timeout_s
+                application,
+                payload,
+                slo_ms=slo_ms,
+                request_id=request_id,
+                all_stages=all_stages,
+                timeout_s=timeout_s,
             )
         )
 
@@ -86,11 +92,17 @@ class Client:
         *,
         slo_ms: float | None = None,
         request_id: str | None = None,
+        all_stages: bool = False,
         timeout_s: float | None = None,
     ) -> str:
         return self._wait(
             self._client.submit_async(
-                application, payload, slo_ms=slo_ms, request_id=request_id, timeout_s=timeout_s
+                application,
+                payload,
+                slo_ms=slo_ms,
+                request_id=request_id,
+                all_stages=all_stages,
+                timeout_s=timeout_s,
             )
         )
 
@@ -203,10 +215,15 @@ class SyncRequestStream:
         *,
         slo_ms: float | None = None,
         request_id: str | None = None,
+        all_stages: bool = False,
     ) -> "Future[Result]":
         async def answer() -> Result:
             return await self._stream.submit(
-                application, payload, slo_ms=slo_ms, request_id=request_id
+                application,
+                payload,
+                slo_ms=slo_ms,
+                request_id=request_id,
+                all_stages=all_stages,
             )
 
         return asyncio.run_coroutine_threadsafe(answer(), self._loop)

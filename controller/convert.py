@@ -1,7 +1,5 @@
 """The scheduler's words as protobuf: results, progress, applications."""
 
-from collections.abc import Iterable
-
 from esg.catalog import Application
 from esg.commands import AnswerRequest, Outcome, StageReport
 from esg.profile import Config
@@ -17,9 +15,7 @@ _OUTCOMES = {
 }
 
 
-def result_to_wire(
-    answer: AnswerRequest, name: str, output_stages: Iterable[str], now_us: int
-) -> model.Result:
+def result_to_wire(answer: AnswerRequest, name: str, now_us: int) -> model.Result:
     """`name` is the application's as the client knows it."""
     return model.Result(
         request_id=answer.request,
@@ -31,7 +27,7 @@ def result_to_wire(
         latency_us=now_us - answer.arrived_us,
         cost_usd=to_usd(answer.cost_pusd),
         stages=[_stage(report, answer.arrived_us) for report in answer.stages],
-        output_stages=output_stages,
+        output_stages=answer.results,
     )
 
 

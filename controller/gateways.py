@@ -13,7 +13,7 @@ from dataclasses import replace
 from controller.convert import progress_note, result_to_wire
 from controller.driver import Driver
 from controller.requests import Answered, Follower, Record, Requests
-from esg.commands import AnswerRequest, Input, JobOrder, Outcome, RefuseRequest, StartTask
+from esg.commands import AnswerRequest, Input, JobOrder, RefuseRequest, StartTask
 from esg.errors import Rejected
 from esg.events import RequestArrived, RequestCancelled
 from esg.journal import Memo
@@ -98,6 +98,7 @@ class Gateways:
                     request=request,
                     application=submission.application,
                     slo_us=self._slo_us(submission),
+                    all_stages=submission.all_stages,
                 ),
                 memo_of(record),
             )
@@ -222,7 +223,7 @@ class Gateways:
     def _with_payload(self, job: JobOrder) -> JobOrder:
         record = self._requests.under_way(job.request)
         name = payload_stage(record.fingerprint if record is not None else b"")
-        return JobOrder(request=job.request, inputs=(Input(stage="", invoker=name),))
+        return replace(job, inputs=(Input(stage="", invoker=name),))
 
     def started(self, order: StartTask, now_us: int) -> None:
         self._progress(order, now_us, finished=False)
@@ -250,11 +251,7 @@ class Gateways:
         record = self._requests.under_way(answer.request)
         if record is None:
             return
-        outputs: list[str] = []
-        if answer.outcome is Outcome.DONE:
-            application = self._driver.scheduler.catalog.applications[answer.application]
-            outputs = [name for name, after in application.successors.items() if not after]
-        result = result_to_wire(answer, record.application, outputs, now_us)
+        result = result_to_wire(answer, record.application, now_us)
         self._requests.answer(answer.request, result, now_us)
         record.tell(wire.ControllerNote(request_id=answer.request, result=result))
         log.debug(

@@ -24,10 +24,15 @@ class Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOrder:
-    """One request's work in a task, and where its inputs are."""
+    """One request's work in a task, and where its inputs are.
+
+    `publish` says that its output is a result although other stages read it: it is kept for them,
+    and goes to the remote store as well.
+    """
 
     request: str
     inputs: tuple[Input, ...]
+    publish: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +125,8 @@ class StageReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerRequest:
-    """The end of an admitted request, one way or another."""
+    """The end of an admitted request, one way or another. If it is done, the outputs of the stages
+    in `results` are in the remote store."""
 
     request: str
     application: str
@@ -131,6 +137,7 @@ class AnswerRequest:
     slo_met: bool
     cost_pusd: int
     stages: tuple[StageReport, ...]
+    results: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -160,7 +160,12 @@ class Dispatcher:
             if source.keeper != task.invoker and not source.published:
                 source.published = True
                 self._emit(PublishData(invoker=source.keeper, request=job.request, stage=before))
-        return JobOrder(request=job.request, inputs=tuple(inputs) or (Input(),))
+        read_by = case.application.successors[case.stage.name]
+        return JobOrder(
+            request=job.request,
+            inputs=tuple(inputs) or (Input(),),
+            publish=request.all_stages and bool(read_by),
+        )
 
 
 def _minimum(stage: Stage) -> Plan:

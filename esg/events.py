@@ -13,12 +13,14 @@ class RequestArrived:
     """A client asks for an application; without an SLO of its own, the application's holds.
 
     A name is used once. A repeat is recognised while the request is under way; whoever lets
-    requests in remembers which names have been answered.
+    requests in remembers which names have been answered. With `all_stages`, what every stage makes
+    is part of the result, not only what the last ones do.
     """
 
     request: str
     application: str
     slo_us: int | None = None
+    all_stages: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

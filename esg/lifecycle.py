@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from esg.catalog import Application, Catalog
 from esg.commands import AnswerRequest, Command, DiscardData, Outcome, StageReport, StopTask
+from esg.events import RequestArrived
 from esg.state import Job, Phase, Queue, Request, Run, State, Task, queue_name
 from esg.warmth import PreWarmer, observe_arrival
 
@@ -34,18 +35,21 @@ class Lifecycle:
             for stage in application.stages
         }
 
-    def admit(self, name: str, application: Application, slo_us: int, now_us: int) -> None:
+    def admit(
+        self, event: RequestArrived, application: Application, slo_us: int, now_us: int
+    ) -> None:
         """Take a request in; its first job is ready."""
         self._state.requests_admitted += 1
         request = Request(
-            name=name,
+            name=event.request,
             application=application.name,
             number=self._state.requests_admitted,
             arrived_us=now_us,
             deadline_us=now_us + slo_us,
             runs={stage: Run() for stage in application.stages},
+            all_stages=event.all_stages,
         )
-        self._state.requests[name] = request
+        self._state.requests[event.request] = request
         self._queue_up(request, application.root, now_us)
         self._note_call(request, application.root, now_us)
 
@@ -56,7 +60,8 @@ class Lifecycle:
         followers = application.successors[task.stage]
         run.phase = Phase.DONE
         run.keeper = task.invoker
-        run.published = not followers  # results were published as they were made
+        # results were published as they were made
+        run.published = request.all_stages or not followers
         if task.invoker not in request.kept_on:
             request.kept_on.append(task.invoker)
         run.report = StageReport(
@@ -122,6 +127,7 @@ class Lifecycle:
                 self._leave_queue(request, stage)
             elif run.phase is Phase.RUNNING:
                 self._stop_if_unwanted(run.task)
+        done, results = outcome is Outcome.DONE, self._results(request)
         self._emit(
             AnswerRequest(
                 request=request.name,
@@ -130,13 +136,20 @@ class Lifecycle:
                 reason=reason,
                 arrived_us=request.arrived_us,
                 deadline_us=request.deadline_us,
-                slo_met=outcome is Outcome.DONE and now_us <= request.deadline_us,
+                slo_met=done and now_us <= request.deadline_us,
                 cost_pusd=request.cost_pusd,
                 stages=tuple(run.report for run in request.runs.values() if run.report),
+                results=results if done else (),
             )
         )
+        in_vain = not done and any(request.runs[stage].phase is Phase.DONE for stage in results)
         for invoker in request.kept_on:
-            self._emit(DiscardData(invoker=invoker, request=request.name))
+            self._emit(DiscardData(invoker=invoker, request=request.name, results=in_vain))
+
+    def _results(self, request: Request) -> tuple[str, ...]:
+        """The stages whose outputs were asked for."""
+        successors = self._catalog.applications[request.application].successors
+        return tuple(s for s, after in successors.items() if request.all_stages or not after)
 
     def wants(self, request: str, task: Task) -> Request | None:
         """The request, if it still waits for this very task."""

@@ -284,7 +284,7 @@ class Scheduler:
         if reason:
             self._emit(RefuseRequest(request=event.request, reason=reason))
             return
-        self._lifecycle.admit(event.request, application, slo_us, now_us)
+        self._lifecycle.admit(event, application, slo_us, now_us)
 
     def _instance_ready(self, now_us: int, event: InstanceReady) -> None:
         seat = self.state.seats.get(event.invoker)

@@ -50,6 +50,7 @@ class Request:
     arrived_us: int
     deadline_us: int
     runs: dict[str, Run]
+    all_stages: bool = False  # what every stage makes is part of the result
     cost_pusd: int = 0
     kept_on: list[str] = field(default_factory=list)  # every invoker that was left something
 

@@ -42,7 +42,7 @@ async def checked(
         request, fingerprint = uuid.uuid4().hex, b""
     else:
         request = check_id(asked.request_id)
-        spoken = f"{asked.application!r} {slo_us} ".encode()
+        spoken = f"{asked.application!r} {slo_us} {asked.all_stages} ".encode()
         if len(payload) > HASHED_AT_ONCE:
             fingerprint = await asyncio.to_thread(_fingerprint, spoken, payload)
         else:
@@ -54,6 +54,7 @@ async def checked(
         slo_us=slo_us,
         fingerprint=fingerprint,
         deadline_us=_deadline_us(remaining_s),
+        all_stages=asked.all_stages,
     )
 
 

@@ -192,19 +192,17 @@ class Node:
 
     async def _keep(self, order: StartTask, outputs: Sequence[bytes]) -> None:
         """All outputs or none: of a task without results nobody would ever discard any."""
-        requests = [job.request for job in order.jobs]
         try:
             await together(
                 [
-                    self.store.keep(request, order.stage, output, publish=order.publish)
-                    for request, output in zip(requests, outputs, strict=True)
+                    self.store.keep(job.request, order.stage, output, publish=publish)
+                    for job, output in zip(order.jobs, outputs, strict=True)
+                    for publish in dict.fromkeys((order.publish, order.publish or job.publish))
                 ]
             )
         except BaseException:
-            discards = [self.store.discard(request, results=True) for request in requests]
-            # An order to discard, which leaves results alone, may have made the store forget them
-            discards += [self.store.remote.discard(request, [order.stage]) for request in requests]
-            await asyncio.gather(*discards, return_exceptions=True)
+            withdrawn = [self.store.withdraw(job.request, order.stage) for job in order.jobs]
+            await asyncio.gather(*withdrawn, return_exceptions=True)
             raise
 
     async def _inputs(self, order: StartTask) -> list[list[Bytes]]:

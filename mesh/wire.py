@@ -80,6 +80,7 @@ def _start_to_wire(order: StartTask) -> wire.Order:
                 wire.Job(
                     request_id=job.request,
                     inputs=[wire.Input(stage=i.stage, invoker=i.invoker) for i in job.inputs],
+                    publish=job.publish,
                 )
                 for job in order.jobs
             ],
@@ -104,6 +105,7 @@ def _start_from_wire(order: wire.Order, invoker: str) -> StartTask:
             JobOrder(
                 request=job.request_id,
                 inputs=tuple(Input(stage=i.stage, invoker=i.invoker) for i in job.inputs),
+                publish=job.publish,
             )
             for job in start.jobs
         ),

@@ -64,7 +64,7 @@ class GatewayNote(_message.Message):
     def __init__(self, submission: _Optional[_Union[Submission, _Mapping]] = ..., cancel: _Optional[str] = ..., follow: _Optional[str] = ...) -> None: ...
 
 class Submission(_message.Message):
-    __slots__ = ("request_id", "application", "slo_us", "fingerprint", "deadline_us", "fetched_later", "owner")
+    __slots__ = ("request_id", "application", "slo_us", "fingerprint", "deadline_us", "fetched_later", "owner", "all_stages")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     APPLICATION_FIELD_NUMBER: _ClassVar[int]
     SLO_US_FIELD_NUMBER: _ClassVar[int]
@@ -72,6 +72,7 @@ class Submission(_message.Message):
     DEADLINE_US_FIELD_NUMBER: _ClassVar[int]
     FETCHED_LATER_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
+    ALL_STAGES_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     application: str
     slo_us: int
@@ -79,7 +80,8 @@ class Submission(_message.Message):
     deadline_us: int
     fetched_later: bool
     owner: str
-    def __init__(self, request_id: _Optional[str] = ..., application: _Optional[str] = ..., slo_us: _Optional[int] = ..., fingerprint: _Optional[bytes] = ..., deadline_us: _Optional[int] = ..., fetched_later: _Optional[bool] = ..., owner: _Optional[str] = ...) -> None: ...
+    all_stages: bool
+    def __init__(self, request_id: _Optional[str] = ..., application: _Optional[str] = ..., slo_us: _Optional[int] = ..., fingerprint: _Optional[bytes] = ..., deadline_us: _Optional[int] = ..., fetched_later: _Optional[bool] = ..., owner: _Optional[str] = ..., all_stages: _Optional[bool] = ...) -> None: ...
 
 class ToGateway(_message.Message):
     __slots__ = ("notes",)
@@ -316,12 +318,14 @@ class StartTask(_message.Message):
     def __init__(self, task: _Optional[str] = ..., application: _Optional[str] = ..., stage: _Optional[str] = ..., function: _Optional[str] = ..., config: _Optional[_Union[_model_v1_pb2.Config, _Mapping]] = ..., slices: _Optional[_Iterable[int]] = ..., jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., publish: _Optional[bool] = ..., predicted_us: _Optional[int] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("request_id", "inputs")
+    __slots__ = ("request_id", "inputs", "publish")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     inputs: _containers.RepeatedCompositeFieldContainer[Input]
-    def __init__(self, request_id: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[Input, _Mapping]]] = ...) -> None: ...
+    publish: bool
+    def __init__(self, request_id: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[Input, _Mapping]]] = ..., publish: _Optional[bool] = ...) -> None: ...
 
 class Input(_message.Message):
     __slots__ = ("stage", "invoker")

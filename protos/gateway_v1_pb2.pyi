@@ -52,16 +52,18 @@ class DeleteApplicationReply(_message.Message):
     def __init__(self) -> None: ...
 
 class SubmitRequest(_message.Message):
-    __slots__ = ("application", "payload", "slo_us", "request_id")
+    __slots__ = ("application", "payload", "slo_us", "request_id", "all_stages")
     APPLICATION_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     SLO_US_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ALL_STAGES_FIELD_NUMBER: _ClassVar[int]
     application: str
     payload: bytes
     slo_us: int
     request_id: str
-    def __init__(self, application: _Optional[str] = ..., payload: _Optional[bytes] = ..., slo_us: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+    all_stages: bool
+    def __init__(self, application: _Optional[str] = ..., payload: _Optional[bytes] = ..., slo_us: _Optional[int] = ..., request_id: _Optional[str] = ..., all_stages: _Optional[bool] = ...) -> None: ...
 
 class SubmitReply(_message.Message):
     __slots__ = ("result", "outputs", "fetch_outputs")

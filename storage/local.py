@@ -78,6 +78,20 @@ class LocalStore:
         except OSError as error:
             raise self._fault(f"an output of request {request!r} cannot be read", error) from None
 
+    def keeps(self, request: str) -> bool:
+        """Whether anything is kept for a request."""
+        return (self._directory / f"request-{_safe(request)}").is_dir()
+
+    def remove(self, request: str, stage: str) -> None:
+        """Forget what one stage made, if it is kept."""
+        path = self._path(request, stage)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise self._fault(f"{path.name} cannot be removed", error) from None
+        with suppress(OSError):  # the request has other outputs here, or none
+            path.parent.rmdir()
+
     def discard(self, request: str) -> None:
         """Forget all that was kept for a request."""
         self._remove(self._directory / f"request-{_safe(request)}")

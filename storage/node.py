@@ -73,6 +73,15 @@ class NodeStore:
         stages = [stage for stage, is_result in written.items() if results or not is_result]
         await self.remote.discard(request, stages)
 
+    async def withdraw(self, request: str, stage: str) -> None:
+        """Delete one output, wherever it got to: its task failed after all."""
+        written = self._written.get(request, {})
+        written.pop(stage, None)
+        self.local.remove(request, stage)
+        if not written and not self.local.keeps(request):
+            self._written.pop(request, None)
+        await self.remote.discard(request, [stage])
+
     def clear(self) -> None:
         """Forget everything on this node; what it copied to Redis may still be of use there."""
         self.local.clear()

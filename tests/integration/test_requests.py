@@ -40,6 +40,23 @@ async def test_branches_split_and_join(mesh: Mesh, client: AsyncClient) -> None:
     await nothing_is_left(mesh, client)
 
 
+async def test_the_outputs_of_all_stages_can_be_had(mesh: Mesh, client: AsyncClient) -> None:
+    result, plain = await asyncio.gather(
+        client.submit("scene", b"a scene", all_stages=True), client.submit("scene", b"a scene")
+    )
+    small = made("resize", b"a scene")
+    between = {"resize": small, "detect": made("detect", small), "depth": made("depth", small)}
+    assert result.outputs == {**between, **scene(b"a scene")}
+    assert plain.outputs == scene(b"a scene")
+    await nothing_is_left(mesh, client)
+
+
+async def test_a_repeat_must_want_the_same_outputs(mesh: Mesh, client: AsyncClient) -> None:
+    await client.submit("photo", b"a picture", request_id="all-or-last", all_stages=True)
+    with pytest.raises(AlreadyExists):
+        await client.submit("photo", b"a picture", request_id="all-or-last")
+
+
 async def test_two_clients_share_batches_and_each_gets_its_own(
     mesh: Mesh, client: AsyncClient
 ) -> None:

@@ -47,6 +47,7 @@ def test_a_request_goes_through_its_chain_and_is_answered(desk: Desk) -> None:
                 _report("detect", "t2", ready_ms=55, finished_ms=355, cost_pusd=11 * ms(300)),
                 _report("label", "t3", ready_ms=355, finished_ms=375, cost_pusd=11 * ms(20)),
             ),
+            results=("label",),
         ),
         discard("i0", "r1"),
     ]
