@@ -100,11 +100,12 @@ class View:
             self._tell_of_death(process)
 
     def _tell_of_death(self, process: Process) -> None:
-        what_now = (
-            "the mesh cannot go on without it and is taken down"
-            if process.program.essential
-            else "the rest goes on without it; esg down and esg up bring it back"
-        )
+        if not process.given_up:
+            what_now = "it is started again"
+        elif process.program.essential:
+            what_now = "the mesh cannot go on without it and is taken down"
+        else:
+            what_now = "it keeps ending and is given up; the rest goes on"
         tail = "\n".join(f"{INDENT}{line}" for line in process.tail().splitlines())
         self.say(f"{process.name} {process.end_text()}: {what_now}", "bold red")
         self.say(f"{tail}\n{INDENT}(the end of {process.program.log})")

@@ -57,7 +57,7 @@ class Desk:
         request = self._book.submit(submission, caller.quota.in_flight)
         question = request.submission
         assert question is not None
-        storing = request.storing or self._begin_storing(request, payload)
+        storing = request.storing or self._begin_storing(request, payload, later=fetched_later)
         try:
             await question.accepted()
             await self._stored(request, storing)
@@ -66,8 +66,11 @@ class Desk:
             raise
         return request
 
-    def _begin_storing(self, request: Request, payload: bytes) -> asyncio.Task[None]:
-        """While the controller decides; it will be there when the first stage wants it."""
+    def _begin_storing(
+        self, request: Request, payload: bytes, *, later: bool
+    ) -> asyncio.Task[None]:
+        """While the controller decides; it will be there when the first stage wants it. If nobody
+        waits for the request, nobody could bring its payload again: it has to be durable."""
 
         def stored(storing: asyncio.Task[None]) -> None:
             failed = storing.cancelled() or storing.exception() is not None
@@ -75,7 +78,9 @@ class Desk:
                 request.storing = None  # a repeat brings it again
 
         name = payload_stage(request.fingerprint)
-        request.storing = asyncio.create_task(self._store.put(request.id, name, payload))
+        durably = later and self._settings.durable_payloads
+        put = self._store.put(request.id, name, payload, durably=durably)
+        request.storing = asyncio.create_task(put)
         request.storing.add_done_callback(stored)
         return request.storing
 

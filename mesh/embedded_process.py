@@ -29,7 +29,7 @@ TAIL_LINES = 12
 class Program:
     """What to run, and how to find out that it is ready: `probe` gives its address, or None.
 
-    A mesh cannot do without an essential one.
+    A mesh cannot do without an essential one: if it cannot be brought back, the mesh ends.
     """
 
     name: str
@@ -57,9 +57,12 @@ class Process:
         self.address = ""
         self.wanted = True
         """Whether it should be running: its end is news only then."""
+        self.given_up = False
+        """Whether it has ended and will not be started again."""
         self._on_end = on_end
         self._over = asyncio.Event()
         self._loop = asyncio.get_running_loop()
+        self._began_s = self._loop.time()
         with program.log.open("ab") as log:
             # In a session of its own, Ctrl-C on a terminal is heard by the supervisor alone
             self._popen = Popen(
@@ -79,6 +82,10 @@ class Process:
     @property
     def name(self) -> str:
         return self.program.name
+
+    @property
+    def age_s(self) -> float:
+        return self._loop.time() - self._began_s
 
     @property
     def exit_code(self) -> int | None:
@@ -110,10 +117,10 @@ class Process:
             self._popen.send_signal(number)
         await self._over.wait()
 
-    def kill(self) -> None:
+    def kill(self, *, wanted: bool = False) -> None:
         """End it now, with all that it started."""
         if self.state is not State.ENDED:
-            self.wanted = False
+            self.wanted = wanted
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
             self._ended()

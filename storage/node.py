@@ -2,17 +2,34 @@
 
 An output stays on the node that made it. A consumer on the same node reads the file; for one
 elsewhere the output is copied to Redis first (`publish`). Payloads come from the gateway and
-results go to it, both through Redis and never through a file, since no task reads a result.
+results go to it, both through Redis and never through a file, since no task reads a result. When
+Redis is away, what stays on the node goes on, and what has to go elsewhere waits a while for it.
 """
 
+import asyncio
+
+from esg.errors import Fault
+from storage.errors import Refused
 from storage.local import LocalStore
 from storage.remote import RemoteStore
+
+PATIENCE_S = 10.0
+FIRST_PAUSE_S = 0.02
+LONGEST_PAUSE_S = 0.5
 
 
 class NodeStore:
     """What one invoker reads and writes. The counters are of inputs read since it started."""
 
-    def __init__(self, local: LocalStore, remote: RemoteStore, invoker: str) -> None:
+    def __init__(
+        self,
+        local: LocalStore,
+        remote: RemoteStore,
+        invoker: str,
+        *,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._patience_s = patience_s
         self.local = local
         self.remote = remote
         self.invoker = invoker
@@ -36,7 +53,7 @@ class NodeStore:
         written = self._written.setdefault(request, {})
         if publish:
             written[stage] = True
-            await self.remote.put(request, stage, content)
+            await self._put(request, stage, content)
         else:
             self.local.put(request, stage, content)
 
@@ -45,7 +62,23 @@ class NodeStore:
         content = self.local.get(request, stage)
         # Noted first: a discard that comes while the copy is under way is carried out after it
         self._written.setdefault(request, {})[stage] = False
-        await self.remote.put(request, stage, content)
+        await self._put(request, stage, content)
+
+    async def _put(self, request: str, stage: str, content: bytes | memoryview) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._patience_s
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                await self.remote.put(request, stage, content)
+                return
+            except Refused:
+                raise
+            except Fault:
+                if loop.time() + pause_s > deadline:
+                    raise
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     async def fetch(
         self, request: str, stage: str, keeper: str, timeout_s: float

@@ -11,13 +11,16 @@ is the newer one.
 
 Neither requests nor stages have slashes in their names, so no two values share a key. Every key
 expires: that is for crashes; normally what was written is deleted by whoever has had it.
+
+A value that must not be lost is written `durably`: that is done when the server has it on disk.
 """
 
 import asyncio
 import secrets
 from collections.abc import Iterable
 
-from esg.errors import Rejected
+from esg.errors import Fault, Rejected
+from storage.durable import DurablePipeline
 from storage.errors import Missing
 from storage.pipeline import Pipeline
 
@@ -29,18 +32,24 @@ LONGEST_DELAY_S = 0.05
 class RemoteStore:
     def __init__(self, url: str, *, prefix: str, ttl_s: int, part_bytes: int = PART_BYTES) -> None:
         self._redis = Pipeline(url)
+        self._durable = DurablePipeline(url)
         self._prefix = prefix
         self._ttl_s = b"%d" % ttl_s
         self._part_bytes = part_bytes
 
-    async def put(self, request: str, stage: str, content: bytes | memoryview) -> None:
+    async def put(
+        self, request: str, stage: str, content: bytes | memoryview, *, durably: bool = False
+    ) -> None:
         """Write a value, in place of any that was there. It must not change until that is done."""
         key = self._key(request, stage)
         view = memoryview(content).cast("B")
+        redis = self._durable if durably else self._redis
         if len(view) <= self._part_bytes:
-            await self._redis.send(b"SET", key, view, b"EX", self._ttl_s)
+            await redis.send(b"SET", key, view, b"EX", self._ttl_s)
         else:
-            await self._put_in_parts(key, view)
+            await self._put_in_parts(redis, key, view)
+        if durably:
+            await self._durable.synced()
 
     async def get(self, request: str, stage: str) -> bytes:
         key = self._key(request, stage)
@@ -60,14 +69,15 @@ class RemoteStore:
             looked_for = listed  # it may have been replaced in the meantime
 
     async def wait(self, request: str, stage: str, timeout_s: float) -> bytes:
-        """A value that may still be on its way: its writer was told when its reader was."""
+        """A value that may still be on its way: its writer was told when its reader was. A server
+        that is away may come back."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         delay_s = FIRST_DELAY_S
         while True:
             try:
                 return await self.get(request, stage)
-            except Missing:
+            except Fault:
                 left_s = deadline - loop.time()
                 if left_s <= 0:
                     raise
@@ -98,12 +108,13 @@ class RemoteStore:
 
     async def close(self) -> None:
         await self._redis.close()
+        await self._durable.close()
 
-    async def _put_in_parts(self, key: bytes, view: memoryview) -> None:
+    async def _put_in_parts(self, redis: Pipeline, key: bytes, view: memoryview) -> None:
         starts = range(0, len(view), self._part_bytes)
         listed = b"%s %d" % (secrets.token_hex(8).encode(), len(starts))
         names = _part_names(key, listed)
-        send = self._redis.send
+        send = redis.send
         # All are given at once, and keep their order: a deletion that comes later finds them all
         commands = [
             send(b"SET", name, view[start : start + self._part_bytes], b"EX", self._ttl_s)

@@ -155,26 +155,57 @@ async def test_a_process_that_clings_to_life_is_killed(
     assert codes["controller"] == -signal.SIGKILL
 
 
-async def test_losing_a_node_is_told_and_the_rest_goes_on() -> None:
-    told: list[Process] = []
-    async with Mesh(SMALL, tell=told.append) as mesh:
-        os.kill(mesh.processes["node1"], signal.SIGKILL)
-        await until(lambda: "node1" not in mesh.processes)
-        lost = told[-1]
-        assert lost.state is State.ENDED
-        assert (lost.name, lost.wanted, lost.end_text()) == ("node1", True, "was ended by SIGKILL")
+@pytest.mark.parametrize("name", ["redis", "controller", "gateway", "node1"])
+async def test_a_process_that_dies_is_told_and_started_again_where_it_was(name: str) -> None:
+    told: list[tuple[str, State, bool]] = []
+
+    def tell(process: Process) -> None:
+        told.append((process.name, process.state, process.given_up))
+
+    async with Mesh(SMALL, tell=tell) as mesh:
+        gateway, redis_url, pids = mesh.gateway, mesh.redis_url, mesh.processes
+        told.clear()
+        os.kill(pids[name], signal.SIGKILL)
+        await until(lambda: (name, State.READY, False) in told)
+        assert told == [(name, State.ENDED, False), (name, State.READY, False)]
+        assert mesh.processes[name] != pids[name]
+        assert mesh.processes.keys() == pids.keys()
+        assert (mesh.gateway, mesh.redis_url) == (gateway, redis_url)
         assert await is_serving(mesh.gateway)
-        await mesh.restart("node1")
-        assert await is_serving(lost.address)
+        assert await redis_answers(mesh.redis_url)
 
 
-@pytest.mark.parametrize("name", ["redis", "controller", "gateway"])
-async def test_a_mesh_fails_with_a_process_that_it_needs(name: str) -> None:
+@pytest.mark.parametrize("name", ["controller", "gateway"])
+async def test_a_mesh_fails_with_a_process_that_it_needs_and_that_keeps_dying(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mesh.embedded_revival.FIRST_PAUSE_S", 0.001)
     async with Mesh(MeshOptions(nodes=1)) as mesh:
         failing = asyncio.create_task(mesh.failed())
+        mesh._all[name].program.environ["STAND_IN"] = f"{name} fails"  # type: ignore[index]
         os.kill(mesh.processes[name], signal.SIGKILL)
         async with asyncio.timeout(60):
-            assert (await failing).name == name
+            failed = await failing
+        assert (failed.name, failed.given_up) == (name, True)
+
+
+async def test_a_node_that_keeps_dying_is_given_up_and_the_rest_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mesh.embedded_revival.FIRST_PAUSE_S", 0.001)
+    told: list[tuple[State, bool]] = []
+
+    def tell(process: Process) -> None:
+        told.append((process.state, process.given_up))
+
+    async with Mesh(SMALL, tell=tell) as mesh:
+        told.clear()
+        mesh._all["node1"].program.environ["STAND_IN"] = "node1 fails"  # type: ignore[index]
+        os.kill(mesh.processes["node1"], signal.SIGKILL)
+        await until(lambda: (State.ENDED, True) in told)
+        assert told == [(State.ENDED, False)] * 5 + [(State.ENDED, True)]
+        assert "node1" not in mesh.processes
+        assert await is_serving(mesh.gateway)
 
 
 async def test_a_process_that_was_killed_on_purpose_comes_back_at_its_address(

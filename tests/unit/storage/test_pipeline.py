@@ -13,6 +13,7 @@ from redis import Redis
 
 from esg.errors import Fault, Rejected
 from storage import pipeline
+from storage.errors import Refused
 from storage.pipeline import Pipeline
 from storage.remote import RemoteStore
 from tests.redis_server import RedisServer
@@ -80,7 +81,7 @@ async def test_an_error_reply_goes_to_its_own_waiter(line: Pipeline) -> None:
         return_exceptions=True,
     )
     assert [answers[0], answers[3]] == [b"OK", b"text"]
-    assert [type(answer) for answer in answers[1:3]] == [Fault, Fault]
+    assert [type(answer) for answer in answers[1:3]] == [Refused, Refused]
     assert "not an integer" in str(answers[1])
 
 
