@@ -1,131 +1,118 @@
-"""`esg profile`: what a function takes and costs, config by config."""
+"""`esg profile`: measure functions, and look at their profiles."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from cli.options import AsJson, CatalogFile, at_least, read_catalog
-from cli.terminal import open_table, print_json, terminal
-from cli.words import million_text, ms_text
+from cli.options import AsJson, CatalogFile
+from cli.profile_compare import compare
+from cli.profile_drift import drift
+from cli.profile_show import show
 from esg.errors import Rejected
-from esg.units import to_ms, to_usd
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from esg.profile import Profile
 
 app = typer.Typer(rich_markup_mode=None)
+app.command()(show)
+app.command()(compare)
+app.command()(drift)
+
+MOST = 10_000
+
+
+def numbers(text: str | None, option: str) -> list[int] | None:
+    """Of a list such as 1,2,4."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and 1 <= int(part) <= MOST for part in parts):
+        raise Rejected(f"{option} is {text!r}; it must be numbers from 1 on, as in 1,2,4")
+    return [int(part) for part in parts]
 
 
 @app.callback(invoke_without_command=True)
-def profile(context: typer.Context) -> None:
-    """Look at the profiles of functions.
-
-    \b
-    Example:
-      esg profile show segmentation
-    """
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-
-
-@app.command()
-def show(
-    function: Annotated[str, typer.Argument(metavar="FUNCTION", help="Its name; see esg apps.")],
-    batch: Annotated[
-        int | None,
-        typer.Option(metavar="N", callback=at_least(1), help="Only configs with this batch."),
+def profile(
+    context: typer.Context,
+    slices: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SLICES",
+            show_default=False,
+            help="What to measure on: cpu:N, mig, emulated:N, or Tritons as host:port,...",
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer configs, each run less often.")
+    ] = False,
+    functions: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,...", show_default="all", help="Only these functions."),
+    ] = None,
+    batches: Annotated[
+        str | None,
+        typer.Option(metavar="N,...", show_default="1,2,4,8", help="Jobs per task."),
     ] = None,
     vcpus: Annotated[
-        int | None,
-        typer.Option(metavar="N", callback=at_least(1), help="Only configs with so many vCPUs."),
+        str | None,
+        typer.Option(
+            metavar="N,...", show_default="1,2,4,... up to all", help="vCPUs for the CPU part."
+        ),
     ] = None,
     vgpus: Annotated[
-        int | None,
-        typer.Option(metavar="N", callback=at_least(1), help="Only configs with so many vGPUs."),
+        str | None,
+        typer.Option(metavar="N,...", show_default="1,2,4,... up to all", help="Slices per task."),
     ] = None,
+    payload: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", show_default="a picture is made", help="What first stages get."
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where profiles and catalog are written.")
+    ] = Path("measured"),
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Measure anew what was measured before.")
+    ] = False,
     catalog: CatalogFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show time and cost of every config of a function.
+    """Measure functions on the slices that are here, or look at their profiles.
+
+    With --slices every function is run on a node of this machine, config by config, and DIR gets a
+    profile of each, with a catalog that esg plan, emulate and up take as it is. Whoever stops it
+    goes on from there by saying the same again.
 
     \b
     Examples:
+      esg profile --slices cpu:2 --quick
+      esg profile --slices cpu:2 --functions classification --batches 1,2 --payload photo.jpg
+      esg plan --catalog measured/catalog.toml
       esg profile show segmentation
-      esg profile show segmentation --batch 4 --vgpus 1
-      esg profile show depth --json | jq '.rows | length'
+      esg profile compare measured/catalog.toml other/catalog.toml
+      esg profile drift
     """
-    chosen = read_catalog(catalog).function(function).profile
-    wanted = {"batch": batch, "vcpus": vcpus, "vgpus": vgpus}
-    rows = _matching(chosen, {name: n for name, n in wanted.items() if n is not None})
-    if as_json:
-        print_json(_document(chosen, rows))
+    if context.invoked_subcommand is not None:
         return
-    screen = terminal()
-    of_all = f" of {len(chosen.configs)}" if len(rows) < len(chosen.configs) else ""
-    screen.print(f"{function}: {len(rows)}{of_all} configs\n")
-    screen.print(_table(chosen, rows))
-    screen.print(f"\nA run's time varies by {chosen.relative_std:.1%} (standard deviation).")
-    screen.print(f"Provenance: {chosen.provenance}")
+    if slices is None:
+        typer.echo(context.get_help())
+        return
 
+    from cli.profile_measure import Wanted, measure
 
-def _matching(profile: Profile, wanted: dict[str, int]) -> list[int]:
-    """Where in the profile the wanted configs are; there is at least one, or a reason why not."""
-    for name, number in wanted.items():
-        known = sorted({getattr(config, name) for config in profile.configs})
-        if number not in known:
-            raise Rejected(
-                f"--{name} is {number}; {profile.function} is profiled with "
-                f"{', '.join(map(str, known))}"
-            )
-    rows = [
-        row
-        for row, config in enumerate(profile.configs)
-        if all(getattr(config, name) == number for name, number in wanted.items())
-    ]
-    if not rows:
-        asked = " ".join(f"--{name} {number}" for name, number in wanted.items())
-        raise Rejected(f"{profile.function} has no config with {asked}; leave out one of them")
-    return rows
-
-
-def _document(profile: Profile, rows: list[int]) -> dict[str, Any]:
-    return {
-        "function": profile.function,
-        "provenance": profile.provenance,
-        "relative_std": profile.relative_std,
-        "rows": [
-            {
-                **profile.configs[row]._asdict(),
-                "time_ms": to_ms(int(profile.time_us[row])),
-                "cost_usd": to_usd(int(profile.task_cost_pusd[row])),
-            }
-            for row in rows
-        ],
-    }
-
-
-def _table(profile: Profile, rows: list[int]) -> Table:
-    from rich.text import Text
-
-    times, costs = profile.time_us.tolist(), profile.job_cost_pusd.tolist()
-    fastest = min(rows, key=lambda row: (times[row], costs[row]))
-    cheapest = min(rows, key=lambda row: (costs[row], times[row]))
-    table = open_table()
-    for heading in ("batch", "vCPUs", "vGPUs", "time\nms", "USD per\n1M tasks", "USD per\n1M jobs"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("")
-    for row in rows:
-        marks = ["fastest"] * (row == fastest) + ["cheapest per job"] * (row == cheapest)
-        table.add_row(
-            *map(str, profile.configs[row]),
-            ms_text(times[row]),
-            million_text(int(profile.task_cost_pusd[row])),
-            million_text(costs[row]),
-            Text(" and ".join(marks), style="bold green"),
-            style="bold" if marks else "",
-        )
-    return table
+    measure(
+        Wanted(
+            slices=slices,
+            quick=quick,
+            functions=None if functions is None else [n.strip() for n in functions.split(",")],
+            batches=numbers(batches, "--batches"),
+            vcpus=numbers(vcpus, "--vcpus"),
+            vgpus=numbers(vgpus, "--vgpus"),
+            payload=payload,
+            out=out,
+            restart=restart,
+            catalog=catalog,
+        ),
+        as_json=as_json,
+    )

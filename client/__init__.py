@@ -31,7 +31,7 @@ from client.errors import (
     Unavailable,
 )
 from client.results import Config, Outcome, Progress, Result, StageResult, State
-from client.status import MeshStatus
+from client.status import MeshStatus, ProfileStatus
 from client.stream import RequestStream
 from client.sync import Client
 
@@ -46,6 +46,7 @@ __all__ = [
     "Config",
     "MeshStatus",
     "Outcome",
+    "ProfileStatus",
     "Progress",
     "Result",
     "Stage",

@@ -48,6 +48,20 @@ class ApplicationStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileStatus:
+    """What the latest warm tasks of one function and batch size took, as a multiple of what is
+    profiled; and what plans go by."""
+
+    function: str
+    batch: int
+    tasks: int
+    profiled_ms: float
+    """With the smallest config."""
+    measured: float
+    planned: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MeshStatus:
     uptime_ms: float
     policy: str
@@ -60,6 +74,7 @@ class MeshStatus:
     queues: tuple[QueueStatus, ...]
     nodes: tuple[NodeStatus, ...]
     applications: tuple[ApplicationStatus, ...]
+    profiles: tuple[ProfileStatus, ...] = ()
 
 
 def status_of(told: model.MeshStatus) -> MeshStatus:
@@ -75,6 +90,18 @@ def status_of(told: model.MeshStatus) -> MeshStatus:
         queues=tuple(_queue(queue) for queue in told.queues),
         nodes=tuple(_node(node) for node in told.nodes),
         applications=tuple(_application(application) for application in told.applications),
+        profiles=tuple(_profile(profile) for profile in told.profiles),
+    )
+
+
+def _profile(told: model.ProfileStatus) -> ProfileStatus:
+    return ProfileStatus(
+        function=told.function,
+        batch=told.batch,
+        tasks=told.tasks,
+        profiled_ms=told.profiled_us / 1000,
+        measured=told.measured,
+        planned=told.planned,
     )
 
 

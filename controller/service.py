@@ -199,6 +199,7 @@ class ControllerService(wire_grpc.ControllerServicer):
             while True:
                 yield mesh_status(
                     self._scheduler.state,
+                    self._scheduler.catalog,
                     self._tally,
                     self._orders,
                     policy=self._settings.policy,

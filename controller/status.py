@@ -3,14 +3,23 @@
 from collections.abc import Mapping
 
 from controller.tally import Tally
+from esg.catalog import Catalog
 from esg.commands import StartTask
+from esg.corrected import AS_PROFILED
+from esg.drift import Drift, drifts
 from esg.ledger import Seat
 from esg.state import State
 from protos import model_v1_pb2 as model
 
 
 def mesh_status(
-    state: State, tally: Tally, orders: Mapping[str, StartTask], *, policy: str, now_us: int
+    state: State,
+    catalog: Catalog,
+    tally: Tally,
+    orders: Mapping[str, StartTask],
+    *,
+    policy: str,
+    now_us: int,
 ) -> model.MeshStatus:
     return model.MeshStatus(
         uptime_us=now_us,
@@ -26,6 +35,18 @@ def mesh_status(
         tasks=tally.tasks,
         jobs=tally.jobs,
         cold_starts=tally.cold_starts,
+        profiles=[_profile(drift) for drift in drifts(state, catalog)],
+    )
+
+
+def _profile(drift: Drift) -> model.ProfileStatus:
+    return model.ProfileStatus(
+        function=drift.function,
+        batch=drift.batch,
+        tasks=drift.tasks,
+        profiled_us=drift.profiled_us,
+        measured=drift.measured_permille / AS_PROFILED,
+        planned=drift.planned_permille / AS_PROFILED,
     )
 
 

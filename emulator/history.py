@@ -34,17 +34,20 @@ from esg.events import (
 )
 from esg.journal import SEGMENTS, Entry, Header, Segment, catalog_digest, read_segment, replay
 from esg.report import Report
+from esg.scheduler import Scheduler
 from esg.state import State
 
 
 @dataclass(slots=True)
 class Replayed:
-    """`digest` is the one that the run itself gave (see `run.Emulation`)."""
+    """`digest` is the one that the run itself gave (see `run.Emulation`); the scheduler is
+    as it was at the end."""
 
     entries: int
     wall_s: float
     report: Report
     digest: str
+    scheduler: Scheduler
 
 
 def read_header(path: Path) -> Header:
@@ -125,7 +128,7 @@ def replay_strictly(path: Path, catalog: Catalog, trained: Trained) -> Replayed:
         with _naming(path):
             replay(scheduler, counted(segment.entries), report.observe)
         state = scheduler.snapshot()
-    return Replayed(count, perf_counter() - began, report, chain.hexdigest())
+    return Replayed(count, perf_counter() - began, report, chain.hexdigest(), scheduler)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

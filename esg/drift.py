@@ -24,7 +24,9 @@ refused everything for being slow would never find out that it is fast again.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from esg.catalog import Catalog
 from esg.corrected import AS_PROFILED, permille_of
 from esg.events import Correction
 from esg.state import Measured, State
@@ -74,6 +76,43 @@ def corrections_due(
     for name, seen in state.measured.items():
         found += _corrections(name, seen, _of(state.corrections, name))
     return None if tuple(found) == state.corrections else tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How one batch size of a function stands, for people: the time that its smallest config is
+    profiled with, and what tasks took and are planned with, in thousandths of their profile."""
+
+    function: str
+    batch: int
+    tasks: int
+    profiled_us: int
+    measured_permille: int
+    planned_permille: int
+
+
+def drifts(state: State, catalog: Catalog) -> list[Drift]:
+    """All that was measured, function by function."""
+    found = []
+    for name in sorted(state.measured):
+        profile = catalog.functions[name].profile
+        in_force = _of(state.corrections, name)
+        for one in state.measured[name]:
+            smallest = min(
+                (config for config in profile.configs if config.batch == one.batch),
+                key=lambda config: (config.vgpus, config.vcpus),
+            )
+            found.append(
+                Drift(
+                    name,
+                    one.batch,
+                    one.tasks,
+                    profile.time_us_of(smallest),
+                    median(one.permille),
+                    permille_of(in_force, one.batch),
+                )
+            )
+    return found
 
 
 def median(permille: Sequence[int]) -> int:

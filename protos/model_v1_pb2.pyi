@@ -115,7 +115,7 @@ class StageProgress(_message.Message):
     def __init__(self, stage: _Optional[str] = ..., task: _Optional[str] = ..., node: _Optional[str] = ..., config: _Optional[_Union[Config, _Mapping]] = ..., finished: _Optional[bool] = ..., at_us: _Optional[int] = ...) -> None: ...
 
 class MeshStatus(_message.Message):
-    __slots__ = ("uptime_us", "policy", "queues", "nodes", "applications", "under_way", "local_transfers", "remote_transfers", "tasks", "jobs", "cold_starts")
+    __slots__ = ("uptime_us", "policy", "queues", "nodes", "applications", "under_way", "local_transfers", "remote_transfers", "tasks", "jobs", "cold_starts", "profiles")
     UPTIME_US_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
@@ -127,6 +127,7 @@ class MeshStatus(_message.Message):
     TASKS_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
     COLD_STARTS_FIELD_NUMBER: _ClassVar[int]
+    PROFILES_FIELD_NUMBER: _ClassVar[int]
     uptime_us: int
     policy: str
     queues: _containers.RepeatedCompositeFieldContainer[QueueStatus]
@@ -138,7 +139,24 @@ class MeshStatus(_message.Message):
     tasks: int
     jobs: int
     cold_starts: int
-    def __init__(self, uptime_us: _Optional[int] = ..., policy: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueStatus, _Mapping]]] = ..., nodes: _Optional[_Iterable[_Union[NodeStatus, _Mapping]]] = ..., applications: _Optional[_Iterable[_Union[ApplicationStatus, _Mapping]]] = ..., under_way: _Optional[int] = ..., local_transfers: _Optional[int] = ..., remote_transfers: _Optional[int] = ..., tasks: _Optional[int] = ..., jobs: _Optional[int] = ..., cold_starts: _Optional[int] = ...) -> None: ...
+    profiles: _containers.RepeatedCompositeFieldContainer[ProfileStatus]
+    def __init__(self, uptime_us: _Optional[int] = ..., policy: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueStatus, _Mapping]]] = ..., nodes: _Optional[_Iterable[_Union[NodeStatus, _Mapping]]] = ..., applications: _Optional[_Iterable[_Union[ApplicationStatus, _Mapping]]] = ..., under_way: _Optional[int] = ..., local_transfers: _Optional[int] = ..., remote_transfers: _Optional[int] = ..., tasks: _Optional[int] = ..., jobs: _Optional[int] = ..., cold_starts: _Optional[int] = ..., profiles: _Optional[_Iterable[_Union[ProfileStatus, _Mapping]]] = ...) -> None: ...
+
+class ProfileStatus(_message.Message):
+    __slots__ = ("function", "batch", "tasks", "profiled_us", "measured", "planned")
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    PROFILED_US_FIELD_NUMBER: _ClassVar[int]
+    MEASURED_FIELD_NUMBER: _ClassVar[int]
+    PLANNED_FIELD_NUMBER: _ClassVar[int]
+    function: str
+    batch: int
+    tasks: int
+    profiled_us: int
+    measured: float
+    planned: float
+    def __init__(self, function: _Optional[str] = ..., batch: _Optional[int] = ..., tasks: _Optional[int] = ..., profiled_us: _Optional[int] = ..., measured: _Optional[float] = ..., planned: _Optional[float] = ...) -> None: ...
 
 class QueueStatus(_message.Message):
     __slots__ = ("application", "stage", "waiting", "running", "oldest_us")

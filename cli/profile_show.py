@@ -1,0 +1,116 @@
+"""`esg profile show`: what a function takes and costs, config by config."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.options import AsJson, CatalogFile, at_least, read_catalog
+from cli.terminal import open_table, print_json, terminal
+from cli.words import million_text, ms_text
+from esg.errors import Rejected
+from esg.units import to_ms, to_usd
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from esg.profile import Profile
+
+
+def show(
+    function: Annotated[str, typer.Argument(metavar="FUNCTION", help="Its name; see esg apps.")],
+    batch: Annotated[
+        int | None,
+        typer.Option(metavar="N", callback=at_least(1), help="Only configs with this batch."),
+    ] = None,
+    vcpus: Annotated[
+        int | None,
+        typer.Option(metavar="N", callback=at_least(1), help="Only configs with so many vCPUs."),
+    ] = None,
+    vgpus: Annotated[
+        int | None,
+        typer.Option(metavar="N", callback=at_least(1), help="Only configs with so many vGPUs."),
+    ] = None,
+    catalog: CatalogFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show time and cost of every config of a function.
+
+    \b
+    Examples:
+      esg profile show segmentation
+      esg profile show segmentation --batch 4 --vgpus 1
+      esg profile show depth --json | jq '.rows | length'
+    """
+    chosen = read_catalog(catalog).function(function).profile
+    wanted = {"batch": batch, "vcpus": vcpus, "vgpus": vgpus}
+    rows = _matching(chosen, {name: n for name, n in wanted.items() if n is not None})
+    if as_json:
+        print_json(_document(chosen, rows))
+        return
+    screen = terminal()
+    of_all = f" of {len(chosen.configs)}" if len(rows) < len(chosen.configs) else ""
+    screen.print(f"{function}: {len(rows)}{of_all} configs\n")
+    screen.print(_table(chosen, rows))
+    screen.print(f"\nA run's time varies by {chosen.relative_std:.1%} (standard deviation).")
+    screen.print(f"Provenance: {chosen.provenance}")
+
+
+def _matching(profile: Profile, wanted: dict[str, int]) -> list[int]:
+    """Where in the profile the wanted configs are; there is at least one, or a reason why not."""
+    for name, number in wanted.items():
+        known = sorted({getattr(config, name) for config in profile.configs})
+        if number not in known:
+            raise Rejected(
+                f"--{name} is {number}; {profile.function} is profiled with "
+                f"{', '.join(map(str, known))}"
+            )
+    rows = [
+        row
+        for row, config in enumerate(profile.configs)
+        if all(getattr(config, name) == number for name, number in wanted.items())
+    ]
+    if not rows:
+        asked = " ".join(f"--{name} {number}" for name, number in wanted.items())
+        raise Rejected(f"{profile.function} has no config with {asked}; leave out one of them")
+    return rows
+
+
+def _document(profile: Profile, rows: list[int]) -> dict[str, Any]:
+    return {
+        "function": profile.function,
+        "provenance": profile.provenance,
+        "relative_std": profile.relative_std,
+        "rows": [
+            {
+                **profile.configs[row]._asdict(),
+                "time_ms": to_ms(int(profile.time_us[row])),
+                "cost_usd": to_usd(int(profile.task_cost_pusd[row])),
+            }
+            for row in rows
+        ],
+    }
+
+
+def _table(profile: Profile, rows: list[int]) -> Table:
+    from rich.text import Text
+
+    times, costs = profile.time_us.tolist(), profile.job_cost_pusd.tolist()
+    fastest = min(rows, key=lambda row: (times[row], costs[row]))
+    cheapest = min(rows, key=lambda row: (costs[row], times[row]))
+    table = open_table()
+    for heading in ("batch", "vCPUs", "vGPUs", "time\nms", "USD per\n1M tasks", "USD per\n1M jobs"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("")
+    for row in rows:
+        marks = ["fastest"] * (row == fastest) + ["cheapest per job"] * (row == cheapest)
+        table.add_row(
+            *map(str, profile.configs[row]),
+            ms_text(times[row]),
+            million_text(int(profile.task_cost_pusd[row])),
+            million_text(costs[row]),
+            Text(" and ".join(marks), style="bold green"),
+            style="bold" if marks else "",
+        )
+    return table

@@ -1,0 +1,56 @@
+"""What functions were measured on: for the provenance of every profile."""
+
+import os
+import platform
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from esg import __version__
+
+UNKNOWN = "unknown"
+
+
+def provenance(slices: str) -> dict[str, str]:
+    """Device, driver, date and versions."""
+    gpus, driver = _gpus() if slices == "mig" else ([], "")
+    return {
+        "kind": "measured",
+        "slices": slices,
+        "device": ", ".join(gpus) or processor(),
+        "driver": driver or "none: no GPU was used",
+        "host": f"{platform.system()} {platform.release()}, {platform.machine()}",
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "esg": __version__,
+        "python": platform.python_version(),
+    }
+
+
+def processor() -> str:
+    """What this machine computes with."""
+    name = platform.processor() or platform.machine()
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model name":
+                name = value.strip()
+                break
+    return f"{name}, {len(os.sched_getaffinity(0))} cores"
+
+
+def _gpus() -> tuple[list[str], str]:
+    """The GPUs of this host, and their driver."""
+    import pynvml as nvml
+
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError:
+        return [], UNKNOWN
+    try:
+        handles = [nvml.nvmlDeviceGetHandleByIndex(n) for n in range(nvml.nvmlDeviceGetCount())]
+        names = [str(nvml.nvmlDeviceGetName(handle)) for handle in handles]
+        return names, str(nvml.nvmlSystemGetDriverVersion())
+    except nvml.NVMLError:
+        return [], UNKNOWN
+    finally:
+        nvml.nvmlShutdown()
