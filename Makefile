@@ -5,6 +5,9 @@ INSTALLED := .venv/.installed
 MODELS := .venv-models/.installed
 LOCK := .venv/bin/uv pip compile --quiet --universal --fork-strategy fewest --all-extras --generate-hashes \
 	--no-emit-index-url --custom-compile-command 'make lock' --output-file requirements.lock pyproject.toml
+LOCK_IMAGE := .venv/bin/uv pip compile --quiet --universal --fork-strategy fewest --generate-hashes \
+	--constraint requirements.lock --no-emit-index-url --custom-compile-command 'make lock' \
+	--output-file deploy/requirements.lock pyproject.toml
 LOCK_MODELS := .venv/bin/uv pip compile --quiet --no-deps --generate-hashes --python-version 3.11 \
 	--no-emit-index-url --custom-compile-command 'make lock' --output-file invoker/requirements-models.lock \
 	invoker/requirements-models.in
@@ -62,6 +65,7 @@ soak: $(INSTALLED)  ## a mesh under the heavy rate for ten minutes: does anythin
 
 lock: $(INSTALLED)  ## pin what pyproject.toml asks for (UPGRADE=1: newest versions, else keep pins that still fit)
 	$(LOCK) $(if $(UPGRADE),--upgrade)
+	$(LOCK_IMAGE) --upgrade
 	$(LOCK_MODELS) $(if $(UPGRADE),--upgrade)
 
 clean:  ## remove everything that can be made again, .venv included
@@ -75,7 +79,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo 'This Python cannot make virtual environments (no ensurepip). On Debian or Ubuntu: apt install python3-venv' >&2; exit 1; }
 	@echo 'Making .venv'
 	@$(PYTHON) -m venv .venv
-	@echo 'Installing the pinned dependencies (150 MB to fetch; about half a minute)'
+	@echo 'Installing the pinned dependencies (180 MB to fetch; less than a minute)'
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --requirement requirements.lock
 	@echo 'Installing ESG itself, editable'
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
