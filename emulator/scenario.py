@@ -46,7 +46,8 @@ class Scenario:
     "counted" (from that effort: the same in every run) or "measured" (from the clock: not).
     `time_scale` multiplies the times of the catalog, as the setting of a live mesh does.
     `stage_delay_ms` is what a stage takes beyond its profile where its inputs are local; a live
-    mesh's own can be measured (benchmarks/fidelity.py).
+    mesh's own can be measured (benchmarks/fidelity.py). `without` names what policy apex does
+    without, separated by commas.
     """
 
     policy: str = "esg"
@@ -70,6 +71,7 @@ class Scenario:
     nodes_per_ms: int | None = None
     time_scale: float = 1.0
     stage_delay_ms: float = 0.5
+    without: str = ""
 
     def __post_init__(self) -> None:
         for name in ("nodes", "vcpus", "vgpus", "k", "group_size"):
@@ -170,7 +172,9 @@ def _rebuilt(
     slo_us = application.slo_us
     if slo_scale is not None:
         slo_us = round(slo_scale * application.alone_us)
-    return Application.of(application.name, stages, slo_us=slo_us)
+    return Application.of(
+        application.name, stages, slo_us=slo_us, late_requests=application.late_requests
+    )
 
 
 def _narrowed(profile: Profile, scenario: Scenario) -> Profile:

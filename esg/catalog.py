@@ -7,6 +7,7 @@ acyclic, has one root, and knows its shape. Files are read by `catalog_file`.
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
 
 from esg.dominators import Series, reduced
@@ -44,6 +45,13 @@ class Stage:
     after: tuple[str, ...] = ()
 
 
+class LateRequests(StrEnum):
+    """What becomes of an application's requests that cannot be done in time: see `overload`."""
+
+    FINISH = "finish"
+    DROP = "drop"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Application:
     """A DAG of functions with an end-to-end SLO. Stages are in topological order, root first."""
@@ -53,6 +61,7 @@ class Application:
     slo_us: int
     series: Series
     successors: Mapping[str, tuple[str, ...]] = field(repr=False)
+    late_requests: LateRequests = LateRequests.FINISH
 
     @staticmethod
     def of(
@@ -61,6 +70,7 @@ class Application:
         *,
         slo_us: int | None = None,
         slo_scale: float = 1.0,
+        late_requests: LateRequests = LateRequests.FINISH,
     ) -> "Application":
         """Check a DAG and bring it into order. The SLO is given, or a multiple of `alone_us`."""
         given: dict[str, Stage] = {}
@@ -87,6 +97,7 @@ class Application:
             slo_us=slo_us,
             series=reduced({stage.name: stage.after for stage in ordered.values()}),
             successors={stage: tuple(found) for stage, found in followers.items()},
+            late_requests=late_requests,
         )
 
     def onward(self, stage: str) -> set[str]:
@@ -230,6 +241,7 @@ def scaled(catalog: Catalog, factor: float) -> Catalog:
                 for stage in application.stages.values()
             ],
             slo_us=max(1, round(application.slo_us * factor)),
+            late_requests=application.late_requests,
         )
         for name, application in catalog.applications.items()
     }

@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from esg.catalog import Application, Catalog, Cluster, Function, Stage
+from esg.catalog import Application, Catalog, Cluster, Function, LateRequests, Stage
 from esg.errors import Rejected
 from esg.fields import Fields
 from esg.profile import Config, Prices, Profile
@@ -196,11 +196,21 @@ def _application(name: str, fields: Fields, functions: dict[str, Function]) -> A
         raise fields.error("slo_ms", "give either slo_ms or slo_scale, not both")
     slo_us = ms(fields.number("slo_ms", above=0, maximum=MAX_MS)) if fields.has("slo_ms") else None
     slo_scale = fields.number("slo_scale", above=0, default=1.0)
+    late_requests = _late_requests(fields)
     fields.finish()
     try:
-        return Application.of(name, stages, slo_us=slo_us, slo_scale=slo_scale)
+        return Application.of(
+            name, stages, slo_us=slo_us, slo_scale=slo_scale, late_requests=late_requests
+        )
     except Rejected as error:
         raise fields.error("", str(error)) from None
+
+
+def _late_requests(fields: Fields) -> LateRequests:
+    said = fields.text("late_requests", default=LateRequests.FINISH)
+    if said not in tuple(LateRequests):
+        raise fields.error("late_requests", one_of("way", said, tuple(LateRequests)))
+    return LateRequests(said)
 
 
 def _chain(fields: Fields, functions: dict[str, Function]) -> list[Stage]:

@@ -107,6 +107,7 @@ class Outcome(StrEnum):
     DONE = "done"
     FAILED = "failed"
     CANCELLED = "cancelled"
+    DROPPED = "dropped"  # it could not be done in time any more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,10 +143,12 @@ class AnswerRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefuseRequest:
-    """A request that is not admitted, and why."""
+    """A request that is not admitted, and why. With a time, the same request may be admitted after
+    it: there is too much to do just now."""
 
     request: str
     reason: str
+    retry_after_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

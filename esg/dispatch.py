@@ -8,12 +8,16 @@ that progress is certain.
 
 The paper retries the list after every queue it has handled. Within one pass resources are only
 taken, so a second try in the same pass could never succeed; trying once per pass is the same.
+
+With fair sharing, which is ours, the policy's order is not the whole truth while somebody waits for
+room: an application that was given more vGPU time than another, by a quantum or more, comes after
+it. So a flood of requests for one application delays the others by a quantum at most.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from esg.catalog import Catalog, Stage
+from esg.catalog import Catalog, Stage, plain_name
 from esg.commands import Command, DropInstance, Input, JobOrder, PublishData, StartTask
 from esg.errors import Bug
 from esg.policy import Case, Hold, Offer, Placement, Policy
@@ -40,25 +44,36 @@ class Dispatcher:
         policy: Policy,
         emit: Callable[[Command], None],
         recheck: RecheckSettings,
+        fair_quantum_us: int = 0,
     ) -> None:
         self._catalog = catalog
         self._state = state
         self._policy = policy
         self._emit = emit
         self._recheck = recheck
+        self._fair_quantum_us = fair_quantum_us
 
     def run(self, now_us: int) -> None:
         """One pass over everything that is due."""
         queues = self._state.queues.values()
         due = [queue for queue in queues if queue.jobs and self._is_due(queue, now_us)]
         while due:
-            for queue in self._policy.order(due, now_us):
+            for queue in self._in_turn(due, now_us):
                 if self._has_room():
                     self._visit(queue, now_us)
                 else:
                     queue.rounds += queue.blocked
                     self._put_on_recheck_list(queue, now_us)
             due = [queue for queue in due if self._is_due(queue, now_us)]
+
+    def _in_turn(self, due: list[Queue], now_us: int) -> list[Queue]:
+        """The policy's order, and while room is short, fair to applications."""
+        order = self._policy.order(due, now_us)
+        if not self._fair_quantum_us or not any(q.blocked for q in self._state.queues.values()):
+            return order
+        given_us = {q.name: self._state.traffic[plain_name(q.application)].given_us for q in due}
+        least_us = min(given_us.values())
+        return sorted(order, key=lambda q: (given_us[q.name] - least_us) // self._fair_quantum_us)
 
     def _is_due(self, queue: Queue, now_us: int) -> bool:
         if not queue.jobs:
@@ -126,6 +141,9 @@ class Dispatcher:
         taken = seat.take(task.name, function.name, function.memory_mb, plan.config, case.now_us)
         task.slices = taken.slices
         self._state.tasks[task.name] = task
+        predicted_us = function.profile.time_us_of(plan.config)
+        traffic = self._state.traffic[plain_name(queue.application)]
+        traffic.given_us += predicted_us * plan.config.vgpus
         for index, name in taken.dropped:
             self._emit(DropInstance(invoker=seat.invoker, slice=index, function=name))
         orders = tuple(self._job_order(case, job, task, plan) for job in jobs)
@@ -140,7 +158,7 @@ class Dispatcher:
                 slices=taken.slices,
                 jobs=orders,
                 publish=not case.application.successors[queue.stage],
-                predicted_us=function.profile.time_us_of(plan.config),
+                predicted_us=predicted_us,
                 effort=offer.effort,
                 missed=offer.missed,
             )

@@ -7,6 +7,8 @@ lets an emulator answer the new orders.
 
 from dataclasses import dataclass
 
+from esg.catalog import LateRequests
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestArrived:
@@ -42,13 +44,15 @@ class ApplicationRegistered:
     """There is an application of this name from now on; if there was one, this replaces it.
 
     The SLO is a time, or a multiple of the application's L; without either it is L. Requests under
-    way finish as they began: see `registry`.
+    way finish as they began: see `registry`. What becomes of those that will be late: see
+    `overload`.
     """
 
     application: str
     stages: tuple[StageSpec, ...]
     slo_us: int | None = None
     slo_scale: float | None = None
+    late_requests: LateRequests = LateRequests.FINISH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

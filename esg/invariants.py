@@ -16,6 +16,7 @@ def check(scheduler: Scheduler) -> None:
     _check_resources(state)
     _check_models(state)
     _check_jobs(state)
+    _check_traffic(state)
     _check_applications(scheduler)
     _check_wake(scheduler)
 
@@ -99,6 +100,14 @@ def _check_jobs(state: State) -> None:
 def _check_applications(scheduler: Scheduler) -> None:
     """Every version that is needed is there, with its queues, and nobody waits in others."""
     state, applications = scheduler.state, scheduler.catalog.applications
+def _check_traffic(state: State) -> None:
+    """Requests are counted right."""
+    count = Counter(plain_name(request.application) for request in state.requests.values())
+    counted = {name: traffic.under_way for name, traffic in state.traffic.items()}
+    if dict(count) != {name: number for name, number in counted.items() if number}:
+        raise Bug(f"{dict(count)} requests are under way, counted as {counted}")
+
+
     standings = state.registrations.standings
     for name, current in scheduler.applications.items():
         version = standings[name].version if name in standings else 1
@@ -131,7 +140,8 @@ def _check_wake(scheduler: Scheduler) -> None:
         return
     for queue in state.queues.values():
         stage = scheduler.catalog.applications[queue.application].stages[queue.stage]
-        if queue.jobs and any(_could_run(stage.function, seat) for seat in state.seats.values()):
+        seats = state.open_seats.values()
+        if queue.jobs and any(_could_run(stage.function, seat) for seat in seats):
             raise Bug(f"{queue.name} has {len(queue.jobs)} jobs and nothing will wake it")
 
 

@@ -104,7 +104,12 @@ def orders_digest(commands: Iterable[Command]) -> str:
 def catalog_digest(catalog: Catalog) -> str:
     """A fingerprint of everything in a catalog that decisions depend on."""
     applications = [
-        [a.name, a.slo_us, [[s.name, s.function.name, list(s.after)] for s in a.stages.values()]]
+        [
+            a.name,
+            a.slo_us,
+            [[s.name, s.function.name, list(s.after)] for s in a.stages.values()],
+            a.late_requests,
+        ]
         for a in catalog.applications.values()
     ]
     return digest(json.dumps([_function_rows(catalog), applications, encode(catalog.prices)]))

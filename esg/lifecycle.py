@@ -8,10 +8,11 @@ that work which comes back after a failure takes the place it had.
 from bisect import bisect_left
 from collections.abc import Callable
 
-from esg.catalog import Application, Catalog
+from esg.catalog import Application, Catalog, plain_name
 from esg.commands import AnswerRequest, Command, DiscardData, Outcome, StageReport, StopTask
 from esg.events import RequestArrived
-from esg.state import Job, Phase, Queue, Request, Run, State, Task, queue_name
+from esg.overload import drop_at_us, observe_done, saving_us
+from esg.state import Job, Phase, Queue, Request, Run, State, Task, Traffic, queue_name
 from esg.warmth import PreWarmer, observe_arrival
 
 
@@ -34,6 +35,7 @@ class Lifecycle:
             for name, application in catalog.applications.items()
             for stage in application.stages
         }
+        self._saving_us = saving_us(catalog)
 
     def admit(
         self, event: RequestArrived, application: Application, slo_us: int, now_us: int
@@ -50,6 +52,7 @@ class Lifecycle:
             all_stages=event.all_stages,
         )
         self._state.requests[event.request] = request
+        self._count_in(plain_name(application.name))
         self._queue_up(request, application.root, now_us)
         self._note_call(request, application.root, now_us)
 
@@ -122,12 +125,15 @@ class Lifecycle:
     def end(self, request: Request, outcome: Outcome, reason: str, now_us: int) -> None:
         """Answer a request and forget it, with everything that was kept or queued for it."""
         del self._state.requests[request.name]
+        self._state.traffic[plain_name(request.application)].under_way -= 1
         for stage, run in request.runs.items():
             if run.phase is Phase.QUEUED:
                 self._leave_queue(request, stage)
             elif run.phase is Phase.RUNNING:
                 self._stop_if_unwanted(run.task)
         done, results = outcome is Outcome.DONE, self._results(request)
+        if done:
+            self._note_done(plain_name(request.application), now_us)
         self._emit(
             AnswerRequest(
                 request=request.name,
@@ -185,6 +191,24 @@ class Lifecycle:
         job = Job(request.name, request.number, now_us, request.deadline_us, run.planned)
         queue.jobs.insert(_position(queue, request.number), job)
         queue.hold_until_us = 0
+        if queue.name in self._saving_us:
+            drop_us = drop_at_us(job, self._saving_us[queue.name])
+            queue.drop_at_us = min(queue.drop_at_us, drop_us)
+
+    def _count_in(self, application: str) -> None:
+        """Whoever had nothing to do meanwhile was given no less than the others: see `dispatch`."""
+        traffic = self._state.traffic.setdefault(application, Traffic())
+        if not traffic.under_way:
+            busy = [other.given_us for other in self._state.traffic.values() if other.under_way]
+            traffic.given_us = max(traffic.given_us, min(busy, default=0))
+        traffic.under_way += 1
+
+    def _note_done(self, application: str, now_us: int) -> None:
+        waiting = any(
+            queue.jobs and plain_name(queue.application) == application
+            for queue in self._state.queues.values()
+        )
+        observe_done(self._state.traffic[application], now_us, waiting=waiting)
 
     def _note_call(self, request: Request, stage: str, now_us: int) -> None:
         """A job came for the first time; jobs that come back say nothing about the next call."""

@@ -90,6 +90,9 @@ class Registry:
         for queue in list(queues.values()):
             if queue.application not in self.catalog.applications:
                 del queues[queue.name]
+        for name, traffic in list(self._state.traffic.items()):
+            if name not in self.current and not traffic.under_way:
+                del self._state.traffic[name]
 
     def version(self, name: str) -> int:
         """Which version new requests get; 0 if there is none."""
@@ -157,7 +160,13 @@ def application_of(event: ApplicationRegistered, base: Catalog) -> Application:
     if not (slo_scale > 0 and math.isfinite(slo_scale)):
         raise Rejected(f"the SLO is {slo_scale} times L; it must be a number greater than 0")
     stages = [_stage(spec, base) for spec in event.stages]
-    return Application.of(event.application, stages, slo_us=event.slo_us, slo_scale=slo_scale)
+    return Application.of(
+        event.application,
+        stages,
+        slo_us=event.slo_us,
+        slo_scale=slo_scale,
+        late_requests=event.late_requests,
+    )
 
 
 def _stage(spec: StageSpec, base: Catalog) -> Stage:
@@ -176,4 +185,5 @@ def _spec(application: Application) -> ApplicationRegistered:
             for stage in application.stages.values()
         ),
         slo_us=application.slo_us,
+        late_requests=application.late_requests,
     )

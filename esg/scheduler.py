@@ -54,6 +54,7 @@ from esg.events import (
 )
 from esg.ledger import Seat
 from esg.lifecycle import Lifecycle
+from esg.overload import Overload, OverloadSettings
 from esg.pace import observe_run
 from esg.policy import Policy
 from esg.profile import Config
@@ -66,12 +67,16 @@ from esg.warmth import PreWarmer
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerSettings:
     """`max_attempts` is how often one stage of a request may fail before the request does;
-    `follow_profiles` says whether plans follow what tasks really take (see `drift`)."""
+    `follow_profiles` says whether plans follow what tasks really take (see `drift`);
+    `fair_quantum_us` is how much vGPU time one application may be ahead of another while both wait
+    (see `dispatch`), 0 if that is for the policy alone to decide."""
 
     recheck: RecheckSettings = field(default_factory=RecheckSettings)
     max_attempts: int = 3
     prewarm: bool = True
     follow_profiles: bool = False
+    overload: OverloadSettings = field(default_factory=OverloadSettings)
+    fair_quantum_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +125,7 @@ class Scheduler:
         self.state.now_us = now_us
         self._orders.clear()
         self._learn(now_us, event)
+        self._overload.drop_hopeless(now_us)
         self._dispatcher.run(now_us)
         if self._prewarmer is not None:
             self._prewarmer.run_due(now_us)
@@ -190,7 +196,13 @@ class Scheduler:
         self._prewarmer = prewarmer if self._settings.prewarm else None
         self._lifecycle = Lifecycle(planned, self.state, self._emit, self._prewarmer)
         self._dispatcher = Dispatcher(
-            planned, self.state, footing.policy, self._emit, self._settings.recheck
+        self._overload = Overload(planned, self.state, self._settings.overload, self._lifecycle.end)
+            planned,
+            self.state,
+            footing.policy,
+            self._emit,
+            self._settings.recheck,
+            self._settings.fair_quantum_us,
         )
 
     def _learn(self, now_us: int, event: Event) -> None:
@@ -285,6 +297,14 @@ class Scheduler:
             self._emit(RefuseRequest(request=event.request, reason=reason))
             return
         self._lifecycle.admit(event, application, slo_us, now_us)
+        away = self._overload.turned_away(event.application, application, slo_us)
+        if away is not None:
+            self._emit(
+                RefuseRequest(
+                    request=event.request, reason=away.reason, retry_after_us=away.retry_after_us
+                )
+            )
+            return
 
     def _instance_ready(self, now_us: int, event: InstanceReady) -> None:
         seat = self.state.seats.get(event.invoker)

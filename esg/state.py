@@ -88,6 +88,7 @@ class Queue:
     arrived_together: int = 0  # jobs that came at that very instant, as a batch's do
     interval_us: int = 0  # the average time between jobs; 0 while it is not known
     warm_at_us: int = NEVER_US
+    drop_at_us: int = NEVER_US  # when the first job may be past saving; see `overload`
     pace_ppm: int = PPM  # what tasks take over what their profile says, in millionths
     spread_ppm: int = -1  # how far from that they are on average; below 0 while nothing is known
     remote_us: int = 0  # what inputs from other nodes add; 0 while nothing is known
@@ -97,7 +98,7 @@ class Queue:
         if not self.jobs:
             return self.warm_at_us
         jobs_us = self.retry_at_us if self.blocked else self.hold_until_us
-        return jobs_us if jobs_us < self.warm_at_us else self.warm_at_us
+        return min(jobs_us, self.warm_at_us, self.drop_at_us)
 
     def leave_recheck_list(self) -> None:
         self.blocked = False
@@ -116,6 +117,20 @@ class Task:
     slices: tuple[int, ...]
     requests: tuple[str, ...]
     started_us: int
+
+
+@dataclass(slots=True)
+class Traffic:
+    """One application's requests, of all its versions: how many there are, how often they have been
+    answered lately while others waited, and the vGPU time that they were given (see `overload` and
+    `dispatch`)."""
+
+    under_way: int = 0
+    done_us: int = -1
+    done_together: int = 0  # requests that were answered at that very instant, as a batch's are
+    backlogged: bool = False  # others were waiting then
+    interval_us: int = 0  # the average time between answers; 0 while it is not known
+    given_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +176,7 @@ class State:
     queues: dict[str, Queue] = field(default_factory=dict)
     tasks: dict[str, Task] = field(default_factory=dict)
     seats: dict[str, Seat] = field(default_factory=dict)
+    traffic: dict[str, Traffic] = field(default_factory=dict)  # by plain name
     leaving: list[str] = field(default_factory=list)  # invokers that want no new work
     registrations: Registrations = field(default_factory=Registrations)
     measured: dict[str, list[Measured]] = field(default_factory=dict)  # by function
