@@ -59,6 +59,7 @@ def policy_maker(scenario: Scenario, trained: Trained) -> Callable[[Catalog], Po
         locality=scenario.locality,
         orion_cutoff_ms=scenario.orion_cutoff_ms,
         trained=trained,
+        without=tuple(name for name in scenario.without.split(",") if name),
     )
     return lambda catalog: policy(scenario.policy, catalog, settings)
 

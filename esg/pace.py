@@ -16,18 +16,18 @@ NORMAL_MILLIS = 1253
 
 
 def observe_run(
-    queue: Queue, *, profiled_us: int, took_us: int, remote: bool, relative_std: float
+    queue: Queue, *, profiled_us: int, took_us: int, remote: int, relative_std: float
 ) -> None:
     """Note how long a task took, from the order to its end, without the loading of models.
 
     >>> queue = Queue("app/f", "app", "f")
-    >>> observe_run(queue, profiled_us=100, took_us=116, remote=False, relative_std=0.0)
+    >>> observe_run(queue, profiled_us=100, took_us=116, remote=0, relative_std=0.0)
     >>> (
     ...     queue.pace_ppm,
     ...     queue.spread_ppm,
     ... )  # a sixteenth of the way to 1.16, and to a distance of 0.16
     (1010000, 10000)
-    >>> observe_run(queue, profiled_us=100, took_us=151, remote=True, relative_std=0.0)
+    >>> observe_run(queue, profiled_us=100, took_us=151, remote=1, relative_std=0.0)
     >>> queue.remote_us  # the first one is all there is to go by
     50
     """
@@ -35,7 +35,7 @@ def observe_run(
         queue.spread_ppm = round(relative_std * PPM * 1000 / NORMAL_MILLIS)
     expected_us = profiled_us * queue.pace_ppm // PPM
     if remote:
-        extra_us = max(0, took_us - expected_us)
+        extra_us = max(0, took_us - expected_us) // remote
         queue.remote_us = _closer(queue.remote_us, extra_us) if queue.remote_us else extra_us
         return
     pace = took_us * PPM // profiled_us

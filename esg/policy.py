@@ -95,9 +95,12 @@ class Policy(Protocol):
 
     `nodes_per_ms` says how much of its effort takes a millisecond: how an emulator turns
     `Offer.effort`, which is counted, into time. Measure it (`make bench`), do not guess.
+    `foresight` says whether models are loaded for all stages of an application that is called, or
+    for each stage as calls get to it (see `warmth`).
     """
 
     nodes_per_ms: int
+    foresight: bool
 
     def order(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
         """The queues with work, in the order in which they are visited."""

@@ -192,7 +192,8 @@ class Scheduler:
             for name, application in self._current.items()
         }
         current = [planned.applications[a.name] for a in self._current.values()]
-        prewarmer = PreWarmer(planned, current, self.state, self._emit)
+        foresight = footing.policy.foresight
+        prewarmer = PreWarmer(planned, current, self.state, self._emit, foresight=foresight)
         self._prewarmer = prewarmer if self._settings.prewarm else None
         self._lifecycle = Lifecycle(planned, self.state, self._emit, self._prewarmer)
         self._dispatcher = Dispatcher(
@@ -361,7 +362,7 @@ class Scheduler:
             self.state.queues[queue_name(task.application, task.stage)],
             profiled_us=profile.time_us_of(task.config),
             took_us=took_us,
-            remote=any(
+            remote=sum(
                 run[before].keeper != task.invoker for run in runs for before in stage.after
             ),
             relative_std=profile.relative_std,

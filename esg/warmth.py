@@ -4,6 +4,11 @@ An exponentially weighted moving average of the time between arrivals at each AF
 the next one; the model should be loaded by then. When calls come faster than one instance can
 serve them, more are needed: the queue's work per unit of time, by Little's law, at the minimum
 config. Pre-warming fills free memory only; it never makes another model go.
+
+A policy may ask for *foresight*: a call of an application announces one to each of its later
+stages, so all of its models are loaded at the first call, and not one after the other as the first
+requests get to them. Instances are then spread evenly over the nodes, and there are several for
+each that is kept busy: a task needs a slice that has its model and is free.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,6 +21,9 @@ from esg.state import NEVER_US, Queue, State, queue_name
 
 EWMA_NEW, EWMA_ALL = 1, 4
 """The newest interval weighs a quarter."""
+
+HEADROOM = 4
+"""With foresight, how many instances there are for each that the predicted calls keep busy."""
 
 
 def observe_arrival(queue: Queue, now_us: int) -> None:
@@ -54,8 +62,11 @@ class PreWarmer:
         current: Iterable[Application],
         state: State,
         emit: Callable[[Command], None],
+        *,
+        foresight: bool = False,
     ) -> None:
         self._catalog = catalog
+        self._foresight = foresight
         self._state = state
         self._emit = emit
         self._queues_of: dict[str, list[str]] = {name: [] for name in catalog.functions}
@@ -69,6 +80,12 @@ class PreWarmer:
 
     def expect_next(self, queue: Queue, now_us: int) -> None:
         """After an arrival: when must loading begin, so that the next one finds a warm model?"""
+        if self._foresight:
+            application = self._catalog.applications[queue.application]
+            if queue.stage == application.root:
+                for stage in application.stages.values():
+                    self._spread(stage.function, now_us)
+            return
         function = self._function(queue)
         start_us = now_us + queue.interval_us - function.cold_start_us
         if start_us > now_us:
@@ -94,6 +111,31 @@ class PreWarmer:
             missing -= self._load_on(seat, function, missing, now_us)
             if missing <= 0:
                 return
+
+    def _spread(self, function: Function, now_us: int) -> None:
+        """Load as many instances as are foreseen, each on the node that has fewest of them."""
+        seats = self._state.open_seats
+        loaded = {name: seat.instances.get(function.name, 0) for name, seat in seats.items()}
+        missing = self._foreseen(function) - sum(loaded.values())
+        while missing > 0 and loaded:
+            name = min(loaded, key=lambda name: (loaded[name], name))
+            if self._load_on(seats[name], function, 1, now_us):
+                loaded[name] += 1
+                missing -= 1
+            else:
+                del loaded[name]
+
+    def _foreseen(self, function: Function) -> int:
+        """What every call of an application will ask of this function, with headroom; one at least,
+        for the call that has just come."""
+        work = 0
+        for name in self._queues_of[function.name]:
+            queue = self._state.queues[name]
+            root = self._catalog.applications[queue.application].root
+            interval_us = self._state.queues[queue_name(queue.application, root)].interval_us
+            if interval_us:
+                work -= -HEADROOM * self._service_us[name] // interval_us
+        return max(1, work)
 
     def _load_on(self, seat: Seat, function: Function, count: int, now_us: int) -> int:
         loaded = 0

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 
 from esg.catalog import Catalog
 from esg.errors import Rejected
+from esg.policies.apex import Apex, Companies
 from esg.policies.aquatope import Aquatope
 from esg.policies.esg import Engines, Esg
 from esg.policies.fast_gshare import FastGShare
 from esg.policies.infless import Infless, Reading
+from esg.policies.ingredients import left_out
 from esg.policies.orion import NODES_PER_MS, Aim, Orion
 from esg.policy import Policy
 from esg.profile import Config
@@ -30,10 +32,14 @@ class PolicySettings:
     orion_cutoff_ms: int = 100
     trained: Mapping[str, Mapping[str, Config]] = field(default_factory=dict)
     """Configs that were learnt offline, by application and stage, for policies that need them."""
+    without: tuple[str, ...] = ()
+    """Ingredients that policy apex does without (see `ingredients`)."""
     engines: Engines = field(init=False, repr=False, compare=False)
+    companies: Companies = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "engines", Engines(self.engine, group_size=self.group_size))
+        object.__setattr__(self, "companies", Companies())
 
 
 def _orion(catalog: Catalog, settings: PolicySettings, aim: Aim) -> Orion:
@@ -42,6 +48,7 @@ def _orion(catalog: Catalog, settings: PolicySettings, aim: Aim) -> Orion:
 
 
 POLICIES: dict[str, Callable[[Catalog, PolicySettings], Policy]] = {
+    "apex": lambda catalog, s: Apex(catalog, s.companies, without=left_out(s.without)),
     "esg": lambda catalog, s: Esg(catalog, s.engines, k=s.k, locality=s.locality),
     "infless": lambda catalog, _: Infless(catalog, Reading.PER_WEIGHT),
     "infless-code": lambda catalog, _: Infless(catalog, Reading.AS_CODED),

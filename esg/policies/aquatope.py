@@ -39,6 +39,8 @@ class Aquatope:
     """A static table. For each stage it has one plan per number of waiting jobs, from one job to
     the learnt batch; the last of them is the learnt plan, and taking any other is a miss."""
 
+    foresight = False
+
     def __init__(
         self, catalog: Catalog, trained: Mapping[str, Learnt], *, locality: bool = True
     ) -> None:

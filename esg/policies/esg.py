@@ -50,6 +50,8 @@ class Engines:
 class Esg:
     """ESG with either search engine."""
 
+    foresight = False
+
     def __init__(
         self, catalog: Catalog, engines: Engines, *, k: int, locality: bool = True
     ) -> None:

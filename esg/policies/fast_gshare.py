@@ -79,6 +79,8 @@ class _Menu:
 class FastGShare:
     """FaST-GShare, in either reading of what vCPUs are worth."""
 
+    foresight = False
+
     def __init__(self, catalog: Catalog, *, lean: bool = False) -> None:
         self.nodes_per_ms = NODES_PER_MS
         self._menus: dict[tuple[str, str], _Menu] = {}

@@ -138,6 +138,8 @@ class _Menu:
 class Infless:
     """INFless, in any reading of its score."""
 
+    foresight = False
+
     def __init__(self, catalog: Catalog, reading: Reading) -> None:
         self.nodes_per_ms = NODES_PER_MS
         self._reading = reading

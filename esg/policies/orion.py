@@ -173,6 +173,8 @@ class Pipeline:
 class Orion:
     """Orion, with GPU sharing and batching added as the paper does."""
 
+    foresight = False
+
     def __init__(
         self,
         catalog: Catalog,

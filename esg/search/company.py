@@ -31,10 +31,10 @@ class Company:
                 stairs = engine.onward(stage)
                 self._stairs[stage, count] = stairs.times.tolist(), stairs.costs.tolist()
 
-    def search(self, stage: str, *, jobs: int, left_us: int, k: int) -> Answer:
-        """The k best plans for so many jobs."""
-        count = min(jobs, self.most)
-        return self._engines[count - 1].search(stage, queue=count, left_us=left_us, k=k)
+    def search(self, stage: str, *, jobs: int, company: int, left_us: int, k: int) -> Answer:
+        """The k best plans for so many jobs that have so much company, themselves included."""
+        engine = self._engines[min(company, self.most) - 1]
+        return engine.search(stage, queue=jobs, left_us=left_us, k=k)
 
     def cost_pusd(self, stage: str, *, jobs: int, left_us: int) -> int:
         """What each of so many jobs pays from this stage on, if all goes as planned."""

@@ -144,6 +144,9 @@ def test_a_request_does_not_wait_for_the_alarm_of_a_cancelled_one(desk: Desk) ->
 class Hesitant:
     """ESG, except that it holds a queue when it sees it for the second time."""
 
+    nodes_per_ms = 1
+    foresight = False
+
     def __init__(self, catalog: Catalog) -> None:
         self._esg = esg_policy(catalog)
 

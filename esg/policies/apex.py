@@ -1,0 +1,205 @@
+"""Apex, our own policy: ESG's idea with what is measured, and with patience.
+
+Like ESG it plans the rest of the pipeline before every stage and takes the cheapest plan that is in
+time. It differs in what it reckons with (each is an `Ingredient` that can be left out; docs/apex.md
+tells the whole story and what each of them brings):
+
+    - times as they are measured, with a margin for their spread (`forecast`);
+    - batches that the jobs at hand can fill (`company`), and waiting for more (`holding`);
+    - vCPUs that get dearer as they run out (`scarcity`);
+    - nodes where a group of jobs can stay together (`groups`, `nearby`);
+    - the jobs that can make it before those that cannot, and of them the ones nearest to their end;
+    - models for all stages of an application that is called (`warmth`).
+
+Jobs that can no longer make their deadline go out together, as cheaply as possible, while a quarter
+of the cluster is free.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from esg.catalog import Application, Catalog
+from esg.ledger import Seat
+from esg.placement import locality_first
+from esg.policies.common_ground import round_robin
+from esg.policies.forecast import AS_PROFILED, Forecast, Onward, forecast, onward
+from esg.policies.groups import Group, groups
+from esg.policies.holding import hold_until_us
+from esg.policies.ingredients import Ingredient
+from esg.policies.nearby import cold, nearby
+from esg.policies.scarcity import LEVELS, level, repriced
+from esg.policy import Case, Hold, Offer, Placement
+from esg.profile import Prices
+from esg.search.company import Company
+from esg.search.plan import Plan
+from esg.state import Queue
+from esg.units import ms
+
+NODES_PER_MS = 400
+"""What `Offer.effort` counts, in a millisecond of CPython."""
+
+MANY, FEW = 60, 5
+"""Configs offered with and without `Ingredient.FALLBACKS`."""
+
+SPARED = 0.25
+"""The share of vGPUs that the hopeless leave free for those that can still make it."""
+
+LOOK_AGAIN_US = ms(50)
+"""How often it is checked whether the hopeless may run."""
+
+_ALL_THE_TIME_US = 2**50
+
+
+class Companies:
+    """What plans are made with, for each application of a catalog. Building it takes about a tenth
+    of a second, so when another catalog has some of the same applications, it is used again."""
+
+    def __init__(self) -> None:
+        self._built: dict[Application, tuple[Company, ...]] = {}
+
+    def of(self, catalog: Catalog) -> dict[str, tuple[Company, ...]]:
+        """By the names of the applications, for each level of scarcity."""
+        self._built = {
+            application: self._built.get(application) or _companies(application, catalog.prices)
+            for application in catalog.applications.values()
+        }
+        return {application.name: found for application, found in self._built.items()}
+
+
+def _companies(application: Application, prices: Prices) -> tuple[Company, ...]:
+    return tuple(Company(repriced(application, prices, factor)) for _, factor in LEVELS)
+
+
+class Apex:
+    """Apex without some of its ingredients, or with them all."""
+
+    nodes_per_ms = NODES_PER_MS
+
+    def __init__(
+        self, catalog: Catalog, companies: Companies, *, without: frozenset[Ingredient]
+    ) -> None:
+        self._without = without
+        self.foresight = Ingredient.FORESIGHT not in without
+        self._companies = companies.of(catalog)
+        self._onward: dict[tuple[str, str], Onward] = {
+            (application.name, stage): onward(application, stage)
+            for application in catalog.applications.values()
+            for stage in application.stages
+        }
+        self._k = FEW if Ingredient.FALLBACKS in without else MANY
+
+    def order(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
+        if Ingredient.ORDER in self._without:
+            return round_robin(queues)
+        return sorted(queues, key=lambda queue: self._urgency(queue, now_us))
+
+    def _urgency(self, queue: Queue, now_us: int) -> tuple[bool, int, int, str]:
+        """The least work left first, then the least slack; what is lost comes last."""
+        fastest_us = self._companies[queue.application][0].fastest_us(queue.stage)
+        for job in queue.jobs:
+            slack_us = job.deadline_us - now_us - fastest_us
+            if slack_us >= 0:
+                return False, fastest_us, slack_us, queue.name
+        return True, queue.visit, 0, queue.name
+
+    def decide(self, case: Case) -> Offer | Hold:
+        expected = self._expected(case)
+        company = self._company(case)
+        lost_before_us = self._lost_before_us(case, expected)
+        found = groups(case, lost_before_us)
+        if not found:
+            return self._hopeless(case, company)
+        if Ingredient.HOPELESS in self._without and case.jobs[0].deadline_us < lost_before_us:
+            return self._hopeless(case, company)
+        holds: list[int] = []
+        for group in found:
+            safe_us = expected.safe_us(group.deadline_us - case.now_us)
+            until_us = None
+            if Ingredient.HOLDING not in self._without:
+                until_us = hold_until_us(case, group, company, expected, safe_us)
+            if until_us is None:
+                return self._offer(case, group, company, expected, safe_us)
+            holds.append(until_us)
+        return Hold(min(holds))
+
+    def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
+        if Ingredient.PLACEMENT in self._without:
+            return locality_first(case, offer, seats)
+        expected = self._expected(case)
+        found = [
+            g
+            for g in groups(case, self._lost_before_us(case, expected))
+            if offer.picks and g.places[0] == offer.picks[0]
+        ]
+        if not found:
+            keepers = case.keepers(offer.plans[0].config.batch)
+            near = keepers[0] if keepers else ""
+            return nearby(case, offer, seats, near, lambda *_: True) or cold(case, offer, seats)
+        group = found[0]
+        left_us = group.deadline_us - case.now_us
+        limit_us = expected.safe_us(left_us)
+        if offer.plans[0].time_us > limit_us:
+            limit_us = expected.likely_us(left_us)
+        profile = case.stage.function.profile
+        rest_us = self._companies[case.application.name][0].fastest_us(case.stage.name) - int(
+            profile.time_us.min()
+        )
+
+        def in_time(plan: Plan, late_us: int) -> bool:
+            needs_us = max(plan.time_us, profile.time_us_of(plan.config) + rest_us)
+            return needs_us + late_us <= limit_us
+
+        near = group.beside_on
+        if case.stage.after:
+            near = case.keepers_of(case.jobs[place] for place in group.places)[0]
+        return nearby(case, offer, seats, near, in_time) or cold(case, offer, seats)
+
+    def _expected(self, case: Case) -> Forecast:
+        if Ingredient.RISK in self._without:
+            return AS_PROFILED
+        return forecast(case, self._onward[case.application.name, case.stage.name])
+
+    def _company(self, case: Case) -> Company:
+        companies = self._companies[case.application.name]
+        if Ingredient.SCARCITY in self._without:
+            return companies[0]
+        return companies[level(case.state.open_seats.values())]
+
+    def _lost_before_us(self, case: Case, expected: Forecast) -> int:
+        """Whose deadline is before that cannot make it, unless luck helps."""
+        fastest_us = self._companies[case.application.name][0].fastest_us(case.stage.name)
+        return case.now_us + int(fastest_us * expected.pace)
+
+    def _offer(
+        self, case: Case, group: Group, company: Company, expected: Forecast, safe_us: int
+    ) -> Offer:
+        stage, jobs = case.stage.name, len(group.places)
+        together = company.most if Ingredient.COMPANY in self._without else group.company
+        answer = company.search(stage, jobs=jobs, company=together, left_us=safe_us, k=self._k)
+        plans, effort = answer.plans, answer.effort
+        if not answer.feasible:
+            # too late to be safe: the oldest goes by itself, as fast as there is room for
+            likely_us = expected.likely_us(group.deadline_us - case.now_us)
+            answer = company.search(stage, jobs=1, company=1, left_us=likely_us, k=self._k)
+            times_us = case.stage.function.profile.time_us_of
+            plans = tuple(sorted(answer.plans, key=lambda plan: times_us(plan.config)))
+            effort += answer.effort
+        return Offer(plans, effort, picks=tuple(group.places))
+
+    def _hopeless(self, case: Case, company: Company) -> Offer | Hold:
+        seats = case.state.open_seats.values()
+        free = sum(seat.vgpus_free for seat in seats)
+        if Ingredient.HOPELESS not in self._without and free <= SPARED * sum(
+            len(seat.slices) for seat in seats
+        ):
+            return Hold(case.now_us + LOOK_AGAIN_US)
+        jobs = self._lost_in_front(case)
+        answer = company.search(
+            case.stage.name, jobs=jobs, company=jobs, left_us=_ALL_THE_TIME_US, k=self._k
+        )
+        return Offer(answer.plans, answer.effort)
+
+    def _lost_in_front(self, case: Case) -> int:
+        """How many jobs at the front of the queue cannot make it."""
+        lost_before_us = self._lost_before_us(case, self._expected(case))
+        kept = (n for n, job in enumerate(case.jobs) if job.deadline_us >= lost_before_us)
+        return next(kept, len(case.jobs))

@@ -1,0 +1,141 @@
+"""Where a group's task goes: near its inputs, near its company, and never to a cold slice in haste.
+
+A plan for several jobs is worth what it says only if all of them go to the same node. So a node is
+asked for room for the whole group first: for one task if the plan is a batch of them all, or for
+as many as the plan splits them into. Only if no plan has a place for all is one looked for that has
+a place for some.
+
+    1. the node that keeps the inputs, or where the group's company has just been started;
+    2. if another node is cheaper, the transfer included, and in time, that one;
+    3. of several, the one with most left over: the next stage will want to stay there.
+
+Loading a model takes longer than most deadlines allow, and a task pays for its slices meanwhile. So
+a task waits for a slice that has its model, while there are any; it loads one itself only if there
+are none, or if it has waited for as long as that takes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from esg.ledger import Seat
+from esg.placement import can_take
+from esg.policy import Case, Offer, Placement
+from esg.profile import Config
+from esg.search.plan import Plan
+
+
+@dataclass(slots=True)
+class Room:
+    """What a node has for one function: free vCPUs, and free slices with its model."""
+
+    vcpus: int
+    vgpus: int
+
+    def takes(self, config: Config, tasks: int) -> bool:
+        return self.vcpus >= tasks * config.vcpus and self.vgpus >= tasks * config.vgpus
+
+
+@dataclass(slots=True)
+class _Found:
+    cost_pusd: int
+    plan: Plan
+    invoker: str
+
+
+def nearby(
+    case: Case,
+    offer: Offer,
+    seats: Mapping[str, Seat],
+    near: str,
+    in_time: Callable[[Plan, int], bool],
+) -> Placement | None:
+    """A warm place for one of the plans. `in_time` says whether a plan that is so much later would
+    still do."""
+    function = case.stage.function.name
+    rooms = {
+        name: Room(seat.vcpus_free, len(seat.warm_free(function)))
+        for name, seat in seats.items()
+        if seat.vgpus_free and seat.vcpus_free
+    }
+    jobs = len(offer.picks) or 1
+    here = _at(near, rooms, [plan for plan in offer.plans if in_time(plan, 0)], jobs)
+    found = _elsewhere(case, offer.plans, rooms, jobs, here, in_time)
+    return None if found is None else Placement(found.plan, seats[found.invoker])
+
+
+def _tasks(jobs: int, config: Config) -> int:
+    return -(-jobs // config.batch)
+
+
+def _at(near: str, rooms: Mapping[str, Room], plans: Iterable[Plan], jobs: int) -> _Found | None:
+    """The cheapest plan for all jobs that this node has room for, or else for some."""
+    room = rooms.get(near)
+    if room is None:
+        return None
+    for_some = None
+    for plan in plans:
+        if room.takes(plan.config, _tasks(jobs, plan.config)):
+            return _Found(plan.job_cost_pusd, plan, near)
+        if for_some is None and room.takes(plan.config, 1):
+            for_some = _Found(plan.job_cost_pusd, plan, near)
+    return for_some
+
+
+def _elsewhere(
+    case: Case,
+    plans: Iterable[Plan],
+    rooms: Mapping[str, Room],
+    jobs: int,
+    best: _Found | None,
+    in_time: Callable[[Plan, int], bool],
+) -> _Found | None:
+    """The same on the node with most left over, if that is cheaper than what was found so far."""
+    for_some = None
+    for plan in plans:
+        late_us = case.queue.remote_us * plan.config.batch if case.stage.after else 0
+        cost_pusd = plan.job_cost_pusd + _transfer_pusd(case, plan.config, late_us)
+        if best is not None and cost_pusd >= best.cost_pusd:
+            if plan.job_cost_pusd >= best.cost_pusd:
+                break
+            continue
+        if not in_time(plan, late_us):
+            continue
+        invoker = _roomiest(rooms, plan.config, _tasks(jobs, plan.config))
+        if invoker is not None:
+            best = _Found(cost_pusd, plan, invoker)
+        elif best is None and for_some is None:
+            invoker = _roomiest(rooms, plan.config, 1)
+            for_some = None if invoker is None else _Found(cost_pusd, plan, invoker)
+    return best or for_some
+
+
+def _roomiest(rooms: Mapping[str, Room], config: Config, tasks: int) -> str | None:
+    able = [(-r.vcpus, -r.vgpus, name) for name, r in rooms.items() if r.takes(config, tasks)]
+    return min(able)[2] if able else None
+
+
+def _transfer_pusd(case: Case, config: Config, late_us: int) -> int:
+    """What holding the config for that much longer costs a job."""
+    if not late_us:
+        return 0
+    profile = case.stage.function.profile
+    index = profile.index(config)
+    return int(profile.job_cost_pusd[index]) * late_us // int(profile.time_us[index])
+
+
+def cold(case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
+    """A place on the roomiest node that can load the model, if there is no point in waiting."""
+    function = case.stage.function
+    exists = any(function.name in seat.instances for seat in seats.values())
+    oldest = case.jobs[offer.picks[0] if offer.picks else 0]
+    if exists and case.now_us - oldest.ready_us < function.cold_start_us:
+        return None
+    for plan in offer.plans:
+        able = [
+            (-seat.vgpus_free, -seat.vcpus_free, name)
+            for name, seat in seats.items()
+            if can_take(seat, plan.config, function.name, function.memory_mb)
+        ]
+        if able:
+            return Placement(plan, seats[min(able)[2]])
+    return None
