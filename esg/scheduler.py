@@ -196,8 +196,8 @@ class Scheduler:
         prewarmer = PreWarmer(planned, current, self.state, self._emit, foresight=foresight)
         self._prewarmer = prewarmer if self._settings.prewarm else None
         self._lifecycle = Lifecycle(planned, self.state, self._emit, self._prewarmer)
-        self._dispatcher = Dispatcher(
         self._overload = Overload(planned, self.state, self._settings.overload, self._lifecycle.end)
+        self._dispatcher = Dispatcher(
             planned,
             self.state,
             footing.policy,
@@ -297,7 +297,6 @@ class Scheduler:
         if reason:
             self._emit(RefuseRequest(request=event.request, reason=reason))
             return
-        self._lifecycle.admit(event, application, slo_us, now_us)
         away = self._overload.turned_away(event.application, application, slo_us)
         if away is not None:
             self._emit(
@@ -306,6 +305,7 @@ class Scheduler:
                 )
             )
             return
+        self._lifecycle.admit(event, application, slo_us, now_us)
 
     def _instance_ready(self, now_us: int, event: InstanceReady) -> None:
         seat = self.state.seats.get(event.invoker)
