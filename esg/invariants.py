@@ -97,9 +97,6 @@ def _check_jobs(state: State) -> None:
             raise Bug(f"{request.name} waits for nothing")
 
 
-def _check_applications(scheduler: Scheduler) -> None:
-    """Every version that is needed is there, with its queues, and nobody waits in others."""
-    state, applications = scheduler.state, scheduler.catalog.applications
 def _check_traffic(state: State) -> None:
     """Requests are counted right."""
     count = Counter(plain_name(request.application) for request in state.requests.values())
@@ -108,6 +105,9 @@ def _check_traffic(state: State) -> None:
         raise Bug(f"{dict(count)} requests are under way, counted as {counted}")
 
 
+def _check_applications(scheduler: Scheduler) -> None:
+    """Every version that is needed is there, with its queues, and nobody waits in others."""
+    state, applications = scheduler.state, scheduler.catalog.applications
     standings = state.registrations.standings
     for name, current in scheduler.applications.items():
         version = standings[name].version if name in standings else 1
