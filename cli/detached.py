@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from pathlib import Path
-from subprocess import DEVNULL, STDOUT, Popen
+from subprocess import PIPE, STDOUT, Popen
 from typing import TYPE_CHECKING
 
 from cli.terminal import terminal
@@ -30,13 +30,16 @@ def start_detached(options: MeshOptions, path: Path) -> int:
     command = [sys.executable, "-P", "-m", "cli.foreground", str(directory.path)]
     with directory.log.open("wb") as log:
         supervisor = Popen(
-            [*command, json.dumps(options.document())],
-            stdin=DEVNULL,
+            command,
+            stdin=PIPE,
             stdout=log,
             stderr=STDOUT,
             start_new_session=True,
         )
     try:
+        assert supervisor.stdin is not None
+        with supervisor.stdin:
+            supervisor.stdin.write(json.dumps(options.document()).encode())
         while supervisor.poll() is None:
             record = directory.read()
             if record and record["up"] and record["supervisor"]["pid"] == supervisor.pid:

@@ -22,6 +22,8 @@ from esg.errors import Rejected
 def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> int:
     """Run a typer application and return the exit code. Without arguments it shows its help."""
     _survive_any_encoding()
+    # Read by gRPC when it is imported: what it would say about a connection we say ourselves
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
         command = typer.main.get_command(app)

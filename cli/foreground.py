@@ -2,7 +2,8 @@
 
 The first Ctrl-C (or SIGTERM) lets what is under way end; the second does not wait.
 
-`python -m cli.foreground DIRECTORY OPTIONS` is the same for a mesh in the background.
+`python -m cli.foreground DIRECTORY` is the same for a mesh in the background. Its options come on
+the standard input, as JSON: a command line can be read by everyone, and a URL may hold a password.
 """
 
 from __future__ import annotations
@@ -119,7 +120,9 @@ class View:
             "bold green",
         )
         catalog = settings["common"]["catalog"]
-        self.say(f"try: {try_text(mesh.gateway, Path(catalog) if catalog else None)}\n")
+        ready = f". {shlex.quote(str(mesh.client_env))} && " if mesh.client_env else ""
+        where = USUAL_GATEWAY if mesh.client_env else mesh.gateway
+        self.say(f"try: {ready}{try_text(where, Path(catalog) if catalog else None)}\n")
 
 
 def slices_text(slices: str) -> str:
@@ -141,9 +144,9 @@ def try_text(gateway: str, catalog: Path | None) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    directory, options = arguments
+    (directory,) = arguments
     try:
-        return run_mesh(MeshOptions.read(json.loads(options)), Path(directory))
+        return run_mesh(MeshOptions.read(json.load(sys.stdin)), Path(directory))
     except Rejected as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -57,10 +57,12 @@ def status(directory: RunDir = None, as_json: AsJson = False) -> None:
 async def _rows(record: Record) -> list[dict[str, Any]]:
     import asyncio
 
-    return list(await asyncio.gather(*(_row(process) for process in record["processes"])))
+    settings = record["settings"]
+    rows = (_row(process, settings) for process in record["processes"])
+    return list(await asyncio.gather(*rows))
 
 
-async def _row(process: dict[str, Any]) -> dict[str, Any]:
+async def _row(process: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
     from mesh.embedded_proc import alive, in_session
 
     leader = alive(process["pid"], process["began"])
@@ -68,7 +70,7 @@ async def _row(process: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": process["name"],
         "pid": process["pid"],
-        "state": await _state(process) if leader else "ended",
+        "state": await _state(process, settings) if leader else "ended",
         "address": process["address"],
         "exit_code": process["exit_code"],
         "uptime_s": round(leader.age_s, 1) if leader else None,
@@ -77,15 +79,18 @@ async def _row(process: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _state(process: dict[str, Any]) -> str:
+async def _state(process: dict[str, Any], settings: dict[str, Any]) -> str:
     """What it says about itself; while it starts or stops, what its supervisor says."""
     from mesh.embedded_health import is_serving, redis_answers
+    from mesh.embedded_security import probing
 
     if process["state"] != "ready":
         return str(process["state"])
     address = process["address"]
-    own_redis = address.startswith("unix:")
-    well = await (redis_answers(address) if own_redis else is_serving(address))
+    if address.startswith("unix:"):
+        well = await redis_answers(address)
+    else:
+        well = await is_serving(address, probing(process["name"], settings))
     return "serving" if well else "not serving"
 
 

@@ -102,7 +102,7 @@ def _no_connection(address: str, details: str) -> ClientError:
     if "WRONG_VERSION_NUMBER" in details:
         return NotTrusted(f"{address} does not speak TLS; correct the address, or ESG_CLIENT_CA")
     if "ocket closed" in details:
-        return NoGateway(
+        return Unavailable(
             f"{address} breaks off every connection: if it speaks TLS, ESG_CLIENT_CA is missing, "
             "or it wants a certificate (ESG_CLIENT_CERTIFICATE, ESG_CLIENT_KEY)"
         )

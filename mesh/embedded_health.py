@@ -21,9 +21,10 @@ async def is_serving(address: str, security: "Security | None" = None) -> bool:
     from grpc_health.v1 import health_pb2, health_pb2_grpc
 
     from mesh.channels import channel
+    from mesh.embedded_security import callable_address
     from mesh.security import ON_THIS_MACHINE
 
-    async with channel(address, security or ON_THIS_MACHINE) as link:
+    async with channel(callable_address(address), security or ON_THIS_MACHINE) as link:
         stub: Any = health_pb2_grpc.HealthStub(link)
         try:
             reply = await stub.Check(health_pb2.HealthCheckRequest(), timeout=PATIENCE_S)

@@ -35,7 +35,7 @@ from mesh.embedded_proc import look
 from mesh.embedded_process import Process, Program, State
 from mesh.embedded_programs import CONTROLLER, GATEWAY, REDIS, Programs
 from mesh.embedded_revival import Revival
-from mesh.settings import ControllerSettings
+from mesh.settings import ControllerSettings, GatewaySettings
 
 __all__ = ["Mesh", "MeshOptions", "Process", "State"]
 
@@ -102,6 +102,11 @@ class Mesh:
         return Path(named) if named else None
 
     @property
+    def client_env(self) -> Path | None:
+        """Of a secure mesh: the file that tells a shell how to call it."""
+        return self._programs.secure.client_env if self._programs.secure else None
+
+    @property
     def settings(self) -> dict[str, dict[str, Any]]:
         """All settings of the mesh, by section."""
         return self._chosen.document()
@@ -142,6 +147,9 @@ class Mesh:
 
     async def _start_all(self) -> None:
         programs = self._programs
+        secure = programs.secure
+        if secure is not None:
+            secure.make(self._chosen.settings.of(GatewaySettings).host)
         if programs.has_own_redis:
             await self._start([programs.redis()])
         else:
@@ -149,6 +157,8 @@ class Mesh:
         await self._start([programs.controller()])
         nodes = [programs.node(name, self.controller) for name in programs.nodes]
         await self._start([programs.gateway(self.controller), *nodes])
+        if secure is not None:
+            secure.say_how_to_call(self.gateway)
         self._up = True
         self._write()
 
