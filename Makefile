@@ -65,6 +65,7 @@ soak: $(INSTALLED)  ## a mesh under the heavy rate for ten minutes: does anythin
 
 lock: $(INSTALLED)  ## pin what pyproject.toml asks for (UPGRADE=1: newest versions, else keep pins that still fit)
 	$(LOCK) $(if $(UPGRADE),--upgrade)
+	$(LOCK_MODELS) $(if $(UPGRADE),--upgrade)
 	$(LOCK_IMAGE) --upgrade
 	$(LOCK_MODELS) $(if $(UPGRADE),--upgrade)
 

@@ -22,8 +22,9 @@ from rich.table import Table
 
 from benchmarks.live import Usage, no_op_catalog, usages
 from client import AsyncClient
-from invoker.slice_processes import start_emulated
+from invoker.slice_processes import EmulatedSlices
 from invoker.slices import Slice
+from invoker.tensors import plain_input
 from mesh.settings import environment
 from mesh.supervisor import Mesh, MeshOptions
 
@@ -64,8 +65,8 @@ def row(what: str, took: list[float], seconds: float, **more: Any) -> dict[str, 
 
 async def reference(seconds: float, size: int, what: str) -> dict[str, Any]:
     """Three calls to a slice, and nothing else."""
-    process = await start_emulated(1)
-    part = Slice(process.addresses[0])
+    process = EmulatedSlices(1)
+    part = Slice((await process.start())[0])
     names = [f"step{n}" for n in range(1, STAGES + 1)]
     payload = b"x" * size
     try:
@@ -75,7 +76,7 @@ async def reference(seconds: float, size: int, what: str) -> dict[str, Any]:
 
         async def three_calls() -> None:
             for name in names:
-                await part.infer(name, [[payload]], parameters={}, timeout_s=10)
+                await part.infer(name, [plain_input([payload])], parameters={}, timeout_s=10)
 
         await timed(three_calls, 0.3)
         return row(what, await timed(three_calls, seconds), seconds)

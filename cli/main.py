@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from cli import profile
+from cli import models, profile
 from cli.apps import apps
 from cli.certificates import certificates
 from cli.demo import demo
@@ -35,6 +35,7 @@ app.command()(emulate)
 app.command()(replay)
 app.command()(what_if)
 app.command()(reproduce)
+app.add_typer(models.app, name="models")
 app.command()(up)
 app.command()(status)
 app.command()(top)

@@ -16,8 +16,14 @@ LARGEST_FACTOR = 1_000
 
 def up(
     nodes: Annotated[
-        int, typer.Option(metavar="N", callback=at_least(1), help="Worker nodes.")
-    ] = 4,
+        int | None,
+        typer.Option(
+            metavar="N",
+            callback=at_least(1),
+            show_default="4, or 1 with real slices",
+            help="Worker nodes.",
+        ),
+    ] = None,
     vcpus: Annotated[
         int | None,
         typer.Option(
@@ -31,6 +37,15 @@ def up(
             callback=at_least(1),
             show_default="7",
             help="Emulated vGPUs (MIG slices) of each node.",
+        ),
+    ] = None,
+    slices: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            show_default="emulated:7",
+            help="Slices of each node: emulated:N, cpu:N (Triton servers without a GPU), mig (one "
+            "on each MIG instance), or host:port,... of Triton servers.",
         ),
     ] = None,
     scale: Annotated[
@@ -51,7 +66,7 @@ def up(
         typer.Option(
             metavar="ADDRESS",
             show_default="127.0.0.1",
-            help="Where the gateway listens; 0.0.0.0 is for everyone, and needs --secure.",
+            help="Where the gateway listens; 0.0.0.0 is for everyone.",
         ),
     ] = None,
     port: Annotated[
@@ -106,14 +121,6 @@ def up(
             help="Whether every event is written to DIR/mesh.journal, for esg replay.",
         ),
     ] = None,
-    secure: Annotated[
-        bool,
-        typer.Option(
-            "--secure",
-            help="Services speak TLS, and clients need a certificate and a token; "
-            "DIR/security/client.env tells a shell how to call.",
-        ),
-    ] = False,
     log_level: Annotated[
         str | None,
         typer.Option(metavar="LEVEL", show_default="info", help="debug, info, warning or error."),
@@ -140,7 +147,7 @@ def up(
     Examples:
       esg up
       esg up --scale 0.1 --nodes 2 --warm-start
-      esg up --secure --dir ./mesh
+      esg up --slices cpu:2
       esg up --detach --port 0 --dir ./mesh && esg status --dir ./mesh && esg down --dir ./mesh
       ESG_CONTROLLER_PREWARM=false esg up --policy infless
     """
@@ -154,10 +161,13 @@ def up(
         raise Rejected(f"--port is {port}; it must be from 0 to {LARGEST_PORT}")
     if catalog is not None:
         read_catalog(catalog)
+    if nodes is None:
+        nodes = 4 if slices is None or slices.startswith("emulated") else 1
     options = MeshOptions(
         nodes=nodes,
         vcpus=vcpus,
         vgpus=vgpus,
+        slices=slices,
         scale=scale,
         policy=policy,
         host=host,
@@ -169,7 +179,6 @@ def up(
         noise=noise,
         seed=seed,
         journal=journal,
-        secure=secure,
         log_level=log_level,
         settings_file=settings,
     )

@@ -64,11 +64,15 @@ class ApplicationRetired:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceInventory:
-    """One slice as its invoker sees it: memory, and whose models are loaded or on their way."""
+    """One slice as its invoker sees it: memory, and whose models are loaded or on their way.
+
+    One that is not usable has lost its server: it has no models, and is given no work.
+    """
 
     memory_mb: int
     resident: tuple[str, ...] = ()
     loading: tuple[str, ...] = ()
+    usable: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,13 +128,25 @@ class InvokerLost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobFailure:
+    """One request's job in a task that was run."""
+
+    request: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFinished:
-    """`loading_us` went by until all its slices had the model, `running_us` from then on."""
+    """`loading_us` went by until all its slices had the model, `running_us` from then on.
+
+    Every job has its result, apart from those that `failed`, each by itself.
+    """
 
     task: str
     invoker: str
     loading_us: int
     running_us: int
+    failed: tuple[JobFailure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

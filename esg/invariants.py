@@ -47,7 +47,8 @@ def _check_resources(state: State) -> None:
             )
         holders = {i: part.holder for i, part in enumerate(seat.slices) if part.holder}
         expected = {i: task.name for task in tasks for i in task.slices}
-        if holders != expected or seat.vgpus_free != len(seat.slices) - len(holders):
+        free = sum(part.usable and not part.holder for part in seat.slices)
+        if holders != expected or seat.vgpus_free != free:
             raise Bug(f"{seat.invoker}: slices are held by {holders}, tasks say {expected}")
         for task in tasks:
             if len(task.slices) != task.config.vgpus or len(task.requests) != task.config.batch:
@@ -66,6 +67,8 @@ def _check_models(state: State) -> None:
             used_mb = sum(resident.memory_mb for resident in part.residents.values())
             if part.memory_free_mb < 0 or part.memory_free_mb + used_mb != part.memory_mb:
                 raise Bug(f"{seat.invoker} slice {index}: memory does not add up")
+            if part.residents and not part.usable:
+                raise Bug(f"{seat.invoker} slice {index}: models on a slice that is out of order")
         if dict(count) != seat.instances:
             raise Bug(f"{seat.invoker}: {dict(count)} instances, counted as {seat.instances}")
 
@@ -157,5 +160,5 @@ def _is_loading(state: State) -> bool:
 def _could_run(function: Function, seat: Seat) -> bool:
     """Whether the smallest config fits a node that has nothing else to do."""
     smallest = function.profile.minimum
-    able = sum(part.memory_mb >= function.memory_mb for part in seat.slices)
+    able = sum(part.usable and part.memory_mb >= function.memory_mb for part in seat.slices)
     return seat.vcpus >= smallest.vcpus and able >= smallest.vgpus

@@ -26,6 +26,7 @@ class Slice:
     memory_mb: int
     memory_free_mb: int
     holder: str = ""
+    usable: bool = True
     residents: dict[str, Resident] = field(default_factory=dict)
 
     def evictable(self, memory_mb: int) -> list[str] | None:
@@ -52,7 +53,7 @@ class Taken:
 @dataclass(slots=True)
 class Seat:
     """One invoker's page in the books. `instances` counts its slices that have, or are loading,
-    each function's model."""
+    each function's model; `vgpus_free` those that are usable and nobody's."""
 
     invoker: str
     vcpus: int
@@ -77,7 +78,8 @@ class Seat:
         return [
             index
             for index, part in enumerate(self.slices)
-            if not part.holder
+            if part.usable
+            and not part.holder
             and (resident := part.residents.get(function)) is not None
             and resident.ready
         ]
@@ -90,7 +92,8 @@ class Seat:
         others = [
             (function not in part.residents, -part.memory_free_mb, index)
             for index, part in enumerate(self.slices)
-            if not part.holder
+            if part.usable
+            and not part.holder
             and index not in warm
             and (function in part.residents or part.evictable(memory_mb) is not None)
         ]
@@ -110,7 +113,7 @@ class Seat:
         """Note that a task holds these."""
         for index in slices:
             self.slices[index].holder = task
-            self.vgpus_free -= 1
+            self.vgpus_free -= self.slices[index].usable
         self.vcpus_free -= vcpus
 
     def take(self, task: str, function: str, memory_mb: int, config: Config, now_us: int) -> Taken:
@@ -135,7 +138,7 @@ class Seat:
             if holder != task:
                 raise Bug(f"{self.invoker} slice {index} is held by {holder!r}, not by {task}")
             self.slices[index].holder = ""
-            self.vgpus_free += 1
+            self.vgpus_free += self.slices[index].usable
         self.vcpus_free += config.vcpus
 
     def load(
@@ -162,6 +165,17 @@ class Seat:
             self.instances[function] -= 1
             if not self.instances[function]:
                 del self.instances[function]
+
+    def set_usable(self, index: int, usable: bool) -> None:
+        """A slice has lost its server, with all models there, or is back. Whoever holds it keeps
+        it until that task has ended."""
+        part = self.slices[index]
+        if part.usable != usable:
+            part.usable = usable
+            if not part.holder:
+                self.vgpus_free += 1 if usable else -1
+            for function in list(part.residents):
+                self.forget(index, function)
 
     def mark_ready(self, index: int, function: str, now_us: int) -> None:
         """A model has been loaded; no matter if it was given up meanwhile."""

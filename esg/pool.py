@@ -8,6 +8,10 @@ A task waits until every slice it was given has its model, then runs; cold start
 model that nothing has used for the keep-alive time (ten minutes, as in OpenWhisk) is unloaded.
 Unloading takes a while, and until it is confirmed the memory is not free: a model that needs it
 waits in line. The pool never trusts an order to fit: what does not fit fails, and is reported.
+
+A slice whose server is gone is not usable until it is back: its models are gone, what waits for one
+of them there fails, and the scheduler hears of it at once, by an inventory. A task that is being
+executed on it goes on: whoever executes it knows which of its jobs can be saved.
 """
 
 from dataclasses import dataclass, field
@@ -38,6 +42,8 @@ from esg.pool_messages import (
     PoolCommand,
     PoolEvent,
     Report,
+    SliceBack,
+    SliceLost,
     TaskEnded,
     UnloadModel,
 )
@@ -63,6 +69,7 @@ class Model:
 class PoolSlice:
     memory_mb: int
     holder: str = ""
+    usable: bool = True
     models: dict[str, Model] = field(default_factory=dict)
     wanted: list[str] = field(default_factory=list)  # models waiting for memory, in order
 
@@ -136,6 +143,10 @@ class Pool:
                 self._model_loaded(now_us, event)
             case ModelUnloaded():
                 self._model_unloaded(now_us, event)
+            case SliceLost():
+                self._slice_lost(now_us, event)
+            case SliceBack():
+                self._slice_back(event.slice)
             case TaskEnded():
                 self._task_ended(now_us, event)
             case Woke():
@@ -173,6 +184,7 @@ class Pool:
                 memory_mb=part.memory_mb,
                 resident=tuple(name for name in part.models if part.has(name)),
                 loading=part.on_their_way(),
+                usable=part.usable,
             )
             for part in self.slices
         )
@@ -210,8 +222,12 @@ class Pool:
         """What of an order this node has not got."""
         if function not in self._catalog.functions:
             return f"{function} is not in the catalog of {self.invoker}"
-        absent = [index for index in slices if not 0 <= index < len(self.slices)]
-        return f"{self.invoker} has no slice {absent[0]}" if absent else ""
+        for index in slices:
+            if not 0 <= index < len(self.slices):
+                return f"{self.invoker} has no slice {index}"
+            if not self.slices[index].usable:
+                return f"slice {index} of {self.invoker} is out of order"
+        return ""
 
     def _drop(self, index: int, function: str) -> None:
         part = self.slices[index]
@@ -257,6 +273,7 @@ class Pool:
                     invoker=self.invoker,
                     loading_us=started_us - task.taken_us,
                     running_us=now_us - started_us,
+                    failed=event.failed,
                 )
             )
         for index in task.order.slices:
@@ -338,6 +355,8 @@ class Pool:
     def _model_loaded(self, now_us: int, event: ModelLoaded) -> None:
         part = self.slices[event.slice]
         model = part.models.get(event.function)
+        if not part.usable:
+            return  # late news
         if model is None:  # found there, as on a slice that was running before this node began
             memory_mb = self._catalog.functions[event.function].memory_mb
             model = Model(ModelState.LOADING, memory_mb, now_us)
@@ -363,10 +382,31 @@ class Pool:
         self._gone(index, function, reason)
         task = self.running.get(self.slices[index].holder)
         if task is not None and task.order.function == function:
+            self._fail_if_waiting(now_us, task, f"{function} could not be loaded: {reason}")
+
+    def _fail_if_waiting(self, now_us: int, task: Running, reason: str) -> None:
+        if task.executing_us is None:
             self._release(task.order.task)
-            self._fail(task.order.task, f"{function} could not be loaded: {reason}")
+            self._fail(task.order.task, reason)
             for held in task.order.slices:
                 self._load_wanted(now_us, held)
+
+    def _slice_lost(self, now_us: int, event: SliceLost) -> None:
+        part = self.slices[event.slice]
+        if not part.usable:
+            return
+        part.usable = False
+        part.models.clear()
+        part.wanted.clear()
+        task = self.running.get(part.holder)
+        if task is not None:
+            self._fail_if_waiting(now_us, task, event.reason)
+        self._tell(self.report())
+
+    def _slice_back(self, index: int) -> None:
+        if not self.slices[index].usable:
+            self.slices[index].usable = True
+            self._tell(self.report())
 
     def _in_use(self, part: PoolSlice, function: str) -> bool:
         task = self.running.get(part.holder)

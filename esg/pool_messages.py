@@ -6,7 +6,7 @@ Facts from the slices come in, orders to the slices and reports to the scheduler
 from dataclasses import dataclass
 
 from esg.commands import DropInstance, StartTask, StopTask, WarmInstance
-from esg.events import Event, StageOutput, Woke
+from esg.events import Event, JobFailure, StageOutput, Woke
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +25,29 @@ class ModelUnloaded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SliceLost:
+    """A slice's server is gone, with all models that it had; calls to it fail."""
+
+    slice: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceBack:
+    """It is there again, and empty until it says otherwise."""
+
+    slice: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskEnded:
-    """An executed task is over; with a failure it has no results."""
+    """An executed task is over; with a failure it has no results, and some jobs may have failed
+    alone."""
 
     task: str
     failure: str = ""
     missing: tuple[StageOutput, ...] = ()
+    failed: tuple[JobFailure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +86,8 @@ PoolEvent = (
     | DropInstance
     | ModelLoaded
     | ModelUnloaded
+    | SliceLost
+    | SliceBack
     | TaskEnded
     | Woke
 )

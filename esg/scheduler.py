@@ -323,6 +323,8 @@ class Scheduler:
     def _found_loaded(self, seat: Seat, index: int, function: str, now_us: int) -> None:
         """A model is there: the books follow, even if they had given it up."""
         part = seat.slices[index]
+        if not part.usable:
+            return
         if function in part.residents:
             seat.mark_ready(index, function, now_us)
         elif function in self.catalog.functions:
@@ -344,9 +346,12 @@ class Scheduler:
         if self._settings.follow_profiles and not event.loading_us:
             self._compare_with_profile(now_us, task, now_us - task.started_us)
         share_pusd = round(cost_pusd / len(task.requests))
+        failures = {failure.request: failure.reason for failure in event.failed}
         for name in task.requests:
             request = self._lifecycle.wants(name, task)
-            if request is None:
+            if name in failures:
+                self._give_back(now_us, task, name, failures[name])
+            elif request is None:
                 self._emit(DiscardData(invoker=task.invoker, request=name, results=True))
             else:
                 self._lifecycle.finish_job(request, task, share_pusd, now_us)
@@ -471,6 +476,7 @@ class Scheduler:
     def _take_stock(self, now_us: int, seat: Seat, inventory: tuple[SliceInventory, ...]) -> None:
         """Compare which models the books say are loaded with which are."""
         for index, (part, found) in enumerate(zip(seat.slices, inventory, strict=False)):
+            seat.set_usable(index, found.usable)
             for function in list(part.residents):
                 if part.residents[function].ready and function not in found.resident:
                     seat.forget(index, function)

@@ -142,7 +142,8 @@ class PreWarmer:
         for index, part in enumerate(seat.slices):
             if loaded == count:
                 break
-            if function.name not in part.residents and part.memory_free_mb >= function.memory_mb:
+            room = part.usable and part.memory_free_mb >= function.memory_mb
+            if room and function.name not in part.residents:
                 seat.load(index, function.name, function.memory_mb, now_us)
                 self._emit(WarmInstance(invoker=seat.invoker, slice=index, function=function.name))
                 loaded += 1

@@ -1,32 +1,43 @@
-"""Tensors of byte strings, as the Open Inference Protocol carries them.
+"""Raw contents of tensors in messages, as the Open Inference Protocol carries them.
 
-A BYTES tensor travels as one raw content: every element, row by row, behind its length (four bytes,
-little-endian). Building such a message the plain way copies a payload three times, and a payload
-has megabytes. But messages in protobuf's encoding may be put one behind the other to be merged, so
-the raw content is appended to the rest of the message by hand: one copy, measured 0.2 ms instead of
-5 ms for 2.7 MB.
+Building a message the plain way copies a payload three times, and a payload has megabytes. But
+messages in protobuf's encoding may be put one behind the other to be merged, so the raw contents
+are appended to the rest of the message by hand: one copy, measured 0.2 ms instead of 5 ms for
+2.7 MB. A tensor of byte strings has every element, row by row, behind its length (four bytes,
+little-endian).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from esg.errors import Rejected
+
+Piece = bytes | memoryview
 
 _LENGTH_BYTES = 4
 _BYTES_FIELD = 2
 """Protobuf's wire type of fields that begin with their length."""
 
 
-def serialized(message: Any, field: str, elements: Iterable[bytes | memoryview]) -> bytes:
-    """A message in protobuf's encoding, with the elements as raw content in `field`."""
-    parts: list[bytes | memoryview] = [b""]
-    size = 0
+def behind_lengths(elements: Iterable[Piece]) -> list[Piece]:
+    """The pieces of a tensor of byte strings.
+
+    >>> behind_lengths([b"hi", b""])
+    [b'\\x02\\x00\\x00\\x00', b'hi', b'\\x00\\x00\\x00\\x00', b'']
+    """
+    pieces: list[Piece] = []
     for element in elements:
-        parts.append(len(element).to_bytes(_LENGTH_BYTES, "little"))
-        parts.append(element)
-        size += _LENGTH_BYTES + len(element)
+        pieces += (len(element).to_bytes(_LENGTH_BYTES, "little"), element)
+    return pieces
+
+
+def serialized(message: Any, field: str, contents: Iterable[Sequence[Piece]]) -> bytes:
+    """A message in protobuf's encoding, with raw contents, each in pieces, in `field`."""
     number = message.DESCRIPTOR.fields_by_name[field].number
-    parts[0] = message.SerializeToString() + _varint(number << 3 | _BYTES_FIELD) + _varint(size)
+    key = _varint(number << 3 | _BYTES_FIELD)
+    parts: list[Piece] = [message.SerializeToString()]
+    for pieces in contents:
+        parts += (key, _varint(sum(map(len, pieces))), *pieces)
     return b"".join(parts)
 
 
@@ -43,7 +54,7 @@ def nested(message: Any, field: str, content: bytes) -> bytes:
     )
 
 
-def elements_of(raw: bytes) -> list[memoryview]:
+def elements_of(raw: Piece) -> list[memoryview]:
     """The byte strings in a raw content, not copied.
 
     >>> [bytes(element) for element in elements_of(b"\\x02\\0\\0\\0hi\\0\\0\\0\\0")]

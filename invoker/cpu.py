@@ -1,33 +1,41 @@
 """The CPU part of functions: decoding, pre- and post-processing, in worker processes.
 
 A function without a handler has no CPU part of its own: the bytes of its inputs are the model's
-input, and the model's output is the stage's. A handler is a class, named `module:Class` in the
-catalog:
+input, and the model's output is the stage's. A handler is a class, named in the catalog by module
+or by file (`module:Class`, `file.py:Class`):
 
     class Handler:
-        def prepare(self, inputs: Sequence[bytes]) -> Sequence[bytes]: ...   # before the model
-        def finish(self, output: bytes) -> bytes: ...                        # after it
+        def prepare(self, inputs: Sequence[bytes]) -> Mapping[str, np.ndarray]: ...
+        def finish(self, outputs: Mapping[str, np.ndarray], inputs: Sequence[bytes]) -> bytes: ...
 
-It is made once per worker. A task that was granted v vCPUs has v of its jobs worked on at a time,
-each on a core of its own where the machine has as many cores as the node offers vCPUs; where it has
-fewer, the number of workers is the only limit.
+`prepare` makes of one job's inputs an array per input of the model, without the batch dimension;
+`finish` makes the stage's output of the model's. A handler is made once per worker. A task that was
+granted v vCPUs has v of its jobs worked on at a time, each on a core of its own where the machine
+has as many cores as the node offers vCPUs; where it has fewer, the number of workers is the only
+limit.
 
-Whatever a handler does wrong is a `Fault` that names it. A call that is given up while its handler
-runs is run to its end all the same: a worker cannot be interrupted, only lost.
+Whatever a handler does wrong with a job is a `Fault` that names it, and concerns that job alone. A
+call that is given up while its handler runs is run to its end all the same: a worker cannot be
+interrupted, only lost.
 """
 
 import asyncio
 import ctypes
 import importlib
+import importlib.util
 import os
 import signal
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from functools import cache
 from multiprocessing import get_context
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Protocol, cast
 
 from esg.errors import Fault, Rejected
+from invoker.tensors import Tensors, checked
 from invoker.together import together
 from mesh.embedded_child import ORPHANED, PR_SET_PDEATHSIG
 
@@ -35,9 +43,9 @@ Bytes = bytes | memoryview
 
 
 class Handler(Protocol):
-    def prepare(self, inputs: Sequence[bytes]) -> Sequence[bytes]: ...
+    def prepare(self, inputs: Sequence[bytes]) -> Tensors: ...
 
-    def finish(self, output: bytes) -> bytes: ...
+    def finish(self, outputs: Tensors, inputs: Sequence[bytes]) -> bytes: ...
 
 
 def check_handler(name: str) -> None:
@@ -75,14 +83,20 @@ class CpuParts:
 
     async def prepare(
         self, handler: str, jobs: Sequence[Sequence[Bytes]], vcpus: int
-    ) -> list[Sequence[bytes]]:
-        """The model's inputs, for every job of a task."""
-        given = [[bytes(content) for content in job] for job in jobs]
-        return cast(list[Sequence[bytes]], await self._all(handler, "prepare", given, vcpus))
+    ) -> list[Tensors | Fault]:
+        """The model's inputs for every job of a task, or what went wrong with it."""
+        given = [(_copied(job),) for job in jobs]
+        return cast(list[Tensors | Fault], await self._all(handler, "prepare", given, vcpus))
 
-    async def finish(self, handler: str, outputs: Sequence[bytes], vcpus: int) -> list[bytes]:
-        """The stage's outputs, for every job of a task."""
-        return cast(list[bytes], await self._all(handler, "finish", outputs, vcpus))
+    async def finish(
+        self,
+        handler: str,
+        jobs: Sequence[tuple[Tensors, Sequence[Bytes]]],
+        vcpus: int,
+    ) -> list[bytes | Fault]:
+        """The stage's outputs for every job: of the model's outputs, and the job's inputs."""
+        given = [(outputs, _copied(inputs)) for outputs, inputs in jobs]
+        return cast(list[bytes | Fault], await self._all(handler, "finish", given, vcpus))
 
     def close(self) -> None:
         """End the workers, whatever they are doing."""
@@ -93,7 +107,9 @@ class CpuParts:
             self._workers.shutdown(wait=False, cancel_futures=True)
             self._workers = None
 
-    async def _all(self, handler: str, method: str, jobs: Sequence[Any], vcpus: int) -> list[Any]:
+    async def _all(
+        self, handler: str, method: str, jobs: Sequence[tuple[Any, ...]], vcpus: int
+    ) -> list[Any]:
         if self._workers is None:
             self._workers = ProcessPoolExecutor(
                 self._size, get_context("spawn"), initializer=_begin, initargs=(os.getpid(),)
@@ -103,11 +119,13 @@ class CpuParts:
         slots = asyncio.Semaphore(vcpus)
         spare = list(cores)
 
-        async def one(job: Any) -> Any:
+        async def one(job: tuple[Any, ...]) -> Any:
             async with slots:
                 core = spare.pop() if spare else None
                 try:
                     return await loop.run_in_executor(workers, _call, handler, method, job, core)
+                except Fault as fault:
+                    return fault
                 finally:
                     if core is not None:
                         spare.append(core)
@@ -133,18 +151,22 @@ def _begin(parent: int) -> None:
         os._exit(ORPHANED)
 
 
-def _call(handler: str, method: str, job: Any, core: int | None) -> Any:
+def _call(handler: str, method: str, job: tuple[Any, ...], core: int | None) -> Any:
     """In a worker. What goes wrong is told in words: other errors may not survive the way back."""
     if core is not None:
         os.sched_setaffinity(0, {core})
     try:
-        result = getattr(_handler(handler), method)(job)
-        return _bytes(result) if method == "finish" else [_bytes(content) for content in result]
+        result = getattr(_handler(handler), method)(*job)
+        return _bytes(result) if method == "finish" else checked(result)
     except Rejected:
         raise
     except (Exception, SystemExit) as error:
         what = f"{type(error).__name__}: {error}"
         raise Fault(f"handler {handler}: {method}: {what}") from None
+
+
+def _copied(contents: Sequence[Bytes]) -> list[bytes]:
+    return [bytes(content) for content in contents]
 
 
 def _bytes(result: Any) -> bytes:
@@ -159,10 +181,22 @@ def _handler(name: str) -> Handler:
 
 
 def _class(name: str) -> Callable[[], Handler]:
-    module, _, attribute = name.partition(":")
+    home, _, attribute = name.rpartition(":")
     try:
-        return cast(Callable[[], Handler], getattr(importlib.import_module(module), attribute))
+        module = _module_in(Path(home)) if home.endswith(".py") else importlib.import_module(home)
+        return cast(Callable[[], Handler], getattr(module, attribute))
     except Exception as error:  # importing runs any code
         raise Rejected(
-            f"handler {name!r}: {error}; it must be module:Class, importable by the invoker"
+            f"handler {name!r}: {error}; it must be module:Class or file.py:Class, importable by "
+            "the invoker"
         ) from error
+
+
+def _module_in(file: Path) -> ModuleType:
+    """A file run as a module of its own: every function has a handler.py."""
+    spec = importlib.util.spec_from_file_location(str(file), file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is no Python file")
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

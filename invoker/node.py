@@ -2,18 +2,17 @@
 
 Orders of the controller and facts from the slices go to the pool; what it asks for is carried out
 here, each thing as a coroutine of its own that ends by telling the pool what came of it. Data is
-moved by `storage`, models and inference are Triton's.
+moved by `storage`, tasks are carried out by `execution`, models and inference are Triton's.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, assert_never
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar, assert_never
 
-from esg.catalog import Catalog
 from esg.commands import DiscardData, PublishData, StartTask
 from esg.errors import Fault, Rejected
-from esg.events import StageOutput, Woke
+from esg.events import JobFailure, Woke
 from esg.pool import Pool
 from esg.pool_messages import (
     AbortTask,
@@ -24,13 +23,15 @@ from esg.pool_messages import (
     PoolCommand,
     PoolEvent,
     Report,
+    SliceBack,
+    SliceLost,
     TaskEnded,
     UnloadModel,
 )
 from esg.units import US_PER_S
-from invoker.cpu import Bytes, CpuParts
-from invoker.slices import Slice, split
-from invoker.together import together
+from invoker.cpu import CpuParts
+from invoker.execution import Execution, MissingInputs
+from invoker.slices import Gone, Slice
 from mesh.logs import about
 from mesh.settings import InvokerSettings
 from mesh.wire import InvokerNews, InvokerOrder
@@ -38,14 +39,15 @@ from storage.errors import Missing
 from storage.node import NodeStore
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Node:
-    """`report` gets the pool's news for the controller."""
+    """`report` gets the pool's news for the controller. `handlers` names the CPU parts of the
+    functions that have one, and `lacking` says why some functions cannot be loaded here."""
 
     def __init__(
         self,
-        catalog: Catalog,
         pool: Pool,
         slices: Sequence[Slice],
         store: NodeStore,
@@ -54,18 +56,24 @@ class Node:
         *,
         clock_us: Callable[[], int],
         report: Callable[[InvokerNews], None],
+        handlers: Mapping[str, str],
+        lacking: Mapping[str, str] | None = None,
     ) -> None:
         self.pool = pool
         self.store = store
-        self._catalog = catalog
+        self.lost = [asyncio.Event() for _ in slices]
+        """Set when a slice was found to be gone: whoever watches it sees to its return."""
         self._slices = slices
-        self._cpu = cpu
+        self._servings = [0] * len(slices)
+        """How often each slice was lost: what its earlier server did is no news of this one."""
+        self._lacking = lacking or {}
         self._settings = settings
+        self._execution = Execution(slices, store, cpu, settings, handlers, self.slice_lost)
         self._clock_us = clock_us
         self._report = report
         self._loop = asyncio.get_running_loop()
-        self._executing: dict[str, asyncio.Task[None]] = {}
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._executing: dict[str, asyncio.Task[tuple[JobFailure, ...]]] = {}
+        self._under_way: set[asyncio.Task[Any]] = set()
         self._alarm: asyncio.TimerHandle | None = None
         self._changed = asyncio.Event()
 
@@ -81,6 +89,22 @@ class Node:
     def found(self, loaded: ModelLoaded) -> None:
         """A model that is on a slice though nobody asked for it."""
         self._tell(loaded)
+
+    def slice_lost(self, index: int, reason: str) -> None:
+        """A slice's server is gone."""
+        if not self.lost[index].is_set():
+            log.warning("slice lost", extra=about(slice=index, reason=reason))
+            self.lost[index].set()
+            self._servings[index] += 1
+            self._tell(SliceLost(slice=index, reason=reason))
+
+    def slice_back(self, index: int, resident: Sequence[str]) -> None:
+        """It is there again, with these models."""
+        log.info("slice back", extra=about(slice=index))
+        self.lost[index].clear()
+        self._tell(SliceBack(slice=index))
+        for function in resident:
+            self.found(ModelLoaded(slice=index, function=function))
 
     async def start_afresh(self) -> None:
         """Stop every task and forget all data, without a word about it: nobody waits for it."""
@@ -135,9 +159,9 @@ class Node:
 
     def _begin(
         self,
-        work: Coroutine[Any, Any, None],
-        ended: Callable[[asyncio.Task[None]], None] | None = None,
-    ) -> asyncio.Task[None]:
+        work: Coroutine[Any, Any, T],
+        ended: Callable[[asyncio.Task[T]], None] | None = None,
+    ) -> asyncio.Task[T]:
         """Have something done; `ended` hears how it went."""
         task = self._loop.create_task(work)
         self._under_way.add(task)
@@ -145,7 +169,7 @@ class Node:
         task.add_done_callback(self._ended)
         return task
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, task: asyncio.Task[Any]) -> None:
         self._under_way.discard(task)
         self._changed.set()
 
@@ -154,10 +178,10 @@ class Node:
     def _execute(self, order: StartTask) -> None:
         # A callback, because a coroutine that is cancelled before its first step never runs at all
         self._executing[order.task] = self._begin(
-            self._run(order), lambda execution: self._executed(order, execution)
+            self._execution.run(order), lambda execution: self._executed(order, execution)
         )
 
-    def _executed(self, order: StartTask, execution: asyncio.Task[None]) -> None:
+    def _executed(self, order: StartTask, execution: asyncio.Task[tuple[JobFailure, ...]]) -> None:
         """Tell the pool how a task ended."""
         del self._executing[order.task]
         if execution.cancelled():
@@ -165,7 +189,10 @@ class Node:
             return
         error = execution.exception()
         if error is None:
-            self._tell(TaskEnded(task=order.task))
+            failed = execution.result()
+            self._tell(TaskEnded(task=order.task, failed=failed))
+            if failed:
+                self._look_again(order, failed)
             return
         known = isinstance(error, MissingInputs | Fault | Rejected)
         reason = str(error) if known else f"{type(error).__name__}: {error}"
@@ -179,76 +206,18 @@ class Node:
         missing = error.outputs if isinstance(error, MissingInputs) else ()
         self._tell(TaskEnded(task=order.task, failure=reason, missing=missing))
 
-    async def _run(self, order: StartTask) -> None:
-        rows: Sequence[Sequence[Bytes]] = await self._inputs(order)
-        handler = self._catalog.functions[order.function].handler
-        vcpus = order.config.vcpus
-        if handler:
-            rows = await self._cpu.prepare(handler, rows, vcpus)
-        outputs = await self._infer(order, rows)
-        if handler:
-            outputs = await self._cpu.finish(handler, outputs, vcpus)
-        await self._keep(order, outputs)
-
-    async def _keep(self, order: StartTask, outputs: Sequence[bytes]) -> None:
-        """All outputs or none: of a task without results nobody would ever discard any."""
-        try:
-            await together(
-                [
-                    self.store.keep(job.request, order.stage, output, publish=publish)
-                    for job, output in zip(order.jobs, outputs, strict=True)
-                    for publish in dict.fromkeys((order.publish, order.publish or job.publish))
-                ]
-            )
-        except BaseException:
-            withdrawn = [self.store.withdraw(job.request, order.stage) for job in order.jobs]
-            await asyncio.gather(*withdrawn, return_exceptions=True)
-            raise
-
-    async def _inputs(self, order: StartTask) -> list[list[Bytes]]:
-        """All inputs of all jobs, fetched at the same time."""
-        wanted = [
-            StageOutput(request=job.request, stage=source.stage)
-            for job in order.jobs
-            for source in job.inputs
-        ]
-        keepers = [source.invoker for job in order.jobs for source in job.inputs]
-        limit_s = self._settings.fetch_timeout_s
-        fetches = [
-            self.store.fetch(output.request, output.stage, keeper, limit_s)
-            for output, keeper in zip(wanted, keepers, strict=True)
-        ]
-        if len(fetches) == 1:
-            found: list[Bytes | BaseException] = [await _result_of(fetches[0])]
-        else:
-            found = list(await asyncio.gather(*fetches, return_exceptions=True))
-        missing = tuple(
-            output
-            for output, content in zip(wanted, found, strict=True)
-            if isinstance(content, Missing)
+    def _look_again(self, order: StartTask, failed: tuple[JobFailure, ...]) -> None:
+        """Jobs failed: perhaps because their model is not where it should be."""
+        log.warning(
+            "jobs failed",
+            extra=about(
+                task=order.task,
+                requests=[failure.request for failure in failed],
+                reason=failed[0].reason,
+            ),
         )
-        if missing:
-            raise MissingInputs(missing)
-        contents = iter([_content(item) for item in found])
-        return [[next(contents) for _ in job.inputs] for job in order.jobs]
-
-    async def _infer(self, order: StartTask, rows: Sequence[Sequence[Bytes]]) -> list[bytes]:
-        """The batch in as many portions as there are slices, all at once."""
-        parameters: dict[str, int | str] = {
-            "esg_batch": order.config.batch,
-            "esg_vcpus": order.config.vcpus,
-            "esg_vgpus": order.config.vgpus,
-            "esg_key": f"{order.jobs[0].request}/{order.stage}",
-        }
-        limit_s = order.predicted_us / US_PER_S + self._settings.infer_timeout_s
-        portions = split(rows, len(order.slices))
-        calls = [
-            self._slices[index].infer(
-                order.function, portion, parameters=parameters, timeout_s=limit_s
-            )
-            for index, portion in zip(order.slices, portions, strict=False)
-        ]
-        return [output for portion in await together(calls) for output in portion]
+        for index in order.slices:
+            self._begin(self._check_resident(index, order.function))
 
     # ---- data
 
@@ -272,17 +241,26 @@ class Node:
     # ---- models
 
     async def _load(self, index: int, function: str) -> None:
+        serving = self._servings[index]
+        failure = ""
         try:
-            await self._slices[index].load(function)
+            if function in self._lacking:
+                raise Fault(self._lacking[function])
+            await self._slices[index].load(function, self._settings.load_timeout_s)
         except Fault as error:
-            log.warning(
-                "load failed", extra=about(slice=index, function=function, reason=str(error))
-            )
-            self._tell(ModelUnloaded(slice=index, function=function, failure=str(error)))
+            failure = str(error)
+            log.warning("load failed", extra=about(slice=index, function=function, reason=failure))
+            if isinstance(error, Gone) and serving == self._servings[index]:
+                self.slice_lost(index, failure)
+        if serving != self._servings[index]:
+            return
+        if failure:
+            self._tell(ModelUnloaded(slice=index, function=function, failure=failure))
         else:
             self._tell(ModelLoaded(slice=index, function=function))
 
     async def _unload(self, index: int, function: str) -> None:
+        serving = self._servings[index]
         try:
             await self._slices[index].unload(function)
         except Fault as error:
@@ -290,7 +268,23 @@ class Node:
             log.warning(
                 "unload failed", extra=about(slice=index, function=function, reason=str(error))
             )
-        self._tell(ModelUnloaded(slice=index, function=function))
+        if serving == self._servings[index]:
+            self._tell(ModelUnloaded(slice=index, function=function))
+
+    async def _check_resident(self, index: int, function: str) -> None:
+        """A server that was started again without our knowing has no models."""
+        serving = self._servings[index]
+        try:
+            resident = await self._slices[index].resident()
+        except Fault:
+            return  # whoever watches the slice will notice
+        if (
+            serving == self._servings[index]
+            and self.pool.slices[index].has(function)
+            and function not in resident
+        ):
+            reason = f"slice {index} has lost it"
+            self._tell(ModelUnloaded(slice=index, function=function, failure=reason))
 
     # ---- time
 
@@ -307,29 +301,7 @@ class Node:
             self._set_alarm()
 
 
-def _log_failure(task: asyncio.Task[None]) -> None:
+def _log_failure(task: asyncio.Task[Any]) -> None:
     """The end of work that should not fail: whatever can go wrong with it is dealt with there."""
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("a piece of work failed", exc_info=error)
-
-
-class MissingInputs(Exception):
-    """Inputs that could not be had."""
-
-    def __init__(self, outputs: tuple[StageOutput, ...]) -> None:
-        names = ", ".join(f"{o.stage or 'payload'} of {o.request}" for o in outputs)
-        super().__init__(f"missing inputs: {names}")
-        self.outputs = outputs
-
-
-async def _result_of(fetch: Coroutine[Any, Any, Bytes]) -> Bytes | BaseException:
-    try:
-        return await fetch
-    except (Missing, Fault) as error:
-        return error
-
-
-def _content(found: Bytes | BaseException) -> Bytes:
-    if isinstance(found, BaseException):
-        raise found
-    return found

@@ -5,13 +5,14 @@ so there is one way to call them all. The messages and the stub are `tritonclien
 class is not used, because it sends byte strings through numpy element by element and cannot wait
 for a server that is about to start.
 
-A model takes one tensor `INPUT` of byte strings, a row per job and a column per input of the job,
-and gives one tensor `OUTPUT` with a row per job. Whatever goes wrong is a `Fault` that names the
-slice and says what Triton said.
+A call has jobs whose tensors are alike, stacked along the batch dimension; a slice on this host
+that has been given shared memory gets and gives large ones through it. Whatever goes wrong is a
+`Fault` that names the slice and says what Triton said.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -19,13 +20,14 @@ import grpc
 from tritonclient.grpc import service_pb2 as triton
 from tritonclient.grpc import service_pb2_grpc
 
-from esg.errors import Fault, Rejected
-from invoker.byte_tensors import elements_of, serialized
-from mesh.serving import channel
+from esg.errors import Fault
+from invoker.byte_tensors import serialized
+from invoker.shared_memory import SharedMemory
+from invoker.tensors import Stacked, Tensors, outputs_of, per_job, stacked
+from mesh.channels import plain_channel
 
 T = TypeVar("T")
 
-INPUT, OUTPUT, BYTES = "INPUT", "OUTPUT", "BYTES"
 SERVICE = "inference.GRPCInferenceService"
 READY, UNAVAILABLE = "READY", "UNAVAILABLE"
 
@@ -35,9 +37,13 @@ UNLOAD_S = 60.0
 """Limits for what takes no time, for reading a model's weights, and for giving them up."""
 POLL_S = 0.02
 
-Row = Sequence[bytes | memoryview]
 
-_WANTED = (triton.ModelInferRequest.InferRequestedOutputTensor(name=OUTPUT),)
+class NoAnswer(Fault):
+    """A slice that did not answer at all: asking it again, or for less, is no use."""
+
+
+class Gone(NoAnswer):
+    """A slice whose server is not there, or not any more."""
 
 
 def split(rows: Sequence[T], portions: int) -> list[Sequence[T]]:
@@ -54,11 +60,20 @@ def split(rows: Sequence[T], portions: int) -> list[Sequence[T]]:
 class Slice:
     """One Triton server."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, memory: SharedMemory | None = None) -> None:
+        self._memory = memory
+        self._connect(address)
+
+    def _connect(self, address: str) -> None:
         self.address = address
-        self._channel = channel(address)
+        self._channel = plain_channel(address)
         self._triton = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
         self._conversations: dict[str, Conversation] = {}  # one per model, while nobody uses it
+
+    async def connect_again(self, address: str) -> None:
+        """To a server that was started anew, here or elsewhere; calls to the old one fail."""
+        await self.close()
+        self._connect(address)
 
     async def ready(self, timeout_s: float) -> None:
         """Wait until the server is live and takes orders.
@@ -80,14 +95,24 @@ class Slice:
             await asyncio.sleep(POLL_S)
         raise self._fault(doing, "it says that it is not live")
 
+    async def check(self, timeout_s: float) -> None:
+        """Make sure that the server is there and answers."""
+        call = self._triton.ServerLive(triton.ServerLiveRequest(), timeout=timeout_s)
+        await self._said("answer", call)
+
+    async def name(self) -> str:
+        """What the server calls itself."""
+        call = self._triton.ServerMetadata(triton.ServerMetadataRequest(), timeout=CALL_S)
+        return str((await self._said("say its name", call)).name)
+
     async def resident(self) -> list[str]:
         """The models that are loaded."""
         return [name for name, state in (await self._states()).items() if state == READY]
 
-    async def load(self, function: str) -> None:
+    async def load(self, function: str, timeout_s: float = LOAD_S) -> None:
         """Load a model; returns when it is ready."""
         request = triton.RepositoryModelLoadRequest(model_name=function)
-        call = self._triton.RepositoryModelLoad(request, timeout=LOAD_S)
+        call = self._triton.RepositoryModelLoad(request, timeout=timeout_s)
         await self._said(f"load {function}", call)
 
     async def unload(self, function: str) -> None:
@@ -97,7 +122,7 @@ class Slice:
         While a stream is open over which the model was called, it would hold it for good.
         """
         if function in self._conversations:
-            self._conversations.pop(function).break_off()
+            self._conversations.pop(function).end()
         doing = f"unload {function}"
         request = triton.RepositoryModelUnloadRequest(model_name=function)
         await self._said(doing, self._triton.RepositoryModelUnload(request, timeout=UNLOAD_S))
@@ -110,30 +135,41 @@ class Slice:
     async def infer(
         self,
         function: str,
-        rows: Sequence[Row],
+        jobs: Sequence[Tensors],
         *,
         parameters: Mapping[str, int | str],
         timeout_s: float,
-    ) -> list[bytes]:
-        """Run a batch, a row per job; returns an output per job."""
-        request = infer_request(function, rows, parameters)
-        doing = f"run {function}"
-        answer = await self._answer(function, request, timeout_s)
-        names = [tensor.name for tensor in answer.outputs]
-        if names != [OUTPUT] or len(answer.raw_output_contents) != 1:
-            raise self._fault(doing, f"the model gives {names}, not one tensor {OUTPUT}")
+    ) -> list[Tensors]:
+        """Run jobs whose tensors are alike as one call; returns each one's outputs."""
+        inputs = stacked(jobs)
+        request = infer_request(function, inputs, parameters)
         try:
-            outputs = elements_of(answer.raw_output_contents[0])
-        except Rejected as error:
-            raise self._fault(doing, str(error)) from None
-        if len(outputs) != len(rows):
-            raise self._fault(doing, f"{len(outputs)} outputs for {len(rows)} jobs")
-        return [bytes(output) for output in outputs]
+            outputs: Tensors | None = None
+            if self._memory is not None:
+                ask = partial(self._answer, function, timeout_s=timeout_s)
+                outputs = await self._memory.call(self._triton, request, inputs, ask)
+            if outputs is None:
+                outputs = await self._over_the_wire(request, inputs, timeout_s)
+            return per_job(outputs, len(jobs))
+        except NoAnswer:
+            raise
+        except Fault as fault:
+            raise self._fault(f"run {function}", str(fault)) from None
 
     async def close(self) -> None:
         for conversation in self._conversations.values():
-            conversation.break_off()
+            conversation.end()
+        self._conversations.clear()
         await self._channel.close()
+        if self._memory is not None:
+            self._memory.close()
+
+    async def _over_the_wire(
+        self, request: Any, inputs: Sequence[Stacked], timeout_s: float
+    ) -> Tensors:
+        pieces = [given.pieces for given in inputs]
+        message = serialized(request, "raw_input_contents", pieces)
+        return outputs_of(await self._answer(request.model_name, message, timeout_s))
 
     async def _answer(self, function: str, request: bytes, timeout_s: float) -> Any:
         """Over the open stream; one that failed, or whose answer nobody waited for, is not used
@@ -145,15 +181,16 @@ class Slice:
                 answer = await self._said(doing, conversation.ask(request))
         except TimeoutError:
             conversation.break_off()
-            raise self._fault(doing, f"no answer within {timeout_s:g} s") from None
+            raise NoAnswer(self._words(doing, f"no answer within {timeout_s:g} s")) from None
         except BaseException:
             conversation.break_off()
             raise
         if answer is grpc.aio.EOF:
-            raise self._fault(doing, "it ended the conversation")
-        self._conversations[function] = conversation
+            raise Gone(self._words(doing, "it ended the conversation"))
+        if self._conversations.setdefault(function, conversation) is not conversation:
+            conversation.end()  # there were two calls at once; one stream is enough
         if answer.error_message:
-            raise self._fault(doing, answer.error_message)
+            raise Fault(answer.error_message)
         return answer.infer_response
 
     async def _states(self) -> dict[str, str]:
@@ -166,17 +203,45 @@ class Slice:
         try:
             return await call
         except grpc.aio.AioRpcError as error:
-            raise self._fault(doing, f"{error.code().name}: {error.details()}") from None
+            kind = _KINDS.get(error.code(), Fault)
+            raise kind(self._words(doing, f"{error.code().name}: {error.details()}")) from None
+        except asyncio.CancelledError:
+            # a call whose channel was closed says that it was cancelled: the caller was not
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise
+            raise Gone(self._words(doing, "its connection was given up")) from None
+        except grpc.aio.UsageError:
+            raise Gone(self._words(doing, "its connection was given up")) from None
 
     def _fault(self, doing: str, why: str) -> Fault:
-        return Fault(f"slice {self.address} did not {doing}: {why}")
+        return Fault(self._words(doing, why))
+
+    def _words(self, doing: str, why: str) -> str:
+        return f"slice {self.address} did not {doing}: {why}"
+
+
+_KINDS: dict[grpc.StatusCode, type[Fault]] = {
+    grpc.StatusCode.UNAVAILABLE: Gone,
+    grpc.StatusCode.CANCELLED: Gone,
+    grpc.StatusCode.DEADLINE_EXCEEDED: NoAnswer,
+}
+
+
+async def server_name(address: str, timeout_s: float) -> str:
+    """What the server at an address calls itself, once it answers."""
+    part = Slice(address)
+    try:
+        await part.ready(timeout_s)
+        return await part.name()
+    finally:
+        await part.close()
 
 
 class Conversation:
     """Calls to infer over one stream, one at a time: a call of its own costs five times as much."""
 
     def __init__(self, to_server: grpc.aio.Channel) -> None:
-        self._requests: asyncio.Queue[bytes] = asyncio.Queue()
+        self._requests: asyncio.Queue[bytes | None] = asyncio.Queue()
         stream: grpc.aio.StreamStreamMultiCallable[bytes, Any] = to_server.stream_stream(
             f"/{SERVICE}/ModelStreamInfer",
             response_deserializer=triton.ModelStreamInferResponse.FromString,
@@ -187,22 +252,32 @@ class Conversation:
         self._requests.put_nowait(request)
         return await self._call.read()
 
+    def end(self) -> None:
+        """In peace, while nobody waits for an answer. Triton may keep a model for ever that was
+        called over a stream which was cancelled."""
+        self._requests.put_nowait(None)
+
     def break_off(self) -> None:
+        """Though an answer is due: the server is to stop."""
         self._call.cancel()
 
     async def _asked(self) -> AsyncIterator[bytes]:
-        while True:
-            yield await self._requests.get()
+        while (request := await self._requests.get()) is not None:
+            yield request
 
 
-def infer_request(function: str, rows: Sequence[Row], parameters: Mapping[str, int | str]) -> bytes:
-    """The serialized message that asks for a batch."""
-    shape = (len(rows), len(rows[0]))
-    tensor = triton.ModelInferRequest.InferInputTensor(name=INPUT, datatype=BYTES, shape=shape)
-    message = triton.ModelInferRequest(model_name=function, inputs=(tensor,), outputs=_WANTED)
+def infer_request(
+    function: str, inputs: Sequence[Stacked], parameters: Mapping[str, int | str]
+) -> Any:
+    """The message that asks for a batch, without the contents of its tensors."""
+    tensor = triton.ModelInferRequest.InferInputTensor
+    message = triton.ModelInferRequest(
+        model_name=function,
+        inputs=[tensor(name=i.name, datatype=i.datatype, shape=i.shape) for i in inputs],
+    )
     for name, value in parameters.items():
         if isinstance(value, str):
             message.parameters[name].string_param = value
         else:
             message.parameters[name].int64_param = value
-    return serialized(message, "raw_input_contents", (item for row in rows for item in row))
+    return message

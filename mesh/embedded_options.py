@@ -1,7 +1,8 @@
 """What may be chosen about a mesh on one machine, and the settings that follow from it.
 
 What is left out (None) is as the environment and the settings file say, or else the settings' own
-default; only the size of a node has a default of its own here, the paper's 16 vCPUs and 7 slices.
+default; only the size of an emulated node has a default of its own here, the paper's 16 vCPUs and 7
+slices.
 """
 
 import os
@@ -14,10 +15,10 @@ from esg.errors import Rejected
 from mesh.embedded_health import without_password
 from mesh.logs import check_logging
 from mesh.settings import (
-    CLIENT_VARIABLES,
     FILE_VARIABLE,
     SECTIONS,
     CommonSettings,
+    InvokerSettings,
     Settings,
     environment,
 )
@@ -35,6 +36,7 @@ class MeshOptions:
     nodes: int = 4
     vcpus: int | None = None
     vgpus: int | None = None
+    slices: str | None = None
     scale: float | None = None
     policy: str | None = None
     host: str | None = None
@@ -46,8 +48,6 @@ class MeshOptions:
     noise: float | None = None
     seed: int | None = None
     journal: bool | None = None
-    secure: bool = False
-    """Whether its services speak TLS, and its clients need a certificate and a token."""
     log_level: str | None = None
     settings_file: Path | None = None
     more: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -74,11 +74,11 @@ class Chosen:
     def __init__(self, options: MeshOptions, environ: Mapping[str, str] | None = None) -> None:
         if not 1 <= options.nodes <= MOST_NODES:
             raise Rejected(f"nodes is {options.nodes}; it must be from 1 to {MOST_NODES}")
+        if options.vgpus is not None and options.slices is not None:
+            raise Rejected("vgpus are emulated slices; give either vgpus or slices, not both")
         self.nodes = options.nodes
         self.environ = dict(os.environ if environ is None else environ)
-        for name in ("ESG_READY_FILE", *CLIENT_VARIABLES):
-            self.environ.pop(name, None)
-        self.secure = options.secure
+        self.environ.pop("ESG_READY_FILE", None)
         if options.settings_file is not None:
             self.environ[FILE_VARIABLE] = str(options.settings_file.absolute())
         for section, values in options.more.items():
@@ -90,9 +90,13 @@ class Chosen:
         self._size_nodes()
 
     def _size_nodes(self) -> None:
-        """A machine's own cores are no measure for emulated nodes."""
-        self.set_default("invoker", "vcpus", VCPUS)
+        """A machine's own cores are no measure for emulated nodes, but for others they are."""
         self.set_default("invoker", "slices", f"emulated:{VGPUS}")
+        slices = self.settings.of(InvokerSettings).slices
+        if slices.startswith("emulated:"):
+            self.set_default("invoker", "vcpus", VCPUS)
+        elif self.nodes > 1 and not slices.startswith("cpu:"):
+            raise Rejected(f"{self.nodes} nodes cannot share the slices {slices}; say --nodes 1")
 
     def set_default(self, section: str, name: str, value: Any) -> None:
         """What a setting is if nobody chose it."""
@@ -126,7 +130,7 @@ def _settings(options: MeshOptions) -> dict[str, dict[str, Any]]:
         },
         "invoker": {
             "vcpus": options.vcpus,
-            "slices": None if options.vgpus is None else f"emulated:{options.vgpus}",
+            "slices": options.slices if options.vgpus is None else f"emulated:{options.vgpus}",
             "warm_start": options.warm_start,
             "payload_scale": options.payload_scale,
             "noise": options.noise,

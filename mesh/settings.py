@@ -186,10 +186,36 @@ class InvokerSettings:
     vcpus: int = setting(0, "vCPUs to give to tasks; 0: as many as the machine has", minimum=0)
     slices: str = setting(
         "emulated:7",
-        "emulated:N (a process of its own that speaks Triton's protocol and takes "
-        "the profiled times), or the addresses of Triton servers: host:port,host:port,...",
+        "emulated:N (a process of its own that speaks Triton's protocol and takes the profiled "
+        "times), cpu:N (as many Triton servers without a GPU), mig (a Triton server on every MIG "
+        "instance of this host), or the addresses of Triton servers that run already: "
+        "host:port,host:port,...",
     )
-    slice_memory_mb: int = setting(0, "memory per slice; 0: as the catalog says", minimum=0)
+    slice_memory_mb: int = setting(
+        0,
+        "memory per slice; 0: of MIG instances what NVML says, else as the catalog says",
+        minimum=0,
+    )
+    triton: str = setting(
+        "",
+        "the Triton server to start for slices: a tritonserver, or the directory of the models' "
+        "environment; empty: the one on the PATH, else that of `esg models install`",
+    )
+    slice_logs: str = setting(
+        "", "the directory for the logs of Triton servers; empty: one that goes with the process"
+    )
+    slice_silent_s: float = setting(
+        10.0,
+        "a slice that has not answered for so long is lost; a Triton server of this node's own is "
+        "then started again",
+        minimum=0.1,
+    )
+    shared_memory_mb: int = setting(
+        64,
+        "memory per slice to pass large tensors through to Triton servers of this node's own; "
+        "0: all go over the wire",
+        minimum=0,
+    )
     store: str = setting("", "the directory for local data; empty: one in /dev/shm")
     payload_scale: float = setting(
         1.0, "size of emulated models' outputs, relative to the catalog's input sizes", minimum=0
@@ -198,6 +224,9 @@ class InvokerSettings:
     seed: int = setting(0, "of emulated times", minimum=0)
     warm_start: bool = setting(
         False, "whether emulated slices begin with every model that fits, already loaded"
+    )
+    load_timeout_s: float = setting(
+        600.0, "how long loading a model may take before it counts as failed", minimum=0.1
     )
     keep_alive_s: float = setting(600.0, "idle time after which a model is unloaded", minimum=0)
     fetch_timeout_s: float = setting(10.0, "how long a task waits for an input", minimum=0)

@@ -23,6 +23,7 @@ from esg.events import (
     InstanceReady,
     InvokerJoined,
     InvokerReported,
+    JobFailure,
     RunningTask,
     SliceInventory,
     StageOutput,
@@ -161,7 +162,9 @@ def _inventory(
     return wire.Inventory(
         vcpus=vcpus,
         slices=[
-            wire.Slice(memory_mb=s.memory_mb, resident=s.resident, loading=s.loading)
+            wire.Slice(
+                memory_mb=s.memory_mb, resident=s.resident, loading=s.loading, lost=not s.usable
+            )
             for s in slices
         ],
         running=[wire.RunningTask(task=r.task, vcpus=r.vcpus, slices=r.slices) for r in running],
@@ -172,7 +175,12 @@ def _inventory(
 
 def _slices(inventory: wire.Inventory) -> tuple[SliceInventory, ...]:
     return tuple(
-        SliceInventory(memory_mb=s.memory_mb, resident=tuple(s.resident), loading=tuple(s.loading))
+        SliceInventory(
+            memory_mb=s.memory_mb,
+            resident=tuple(s.resident),
+            loading=tuple(s.loading),
+            usable=not s.lost,
+        )
         for s in inventory.slices
     )
 
@@ -192,7 +200,10 @@ _NEWS_WRITERS: dict[type[Any], Callable[[Any], wire.InvokerNote]] = {
     ),
     TaskFinished: lambda event: wire.InvokerNote(
         finished=wire.TaskFinished(
-            task=event.task, loading_us=event.loading_us, running_us=event.running_us
+            task=event.task,
+            loading_us=event.loading_us,
+            running_us=event.running_us,
+            failed=[wire.JobFailure(request_id=f.request, reason=f.reason) for f in event.failed],
         )
     ),
     TaskFailed: lambda event: wire.InvokerNote(
@@ -228,6 +239,9 @@ _NEWS_READERS: dict[str | None, Callable[[wire.InvokerNote, str], InvokerNews]] 
         invoker=invoker,
         loading_us=note.finished.loading_us,
         running_us=note.finished.running_us,
+        failed=tuple(
+            JobFailure(request=f.request_id, reason=f.reason) for f in note.finished.failed
+        ),
     ),
     "failed": lambda note, invoker: TaskFailed(
         task=note.failed.task,

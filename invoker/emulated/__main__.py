@@ -13,7 +13,7 @@ from esg.catalog import Catalog
 from esg.errors import Rejected
 from invoker.emulated.repository import Repository
 from invoker.emulated.service import EmulatedSlice
-from invoker.slice_processes import Emulated, parse_slices
+from invoker.slice_kinds import Emulated, parse_slices
 from invoker.slices import SERVICE
 from mesh.catalog import load
 from mesh.serving import Server, run_service, say_ready

@@ -21,7 +21,8 @@ from invoker.byte_tensors import nested
 from invoker.emulated.alarm import Alarm
 from invoker.emulated.repository import Model, Refused, Repository, State
 from invoker.emulated.task import VERSION, Task, asked_for
-from invoker.slices import BYTES, INPUT, OUTPUT, SERVICE
+from invoker.slices import SERVICE
+from invoker.tensors import BYTES, INPUT, OUTPUT
 from mesh.problems import status
 
 _NS_PER_US = 1_000

@@ -15,9 +15,9 @@ from tritonclient.grpc import service_pb2 as triton
 from esg.catalog import Function
 from esg.errors import Rejected
 from esg.profile import Config
-from invoker.byte_tensors import elements_of, serialized
+from invoker.byte_tensors import behind_lengths, elements_of, serialized
 from invoker.emulated.outputs import emulated_output, output_size
-from invoker.slices import BYTES, INPUT, OUTPUT
+from invoker.tensors import BYTES, INPUT, OUTPUT
 
 VERSION = "1"
 
@@ -50,7 +50,7 @@ class Task:
             model_name=name, model_version=VERSION, id=self.request_id, outputs=(tensor,)
         )
         outputs = [emulated_output(name, row, size) for row in self.rows]
-        return serialized(message, "raw_output_contents", outputs)
+        return serialized(message, "raw_output_contents", [behind_lengths(outputs)])
 
 
 def asked_for(function: Function, request: Any) -> Task:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from invoker.slice_processes import SliceProcess, start_emulated
+from invoker.slice_processes import EmulatedSlices
 from tests.unit.invoker.patience import until
 
 LONG_MS = 1_800_000
@@ -69,13 +69,14 @@ def write_catalog(folder: Path) -> Path:
 
 
 @asynccontextmanager
-async def emulated(count: int, catalog: Path, **settings: str) -> AsyncIterator[SliceProcess]:
+async def emulated(count: int, catalog: Path, **settings: str) -> AsyncIterator[EmulatedSlices]:
     """A process with slices of that catalog; settings are variables without their prefix."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ESG_CATALOG", str(catalog))
         for name, value in settings.items():
             patch.setenv(f"ESG_{name.upper()}", value)
-        process = await start_emulated(count)
+        process = EmulatedSlices(count)
+        await process.start()
     try:
         yield process
     finally:

@@ -7,39 +7,43 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
+from invoker.tensors import Tensors, plain_input, plain_output
+
 
 class Wrap:
     """Leaves its mark on what it was given."""
 
-    def prepare(self, inputs: Sequence[bytes]) -> Sequence[bytes]:
-        return [b"<" + content + b">" for content in inputs]
+    def prepare(self, inputs: Sequence[bytes]) -> Tensors:
+        return plain_input([b"<" + content + b">" for content in inputs])
 
-    def finish(self, output: bytes) -> bytes:
-        return b"[" + output + b"]"
+    def finish(self, outputs: Tensors, inputs: Sequence[bytes]) -> bytes:
+        return b"[" + plain_output(outputs) + b"]"
 
 
 class Where:
     """Says where it runs: the worker, and the cores that it may use."""
 
-    def prepare(self, inputs: Sequence[bytes]) -> Sequence[bytes]:
-        return [f"{os.getpid()} {sorted(os.sched_getaffinity(0))}".encode()]
+    def prepare(self, inputs: Sequence[bytes]) -> Tensors:
+        return plain_input([f"{os.getpid()} {sorted(os.sched_getaffinity(0))}".encode()])
 
-    def finish(self, output: bytes) -> bytes:
-        return output
+    def finish(self, outputs: Tensors, inputs: Sequence[bytes]) -> bytes:
+        return plain_output(outputs)
 
 
 class Meeting:
     """Waits in a directory until enough have come."""
 
-    def prepare(self, inputs: Sequence[bytes]) -> Sequence[bytes]:
+    def prepare(self, inputs: Sequence[bytes]) -> Tensors:
         folder, enough, name = (content.decode() for content in inputs)
         (Path(folder) / f"came-{name}").touch()
         while len(list(Path(folder).iterdir())) < int(enough):
             time.sleep(0.001)
-        return [name.encode()]
+        return plain_input([name.encode()])
 
-    def finish(self, output: bytes) -> bytes:
-        return output
+    def finish(self, outputs: Tensors, inputs: Sequence[bytes]) -> bytes:
+        return plain_output(outputs)
 
 
 class Odd(Exception):
@@ -52,7 +56,7 @@ class Odd(Exception):
 class Failing:
     """Does what its input says."""
 
-    def prepare(self, inputs: Sequence[bytes]) -> Sequence[bytes]:
+    def prepare(self, inputs: Sequence[bytes]) -> Tensors:
         match inputs[0]:
             case b"raise":
                 raise ValueError("not a picture")
@@ -64,12 +68,18 @@ class Failing:
                 os.kill(os.getpid(), signal.SIGKILL)
                 raise AssertionError("still alive")
             case b"text":
-                return ["text"]  # type: ignore[list-item]
+                return "text"  # type: ignore[return-value]
+            case b"list":
+                return {"X": [1, 2]}  # type: ignore[dict-item]
+            case b"odd numbers":
+                return {"X": np.zeros(1, np.complex64)}
             case _:
-                return inputs
+                return plain_input(inputs)
 
-    def finish(self, output: bytes) -> bytes:
-        return None  # type: ignore[return-value]
+    def finish(self, outputs: Tensors, inputs: Sequence[bytes]) -> bytes:
+        if inputs == [b"nothing"]:
+            return None  # type: ignore[return-value]
+        return plain_output(outputs)
 
 
 class Unmade:
@@ -78,15 +88,15 @@ class Unmade:
     def __init__(self) -> None:
         raise FileNotFoundError("no weights")
 
-    def prepare(self, inputs: Sequence[bytes]) -> Sequence[bytes]:
-        return inputs
+    def prepare(self, inputs: Sequence[bytes]) -> Tensors:
+        return plain_input(inputs)
 
-    def finish(self, output: bytes) -> bytes:
-        return output
+    def finish(self, outputs: Tensors, inputs: Sequence[bytes]) -> bytes:
+        return plain_output(outputs)
 
 
 class Half:
     """Lacks a method."""
 
-    def prepare(self, inputs: Sequence[bytes]) -> Sequence[bytes]:
-        return inputs
+    def prepare(self, inputs: Sequence[bytes]) -> Tensors:
+        return plain_input(inputs)

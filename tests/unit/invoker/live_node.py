@@ -4,10 +4,12 @@ The slices are servers in this very process. Their models:
 
     quick    1 ms for a batch, whatever its config
     wrapped  the same, with a CPU part
+    failing  the same, with one that does what it is told
     other    the same
     large    more than a slice has, though the node believes otherwise
     endless  a job takes half an hour
     heavy    takes half an hour to load
+    absent   has no model here
 """
 
 import asyncio
@@ -45,7 +47,8 @@ T = TypeVar("T")
 NODE = "i0"
 VCPUS = 4
 LONG_US = seconds(1800)
-CONFIGS = [Config(1, 1, 1), Config(2, 1, 1), Config(2, 1, 2), Config(5, 2, 2)]
+CONFIGS = [Config(1, 1, 1), Config(2, 1, 1), Config(2, 1, 2), Config(3, 1, 1)]
+CONFIGS += [Config(4, 1, 2), Config(5, 2, 2)]
 
 
 def _function(
@@ -64,10 +67,12 @@ def _function(
 FUNCTIONS = (
     _function("quick"),
     _function("wrapped", handler="tests.unit.invoker.handlers:Wrap"),
+    _function("failing", handler="tests.unit.invoker.handlers:Failing"),
     _function("other"),
     _function("large", memory_mb=1001),
     _function("endless", job_us=LONG_US),
     _function("heavy", load_us=LONG_US),
+    _function("absent"),
 )
 CATALOG = Catalog(
     functions={function.name: function for function in FUNCTIONS},
@@ -76,6 +81,7 @@ CATALOG = Catalog(
     prices=Prices(),
 )
 BELIEVED_MB = 1100
+LACKING = {"absent": "absent has no folder"}
 
 
 def output_of(function: str, *inputs: bytes) -> bytes:
@@ -240,7 +246,6 @@ async def live_node(
                 report(event)
 
             node = Node(
-                CATALOG,
                 pool,
                 slices,
                 store,
@@ -248,6 +253,8 @@ async def live_node(
                 own,
                 clock_us=lambda: time.monotonic_ns() // 1000,
                 report=tell,
+                handlers={f.name: f.handler for f in FUNCTIONS if f.handler},
+                lacking=LACKING,
             )
             try:
                 yield LiveNode(node, store, servers, folder, redis, news)

@@ -4,13 +4,15 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from esg.errors import Fault, Rejected
 from invoker.cpu import Bytes, Cores, CpuParts, check_handler
+from invoker.tensors import INPUT, OUTPUT, byte_strings, plain_input
 from tests.unit.invoker.live_node import until
 from tests.unit.invoker.patience import LIMIT_S
 
@@ -38,9 +40,20 @@ async def crowded() -> AsyncIterator[CpuParts]:
     parts.close()
 
 
+async def prepared(
+    cpu: CpuParts, handler: str, jobs: Sequence[Sequence[Bytes]], vcpus: int
+) -> list[list[bytes]]:
+    """What a handler of byte strings made of each job's inputs."""
+    found: list[list[bytes]] = []
+    for tensors in await cpu.prepare(handler, jobs, vcpus):
+        assert not isinstance(tensors, Fault), tensors
+        found.append(tensors[INPUT].tolist())
+    return found
+
+
 async def places(cpu: CpuParts, jobs: int, vcpus: int) -> list[tuple[str, str]]:
     """For every job the worker it ran in, and the cores it might use."""
-    found = await cpu.prepare(WHERE, [[b""]] * jobs, vcpus)
+    found = await prepared(cpu, WHERE, [[b""]] * jobs, vcpus)
     worker_and_cores = (inputs[0].decode().partition(" ") for inputs in found)
     return [(worker, cores) for worker, _, cores in worker_and_cores]
 
@@ -60,11 +73,38 @@ def is_gone(pid: str) -> bool:
 
 async def test_every_job_gets_what_its_handler_makes_of_it_in_order(cpu: CpuParts) -> None:
     jobs: list[list[Bytes]] = [[f"{number}".encode(), memoryview(b"x")] for number in range(20)]
-    assert await cpu.prepare(WRAP, jobs, 1) == [
+    assert await prepared(cpu, WRAP, jobs, 1) == [
         [f"<{number}>".encode(), b"<x>"] for number in range(20)
     ]
     outputs = [f"{number}".encode() for number in range(20)]
-    assert await cpu.finish(WRAP, outputs, 1) == [b"[" + output + b"]" for output in outputs]
+    given = [({OUTPUT: byte_strings([output])}, [memoryview(b"input")]) for output in outputs]
+    assert await cpu.finish(WRAP, given, 1) == [b"[" + output + b"]" for output in outputs]
+
+
+async def test_a_handler_in_a_file_gets_arrays_through_and_inputs_back(
+    cpu: CpuParts, tmp_path: Path
+) -> None:
+    (tmp_path / "handler.py").write_text(
+        "from dataclasses import dataclass\n"
+        "import numpy as np\n"
+        "@dataclass\n"
+        "class Twice:\n"
+        "    factor: int = 2\n"
+        "    def prepare(self, inputs):\n"
+        "        numbers = np.array([float(content) for content in inputs], np.float32)\n"
+        "        return {'X': numbers[::-1], 'NAME': np.array(['a', 'b'])}\n"
+        "    def finish(self, outputs, inputs):\n"
+        "        return f'{self.factor} * {inputs[0].decode()} = {outputs[\"Y\"][0]:g}'.encode()\n"
+    )
+    handler = f"{tmp_path}/handler.py:Twice"
+    check_handler(handler)
+    (tensors,) = await cpu.prepare(handler, [[b"1.5", b"4"]], 1)
+    assert not isinstance(tensors, Fault)
+    assert tensors["X"].tolist() == [4.0, 1.5]
+    assert tensors["X"].flags.c_contiguous
+    assert tensors["NAME"].tolist() == [b"a", b"b"]
+    made = {"Y": np.array([3.0], np.float32)}
+    assert await cpu.finish(handler, [(made, [b"1.5"])], 1) == [b"2 * 1.5 = 3"]
 
 
 @pytest.mark.parametrize(
@@ -73,40 +113,45 @@ async def test_every_job_gets_what_its_handler_makes_of_it_in_order(cpu: CpuPart
         (b"raise", "ValueError: not a picture"),
         (b"raise something odd", "Odd: this and that"),
         (b"exit", "SystemExit: enough"),
-        (b"text", "TypeError: it gave str where bytes are wanted"),
+        (b"text", "TypeError: it gave str where arrays by the model's inputs are wanted"),
+        (b"list", "TypeError: it gave list for 'X', where an array is wanted"),
+        (b"odd numbers", "TypeError: 'X' has elements of type complex64, unknown to Triton"),
     ],
 )
-async def test_what_a_handler_does_wrong_is_a_fault_with_its_name(
+async def test_what_a_handler_does_wrong_is_a_fault_of_that_job_alone(
     cpu: CpuParts, job: bytes, words: str
 ) -> None:
-    with pytest.raises(Fault) as caught:
-        await cpu.prepare(FAILING, [[b"fine"], [job], [b"fine"]], 1)
-    assert str(caught.value) == f"handler {FAILING}: prepare: {words}"
-    assert await cpu.prepare(WRAP, [[b"x"]], 1) == [[b"<x>"]]
+    first, fault, last = await cpu.prepare(FAILING, [[b"fine"], [job], [b"fine"]], 1)
+    assert isinstance(fault, Fault)
+    assert str(fault) == f"handler {FAILING}: prepare: {words}"
+    assert not isinstance(first, Fault)
+    assert not isinstance(last, Fault)
 
 
 async def test_an_output_that_is_none_is_a_fault(cpu: CpuParts) -> None:
-    with pytest.raises(Fault, match="finish: TypeError: it gave NoneType where bytes are wanted"):
-        await cpu.finish(FAILING, [b"x"], 1)
+    (fault,) = await cpu.finish(FAILING, [(plain_input([b"x"]), [b"nothing"])], 1)
+    assert isinstance(fault, Fault)
+    assert "finish: TypeError: it gave NoneType where bytes are wanted" in str(fault)
 
 
 async def test_a_handler_that_cannot_be_made_is_a_fault(cpu: CpuParts) -> None:
     check_handler(f"{HANDLERS}:Unmade")
-    with pytest.raises(Fault, match="Unmade: prepare: FileNotFoundError: no weights"):
-        await cpu.prepare(f"{HANDLERS}:Unmade", [[b"x"]], 1)
+    (fault,) = await cpu.prepare(f"{HANDLERS}:Unmade", [[b"x"]], 1)
+    assert isinstance(fault, Fault)
+    assert "Unmade: prepare: FileNotFoundError: no weights" in str(fault)
 
 
 async def test_a_worker_that_dies_is_a_fault_and_the_next_call_has_another(cpu: CpuParts) -> None:
     with pytest.raises(Fault, match=f"handler {FAILING}: a worker died"):
         await cpu.prepare(FAILING, [[b"die"]], 1)
-    assert await cpu.prepare(WRAP, [[b"x"]], 1) == [[b"<x>"]]
+    assert await prepared(cpu, WRAP, [[b"x"]], 1) == [[b"<x>"]]
 
 
 async def test_workers_that_die_together_are_replaced_once(cpu: CpuParts) -> None:
     deaths = [cpu.prepare(FAILING, [[b"die"]], 1) for _ in range(2)]
     found = await asyncio.gather(*deaths, return_exceptions=True)
     assert [type(error) for error in found] == [Fault, Fault]
-    assert await cpu.prepare(WRAP, [[b"x"]], 1) == [[b"<x>"]]
+    assert await prepared(cpu, WRAP, [[b"x"]], 1) == [[b"<x>"]]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +159,8 @@ async def test_workers_that_die_together_are_replaced_once(cpu: CpuParts) -> Non
     [
         ("no.such:Handler", "No module named 'no'"),
         (f"{HANDLERS}:Nobody", "has no attribute 'Nobody'"),
-        (HANDLERS, "has no attribute ''"),
+        (HANDLERS, "Empty module name"),
+        ("/no/such/file.py:Handler", "No such file or directory"),
         (":Handler", "Empty module name"),
         (".near:Handler", "relative import"),
     ],
@@ -126,8 +172,8 @@ async def test_a_handler_that_is_not_there_is_refused_with_advice(
         check_handler(name)
     assert str(caught.value).startswith(f"handler {name!r}: ")
     assert words in str(caught.value)
-    assert str(caught.value).endswith("; it must be module:Class, importable by the invoker")
-    with pytest.raises(Rejected, match="it must be module:Class"):
+    assert str(caught.value).endswith(", importable by the invoker")
+    with pytest.raises(Rejected, match="it must be module:Class or file"):
         await cpu.prepare(name, [[b"x"]], 1)
 
 
@@ -163,7 +209,7 @@ async def test_where_there_are_enough_cores_each_job_has_one_of_its_own(cpu: Cpu
 
 @needs_two_cores
 async def test_tasks_at_the_same_time_are_on_different_cores(cpu: CpuParts, tmp_path: Path) -> None:
-    meeting = asyncio.create_task(cpu.prepare(MEETING, [guest(tmp_path, 1, enough=2)], 1))
+    meeting = asyncio.create_task(prepared(cpu, MEETING, [guest(tmp_path, 1, enough=2)], 1))
     await until(lambda: (tmp_path / "came-1").exists())
     assert {cores for _, cores in await places(cpu, 3, 1)} == {f"[{CORES[1]}]"}
     (tmp_path / "came-2").touch()
@@ -180,7 +226,7 @@ async def test_where_there_are_too_few_cores_any_may_be_used(crowded: CpuParts) 
 @needs_two_cores
 async def test_a_task_has_no_more_jobs_under_way_than_vcpus(cpu: CpuParts, tmp_path: Path) -> None:
     guests = [guest(tmp_path, number, enough=2) for number in (1, 2)]
-    meeting = asyncio.create_task(cpu.prepare(MEETING, guests, 1))
+    meeting = asyncio.create_task(prepared(cpu, MEETING, guests, 1))
     await until(lambda: (tmp_path / "came-1").exists())
     await places(cpu, 5, 1)  # a worker is free, and takes first what was given first
     assert not (tmp_path / "came-2").exists()
@@ -191,12 +237,12 @@ async def test_a_task_has_no_more_jobs_under_way_than_vcpus(cpu: CpuParts, tmp_p
 @needs_two_cores
 async def test_a_task_has_as_many_jobs_under_way_as_vcpus(cpu: CpuParts, tmp_path: Path) -> None:
     guests = [guest(tmp_path, number, enough=2) for number in (1, 2)]
-    assert await cpu.prepare(MEETING, guests, 2) == [[b"1"], [b"2"]]
+    assert await prepared(cpu, MEETING, guests, 2) == [[b"1"], [b"2"]]
 
 
 async def test_a_call_that_is_given_up_gives_its_core_back(cpu: CpuParts, tmp_path: Path) -> None:
     guests = [guest(tmp_path, number, enough=2) for number in (1, 2)]
-    meeting = asyncio.create_task(cpu.prepare(MEETING, guests, 1))
+    meeting = asyncio.create_task(prepared(cpu, MEETING, guests, 1))
     await until(lambda: (tmp_path / "came-1").exists())
     meeting.cancel()
     await asyncio.gather(meeting, return_exceptions=True)
@@ -207,7 +253,7 @@ async def test_a_call_that_is_given_up_gives_its_core_back(cpu: CpuParts, tmp_pa
 
 async def test_closing_ends_a_handler_that_never_returns(cpu: CpuParts, tmp_path: Path) -> None:
     ((worker, _),) = await places(cpu, 1, 1)
-    meeting = asyncio.create_task(cpu.prepare(MEETING, [guest(tmp_path, 1, enough=2)], 1))
+    meeting = asyncio.create_task(prepared(cpu, MEETING, [guest(tmp_path, 1, enough=2)], 1))
     await until(lambda: (tmp_path / "came-1").exists())
     cpu.close()
     with pytest.raises(Fault, match="a worker died"):
@@ -222,9 +268,10 @@ async def test_workers_hear_no_ctrl_c_and_do_not_outlive_the_invoker() -> None:
         "async def main():\n"
         "    cpu = CpuParts(1)\n"
         f"    found = await cpu.prepare('{WHERE}', [[b'']], 1)\n"
-        "    print(found[0][0].decode().split()[0], flush=True)\n"
+        "    print(found[0]['INPUT'][0].decode().split()[0], flush=True)\n"
         "    await asyncio.to_thread(input)\n"
-        f"    print(await cpu.prepare('{WRAP}', [[b'x']], 1), flush=True)\n"
+        f"    (found,) = await cpu.prepare('{WRAP}', [[b'x']], 1)\n"
+        "    print(found['INPUT'].tolist(), flush=True)\n"
         "    await asyncio.Event().wait()\n"
         "if __name__ == '__main__':\n"
         "    asyncio.run(main())\n"
@@ -239,7 +286,7 @@ async def test_workers_hear_no_ctrl_c_and_do_not_outlive_the_invoker() -> None:
         worker = (await parent.stdout.readline()).decode().strip()
         os.kill(int(worker), signal.SIGINT)
         parent.stdin.write(b"\n")
-        assert await parent.stdout.readline() == b"[[b'<x>']]\n"
+        assert await parent.stdout.readline() == b"[b'<x>']\n"
         assert not is_gone(worker)
         parent.kill()
         await parent.wait()

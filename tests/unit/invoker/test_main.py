@@ -12,7 +12,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from esg.commands import DiscardData
+from esg.commands import DiscardData, Input
 from invoker.emulated.outputs import emulated_output
 from mesh.catalog import functions_digest, load
 from mesh.settings import CommonSettings
@@ -143,13 +143,25 @@ async def test_refused_by_the_controller_it_ends_with_the_words(
     assert log.endswith("error: invoker: i0 has other functions\n")
 
 
-async def test_without_its_slices_it_ends(invoker: Invoker) -> None:
-    await invoker.joined()
+async def test_slices_whose_process_ends_are_started_again(invoker: Invoker) -> None:
+    attachment = await invoker.joined()
+    await invoker.runs(attachment)
     (child,) = children(invoker.process.pid)
     os.kill(child, signal.SIGKILL)
+
+    def told(lost: bool) -> bool:
+        found = [note.inventory for note in attachment.notes if note.HasField("inventory")]
+        return bool(found) and {part.lost for part in found[-1].slices} == {lost}
+
+    await until(lambda: told(lost=True))
+    await until(lambda: told(lost=False))
+    attachment.order(start("t2", "quick", job("r1", Input(stage="stage", invoker="i0")), stage="b"))
+    await until(lambda: any(note.finished.task == "t2" for note in attachment.notes))
+    invoker.process.send_signal(signal.SIGTERM)
+    await attachment.hears("leaving")
+    attachment.order(DiscardData(invoker="i0", request="r1"))
     code, log = await invoker.ends()
-    assert code == 1
-    assert f"the emulated slices ended with code {-signal.SIGKILL}" in log
+    assert (code, "slice lost" in log, "slice back" in log) == (0, True, True)
 
 
 def children(pid: int) -> list[int]:

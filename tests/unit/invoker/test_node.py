@@ -6,8 +6,18 @@ from typing import Any
 import pytest
 
 from esg.commands import DiscardData, Input, PublishData, WarmInstance
-from esg.events import InstanceGone, InstanceReady, StageOutput, TaskFailed, TaskFinished
+from esg.errors import Fault
+from esg.events import (
+    InstanceGone,
+    InstanceReady,
+    InvokerReported,
+    JobFailure,
+    StageOutput,
+    TaskFailed,
+    TaskFinished,
+)
 from esg.pool_messages import ModelLoaded
+from invoker.emulated.repository import State
 from invoker.slices import Slice
 from storage.errors import Missing
 from storage.node import NodeStore
@@ -120,19 +130,153 @@ async def test_without_redis_a_task_fails_and_misses_nothing(tmp_path: Path) -> 
         assert failed.missing == ()
 
 
-async def test_a_slice_that_dies_fails_its_task_and_frees_the_others(live: LiveNode) -> None:
-    for request in ("r1", "r2"):
-        await live.payload(request, b"picture")
-    live.node.order(start("t1", "endless", job("r1"), job("r2"), slices=[0, 1]))
-    await until(lambda: all(server.busy for server in live.servers))
+async def test_a_slice_that_dies_fails_the_jobs_on_it_and_is_out_of_order(live: LiveNode) -> None:
+    await live.payload("r1", b"picture")
+    live.node.order(start("t1", "endless", job("r1")))
+    await until(lambda: live.servers[0].busy)
     await live.servers[0].stop()
-    failed = await live.tells(TaskFailed)
-    assert failed.task == "t1"
-    assert failed.reason.startswith(f"slice {live.servers[0].address} did not run endless: ")
+    finished = await live.tells(TaskFinished)
+    ((request, reason),) = [(f.request, f.reason) for f in finished.failed]
+    assert request == "r1"
+    assert reason.startswith(f"slice {live.servers[0].address} did not run endless: ")
     assert live.idle
-    await until(lambda: live.servers[1].given_up("endless") == 1)
-    live.node.order(start("t2", "quick", job("r1"), slices=[1]))
+    assert live.files() == []
+    # the scheduler hears first that the slice is lost, and will not send the job there again
+    reported = next(event for event in live.news if isinstance(event, InvokerReported))
+    assert [part.usable for part in reported.slices] == [False, True]
+    assert live.news.index(reported) < live.news.index(finished)
+    live.node.order(start("t2", "quick", job("r1")))
+    assert (await live.tells(TaskFailed)).reason == "slice 0 of i0 is out of order"
+
+
+async def test_the_portion_of_a_slice_that_is_gone_is_done_by_another(live: LiveNode) -> None:
+    requests = ["r1", "r2"]
+    for number, slices in enumerate(([0], [1]), 1):
+        await live.payload("r0", b"picture")
+        live.node.order(start(f"t{number}", "quick", job("r0"), slices=slices))
+        await live.tells(TaskFinished, number)
+    for request in requests:
+        await live.payload(request, request.encode())
+    await live.servers[0].stop()
+    live.node.order(start("t3", "quick", *(job(request) for request in requests), slices=[0, 1]))
+    finished = await live.tells(TaskFinished, 3)
+    assert finished.failed == ()
+    for request in requests:
+        expected = output_of("quick", request.encode())
+        assert live.store.local.get(request, "stage") == expected
+    assert [part.usable for part in live.pool.slices] == [False, True]
+
+
+async def test_a_slice_that_is_back_is_used_again(live: LiveNode) -> None:
+    live.node.slice_lost(0, "a test")
+    live.node.order(WarmInstance(invoker="i0", slice=0, function="quick"))
+    assert (await live.tells(InstanceGone)).reason == "slice 0 of i0 is out of order"
+    await live.servers[0].repository.load("quick")
+    live.node.slice_back(0, ["quick"])
+    assert live.pool.joined().slices[0].resident == ("quick",)
+    await live.payload("r1", b"picture")
+    live.node.order(start("t1", "quick", job("r1")))
+    assert (await live.tells(TaskFinished)).loading_us == 0
+
+
+async def test_what_an_earlier_server_was_told_is_no_news_of_the_next(live: LiveNode) -> None:
+    live.node.order(WarmInstance(invoker="i0", slice=0, function="heavy"))
+    await until(lambda: live.servers[0].repository.models["heavy"].state == "LOADING")
+    live.node.slice_lost(0, "a test")
+    live.node.slice_back(0, [])
+    live.node.order(WarmInstance(invoker="i0", slice=0, function="quick"))
+    await live.servers[0].stop()  # the load of heavy fails, and so does that of quick
+    await until(lambda: not live.pool.slices[0].usable)
+    assert live.told(InstanceGone) == []
+
+
+async def test_a_job_that_fails_by_itself_spares_the_others(live: LiveNode) -> None:
+    for request, content in [("r1", b"picture"), ("r2", b"raise"), ("r3", b"drawing")]:
+        await live.payload(request, content)
+    jobs = [job(request) for request in ("r1", "r2", "r3")]
+    live.node.order(start("t1", "failing", *jobs, slices=[0]))
+    finished = await live.tells(TaskFinished)
+    assert [failure.request for failure in finished.failed] == ["r2"]
+    assert finished.failed[0].reason.endswith("Failing: prepare: ValueError: not a picture")
+    assert live.store.local.get("r1", "stage") == output_of("failing", b"picture")
+    assert live.store.local.get("r3", "stage") == output_of("failing", b"drawing")
+
+
+async def test_jobs_that_are_not_alike_go_in_calls_of_their_own(live: LiveNode) -> None:
+    await live.payload("r1", b"one")
+    await live.payload("r2", b"two")
+    await live.store.keep("r2", "a", b"more", publish=False)
+    live.node.order(start("t1", "quick", job("r1"), job("r2", Input(), HERE_A)))
+    assert (await live.tells(TaskFinished)).failed == ()
+    assert live.store.local.get("r1", "stage") == output_of("quick", b"one")
+    assert live.store.local.get("r2", "stage") == output_of("quick", b"two", b"more")
+    assert live.servers[0].rows_of("quick") == [1]
+
+
+async def test_a_portion_that_fails_is_tried_on_another_slice_and_then_job_by_job(
+    live: LiveNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, list[bytes]]] = []
+    really = Slice.infer
+
+    async def infer(part: Slice, function: str, jobs: Any, **more: Any) -> Any:
+        contents = [tensors["INPUT"][0] for tensors in jobs]
+        asked.append((part.address, contents))
+        if b"poison" in contents:
+            raise Fault("the model cannot bear it")
+        return await really(part, function, jobs, **more)
+
+    monkeypatch.setattr(Slice, "infer", infer)
+    contents = [b"a", b"poison", b"c", b"d"]
+    for number, content in enumerate(contents, 1):
+        await live.payload(f"r{number}", content)
+    jobs = [job(f"r{number}") for number in range(1, 5)]
+    live.node.order(start("t1", "quick", *jobs, slices=[0, 1]))
+    finished = await live.tells(TaskFinished)
+    first, second = (server.address for server in live.servers)
+    assert sorted(asked) == sorted(
+        [
+            (first, [b"a", b"poison"]),
+            (second, [b"c", b"d"]),
+            (second, [b"a", b"poison"]),
+            (second, [b"a"]),
+            (second, [b"poison"]),
+        ]
+    )
+    assert finished.failed == (JobFailure(request="r2", reason="the model cannot bear it"),)
+    for number in (1, 3, 4):
+        expected = output_of("quick", contents[number - 1])
+        assert live.store.local.get(f"r{number}", "stage") == expected
+    assert "r2/stage" not in live.files()
+
+
+async def test_a_model_that_its_slice_has_lost_is_loaded_again(live: LiveNode) -> None:
+    """As when a server was started again and nobody noticed."""
+    await live.payload("r1", b"picture")
+    live.node.order(start("t1", "quick", job("r1")))
     await live.tells(TaskFinished)
+    model = live.servers[0].repository.models["quick"]
+    model.state = State.UNAVAILABLE
+    live.node.order(start("t2", "quick", job("r1")))
+    finished = await live.tells(TaskFinished, 2)
+    assert "unknown model: 'quick'" in finished.failed[0].reason
+    assert (await live.tells(InstanceGone)).reason == "slice 0 has lost it"
+    live.node.order(start("t3", "quick", job("r1")))
+    assert (await live.tells(TaskFinished, 3)).failed == ()
+
+
+async def test_a_function_that_has_no_model_here_says_so(live: LiveNode) -> None:
+    live.node.order(start("t1", "absent", job("r1")))
+    failed = await live.tells(TaskFailed)
+    assert failed.reason == "absent could not be loaded: absent has no folder"
+
+
+async def test_a_load_that_hangs_is_given_up(redis_url: str, tmp_path: Path) -> None:
+    async with live_node(redis_url, tmp_path, load_timeout_s=0.1) as live:
+        live.node.order(WarmInstance(invoker="i0", slice=0, function="heavy"))
+        gone = await live.tells(InstanceGone)
+        assert "did not load heavy: DEADLINE_EXCEEDED" in gone.reason
+        assert all(part.usable for part in live.pool.slices)
 
 
 async def test_an_error_that_nobody_foresaw_is_told_by_its_kind(

@@ -14,7 +14,8 @@ import pytest_asyncio
 
 from esg.errors import Fault
 from invoker.emulated.outputs import emulated_output
-from invoker.slices import Row, Slice, split
+from invoker.slices import Slice, split
+from invoker.tensors import plain_input, plain_output
 from tests.unit.invoker.emulated_process import INPUT_BYTES, emulated, until_state, write_catalog
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -47,7 +48,9 @@ def parameters(batch: int = 1, vcpus: int = 1, vgpus: int = 1) -> dict[str, int 
 
 
 async def run(slice_: Slice, function: str, rows: Any, **config: int) -> list[bytes]:
-    return await slice_.infer(function, rows, parameters=parameters(**config), timeout_s=LIMIT_S)
+    jobs = [plain_input(row) for row in rows]
+    made = await slice_.infer(function, jobs, parameters=parameters(**config), timeout_s=LIMIT_S)
+    return [plain_output(outputs) for outputs in made]
 
 
 async def test_a_slice_that_is_up_is_ready_and_empty(slice_: Slice) -> None:
@@ -83,7 +86,7 @@ async def test_a_slice_with_a_model_on_its_way_still_counts_as_ready(slice_: Sli
 
 async def test_a_batch_gives_an_output_per_job_in_order(slice_: Slice) -> None:
     await slice_.load("quick")
-    rows: list[Row] = [[b"one", b"left"], [memoryview(b"two"), b""]]
+    rows: list[list[bytes]] = [[b"one", b"left"], [memoryview(b"two"), b""]]
     expected = [emulated_output("quick", row, INPUT_BYTES) for row in rows]
     assert await run(slice_, "quick", rows, batch=2) == expected
 
@@ -137,7 +140,9 @@ async def test_a_fault_names_the_slice_and_says_what_triton_said(slice_: Slice) 
 async def test_a_call_that_takes_too_long_is_a_fault(slice_: Slice) -> None:
     await slice_.load("endless")
     with pytest.raises(Fault, match="did not run endless: no answer within"):
-        await slice_.infer("endless", [[b"x"]], parameters=parameters(), timeout_s=0.05)
+        await slice_.infer(
+            "endless", [plain_input([b"x"])], parameters=parameters(), timeout_s=0.05
+        )
 
 
 async def test_a_call_that_is_given_up_frees_the_slice(slice_: Slice) -> None:

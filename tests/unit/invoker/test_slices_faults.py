@@ -11,8 +11,9 @@ from tritonclient.grpc import service_pb2 as triton
 
 from esg.errors import Fault
 from invoker import slices
-from invoker.byte_tensors import nested, serialized
+from invoker.byte_tensors import behind_lengths, nested, serialized
 from invoker.slices import SERVICE, Slice
+from invoker.tensors import plain_input
 from mesh.serving import Server
 
 LIMIT_S = 60.0
@@ -65,10 +66,12 @@ def index(state: str) -> Any:
     return triton.RepositoryIndexResponse(models=[model])
 
 
-def answer(names: list[str], elements: list[bytes]) -> bytes:
-    tensors = [triton.ModelInferResponse.InferOutputTensor(name=name) for name in names]
-    message = triton.ModelInferResponse(outputs=tensors)
-    return serialized(message, "raw_output_contents", elements)
+def answer(shape: list[int], elements: list[bytes], datatype: str = "BYTES") -> bytes:
+    tensor = triton.ModelInferResponse.InferOutputTensor(
+        name="OUTPUT", datatype=datatype, shape=shape
+    )
+    message = triton.ModelInferResponse(outputs=[tensor])
+    return serialized(message, "raw_output_contents", [behind_lengths(elements)])
 
 
 async def test_a_server_that_nobody_started_is_a_fault() -> None:
@@ -137,15 +140,28 @@ async def test_unloading_returns_when_the_index_says_that_the_model_is_gone(
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        (answer(["OUTPUT"], [b"one", b"two"]), "2 outputs for 1 jobs"),
-        (answer(["OUTPUT"], []), "0 outputs for 1 jobs"),
-        (answer(["SCORE"], [b"one"]), r"the model gives \['SCORE'\], not one tensor OUTPUT"),
+        (answer([2, 1], [b"one", b"two"]), "2 outputs OUTPUT for 1 jobs"),
+        (answer([0, 1], []), "0 outputs OUTPUT for 1 jobs"),
+        (answer([], [b"one"]), "no outputs OUTPUT for 1 jobs"),
+        (answer([1, 2], [b"one"]), r"a tensor of shape \[1, 2\] has 1 elements"),
+        (answer([1, 1], [b"one"], "FP32"), "a tensor of FP32 has 7 bytes"),
+        (answer([1, 1], [b"one"], "COMPLEX"), "the model gives a tensor of type COMPLEX"),
         (
             triton.ModelInferResponse(
-                outputs=[triton.ModelInferResponse.InferOutputTensor(name="OUTPUT")],
+                outputs=[
+                    triton.ModelInferResponse.InferOutputTensor(
+                        name="OUTPUT", datatype="BYTES", shape=[1, 1]
+                    )
+                ],
                 raw_output_contents=[b"\1\0"],
             ),
             "a tensor of byte strings ends within element 0",
+        ),
+        (
+            triton.ModelInferResponse(
+                outputs=[triton.ModelInferResponse.InferOutputTensor(name="OUTPUT")]
+            ),
+            "0 contents for 1 tensors",
         ),
     ],
 )
@@ -154,4 +170,4 @@ async def test_an_answer_that_breaks_the_contract_is_a_fault(
 ) -> None:
     slice_ = await pretend(ModelStreamInfer=wrong)
     with pytest.raises(Fault, match=f"did not run quick: {words}"):
-        await slice_.infer("quick", [[b"x"]], parameters={}, timeout_s=LIMIT_S)
+        await slice_.infer("quick", [plain_input([b"x"])], parameters={}, timeout_s=LIMIT_S)

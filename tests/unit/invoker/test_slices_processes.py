@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from esg.errors import Fault, Rejected
-from invoker.slice_processes import Addresses, Emulated, parse_slices
+from invoker.slice_kinds import Addresses, Cpu, Emulated, Mig, parse_slices
 from invoker.slices import Slice
+from invoker.tensors import plain_input
 from tests.unit.invoker.emulated_process import emulated, write_catalog
 from tests.unit.invoker.patience import until
 
@@ -35,24 +36,29 @@ def is_gone(pid: int) -> bool:
     [
         ("emulated:1", Emulated(1)),
         (" emulated:256 ", Emulated(256)),
+        ("cpu:4", Cpu(4)),
+        (" mig", Mig()),
         ("127.0.0.1:8001", Addresses(("127.0.0.1:8001",))),
         ("gpu-0.lab:8001,[::1]:8011", Addresses(("gpu-0.lab:8001", "[::1]:8011"))),
     ],
 )
-def test_slices_are_emulated_or_have_addresses(text: str, meaning: object) -> None:
+def test_slices_are_of_four_kinds(text: str, meaning: object) -> None:
     assert parse_slices(text) == meaning
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "'' is no address; give emulated:N"),
+        ("", "'' is no address; give emulated:N, cpu:N, mig, or"),
         ("emulated", "as in emulated:7"),
         ("emulated:", "as in emulated:7"),
         ("emulated:0", "as in emulated:7"),
         ("emulated:-1", "as in emulated:7"),
         ("emulated:257", "from 1 to 256"),
         ("emulated:²", "as in emulated:7"),
+        ("cpu:0", "as in cpu:7"),
+        ("cpu:x", "from 1 to 256"),
+        ("mig:7", "say mig; every"),
         ("gpu0", "'gpu0' is no address"),
         ("gpu0:", "'gpu0:' is no address"),
         (":8001", "':8001' is no address"),
@@ -92,7 +98,7 @@ async def test_stopping_finishes_what_is_under_way(catalog: Path) -> None:
             "esg_key": "r1/x",
         }
         running = asyncio.create_task(
-            slice_.infer("endless", [[b"x"]], parameters=parameters, timeout_s=LIMIT_S)
+            slice_.infer("endless", [plain_input([b"x"])], parameters=parameters, timeout_s=LIMIT_S)
         )
         await asyncio.sleep(0)
         await slice_.ready(LIMIT_S)  # by now the call is in: one connection keeps the order
@@ -120,7 +126,7 @@ async def test_a_larger_slice_begins_with_more(catalog: Path) -> None:
 async def test_a_process_that_cannot_start_is_a_fault(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(Fault, match="ended with code 2 before they were ready"):
+    with pytest.raises(Fault, match="ended with code 2 before it was ready"):
         async with emulated(1, tmp_path / "none.toml"):
             pass
     assert "none.toml: no such file" in capfd.readouterr().err
@@ -136,7 +142,9 @@ async def test_the_process_does_not_outlive_the_one_that_started_it(catalog: Pat
     program = (
         "import asyncio, invoker.slice_processes as s\n"
         "async def main():\n"
-        "    print((await s.start_emulated(1)).pid, flush=True)\n"
+        "    process = s.EmulatedSlices(1)\n"
+        "    await process.start()\n"
+        "    print(process.pid, flush=True)\n"
         "    await asyncio.Event().wait()\n"
         "asyncio.run(main())"
     )

@@ -15,9 +15,26 @@ def test_nodes_are_as_large_as_the_papers_unless_somebody_says_otherwise(tmp_pat
     assert (own.vcpus, own.slices) == (2, "emulated:3")
     file = tmp_path / "mesh.toml"
     file.write_text('[invoker]\nslices = "127.0.0.1:8001"\n', "utf-8")
-    chosen = Chosen(MeshOptions(settings_file=file), {"ESG_INVOKER_VCPUS": "5"})
+    chosen = Chosen(MeshOptions(nodes=1, settings_file=file), {"ESG_INVOKER_VCPUS": "5"})
     own = chosen.settings.of(InvokerSettings)
     assert (own.vcpus, own.slices) == (5, "127.0.0.1:8001")
+
+
+def test_nodes_with_real_slices_have_the_machines_own_cores() -> None:
+    own = Chosen(MeshOptions(slices="cpu:2"), {}).settings.of(InvokerSettings)
+    assert (own.vcpus, own.slices) == (0, "cpu:2")
+
+
+@pytest.mark.parametrize("slices", ["mig", "gpu0:8001,gpu0:8011"])
+def test_nodes_do_not_share_real_slices(slices: str) -> None:
+    with pytest.raises(Rejected, match=f"2 nodes cannot share the slices {slices}; say --nodes 1"):
+        Chosen(MeshOptions(nodes=2, slices=slices), {})
+    Chosen(MeshOptions(nodes=1, slices=slices), {})
+
+
+def test_slices_are_emulated_or_not() -> None:
+    with pytest.raises(Rejected, match="give either vgpus or slices, not both"):
+        Chosen(MeshOptions(vgpus=2, slices="cpu:2"), {})
 
 
 def test_what_is_left_out_is_as_the_environment_says() -> None:

@@ -1,0 +1,211 @@
+"""How a task is carried out: inputs, CPU part, slices, CPU part, outputs.
+
+A batch is split into as many portions as the task has slices, which are run at the same time. What
+goes wrong with one job is that job's failure alone:
+
+    - a job whose handler fails does not go to the model;
+    - a portion that fails is tried again on another of the task's slices;
+    - if that fails as well, and not for want of an answer, its jobs are tried one by one: it may be
+      the input of just one of them that the model cannot bear.
+
+Only what concerns all jobs, such as an input that cannot be had, fails the task.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+from esg.commands import JobOrder, StartTask
+from esg.errors import Fault
+from esg.events import JobFailure, StageOutput
+from esg.units import US_PER_S
+from invoker.cpu import Bytes, CpuParts
+from invoker.slices import Gone, NoAnswer, Slice, split
+from invoker.tensors import Tensors, alike, plain_input, plain_output
+from invoker.together import together
+from mesh.settings import InvokerSettings
+from storage.errors import Missing
+from storage.node import NodeStore
+
+T = TypeVar("T")
+
+
+class Execution:
+    """`lost` is told of slices that turn out to be gone."""
+
+    def __init__(
+        self,
+        slices: Sequence[Slice],
+        store: NodeStore,
+        cpu: CpuParts,
+        settings: InvokerSettings,
+        handlers: Mapping[str, str],
+        lost: Callable[[int, str], None],
+    ) -> None:
+        self._slices = slices
+        self._store = store
+        self._cpu = cpu
+        self._settings = settings
+        self._handlers = handlers
+        self._lost = lost
+
+    async def run(self, order: StartTask) -> tuple[JobFailure, ...]:
+        """Returns the jobs that have no output, and why."""
+        inputs = await self._inputs(order)
+        handler = self._handlers.get(order.function, "")
+        vcpus = order.config.vcpus
+        if handler:
+            prepared = await self._cpu.prepare(handler, inputs, vcpus)
+        else:
+            prepared = [plain_input(contents) for contents in inputs]
+        made = await _onward(prepared, lambda good: self._infer(order, good))
+        if handler:
+            pairs = [
+                m if isinstance(m, Fault) else (m, i) for m, i in zip(made, inputs, strict=True)
+            ]
+            outputs = await _onward(pairs, lambda good: self._cpu.finish(handler, good, vcpus))
+        else:
+            outputs = [_plain(outcome) for outcome in made]
+        results = list(zip(order.jobs, outputs, strict=True))
+        await self._keep(order, [(j, o) for j, o in results if not isinstance(o, Fault)])
+        return tuple(
+            JobFailure(request=j.request, reason=str(o)) for j, o in results if isinstance(o, Fault)
+        )
+
+    async def _keep(self, order: StartTask, outputs: Sequence[tuple[JobOrder, bytes]]) -> None:
+        """All outputs or none: of a task without results nobody would ever discard any."""
+        try:
+            await together(
+                [
+                    self._store.keep(job.request, order.stage, output, publish=publish)
+                    for job, output in outputs
+                    for publish in dict.fromkeys((order.publish, order.publish or job.publish))
+                ]
+            )
+        except BaseException:
+            withdrawn = [self._store.withdraw(job.request, order.stage) for job, _ in outputs]
+            await asyncio.gather(*withdrawn, return_exceptions=True)
+            raise
+
+    async def _inputs(self, order: StartTask) -> list[list[Bytes]]:
+        """All inputs of all jobs, fetched at the same time."""
+        wanted = [
+            StageOutput(request=job.request, stage=source.stage)
+            for job in order.jobs
+            for source in job.inputs
+        ]
+        keepers = [source.invoker for job in order.jobs for source in job.inputs]
+        limit_s = self._settings.fetch_timeout_s
+        fetches = [
+            self._store.fetch(output.request, output.stage, keeper, limit_s)
+            for output, keeper in zip(wanted, keepers, strict=True)
+        ]
+        if len(fetches) == 1:
+            found: list[Bytes | BaseException] = [await _result_of(fetches[0])]
+        else:
+            found = list(await asyncio.gather(*fetches, return_exceptions=True))
+        missing = tuple(
+            output
+            for output, content in zip(wanted, found, strict=True)
+            if isinstance(content, Missing)
+        )
+        if missing:
+            raise MissingInputs(missing)
+        contents = iter([_content(item) for item in found])
+        return [[next(contents) for _ in job.inputs] for job in order.jobs]
+
+    async def _infer(self, order: StartTask, jobs: Sequence[Tensors]) -> list[Tensors | Fault]:
+        """The batch in as many portions as there are slices, all at once."""
+        portions = split(jobs, len(order.slices))
+        works = [
+            self._portion(order, index, portion)
+            for index, portion in zip(order.slices, portions, strict=False)
+        ]
+        return [outcome for portion in await together(works) for outcome in portion]
+
+    async def _portion(
+        self, order: StartTask, index: int, jobs: Sequence[Tensors]
+    ) -> list[Tensors | Fault]:
+        """Jobs that are alike share a call."""
+        outcomes: list[Tensors | Fault] = [Fault("not run")] * len(jobs)
+        for positions in alike(jobs):
+            made = await self._run(order, index, [jobs[position] for position in positions])
+            for position, outcome in zip(positions, made, strict=True):
+                outcomes[position] = outcome
+        return outcomes
+
+    async def _run(
+        self, order: StartTask, index: int, jobs: Sequence[Tensors]
+    ) -> Sequence[Tensors | Fault]:
+        others = [other for other in order.slices if other != index]
+        for place in (index, *others[:1]):
+            try:
+                return await self._call(order, place, jobs)
+            except Fault as error:
+                fault = error
+        if isinstance(fault, NoAnswer) or len(jobs) == 1:
+            return [fault] * len(jobs)
+        return [await self._alone(order, place, job) for job in jobs]
+
+    async def _alone(self, order: StartTask, index: int, job: Tensors) -> Tensors | Fault:
+        try:
+            return (await self._call(order, index, [job]))[0]
+        except Fault as fault:
+            return fault
+
+    async def _call(self, order: StartTask, index: int, jobs: Sequence[Tensors]) -> list[Tensors]:
+        parameters: dict[str, int | str] = {
+            "esg_batch": order.config.batch,
+            "esg_vcpus": order.config.vcpus,
+            "esg_vgpus": order.config.vgpus,
+            "esg_key": f"{order.jobs[0].request}/{order.stage}",
+        }
+        limit_s = order.predicted_us / US_PER_S + self._settings.infer_timeout_s
+        try:
+            return await self._slices[index].infer(
+                order.function, jobs, parameters=parameters, timeout_s=limit_s
+            )
+        except Gone as fault:
+            self._lost(index, str(fault))
+            raise
+
+
+class MissingInputs(Exception):
+    """Inputs that could not be had."""
+
+    def __init__(self, outputs: tuple[StageOutput, ...]) -> None:
+        names = ", ".join(f"{o.stage or 'payload'} of {o.request}" for o in outputs)
+        super().__init__(f"missing inputs: {names}")
+        self.outputs = outputs
+
+
+async def _onward(
+    jobs: Sequence[T | Fault], work: Callable[[list[T]], Coroutine[Any, Any, Sequence[Any]]]
+) -> list[Any]:
+    """Work on the jobs that have come to no harm; each keeps its place."""
+    good = [job for job in jobs if not isinstance(job, Fault)]
+    results = iter(await work(good) if good else ())
+    return [job if isinstance(job, Fault) else next(results) for job in jobs]
+
+
+def _plain(outcome: Tensors | Fault) -> bytes | Fault:
+    """Of a function without a handler."""
+    if isinstance(outcome, Fault):
+        return outcome
+    try:
+        return plain_output(outcome)
+    except Fault as fault:
+        return fault
+
+
+async def _result_of(fetch: Coroutine[Any, Any, Bytes]) -> Bytes | BaseException:
+    try:
+        return await fetch
+    except (Missing, Fault) as error:
+        return error
+
+
+def _content(found: Bytes | BaseException) -> Bytes:
+    if isinstance(found, BaseException):
+        raise found
+    return found

@@ -1,0 +1,76 @@
+"""Which slices a node has: what its setting `slices` means."""
+
+import re
+from dataclasses import dataclass
+
+from esg.errors import Rejected
+
+MOST = 256
+"""More slices than that on one node are a slip."""
+
+_ADDRESS = re.compile(r"(?P<host>[^\s:,/\[\]]+|\[[0-9a-fA-F:.]+\]):(?P<port>[0-9]{1,5})")
+
+
+@dataclass(frozen=True, slots=True)
+class Emulated:
+    """So many slices in a process of our own that takes the profiled times."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """So many Triton servers of our own, without a GPU."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mig:
+    """A Triton server of our own on every MIG instance of this host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Triton servers that somebody else runs, a slice each."""
+
+    addresses: tuple[str, ...]
+
+
+Kind = Emulated | Cpu | Mig | Addresses
+
+
+def parse_slices(text: str) -> Kind:
+    """
+    >>> parse_slices("emulated:7"), parse_slices("cpu:2"), parse_slices("mig")
+    (Emulated(count=7), Cpu(count=2), Mig())
+    >>> parse_slices("gpu0:8001, gpu0:8011")
+    Addresses(addresses=('gpu0:8001', 'gpu0:8011'))
+    """
+    kind, _, number = text.strip().partition(":")
+    if kind in ("emulated", "cpu"):
+        if not (number.isascii() and number.isdigit() and 1 <= int(number) <= MOST):
+            raise Rejected(
+                f"invoker.slices: {text!r}: the number of slices is a whole number from "
+                f"1 to {MOST}, as in {kind}:7"
+            )
+        return Emulated(int(number)) if kind == "emulated" else Cpu(int(number))
+    if kind == "mig":
+        if number:
+            raise Rejected(
+                f"invoker.slices: {text!r}: say mig; every MIG instance of this host is a slice"
+            )
+        return Mig()
+    addresses = tuple(address.strip() for address in text.split(","))
+    for address in addresses:
+        match = _ADDRESS.fullmatch(address)
+        if match is None or not 1 <= int(match["port"]) <= 65535:
+            raise Rejected(
+                f"invoker.slices: {address!r} is no address; give emulated:N, cpu:N, mig, or "
+                "Triton servers as host:port,host:port,..."
+            )
+        if addresses.count(address) > 1:
+            raise Rejected(
+                f"invoker.slices: {address} is there twice; every slice has a server of its own"
+            )
+    return Addresses(addresses)
