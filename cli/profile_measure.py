@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -14,27 +13,34 @@ import typer
 
 from cli.live import run_live
 from cli.options import read_catalog
+from cli.profile_report import Found, document, show
 from cli.progress import progress_bar
-from cli.terminal import open_table, print_json, terminal
-from cli.words import counted, ms_text
+from cli.terminal import print_json
+from cli.words import counted
 from esg.catalog_file import DEFAULT
 from esg.errors import Fault, Rejected
 from esg.profile_model import Grid
 from mesh.supervisor import MeshOptions
 from profiler import record as records
 from profiler.bench import Bench
-from profiler.grid import BATCHES, QUICK, QUICK_BATCHES, Effort, chosen, configs_of, steps
-from profiler.machine import processor, provenance
+from profiler.grid import (
+    BATCHES,
+    QUICK,
+    QUICK_BATCHES,
+    Effort,
+    chosen,
+    configs_of,
+    steps,
+)
+from profiler.machine import processor, provenance, triton_version
 from profiler.measure import Profiler, work_of
 from profiler.samples import Samples
-from profiler.tables import CATALOG, profiled, write_catalog, write_profile
+from profiler.tables import profiled, write_catalog, write_profile
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from esg.catalog import Catalog
     from esg.profile import Config
-    from profiler.record import Function, Record
+    from profiler.record import Record
 
 TRITON = "triton"
 """What the names of a Triton server's processes begin with."""
@@ -60,6 +66,13 @@ class Wanted:
         return self.slices.startswith("emulated")
 
     @property
+    def addresses(self) -> list[str]:
+        """Of Triton servers that somebody else runs."""
+        if self.emulated or self.slices == "mig" or self.slices.startswith("cpu:"):
+            return []
+        return [address.strip() for address in self.slices.split(",")]
+
+    @property
     def effort(self) -> Effort:
         return QUICK if self.quick else Effort()
 
@@ -77,16 +90,6 @@ class Wanted:
         )
 
 
-@dataclass(slots=True)
-class Found:
-    """What came of it. `problems` say why a function was not measured."""
-
-    record: Record
-    problems: dict[str, str]
-    left_out: list[str]
-    took_s: float
-
-
 def measure(wanted: Wanted, *, as_json: bool) -> None:
     catalog = read_catalog(wanted.catalog)
     names = list(catalog.functions) if wanted.functions is None else wanted.functions
@@ -97,9 +100,9 @@ def measure(wanted: Wanted, *, as_json: bool) -> None:
     record = records.begun(wanted.out, conditions, restart=wanted.restart)
     found = run_live(_measure(wanted, catalog, names, payload, record, shown=not as_json))
     if as_json:
-        print_json(_document(wanted, found))
+        print_json(document(wanted.out, found))
     else:
-        _show(wanted, found)
+        show(wanted.out, wanted.slices, found)
     if found.problems:
         raise typer.Exit(1)
 
@@ -142,6 +145,8 @@ async def _measure(
                 done=lambda _: None,
                 server=TRITON if wanted.slices.startswith("cpu") else "",
             )
+            addresses = bench.own_tritons() or wanted.addresses
+            origin = provenance(wanted.slices, await triton_version(addresses))
             work = sum(_work(profiler, name, configs) for name in names)
             text = f"{counted(len(configs), 'config')} of {counted(len(names), 'function')}"
             with progress_bar(text, work, shown=shown) as advance:
@@ -152,7 +157,7 @@ async def _measure(
                     except Fault as error:
                         found.problems[name] = str(error)
                     if profiled(record.of(name)):
-                        write_profile(wanted.out, name, record.of(name), provenance(wanted.slices))
+                        write_profile(wanted.out, name, record.of(name), origin)
                         found.left_out = write_catalog(wanted.out, source, catalog, record, node)
     found.took_s = monotonic() - began_s
     return found
@@ -179,71 +184,3 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise Rejected(f"--payload: {path}: {error.strerror}; name a file") from None
-
-
-def _document(wanted: Wanted, found: Found) -> dict[str, Any]:
-    return {
-        "catalog": str(wanted.out / CATALOG),
-        "took_s": found.took_s,
-        "functions": {n: _figures(f) for n, f in found.record.functions.items() if profiled(f)},
-        "problems": found.problems,
-        "applications_left_out": found.left_out,
-    }
-
-
-def _figures(measured: Function) -> dict[str, Any]:
-    times = [cell.time_us for cell in measured.feasible if cell.config.batch == 1]
-    return {
-        "configs": len(measured.cells),
-        "infeasible": len(measured.cells) - len(measured.feasible),
-        "cold_start_ms": median(measured.cold_starts_us) / 1000,
-        "memory_mb": measured.memory_mb or None,
-        "input_bytes": measured.input_bytes,
-        "slowest_alone_ms": max(times) / 1000,
-        "fastest_alone_ms": min(times) / 1000,
-        "relative_std": measured.relative_std,
-    }
-
-
-def _show(wanted: Wanted, found: Found) -> None:
-    screen = terminal()
-    screen.print(_table(found.record))
-    screen.print()
-    for name, why in found.problems.items():
-        screen.print(f"Not measured: {name}: {why}", soft_wrap=True)
-    for name in found.left_out:
-        screen.print(f"Left out: {name}, because not all of its functions are measured")
-    path = wanted.out / CATALOG
-    if path.exists():
-        screen.print(f"{path} ({found.took_s:.0f} s). Use it, for example:", soft_wrap=True)
-        screen.print(f"  esg plan --catalog {path}", soft_wrap=True)
-        screen.print(f"  esg up --slices {wanted.slices} --catalog {path}", soft_wrap=True)
-
-
-def _table(record: Record) -> Table:
-    table = open_table()
-    table.add_column("function", overflow="fold")
-    for heading in (
-        "configs",
-        "cannot\nrun",
-        "cold start\nms",
-        "memory\nMB",
-        "alone\nms",
-        "fastest\nms",
-        "spread",
-    ):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for name, measured in record.functions.items():
-        if profiled(measured):
-            figures = _figures(measured)
-            table.add_row(
-                name,
-                str(figures["configs"]),
-                str(figures["infeasible"]),
-                ms_text(round(1000 * figures["cold_start_ms"])),
-                str(figures["memory_mb"] or "-"),
-                ms_text(round(1000 * figures["slowest_alone_ms"])),
-                ms_text(round(1000 * figures["fastest_alone_ms"])),
-                f"{figures['relative_std']:.1%}",
-            )
-    return table

@@ -7,7 +7,8 @@ fetching its inputs, its CPU part, its portions on the slices, keeping its outpu
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import re
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -17,26 +18,25 @@ from typing import Any, Self
 
 from esg.commands import DiscardData, DropInstance, Input, JobOrder, StartTask
 from esg.errors import Fault
-from esg.events import InvokerJoined, TaskFailed, TaskFinished
+from esg.events import InvokerJoined, TaskFailed
 from esg.profile import Config
 from mesh.embedded_directory import RunDirectory
 from mesh.embedded_health import check_redis
 from mesh.embedded_options import Chosen, MeshOptions
-from mesh.embedded_proc import in_session
+from mesh.embedded_proc import Seen, in_session
 from mesh.embedded_process import Process, Program
 from mesh.embedded_programs import Programs
-from mesh.outbox import Outbox
 from mesh.serving import Server
-from mesh.wire import InvokerOrder, news_from_wire, order_to_wire
-from protos import controller_v1_pb2 as wire
+from profiler.door import Door
 from protos import controller_v1_pb2_grpc as wire_grpc
 from storage.local import LocalStore
 
 START_LIMIT_S = 300.0
 STOP_LIMIT_S = 30.0
-HEARTBEAT_MS = 1000
 POLL_S = 0.02
 HOST = "127.0.0.1"
+SERVER = "tritonserver"
+_GRPC_PORT = re.compile(r"--grpc-port=([0-9]+)")
 
 Inputs = Sequence[bytes | memoryview]
 
@@ -52,55 +52,6 @@ class Ran:
 
 class Failed(Fault):
     """A task that gave no results."""
-
-
-class Door(wire_grpc.ControllerServicer):
-    """Lets one node in, and hears how its tasks end."""
-
-    def __init__(self) -> None:
-        self.joined: asyncio.Future[InvokerJoined] = asyncio.get_running_loop().create_future()
-        self._outbox: Outbox[wire.Order] = Outbox()
-        self._awaited: dict[str, asyncio.Future[TaskFinished | TaskFailed]] = {}
-        self._acknowledged = 0
-
-    def order(self, order: InvokerOrder) -> None:
-        self._outbox.put(order_to_wire(order))
-
-    async def end_of(self, order: StartTask) -> TaskFinished | TaskFailed:
-        """Have a task done, and wait for its end."""
-        end: asyncio.Future[TaskFinished | TaskFailed]
-        end = self._awaited[order.task] = asyncio.get_running_loop().create_future()
-        self.order(order)
-        try:
-            return await end
-        finally:
-            del self._awaited[order.task]
-
-    async def Attach(  # noqa: N802 - the name in the protocol
-        self, messages: AsyncIterator[wire.FromInvoker], context: Any
-    ) -> AsyncIterator[wire.ToInvoker]:
-        self._outbox.put(wire.Order(welcome=wire.Welcome(heartbeat_ms=HEARTBEAT_MS)))
-        reading = asyncio.get_running_loop().create_task(self._read(messages))
-        try:
-            async for orders in self._outbox.groups():
-                yield wire.ToInvoker(orders=orders, acknowledged=self._acknowledged)
-        finally:
-            reading.cancel()
-
-    async def _read(self, messages: AsyncIterator[wire.FromInvoker]) -> None:
-        async for message in messages:
-            for note in message.notes:
-                self._acknowledged = max(self._acknowledged, note.number)
-                if note.WhichOneof("note") not in ("greeting", "leaving"):
-                    self._hear(news_from_wire(note, ""))
-        self._outbox.close()
-
-    def _hear(self, news: Any) -> None:
-        if isinstance(news, InvokerJoined) and not self.joined.done():
-            self.joined.set_result(news)
-        elif isinstance(news, TaskFinished | TaskFailed) and news.task in self._awaited:
-            if not self._awaited[news.task].done():
-                self._awaited[news.task].set_result(news)
 
 
 class Bench:
@@ -180,10 +131,20 @@ class Bench:
 
     def memory_bytes(self, name: str) -> int:
         """What the node's processes of this name hold."""
+        return sum(seen.memory_bytes for seen in self._processes_named(name))
+
+    def own_tritons(self) -> list[str]:
+        """The addresses of the Triton servers that the node has started."""
+        found = []
+        for seen in self._processes_named(SERVER):
+            with suppress(OSError):
+                said = Path(f"/proc/{seen.pid}/cmdline").read_text("utf-8", "replace")
+                found += [f"{HOST}:{port}" for port in _GRPC_PORT.findall(said)]
+        return found
+
+    def _processes_named(self, name: str) -> list[Seen]:
         session = self._processes[-1].pid
-        return sum(
-            seen.memory_bytes for seen in in_session(session) if name in _program_of(seen.pid)
-        )
+        return [seen for seen in in_session(session) if name in _program_of(seen.pid)]
 
     def _job(self, request: str, row: Inputs) -> JobOrder:
         inputs = []

@@ -2,16 +2,34 @@
 
 import os
 import platform
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+import grpc
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
 from esg import __version__
+from mesh.serving import channel
 
 UNKNOWN = "unknown"
+PATIENCE_S = 10.0
 
 
-def provenance(slices: str) -> dict[str, str]:
+async def triton_version(addresses: Sequence[str]) -> str:
+    """What the first of these Triton servers says that it is; nothing, if there is none."""
+    for address in addresses:
+        async with channel(address) as to_server:
+            stub = service_pb2_grpc.GRPCInferenceServiceStub(to_server)
+            with suppress(grpc.aio.AioRpcError):
+                request = service_pb2.ServerMetadataRequest()
+                metadata = await stub.ServerMetadata(request, timeout=PATIENCE_S)
+                return f"{metadata.name} {metadata.version}"
+    return ""
+
+
+def provenance(slices: str, triton: str) -> dict[str, str]:
     """Device, driver, date and versions."""
     gpus, driver = _gpus() if slices == "mig" else ([], "")
     return {
@@ -21,6 +39,7 @@ def provenance(slices: str) -> dict[str, str]:
         "driver": driver or "none: no GPU was used",
         "host": f"{platform.system()} {platform.release()}, {platform.machine()}",
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "triton": triton or "none: the slices were emulated",
         "esg": __version__,
         "python": platform.python_version(),
     }
