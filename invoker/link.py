@@ -133,7 +133,8 @@ class ControllerLink:
 
     def _broke(self, error: grpc.aio.AioRpcError) -> None:
         code = error.code()
-        if code is grpc.StatusCode.INVALID_ARGUMENT and not self.refused.done():
+        final = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.PERMISSION_DENIED)
+        if code in final and not self.refused.done():
             self.refused.set_result(error.details() or code.name)
         log.warning(
             "no controller",

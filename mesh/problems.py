@@ -12,6 +12,8 @@ import grpc
 
 from esg.errors import Fault, Rejected
 
+LONGEST_TEXT = 2000
+
 
 class NotFound(Rejected):
     """There is nothing of that name."""
@@ -49,11 +51,20 @@ _CODES: dict[type[Exception], grpc.StatusCode] = {
 }
 
 
+def clipped(text: str) -> str:
+    """Words that somebody else chose, at a length that fits into a status and a log.
+
+    >>> clipped("short"), len(clipped("x" * 5000))
+    ('short', 2000)
+    """
+    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 3]}..."
+
+
 def status(error: Exception) -> tuple[grpc.StatusCode, str]:
     """The code and the words for an error."""
     for kind in type(error).__mro__:
         if kind in _CODES:
-            return _CODES[kind], str(error)
+            return _CODES[kind], clipped(str(error))
     return grpc.StatusCode.INTERNAL, "this is a bug of ours; the service's log has its story"
 
 

@@ -23,7 +23,6 @@ from esg.events import (
     InstanceReady,
     InvokerJoined,
     InvokerReported,
-    JobFailure,
     RunningTask,
     SliceInventory,
     StageOutput,
@@ -31,6 +30,7 @@ from esg.events import (
     TaskFinished,
 )
 from esg.profile import Config
+from mesh.problems import clipped
 from protos import controller_v1_pb2 as wire
 from protos import model_v1_pb2 as model
 
@@ -162,9 +162,7 @@ def _inventory(
     return wire.Inventory(
         vcpus=vcpus,
         slices=[
-            wire.Slice(
-                memory_mb=s.memory_mb, resident=s.resident, loading=s.loading, lost=not s.usable
-            )
+            wire.Slice(memory_mb=s.memory_mb, resident=s.resident, loading=s.loading)
             for s in slices
         ],
         running=[wire.RunningTask(task=r.task, vcpus=r.vcpus, slices=r.slices) for r in running],
@@ -175,12 +173,7 @@ def _inventory(
 
 def _slices(inventory: wire.Inventory) -> tuple[SliceInventory, ...]:
     return tuple(
-        SliceInventory(
-            memory_mb=s.memory_mb,
-            resident=tuple(s.resident),
-            loading=tuple(s.loading),
-            usable=not s.lost,
-        )
+        SliceInventory(memory_mb=s.memory_mb, resident=tuple(s.resident), loading=tuple(s.loading))
         for s in inventory.slices
     )
 
@@ -200,10 +193,7 @@ _NEWS_WRITERS: dict[type[Any], Callable[[Any], wire.InvokerNote]] = {
     ),
     TaskFinished: lambda event: wire.InvokerNote(
         finished=wire.TaskFinished(
-            task=event.task,
-            loading_us=event.loading_us,
-            running_us=event.running_us,
-            failed=[wire.JobFailure(request_id=f.request, reason=f.reason) for f in event.failed],
+            task=event.task, loading_us=event.loading_us, running_us=event.running_us
         )
     ),
     TaskFailed: lambda event: wire.InvokerNote(
@@ -239,14 +229,11 @@ _NEWS_READERS: dict[str | None, Callable[[wire.InvokerNote, str], InvokerNews]] 
         invoker=invoker,
         loading_us=note.finished.loading_us,
         running_us=note.finished.running_us,
-        failed=tuple(
-            JobFailure(request=f.request_id, reason=f.reason) for f in note.finished.failed
-        ),
     ),
     "failed": lambda note, invoker: TaskFailed(
         task=note.failed.task,
         invoker=invoker,
-        reason=note.failed.reason,
+        reason=clipped(note.failed.reason),
         missing=tuple(
             StageOutput(request=m.request_id, stage=m.stage) for m in note.failed.missing
         ),
@@ -258,6 +245,6 @@ _NEWS_READERS: dict[str | None, Callable[[wire.InvokerNote, str], InvokerNews]] 
         invoker=invoker,
         slice=note.gone.slice,
         function=note.gone.function,
-        reason=note.gone.reason,
+        reason=clipped(note.gone.reason),
     ),
 }
