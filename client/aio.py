@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import grpc
 
-from client.applications import Application, Stage, application_of, definition
+from client.applications import Application, LateRequests, Stage, application_of, definition
 from client.credentials import Credentials, authorized
 from client.errors import ClientError, ServerError, Unavailable, call_error
 from client.results import Progress, Result, State, progress_of, result_of
@@ -182,10 +182,11 @@ class AsyncClient:
         *,
         slo_ms: float | None = None,
         slo_scale: float | None = None,
+        late_requests: LateRequests = "finish",
         timeout_s: float | None = None,
     ) -> Application:
         """Add an application. Its SLO is a time, or a multiple of its time alone; 1 by default."""
-        asked = definition(name, stages, slo_ms, slo_scale)
+        asked = definition(name, stages, slo_ms, slo_scale, late_requests)
         return application_of(await self._call("RegisterApplication", asked, timeout_s))
 
     async def update_application(
@@ -195,11 +196,12 @@ class AsyncClient:
         *,
         slo_ms: float | None = None,
         slo_scale: float | None = None,
+        late_requests: LateRequests = "finish",
         timeout_s: float | None = None,
     ) -> Application:
         """Replace an application; requests under way go on with the version they began with."""
         asked = public.UpdateApplicationRequest(
-            application=definition(name, stages, slo_ms, slo_scale)
+            application=definition(name, stages, slo_ms, slo_scale, late_requests)
         )
         return application_of(await self._call("UpdateApplication", asked, timeout_s))
 

@@ -2,10 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from client.errors import InvalidRequest
 from protos import gateway_v1_pb2 as public
 from protos import model_v1_pb2 as model
+
+LateRequests = Literal["finish", "drop"]
+"""What becomes of requests that will be late: finished all the same, or refused and dropped."""
+
+_LATE_REQUESTS: dict[str, model.LateRequests] = {
+    "finish": model.LATE_REQUESTS_FINISH,
+    "drop": model.LATE_REQUESTS_DROP,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +31,7 @@ class Application:
     name: str
     stages: tuple[Stage, ...]
     slo_ms: float
+    late_requests: LateRequests
     version: int
     alone_ms: float
     """Its time alone at the minimum config."""
@@ -34,6 +44,7 @@ def application_of(told: model.Application) -> Application:
         name=told.name,
         stages=tuple(Stage(s.function, tuple(s.after), s.name) for s in told.stages),
         slo_ms=told.slo_us / 1000,
+        late_requests="drop" if told.late_requests == model.LATE_REQUESTS_DROP else "finish",
         version=told.version,
         alone_ms=told.alone_us / 1000,
         fastest_ms=told.fastest_us / 1000,
@@ -41,14 +52,21 @@ def application_of(told: model.Application) -> Application:
 
 
 def definition(
-    name: str, stages: Sequence[Stage], slo_ms: float | None, slo_scale: float | None
+    name: str,
+    stages: Sequence[Stage],
+    slo_ms: float | None,
+    slo_scale: float | None,
+    late_requests: LateRequests = "finish",
 ) -> public.RegisterApplicationRequest:
     """What the gateway is told about an application."""
     if slo_ms is not None and slo_scale is not None:
         raise InvalidRequest("slo_ms and slo_scale say the same in two ways; give one of them")
+    if late_requests not in _LATE_REQUESTS:
+        raise InvalidRequest(f"late_requests is {late_requests!r}; say 'finish' or 'drop'")
     return public.RegisterApplicationRequest(
         name=name,
         stages=[model.Stage(name=s.name, function=s.function, after=s.after) for s in stages],
         slo_us=None if slo_ms is None else round(slo_ms * 1000),
         slo_scale=slo_scale,
+        late_requests=_LATE_REQUESTS[late_requests],
     )

@@ -10,6 +10,7 @@ ClientError
 import grpc
 
 from esg.errors import Fault, Rejected
+from mesh.problems import RETRY_AFTER
 
 
 class ClientError(Exception):
@@ -29,7 +30,10 @@ class AlreadyExists(ClientError, Rejected):
 
 
 class Exhausted(ClientError, Rejected):
-    """A limit: payload size, requests under way, requests per second."""
+    """A limit: payload size, requests under way, requests per second; or more requests than can be
+    done in time. `retry_after_s` is when to try again, if that is known."""
+
+    retry_after_s: float | None = None
 
 
 class Unauthenticated(ClientError, Rejected):
@@ -77,9 +81,12 @@ _KINDS: dict[int, type[ClientError]] = {
 }
 
 
-def client_error(code: int, message: str) -> ClientError:
+def client_error(code: int, message: str, retry_after_s: float | None = None) -> ClientError:
     """The error for a gRPC status."""
-    return _KINDS.get(code, ServerError)(message)
+    error = _KINDS.get(code, ServerError)(message)
+    if isinstance(error, Exhausted):
+        error.retry_after_s = retry_after_s
+    return error
 
 
 def call_error(error: grpc.aio.AioRpcError, address: str) -> ClientError:
@@ -89,7 +96,14 @@ def call_error(error: grpc.aio.AioRpcError, address: str) -> ClientError:
         return _no_connection(address, details)
     if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
         return DeadlineExceeded("the time for this call is over; allow more with timeout_s")
-    return client_error(error.code().value[0], details)
+    return client_error(error.code().value[0], details, _retry_after_s(error))
+
+
+def _retry_after_s(error: grpc.aio.AioRpcError) -> float | None:
+    for key, value in error.trailing_metadata() or ():
+        if key == RETRY_AFTER and isinstance(value, str) and value.isdecimal():
+            return int(value) / 1000
+    return None
 
 
 def _no_connection(address: str, details: str) -> ClientError:

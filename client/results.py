@@ -11,6 +11,7 @@ class Outcome(StrEnum):
     DONE = "done"
     FAILED = "failed"
     CANCELLED = "cancelled"
+    DROPPED = "dropped"  # it could not be done in time any more, and its application drops such
 
 
 class Config(NamedTuple):
@@ -86,6 +87,7 @@ _OUTCOMES = {
     model.OUTCOME_DONE: Outcome.DONE,
     model.OUTCOME_FAILED: Outcome.FAILED,
     model.OUTCOME_CANCELLED: Outcome.CANCELLED,
+    model.OUTCOME_DROPPED: Outcome.DROPPED,
 }
 
 

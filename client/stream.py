@@ -15,6 +15,7 @@ import grpc
 from client.errors import ClientError, Unavailable, call_error, client_error
 from client.results import Result, result_of
 from client.retries import Patience
+from esg.units import US_PER_S
 from mesh.outbox import Outbox
 from protos import gateway_v1_pb2 as public
 from protos import gateway_v1_pb2_grpc as public_grpc
@@ -158,7 +159,7 @@ class RequestStream:
         if asked is None:
             return
         if reply.HasField("refusal"):
-            self._refused(asked, client_error(reply.refusal.code, reply.refusal.message))
+            self._refused(asked, _refusal(reply.refusal))
         elif reply.done.fetch_outputs:
             task = self._loop.create_task(self._fetched(asked))
             self._fetching.add(task)
@@ -220,6 +221,11 @@ class RequestStream:
         for asked in self._asked.values():
             asked.answer.cancel()
         self._asked.clear()
+
+
+def _refusal(told: public.Refusal) -> ClientError:
+    wait_s = told.retry_after_us / US_PER_S if told.HasField("retry_after_us") else None
+    return client_error(told.code, told.message, wait_s)
 
 
 async def _messages(outbox: Outbox[public.SubmitRequest]) -> AsyncIterator[public.SubmitGroup]:

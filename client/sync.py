@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from client.aio import DEFAULT_ADDRESS, AsyncClient
-from client.applications import Application, Stage
+from client.applications import Application, LateRequests, Stage
 from client.credentials import Credentials
 from client.results import Progress, Result, State
 from client.status import MeshStatus
@@ -138,11 +138,17 @@ class Client:
         *,
         slo_ms: float | None = None,
         slo_scale: float | None = None,
+        late_requests: LateRequests = "finish",
         timeout_s: float | None = None,
     ) -> Application:
         return self._wait(
             self._client.register_application(
-                name, stages, slo_ms=slo_ms, slo_scale=slo_scale, timeout_s=timeout_s
+                name,
+                stages,
+                slo_ms=slo_ms,
+                slo_scale=slo_scale,
+                late_requests=late_requests,
+                timeout_s=timeout_s,
             )
         )
 
@@ -153,11 +159,17 @@ class Client:
         *,
         slo_ms: float | None = None,
         slo_scale: float | None = None,
+        late_requests: LateRequests = "finish",
         timeout_s: float | None = None,
     ) -> Application:
         return self._wait(
             self._client.update_application(
-                name, stages, slo_ms=slo_ms, slo_scale=slo_scale, timeout_s=timeout_s
+                name,
+                stages,
+                slo_ms=slo_ms,
+                slo_scale=slo_scale,
+                late_requests=late_requests,
+                timeout_s=timeout_s,
             )
         )
 

@@ -1,6 +1,6 @@
 """The scheduler's words as protobuf: results, progress, applications."""
 
-from esg.catalog import Application
+from esg.catalog import Application, LateRequests
 from esg.commands import AnswerRequest, Outcome, StageReport
 from esg.profile import Config
 from esg.units import to_usd
@@ -12,7 +12,19 @@ _OUTCOMES = {
     Outcome.DONE: model.OUTCOME_DONE,
     Outcome.FAILED: model.OUTCOME_FAILED,
     Outcome.CANCELLED: model.OUTCOME_CANCELLED,
+    Outcome.DROPPED: model.OUTCOME_DROPPED,
 }
+
+_LATE_REQUESTS = {
+    LateRequests.FINISH: model.LATE_REQUESTS_FINISH,
+    LateRequests.DROP: model.LATE_REQUESTS_DROP,
+}
+
+
+def late_requests_from_wire(said: model.LateRequests) -> LateRequests:
+    """What is not said, or not known here, is what everybody gets."""
+    known = {number: name for name, number in _LATE_REQUESTS.items()}
+    return known.get(said, LateRequests.FINISH)
 
 
 def result_to_wire(answer: AnswerRequest, name: str, now_us: int) -> model.Result:
@@ -68,6 +80,7 @@ def application_to_wire(application: Application, name: str, version: int) -> mo
             for stage in application.stages.values()
         ],
         slo_us=application.slo_us,
+        late_requests=_LATE_REQUESTS[application.late_requests],
         version=version,
         alone_us=application.alone_us,
         fastest_us=application.fastest_us()[application.root],

@@ -22,7 +22,14 @@ from esg.state import Request
 from mesh.logs import about
 from mesh.outbox import Outbox
 from mesh.ownership import owned, seen
-from mesh.problems import AlreadyExists, NotFound, Unavailable, status
+from mesh.problems import (
+    AlreadyExists,
+    Exhausted,
+    NotFound,
+    Unavailable,
+    retry_after_us,
+    status,
+)
 from protos import controller_v1_pb2 as wire
 from storage.names import payload_stage
 
@@ -209,10 +216,15 @@ class Gateways:
         if record is None:
             return
         log.info("refused", extra=about(request=command.request, reason=command.reason))
-        known = self._driver.scheduler.current(record.application) is not None
-        error = Rejected(command.reason) if known else NotFound(command.reason)
+        error = self._refusal(command, record)
         for follower in record.followers:
             _refuse(follower, command.request, error)
+
+    def _refusal(self, command: RefuseRequest, record: Record) -> Exception:
+        if command.retry_after_us is not None:
+            return Exhausted(command.reason, command.retry_after_us)
+        known = self._driver.scheduler.current(record.application) is not None
+        return Rejected(command.reason) if known else NotFound(command.reason)
 
     def with_payloads(self, order: StartTask) -> StartTask:
         """An order for a first stage, with the names of the payloads that it reads."""
@@ -281,5 +293,7 @@ def _unknown(request: str) -> NotFound:
 
 def _refuse(follower: Follower, request: str, error: Exception) -> None:
     code, message = status(error)
-    refused = wire.Refused(code=code.value[0], message=message)
+    refused = wire.Refused(
+        code=code.value[0], message=message, retry_after_us=retry_after_us(error)
+    )
     follower.put(wire.ControllerNote(request_id=request, refused=refused))

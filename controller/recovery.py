@@ -22,9 +22,11 @@ from esg.codec import decode, encode, to_text
 from esg.errors import Rejected
 from esg.events import InvokerJoined, InvokerLost, RequestArrived
 from esg.journal import Diverged, Entry, Header, Segment, catalog_digest, replay, snapshot_line
+from esg.overload import OverloadSettings
 from esg.policies import PolicySettings, policy
 from esg.scheduler import Scheduler, SchedulerSettings
 from esg.state import State
+from esg.units import ms
 from mesh.logs import about
 from mesh.settings import CommonSettings, ControllerSettings
 
@@ -51,7 +53,14 @@ def build_scheduler(catalog: Catalog, own: ControllerSettings, state: Any = None
     return Scheduler(
         catalog,
         policy_for(catalog),
-        SchedulerSettings(prewarm=own.prewarm, follow_profiles=own.follow_profiles),
+        SchedulerSettings(
+            prewarm=own.prewarm,
+            follow_profiles=own.follow_profiles,
+            overload=OverloadSettings(
+                max_waiting=own.max_waiting, max_waiting_in_all=own.max_waiting_in_all
+            ),
+            fair_quantum_us=ms(own.fair_quantum_ms),
+        ),
         snapshot=state,
         policy_for=policy_for,
     )
@@ -69,6 +78,9 @@ def header_of(catalog: Catalog, own: ControllerSettings, common: CommonSettings)
             "engine": own.engine,
             "prewarm": str(own.prewarm),
             "follow_profiles": str(own.follow_profiles),
+            "max_waiting": str(own.max_waiting),
+            "max_waiting_in_all": str(own.max_waiting_in_all),
+            "fair_quantum_ms": str(own.fair_quantum_ms),
         },
     )
 
@@ -152,6 +164,9 @@ def _settings_then(header: Header, own: ControllerSettings) -> ControllerSetting
         engine=said["engine"],
         prewarm=said["prewarm"] == "True",
         follow_profiles=said["follow_profiles"] == "True",
+        max_waiting=int(said["max_waiting"]),
+        max_waiting_in_all=int(said["max_waiting_in_all"]),
+        fair_quantum_ms=int(said["fair_quantum_ms"]),
     )
 
 

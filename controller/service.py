@@ -7,7 +7,7 @@ from typing import Any, assert_never
 
 import grpc
 
-from controller.convert import application_to_wire
+from controller.convert import application_to_wire, late_requests_from_wire
 from controller.drift import Corrector
 from controller.driver import Driver, Journal
 from controller.gateways import Gateways, record_of
@@ -168,6 +168,7 @@ class ControllerService(wire_grpc.ControllerServicer):
                     ),
                     slo_us=request.slo_us if request.HasField("slo_us") else None,
                     slo_scale=request.slo_scale if request.HasField("slo_scale") else None,
+                    late_requests=late_requests_from_wire(request.late_requests),
                 )
             )
             for command in commands:

@@ -14,6 +14,7 @@ from esg.commands import Command, StartTask
 from esg.errors import Bug
 from esg.events import Event, RequestArrived
 from esg.journal import Entry, Header, catalog_digest, entry_line, header_line, orders_digest
+from esg.overload import OverloadSettings
 from esg.policies import PolicySettings, policy
 from esg.policy import Policy
 from esg.pool import Pool
@@ -75,7 +76,14 @@ def build_scheduler(
     """The brain of a scenario, and its policy; `catalog` is the one that was `applied`."""
     policy_for = policy_maker(scenario, trained)
     chosen = policy_for(catalog)
-    settings = SchedulerSettings(prewarm=scenario.prewarm, follow_profiles=scenario.follow_profiles)
+    settings = SchedulerSettings(
+        prewarm=scenario.prewarm,
+        follow_profiles=scenario.follow_profiles,
+        overload=OverloadSettings(
+            max_waiting=scenario.max_waiting, max_waiting_in_all=scenario.max_waiting_in_all
+        ),
+        fair_quantum_us=ms(scenario.fair_quantum_ms),
+    )
     scheduler = Scheduler(catalog, chosen, settings, snapshot=snapshot, policy_for=policy_for)
     return scheduler, chosen
 

@@ -47,7 +47,8 @@ class Scenario:
     `time_scale` multiplies the times of the catalog, as the setting of a live mesh does.
     `stage_delay_ms` is what a stage takes beyond its profile where its inputs are local; a live
     mesh's own can be measured (benchmarks/fidelity.py). `without` names what policy apex does
-    without, separated by commas.
+    without, separated by commas. The last three are the settings of a live controller
+    (docs/settings.md); here they are off, as the paper has none of them.
     """
 
     policy: str = "esg"
@@ -65,6 +66,9 @@ class Scenario:
     locality: bool = True
     prewarm: bool = True
     follow_profiles: bool = False
+    max_waiting: int = 0
+    max_waiting_in_all: int = 0
+    fair_quantum_ms: int = 0
     noise: float = 1.0
     orion_cutoff_ms: int = 100
     overhead: str = "counted"

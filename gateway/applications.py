@@ -35,7 +35,10 @@ class Applications:
         if owner:
             await self._check_owner(asked.name, owner, exists=update)
         request = controller.PutApplicationRequest(
-            name=owned(owner, asked.name), stages=asked.stages, update=update
+            name=owned(owner, asked.name),
+            stages=asked.stages,
+            update=update,
+            late_requests=asked.late_requests,
         )
         if asked.HasField("slo_us"):
             request.slo_us = asked.slo_us

@@ -215,7 +215,11 @@ class Book:
         self._tidy(request)
 
     def _refused(self, request: Request, refused: controller.Refused) -> None:
-        error = problem(refused.code, plainly(request.owner, refused.message))
+        error = problem(
+            refused.code,
+            plainly(request.owner, refused.message),
+            refused.retry_after_us if refused.HasField("retry_after_us") else None,
+        )
         question = request.open.popleft() if request.open else request.origin
         if request.open:
             # Nobody knew it when it was asked about, but it has been submitted since

@@ -10,7 +10,7 @@ from gateway.desk import Desk
 from gateway.request import Request
 from mesh.logs import about
 from mesh.outbox import Outbox
-from mesh.problems import status
+from mesh.problems import retry_after_us, status
 from protos import gateway_v1_pb2 as public
 
 log = logging.getLogger(__name__)
@@ -85,7 +85,9 @@ class Conversation:
             if not isinstance(error, Rejected | Fault):
                 log.exception("call failed", extra=about(request=asked.request_id))
             code, message = status(error)
-            refusal = public.Refusal(code=code.value[0], message=message)
+            refusal = public.Refusal(
+                code=code.value[0], message=message, retry_after_us=retry_after_us(error)
+            )
             reply = public.Reply(request_id=asked.request_id, refusal=refusal)
         except asyncio.CancelledError:
             if request is not None:

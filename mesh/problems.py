@@ -11,6 +11,10 @@ from typing import Any
 import grpc
 
 from esg.errors import Fault, Rejected
+from esg.units import US_PER_MS
+
+RETRY_AFTER = "retry-after-ms"
+"""The trailing metadata of a call that may be worth trying again after so many milliseconds."""
 
 LONGEST_TEXT = 2000
 
@@ -32,7 +36,11 @@ class Forbidden(Rejected):
 
 
 class Exhausted(Rejected):
-    """A limit: fewer, smaller or later will do."""
+    """A limit: fewer, smaller or later will do; if later, then perhaps after this time."""
+
+    def __init__(self, message: str, retry_after_us: int | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_us = retry_after_us
 
 
 class Unavailable(Fault):
@@ -68,8 +76,15 @@ def status(error: Exception) -> tuple[grpc.StatusCode, str]:
     return grpc.StatusCode.INTERNAL, "this is a bug of ours; the service's log has its story"
 
 
-def problem(code: int, message: str) -> Exception:
+def retry_after_us(error: Exception) -> int | None:
+    """When it may be worth trying again, if that is known."""
+    return error.retry_after_us if isinstance(error, Exhausted) else None
+
+
+def problem(code: int, message: str, retry_after_us: int | None = None) -> Exception:
     """The way back: an error for a code that came over the wire."""
+    if retry_after_us is not None and code == _CODES[Exhausted].value[0]:
+        return Exhausted(message, retry_after_us)
     for kind, known in _CODES.items():
         if known.value[0] == code:
             return kind(message)
@@ -82,4 +97,6 @@ async def aborting(context: Any) -> AsyncIterator[None]:
     try:
         yield
     except (Rejected, Fault) as error:
-        await context.abort(*status(error))
+        wait_us = retry_after_us(error)
+        trailer = () if wait_us is None else ((RETRY_AFTER, str(-(-wait_us // US_PER_MS))),)
+        await context.abort(*status(error), trailer)

@@ -153,6 +153,21 @@ class ControllerSettings:
     kept_segments: int = setting(
         4, "older segments that are kept, for replays and bug reports", minimum=0
     )
+    max_waiting: int = setting(
+        5000, "jobs of one application that may wait; more requests are refused; 0: any", minimum=0
+    )
+    max_waiting_in_all: int = setting(
+        10_000,
+        "jobs of all applications that may wait, before those with more than an equal share of "
+        "them are refused; 0: any number",
+        minimum=0,
+    )
+    fair_quantum_ms: int = setting(
+        2000,
+        "vGPU time that one application may be given more than another while both wait; 0: the "
+        "policy alone decides who comes first",
+        minimum=0,
+    )
     heartbeat_ms: int = setting(1000, "how often an invoker sends its inventory", minimum=10)
     lost_after_ms: int = setting(
         5000, "an invoker that has been silent for so long is lost, with all it ran", minimum=10

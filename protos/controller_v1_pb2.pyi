@@ -8,18 +8,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class PutApplicationRequest(_message.Message):
-    __slots__ = ("name", "stages", "slo_us", "slo_scale", "update")
+    __slots__ = ("name", "stages", "slo_us", "slo_scale", "update", "late_requests")
     NAME_FIELD_NUMBER: _ClassVar[int]
     STAGES_FIELD_NUMBER: _ClassVar[int]
     SLO_US_FIELD_NUMBER: _ClassVar[int]
     SLO_SCALE_FIELD_NUMBER: _ClassVar[int]
     UPDATE_FIELD_NUMBER: _ClassVar[int]
+    LATE_REQUESTS_FIELD_NUMBER: _ClassVar[int]
     name: str
     stages: _containers.RepeatedCompositeFieldContainer[_model_v1_pb2.Stage]
     slo_us: int
     slo_scale: float
     update: bool
-    def __init__(self, name: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[_model_v1_pb2.Stage, _Mapping]]] = ..., slo_us: _Optional[int] = ..., slo_scale: _Optional[float] = ..., update: _Optional[bool] = ...) -> None: ...
+    late_requests: _model_v1_pb2.LateRequests
+    def __init__(self, name: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[_model_v1_pb2.Stage, _Mapping]]] = ..., slo_us: _Optional[int] = ..., slo_scale: _Optional[float] = ..., update: _Optional[bool] = ..., late_requests: _Optional[_Union[_model_v1_pb2.LateRequests, str]] = ...) -> None: ...
 
 class ListApplicationsRequest(_message.Message):
     __slots__ = ()
@@ -104,20 +106,24 @@ class ControllerNote(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., progress: _Optional[_Union[_model_v1_pb2.StageProgress, _Mapping]] = ..., result: _Optional[_Union[_model_v1_pb2.Result, _Mapping]] = ...) -> None: ...
 
 class Accepted(_message.Message):
-    __slots__ = ("application", "repeated")
+    __slots__ = ("application", "repeated", "fingerprint")
     APPLICATION_FIELD_NUMBER: _ClassVar[int]
     REPEATED_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     application: str
     repeated: bool
-    def __init__(self, application: _Optional[str] = ..., repeated: _Optional[bool] = ...) -> None: ...
+    fingerprint: bytes
+    def __init__(self, application: _Optional[str] = ..., repeated: _Optional[bool] = ..., fingerprint: _Optional[bytes] = ...) -> None: ...
 
 class Refused(_message.Message):
-    __slots__ = ("code", "message")
+    __slots__ = ("code", "message", "retry_after_us")
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_US_FIELD_NUMBER: _ClassVar[int]
     code: int
     message: str
-    def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+    retry_after_us: int
+    def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., retry_after_us: _Optional[int] = ...) -> None: ...
 
 class FromInvoker(_message.Message):
     __slots__ = ("notes",)

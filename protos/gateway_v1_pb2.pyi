@@ -8,16 +8,18 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RegisterApplicationRequest(_message.Message):
-    __slots__ = ("name", "stages", "slo_us", "slo_scale")
+    __slots__ = ("name", "stages", "slo_us", "slo_scale", "late_requests")
     NAME_FIELD_NUMBER: _ClassVar[int]
     STAGES_FIELD_NUMBER: _ClassVar[int]
     SLO_US_FIELD_NUMBER: _ClassVar[int]
     SLO_SCALE_FIELD_NUMBER: _ClassVar[int]
+    LATE_REQUESTS_FIELD_NUMBER: _ClassVar[int]
     name: str
     stages: _containers.RepeatedCompositeFieldContainer[_model_v1_pb2.Stage]
     slo_us: int
     slo_scale: float
-    def __init__(self, name: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[_model_v1_pb2.Stage, _Mapping]]] = ..., slo_us: _Optional[int] = ..., slo_scale: _Optional[float] = ...) -> None: ...
+    late_requests: _model_v1_pb2.LateRequests
+    def __init__(self, name: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[_model_v1_pb2.Stage, _Mapping]]] = ..., slo_us: _Optional[int] = ..., slo_scale: _Optional[float] = ..., late_requests: _Optional[_Union[_model_v1_pb2.LateRequests, str]] = ...) -> None: ...
 
 class UpdateApplicationRequest(_message.Message):
     __slots__ = ("application",)
@@ -128,12 +130,14 @@ class Reply(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., done: _Optional[_Union[SubmitReply, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ...) -> None: ...
 
 class Refusal(_message.Message):
-    __slots__ = ("code", "message")
+    __slots__ = ("code", "message", "retry_after_us")
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_US_FIELD_NUMBER: _ClassVar[int]
     code: int
     message: str
-    def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+    retry_after_us: int
+    def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., retry_after_us: _Optional[int] = ...) -> None: ...
 
 class GetRequest(_message.Message):
     __slots__ = ("request_id",)

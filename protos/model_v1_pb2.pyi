@@ -7,16 +7,27 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class LateRequests(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    LATE_REQUESTS_UNSPECIFIED: _ClassVar[LateRequests]
+    LATE_REQUESTS_FINISH: _ClassVar[LateRequests]
+    LATE_REQUESTS_DROP: _ClassVar[LateRequests]
+
 class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     OUTCOME_UNSPECIFIED: _ClassVar[Outcome]
     OUTCOME_DONE: _ClassVar[Outcome]
     OUTCOME_FAILED: _ClassVar[Outcome]
     OUTCOME_CANCELLED: _ClassVar[Outcome]
+    OUTCOME_DROPPED: _ClassVar[Outcome]
+LATE_REQUESTS_UNSPECIFIED: LateRequests
+LATE_REQUESTS_FINISH: LateRequests
+LATE_REQUESTS_DROP: LateRequests
 OUTCOME_UNSPECIFIED: Outcome
 OUTCOME_DONE: Outcome
 OUTCOME_FAILED: Outcome
 OUTCOME_CANCELLED: Outcome
+OUTCOME_DROPPED: Outcome
 
 class Config(_message.Message):
     __slots__ = ("batch", "vcpus", "vgpus")
@@ -39,20 +50,22 @@ class Stage(_message.Message):
     def __init__(self, name: _Optional[str] = ..., function: _Optional[str] = ..., after: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Application(_message.Message):
-    __slots__ = ("name", "stages", "slo_us", "version", "alone_us", "fastest_us")
+    __slots__ = ("name", "stages", "slo_us", "late_requests", "version", "alone_us", "fastest_us")
     NAME_FIELD_NUMBER: _ClassVar[int]
     STAGES_FIELD_NUMBER: _ClassVar[int]
     SLO_US_FIELD_NUMBER: _ClassVar[int]
+    LATE_REQUESTS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     ALONE_US_FIELD_NUMBER: _ClassVar[int]
     FASTEST_US_FIELD_NUMBER: _ClassVar[int]
     name: str
     stages: _containers.RepeatedCompositeFieldContainer[Stage]
     slo_us: int
+    late_requests: LateRequests
     version: int
     alone_us: int
     fastest_us: int
-    def __init__(self, name: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[Stage, _Mapping]]] = ..., slo_us: _Optional[int] = ..., version: _Optional[int] = ..., alone_us: _Optional[int] = ..., fastest_us: _Optional[int] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[Stage, _Mapping]]] = ..., slo_us: _Optional[int] = ..., late_requests: _Optional[_Union[LateRequests, str]] = ..., version: _Optional[int] = ..., alone_us: _Optional[int] = ..., fastest_us: _Optional[int] = ...) -> None: ...
 
 class StageResult(_message.Message):
     __slots__ = ("stage", "task", "node", "config", "ready_us", "started_us", "finished_us", "cost_usd")

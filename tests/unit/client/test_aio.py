@@ -10,6 +10,7 @@ from client import (
     AsyncClient,
     Config,
     DeadlineExceeded,
+    Exhausted,
     InvalidRequest,
     NoGateway,
     NotFound,
@@ -19,6 +20,7 @@ from client import (
     Stage,
     Unavailable,
 )
+from mesh import problems
 from protos import model_v1_pb2 as model
 from tests.unit.gateway.conftest import Keys
 from tests.unit.gateway.running import Gateways
@@ -190,6 +192,17 @@ async def test_what_is_unavailable_is_tried_again_under_the_same_id(
     controller.accept(first.request_id)
     await controller.finish(first.request_id, second=b"y")
     assert (await waiting).outputs == {"second": b"y"}
+
+
+async def test_who_is_refused_for_now_is_told_when_to_come_back(
+    mesh: AsyncClient, controller: ScriptedController
+) -> None:
+    waiting = asyncio.create_task(mesh.submit(KNOWN, b"abc"))
+    submission = await controller.hears("submission")
+    controller.refuse(submission.request_id, problems.Exhausted("too many", 1_234_001))
+    with pytest.raises(Exhausted, match="too many") as caught:
+        await waiting
+    assert caught.value.retry_after_s == 1.235
 
 
 async def test_patience_has_an_end(address: str, controller: ScriptedController) -> None:

@@ -4,7 +4,16 @@ import asyncio
 
 import pytest
 
-from client import AsyncClient, InvalidRequest, NoGateway, Outcome, Result, Unavailable
+from client import (
+    AsyncClient,
+    Exhausted,
+    InvalidRequest,
+    NoGateway,
+    Outcome,
+    Result,
+    Unavailable,
+)
+from mesh import problems
 from tests.unit.gateway.conftest import Keys
 from tests.unit.gateway.running import Gateways
 from tests.unit.gateway.scripted import KNOWN, ScriptedController, until
@@ -90,6 +99,18 @@ async def test_a_request_that_is_unavailable_is_tried_again(
         controller.accept("r1")
         await controller.finish("r1", second=b"y")
         assert (await answer).outputs == {"second": b"y"}
+
+
+async def test_a_request_that_is_refused_for_now_says_when_to_come_back(
+    mesh: AsyncClient, controller: ScriptedController
+) -> None:
+    async with mesh.stream() as stream:
+        answer = stream.submit(KNOWN, b"abc", request_id="r1")
+        await controller.hears("submission")
+        controller.refuse("r1", problems.Exhausted("too many", 1_500_000))
+        with pytest.raises(Exhausted, match="too many") as caught:
+            await answer
+        assert caught.value.retry_after_s == 1.5
 
 
 async def test_without_a_gateway_everything_fails_when_patience_ends() -> None:

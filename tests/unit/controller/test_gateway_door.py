@@ -88,6 +88,30 @@ async def test_a_deadline_that_is_shorter_than_the_slo_becomes_it(
         assert request.deadline_us - request.arrived_us == slo_us
 
 
+async def test_while_there_is_too_much_to_do_requests_are_refused_with_a_time() -> None:
+    async with running_controller(max_waiting=1) as controller, gateway(controller) as door:
+        door.say(submission("r1", "photo"), submission("r2", "photo"))
+        (note,) = await door.hears("refused")
+        assert (note.request_id, code(note)) == ("r2", grpc.StatusCode.RESOURCE_EXHAUSTED)
+        assert "try again in 1000 ms" in note.refused.message
+        assert note.refused.retry_after_us == 1_000_000
+
+
+async def test_a_request_of_an_application_that_drops_late_ones_is_dropped() -> None:
+    async with running_controller() as controller, gateway(controller) as door:
+        stages = [model.Stage(function="resize")]
+        drop = model.LATE_REQUESTS_DROP
+        made = await put(controller.address, name="now", stages=stages, late_requests=drop)
+        assert made.late_requests == drop
+        door.say(submission("r1", "now"))  # takes 10 ms, which is its SLO, and there are no nodes
+        await door.hears("accepted")
+        controller.clock[0] += 1
+        door.say(submission("r2", "photo"))
+        (note,) = await door.hears("result")
+        assert (note.request_id, note.result.outcome) == ("r1", model.OUTCOME_DROPPED)
+        assert note.result.reason.startswith("dropped before resize")
+
+
 async def test_an_id_that_was_refused_may_be_tried_again() -> None:
     async with running_controller() as controller, gateway(controller) as door:
         door.say(submission("r1", "nothing"))

@@ -19,7 +19,7 @@ import grpc
 
 from esg.errors import Rejected
 from mesh.outbox import Outbox
-from mesh.problems import AlreadyExists, NotFound, aborting, status
+from mesh.problems import AlreadyExists, NotFound, aborting, retry_after_us, status
 from mesh.serving import Server, say_ready
 from protos import controller_v1_pb2 as wire
 from protos import controller_v1_pb2_grpc as wire_grpc
@@ -119,7 +119,9 @@ class ScriptedController(wire_grpc.ControllerServicer):
     def refuse(self, request: str, error: Exception) -> None:
         link, _ = self._requests[request].unanswered.popleft()
         code, message = status(error)
-        refused = wire.Refused(code=code.value[0], message=message)
+        refused = wire.Refused(
+            code=code.value[0], message=message, retry_after_us=retry_after_us(error)
+        )
         link.put(wire.ControllerNote(request_id=request, refused=refused))
 
     def progress(self, request: str, stage: str, *, finished: bool, at_us: int = 0) -> None:
