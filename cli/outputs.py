@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -9,9 +10,11 @@ from pathlib import Path
 
 from esg.errors import Rejected
 
+_BEGINNINGS = {b"\x89PNG\r\n\x1a\n": ".png", b"\xff\xd8\xff": ".jpg"}
+
 
 class Folder:
-    """Where the outputs of some files go, as FILE.STAGE."""
+    """Where the outputs of some files go, as FILE.STAGE; pictures and JSON with their endings."""
 
     def __init__(self, directory: Path, files: Sequence[Path]) -> None:
         self._directory = directory
@@ -34,7 +37,7 @@ class Folder:
         return {stage: self._written(file, stage, content) for stage, content in outputs.items()}
 
     def _written(self, file: Path, stage: str, content: bytes) -> Path:
-        path = self._directory / f"{file.name}.{stage}"
+        path = self._directory / f"{file.name}.{stage}{_ending(content)}"
         unfinished = self._directory / f".{path.name}.{os.getpid()}.tmp"
         try:
             unfinished.write_bytes(content)
@@ -45,3 +48,19 @@ class Folder:
             with suppress(OSError):
                 unfinished.unlink()
         return path
+
+
+def _ending(content: bytes) -> str:
+    """That of a kind of file which viewers go by, or none.
+
+    >>> _ending(b"\\xff\\xd8\\xff\\xe0..."), _ending(b'{"label": "cat"}'), _ending(b"{")
+    ('.jpg', '.json', '')
+    """
+    for beginning, ending in _BEGINNINGS.items():
+        if content.startswith(beginning):
+            return ending
+    if content.startswith(b"{"):
+        with suppress(ValueError):
+            json.loads(content)
+            return ".json"
+    return ""

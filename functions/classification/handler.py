@@ -38,7 +38,7 @@ class Handler:
             "others": told[1:],
             **_by_kind(notes("classification", outputs, inputs)),
         }
-        return json.dumps(answer, indent=2, ensure_ascii=False).encode()
+        return f"{json.dumps(answer, indent=2, ensure_ascii=False)}\n".encode()
 
 
 def _by_kind(told: Mapping[str, str]) -> dict[str, dict[str, str]]:
