@@ -1,11 +1,16 @@
 """Is the emulator honest? The same requests through a live mesh and through the emulator.
 
     .venv/bin/python -m benchmarks.fidelity [--setting NAME] [--nodes N] [--seconds S] [--json]
+    .venv/bin/python -m benchmarks.fidelity --slices cpu:2 --catalog measured/catalog.toml \\
+        --payload photo.jpg --rate 10/min --slo-scale 2 --seconds 300
 
 The live mesh is real: processes, gRPC, Redis, files; only the slices are emulated, and take the
 profiled times with the noise that the emulator draws for the same requests. Payloads are scaled
 down so that two cores carry sixteen nodes. What a stage takes beyond its profile is measured live
 (its median) and told to the emulator, which cannot know how fast a machine is.
+
+With real slices (--slices, and a catalog that esg profile measured on them) models really run. They
+are loaded before the load begins, by requests that do not count.
 
 Printed side by side: hit rate and cost (aims: within 5 points and 10 %), latency, transfers,
 batches; then what the live mesh took: CPU per request by process, queues over time, and how much
@@ -31,19 +36,34 @@ from benchmarks.live import Usage, usages
 from client import AsyncClient, MeshStatus, Result, Stage
 from emulator.history import replay_strictly
 from emulator.run import emulate, requests
-from emulator.scenario import SETTINGS, Scenario, Setting
+from emulator.scenario import SETTINGS, Scenario
 from esg.catalog import Catalog, Function
-from esg.catalog_file import load_catalog
+from esg.catalog_file import DEFAULT, load_catalog
 from esg.profile import Config
 from esg.units import seconds, to_ms
-from loadgen.arrivals import Arrival, at_rate, until
+from loadgen.arrivals import Arrival, until
+from loadgen.mix import Mix
+from loadgen.rates import steady
 from loadgen.send import Answered, Load, send
 from mesh.supervisor import Mesh, MeshOptions
 
 AIM_POINTS = 5.0
 AIM_COST = 0.10
 PAYLOAD_SCALE = 0.01
-DRAIN_S = 30.0
+WARM_UP = 4
+LONG_MS = 600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What is compared. Without slices they are emulated, as many as the catalog says."""
+
+    nodes: int
+    rate: str
+    slo_scale: float
+    slices: str | None = None
+    catalog: Path | None = None
+    payload: Path | None = None
 
 
 @dataclass(slots=True)
@@ -65,10 +85,18 @@ class Watched:
         else:
             self.results.append(answered.result)
 
+    def summary(self, count: int) -> dict[str, Any]:
+        """What the clients saw, in the words of a report; who got no answer was not in time."""
+        latencies = [result.latency_ms for result in self.results]
+        return {
+            "slo_hit_rate": sum(result.slo_met for result in self.results) / count,
+            "cost_usd_per_1k_requests": 1000 * sum(r.cost_usd for r in self.results) / count,
+            "latency_ms": {f"p{p}": float(np.percentile(latencies, p)) for p in (50, 99)},
+        }
+
 
 async def live(
-    setting: Setting,
-    nodes: int,
+    trial: Trial,
     arrivals: list[Arrival],
     catalog: Catalog,
     tell: Callable[[], None],
@@ -81,15 +109,20 @@ async def live(
 
     with TemporaryDirectory() as folder:
         options = MeshOptions(
-            nodes=nodes, warm_start=True, payload_scale=PAYLOAD_SCALE, log_level="warning"
+            nodes=trial.nodes,
+            slices=trial.slices,
+            catalog=trial.catalog,
+            warm_start=True,
+            payload_scale=PAYLOAD_SCALE,
+            log_level="warning",
         )
         async with (
             Mesh(options, Path(folder) / "mesh") as mesh,
             AsyncClient(mesh.gateway) as client,
         ):
-            await _set_slos(client, catalog, setting.slo_scale)
-            payloads = payloads_of(catalog)
-            await client.submit(arrivals[0].application, payloads[arrivals[0].application])
+            await _set_slos(client, catalog, trial.slo_scale)
+            payloads = payloads_of(catalog, trial.payload)
+            await _warm_up(client, payloads, at_once=1 if trial.slices is None else WARM_UP)
             watched.before = usages(mesh.processes)
             looking = asyncio.create_task(_look(client, watched))
             async with client.stream() as stream:
@@ -100,7 +133,14 @@ async def live(
             journal = mesh.journal
             assert journal is not None
         replayed = replay_strictly(journal, catalog, {})
-    return watched, replayed.report.summary()
+    return watched, replayed.report.summary() | watched.summary(len(arrivals))
+
+
+async def _warm_up(client: AsyncClient, payloads: dict[str, bytes], at_once: int) -> None:
+    """Have every model loaded, as far as as many requests at once can bring that about."""
+    for application, payload in payloads.items():
+        calls = [client.submit(application, payload, slo_ms=LONG_MS) for _ in range(at_once)]
+        await asyncio.gather(*calls)
 
 
 async def _set_slos(client: AsyncClient, catalog: Catalog, slo_scale: float) -> None:
@@ -112,7 +152,9 @@ async def _set_slos(client: AsyncClient, catalog: Catalog, slo_scale: float) -> 
         await client.update_application(application.name, stages, slo_scale=slo_scale)
 
 
-def payloads_of(catalog: Catalog) -> dict[str, bytes]:
+def payloads_of(catalog: Catalog, payload: Path | None = None) -> dict[str, bytes]:
+    if payload is not None:
+        return dict.fromkeys(catalog.applications, payload.read_bytes())
     return {
         name: b"p" * max(32, round(PAYLOAD_SCALE * _first(catalog, name).input_bytes))
         for name in catalog.applications
@@ -142,24 +184,35 @@ def added_ms(results: list[Result], catalog: Catalog) -> list[float]:
     return added
 
 
-def compare(arguments: argparse.Namespace) -> dict[str, Any]:
+def trial_of(arguments: argparse.Namespace) -> Trial:
     setting = SETTINGS[arguments.setting]
-    catalog = load_catalog()
-    planned = at_rate(setting.rate, list(catalog.applications), arguments.seed)
-    arrivals = list(until(planned, seconds(arguments.seconds)))
+    return Trial(
+        nodes=arguments.nodes or (1 if arguments.slices else 16),
+        rate=arguments.rate or setting.rate,
+        slo_scale=arguments.slo_scale or setting.slo_scale,
+        slices=arguments.slices,
+        catalog=arguments.catalog,
+        payload=arguments.payload,
+    )
+
+
+def compare(arguments: argparse.Namespace) -> dict[str, Any]:
+    trial = trial_of(arguments)
+    catalog = load_catalog(trial.catalog or DEFAULT)
+    mix = Mix.uniform(list(catalog.applications))
+    arrivals = list(until(steady(trial.rate, mix, arguments.seed), seconds(arguments.seconds)))
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task(f"live, {arguments.nodes} nodes", total=len(arrivals))
-        watched, summary = uvloop.run(
-            live(setting, arguments.nodes, arrivals, catalog, lambda: progress.advance(bar))
-        )
+        bar = progress.add_task(f"live, {trial.nodes} nodes", total=len(arrivals))
+        watched, summary = uvloop.run(live(trial, arrivals, catalog, lambda: progress.advance(bar)))
     cluster = catalog.cluster
     scenario = Scenario(
-        nodes=arguments.nodes,
+        nodes=trial.nodes,
         vcpus=cluster.vcpus,
         vgpus=cluster.vgpus,
-        slo_scale=setting.slo_scale,
+        slo_scale=trial.slo_scale,
         seed=0,
+        follow_profiles=True,
     )
     added = added_ms(watched.results, catalog)
     typical_ms = max(0.0, float(np.percentile(added, 50)))
@@ -168,8 +221,8 @@ def compare(arguments: argparse.Namespace) -> dict[str, Any]:
     count = len(arrivals)
     halves = np.array_split(watched.waiting, 2)
     return {
-        "setting": arguments.setting,
-        "nodes": arguments.nodes,
+        "setting": f"{trial.rate}, SLO {trial.slo_scale:g} L, {trial.slices or 'emulated slices'}",
+        "nodes": trial.nodes,
         "requests": count,
         "seconds": arguments.seconds,
         "live": summary,
@@ -227,7 +280,12 @@ def show(found: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--setting", choices=SETTINGS, default="relaxed-heavy")
-    parser.add_argument("--nodes", type=int, default=16)
+    parser.add_argument("--rate", help="instead of the setting's: heavy, 10/s, 30/min, ...")
+    parser.add_argument("--slo-scale", type=float, help="instead of the setting's")
+    parser.add_argument("--slices", help="real ones: cpu:N, mig, host:port,...")
+    parser.add_argument("--catalog", type=Path, help="what esg profile measured on them")
+    parser.add_argument("--payload", type=Path, help="what every request carries")
+    parser.add_argument("--nodes", type=int, help="16, or 1 with real slices")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0, help="of the arrivals")
     parser.add_argument("--json", action="store_true")

@@ -118,6 +118,8 @@ class Bench:
             end = await self._or_the_end_of_the_node(self._door.end_of(order))
             if isinstance(end, TaskFailed):
                 raise Failed(end.reason)
+            if end.failed:
+                raise Failed(end.failed[0].reason)
             outputs = [bytes(self._store.get(job.request, function)) for job in jobs]
             return Ran(end.loading_us, end.running_us, outputs)
         finally:

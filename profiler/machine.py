@@ -18,14 +18,13 @@ PATIENCE_S = 10.0
 
 
 async def triton_version(addresses: Sequence[str]) -> str:
-    """What the first of these Triton servers says that it is; nothing, if there is none."""
+    """What the first of these Triton servers says; nothing, if there is none."""
     for address in addresses:
         async with channel(address) as to_server:
             stub = service_pb2_grpc.GRPCInferenceServiceStub(to_server)
             with suppress(grpc.aio.AioRpcError):
                 request = service_pb2.ServerMetadataRequest()
-                metadata = await stub.ServerMetadata(request, timeout=PATIENCE_S)
-                return f"{metadata.name} {metadata.version}"
+                return str((await stub.ServerMetadata(request, timeout=PATIENCE_S)).version)
     return ""
 
 
