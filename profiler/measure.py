@@ -6,6 +6,7 @@ infeasible. If it ran out of memory, so would every other with as large a portio
 they are not even tried.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -25,6 +26,8 @@ SPARE = 4
 LONG_US = seconds(20)
 """A cell that has taken so long is done with two runs."""
 MB = 1_000_000
+LOOK_S, ALIKE, SETTLING_LOOKS = 0.5, 5, 30
+"""Memory is settled when so many looks, so far apart, see the same."""
 
 
 @dataclass(slots=True)
@@ -62,7 +65,7 @@ class Profiler:
     ) -> None:
         inputs = await self.samples.inputs_of(function)
         measured.input_bytes = sum(len(content) for content in inputs)
-        before = self.bench.memory_bytes(self.server) if self.server else 0
+        before = await self._settled_memory() if self.server else 0
         measured.cold_starts_us = await self._cold_starts(function, inputs)
         for config in missing:
             measured.cells.append(await self._cell(function, measured, config, inputs))
@@ -79,8 +82,19 @@ class Profiler:
         found = []
         for index in range(self.bench.slices):
             ran = await self.bench.run(function.name, SMALLEST, [inputs], [index])
+            self.samples.keep(function.name, ran.outputs[0])
             found.append(ran.loading_us)
         return [time_us for time_us in found if time_us] or found
+
+    async def _settled_memory(self) -> int:
+        """What the servers hold when models that were dropped are gone: that takes a while."""
+        seen = [self.bench.memory_bytes(self.server)]
+        for _ in range(SETTLING_LOOKS):
+            await asyncio.sleep(LOOK_S)
+            seen.append(self.bench.memory_bytes(self.server))
+            if len(seen) > ALIKE and max(seen[-ALIKE:]) - min(seen[-ALIKE:]) < MB:
+                break
+        return seen[-1]
 
     async def _cell(
         self, function: Function, measured: Measured, config: Config, inputs: Inputs

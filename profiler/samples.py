@@ -31,6 +31,10 @@ class Samples:
             return [await self._output_of(one) for one in before]
         return [self._payload or png(function.input_bytes, seed=function.name)]
 
+    def keep(self, function: str, output: bytes) -> None:
+        """What a function has made, for those that come after it."""
+        self._outputs.setdefault(function, output)
+
     def _before(self, function: Function) -> list[Function]:
         """Whose outputs it reads in the first application that has it; nobody's, in a first
         stage."""
@@ -44,7 +48,8 @@ class Samples:
         if function.name not in self._outputs:
             inputs = await self.inputs_of(function)
             ran = await self._bench.run(function.name, SMALLEST, [inputs])
-            self._outputs[function.name] = ran.outputs[0]
+            self._bench.drop(function.name)
+            self.keep(function.name, ran.outputs[0])
         return self._outputs[function.name]
 
 
