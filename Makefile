@@ -14,10 +14,10 @@ LOCK_MODELS := .venv/bin/uv pip compile --quiet --no-deps --generate-hashes --py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install models demo test lint types unit format protos settings simulate bench soak lock clean
+.PHONY: help install models demo demo-real test lint types unit format protos settings simulate bench soak lock clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 install: $(INSTALLED)  ## make .venv with the pinned dependencies and this project in it
 
@@ -25,6 +25,9 @@ models: $(MODELS)  ## make .venv-models: a Triton server, and what models on CPU
 
 demo: $(INSTALLED)  ## see a whole mesh at work, for a minute
 	.venv/bin/esg demo
+
+demo-real: $(INSTALLED) $(MODELS)  ## take a photo through real models, on Triton servers without a GPU
+	.venv/bin/esg demo --real
 
 test: lint types unit  ## all that must pass: lint, types, unit
 
@@ -65,7 +68,6 @@ soak: $(INSTALLED)  ## a mesh under the heavy rate for ten minutes: does anythin
 
 lock: $(INSTALLED)  ## pin what pyproject.toml asks for (UPGRADE=1: newest versions, else keep pins that still fit)
 	$(LOCK) $(if $(UPGRADE),--upgrade)
-	$(LOCK_MODELS) $(if $(UPGRADE),--upgrade)
 	$(LOCK_IMAGE) --upgrade
 	$(LOCK_MODELS) $(if $(UPGRADE),--upgrade)
 

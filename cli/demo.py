@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, NoReturn
 
 import typer
 
 from cli.options import AsJson, above_zero, at_least, read_catalog
 from cli.terminal import print_json, terminal
+from esg.errors import Rejected
 from esg.units import seconds as in_us
 
 LONGEST_S = 3600
@@ -27,6 +29,19 @@ def demo(
         int,
         typer.Option(metavar="N", callback=at_least(1), help="Worker nodes: 4 can serve light."),
     ] = 4,
+    real: Annotated[
+        bool,
+        typer.Option("--real", help="A photo through real models, on CPUs, instead of all that."),
+    ] = False,
+    photo: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --real: a photo of yours.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", show_default="esg-demo", help="With --real: where its outputs go."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """See a mesh at work: start one, send a picture, replay load, take everything down.
@@ -35,12 +50,20 @@ def demo(
     take the profiled times and answer with a digest of their inputs, so every result is checked
     byte for byte. The exit code is 0 if all of them are right.
 
+    With --real the models are real, too: Triton servers on this machine's CPUs run them, and the
+    outputs are pictures to look at. It needs esg models install.
+
     \b
     Examples:
       esg demo
+      esg demo --real --photo holiday.jpg --out results
       esg demo --seconds 10 --rate 30/s --nodes 8
       esg demo --json | jq .load.slo_hit_rate
     """
+    if real:
+        _demo_real(photo, out or Path("esg-demo"), as_json=as_json)
+    if photo is not None or out is not None:
+        raise Rejected("--photo and --out are for real models; add --real")
     from cli.demo_run import Demonstration
     from cli.demo_view import View, document
     from cli.live import run_live
@@ -63,3 +86,18 @@ def demo(
     if as_json:
         print_json(document(demonstration, found))
     raise typer.Exit(0 if found.all_right else 1)
+
+
+def _demo_real(photo: Path | None, out: Path, *, as_json: bool) -> NoReturn:
+    from cli.demo_real import PHOTO, RealDemonstration, document
+    from cli.demo_real_view import View
+    from cli.live import run_live
+
+    if photo is not None and not photo.is_file():
+        raise Rejected(f"--photo: {photo}: no such file; name a picture")
+    screen = terminal()
+    screen.quiet = as_json
+    seen = run_live(RealDemonstration(photo=photo or PHOTO, out=out).run(View(screen)))
+    if as_json:
+        print_json(document(seen))
+    raise typer.Exit(0 if seen.all_right else 1)

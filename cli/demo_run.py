@@ -95,7 +95,7 @@ class Demonstration:
             found.up_s = perf_counter() - began
             found.processes = list(mesh.processes)
             view.up(self, found)
-            await _while_up(mesh, self._work(mesh, found, view))
+            await while_up(mesh, self._work(mesh, found, view))
         finally:
             with view.waiting("taking everything down"):
                 await mesh.stop()
@@ -148,7 +148,7 @@ async def _status(client: AsyncClient) -> MeshStatus:
     return await anext(client.watch_mesh(0))
 
 
-async def _while_up(mesh: Mesh, work: Coroutine[Any, Any, T]) -> T:
+async def while_up(mesh: Mesh, work: Coroutine[Any, Any, T]) -> T:
     """Do the work, unless the mesh breaks down."""
     doing = asyncio.create_task(work)
     failing = asyncio.create_task(mesh.failed())

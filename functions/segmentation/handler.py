@@ -1,8 +1,8 @@
 """Segmentation: a picture in; out comes the same one with a mask of all that is not background.
 
 The mask is the picture's alpha channel, and the colours below it are left as they were: a viewer
-shows what was found, and nothing is lost. A network gives a score for each class and pixel; how
-many classes it has tells which they are.
+shows what was found, and nothing is lost. Where nothing is found, there is nothing to mask. A
+network gives a score for each class and pixel; how many classes it has tells which they are.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,16 +37,18 @@ class Handler:
         scores = outputs["scores"]
         if len(scores) not in CLASSES:
             raise Fault(f"a network of {len(scores)} classes; known are those of {list(CLASSES)}")
-        likely = np.exp(scores - scores.max(axis=0))
-        mask = picture_of(1 - likely[0] / likely.sum(axis=0))
-        picture = decoded(inputs[0])
-        picture.putalpha(mask.resize(picture.size, Image.Resampling.BICUBIC))
-        found = _found(scores.argmax(axis=0), CLASSES[len(scores)])
-        return encoded(picture, notes("segmentation", outputs, inputs, found))
+        picture, found = decoded(inputs[0]), _found(scores)
+        picture.putalpha(255)
+        if found:
+            likely = np.exp(scores - scores.max(axis=0))
+            mask = picture_of(1 - likely[0] / likely.sum(axis=0))
+            picture.putalpha(mask.resize(picture.size, Image.Resampling.BICUBIC))
+        return encoded(picture, notes("segmentation", outputs, inputs, found or "nothing"))
 
 
-def _found(classes: np.ndarray, names: Sequence[str]) -> str:
+def _found(scores: Floats) -> str:
     """What is there, and how much of the picture it takes."""
+    names, classes = CLASSES[len(scores)], scores.argmax(axis=0)
     shares = np.bincount(classes.ravel(), minlength=len(names)) / classes.size
     order = [number for number in np.argsort(-shares) if number and shares[number] >= LEAST_SHARE]
-    return ", ".join(f"{names[number]} {shares[number]:.0%}" for number in order) or "nothing"
+    return ", ".join(f"{names[number]} {shares[number]:.0%}" for number in order)

@@ -123,11 +123,18 @@ def test_a_mask_lies_over_the_whole_picture(classes: int, left: int, found: str)
     assert notes_of(content)["segmentation found"] == f"{found} 50%"
 
 
-def test_a_picture_of_nothing_is_all_background() -> None:
+def test_where_nothing_is_found_nothing_is_masked() -> None:
     outputs = saying("trained: X", scores=halves(2, 0))
     content = handler("segmentation").finish(outputs, [PICTURE])
     assert notes_of(content)["segmentation found"] == "nothing"
-    assert opened(content).getchannel("A").getextrema() == (0, 0)
+    assert opened(content).getchannel("A").getextrema() == (255, 255)
+
+
+def test_where_nothing_stands_in_front_no_background_is_removed() -> None:
+    outputs = saying("trained: X", mask=np.zeros((1, 64, 64), np.float32))
+    content = handler("background-removal").finish(outputs, [PICTURE])
+    assert notes_of(content)["background-removal found"] == "nothing"
+    assert np.array_equal(decoded(content), decoded(PICTURE))
 
 
 def test_a_network_of_unknown_classes_is_a_fault() -> None:
