@@ -135,7 +135,9 @@ class Gateways:
         return submission.deadline_us if shorter else slo_us
 
     def _repeat(self, follower: Follower, request: str, known: Record | Answered) -> None:
-        accepted = wire.Accepted(application=known.application, repeated=True)
+        accepted = wire.Accepted(
+            application=known.application, repeated=True, fingerprint=known.fingerprint
+        )
         follower.put(wire.ControllerNote(request_id=request, accepted=accepted))
         if isinstance(known, Answered):
             follower.put(wire.ControllerNote(request_id=request, result=known.result))
@@ -153,7 +155,7 @@ class Gateways:
             for note in self._past(running):
                 follower.put(note)
         # After the past: whoever hears this knows all that has happened
-        accepted = wire.Accepted(application=known.application)
+        accepted = wire.Accepted(application=known.application, fingerprint=known.fingerprint)
         follower.put(wire.ControllerNote(request_id=request, accepted=accepted))
         if isinstance(known, Answered):
             follower.put(wire.ControllerNote(request_id=request, result=known.result))
@@ -208,7 +210,9 @@ class Gateways:
         record = self._requests.under_way(event.request)
         if record is not None:
             record.arrived_us = now_us
-            accepted = wire.Accepted(application=record.application)
+            accepted = wire.Accepted(
+                application=record.application, fingerprint=record.fingerprint
+            )
             record.tell(wire.ControllerNote(request_id=event.request, accepted=accepted))
 
     def refused(self, command: RefuseRequest) -> None:

@@ -23,6 +23,7 @@ from esg.commands import (
     CorrectProfiles,
     DiscardData,
     Outcome,
+    PublishData,
     RefuseApplication,
     RefuseRequest,
     StopTask,
@@ -60,7 +61,7 @@ from esg.policy import Policy
 from esg.profile import Config
 from esg.registry import Registry, slo_refusal
 from esg.spelling import one_of
-from esg.state import NEVER_US, PPM, State, Task, queue_name
+from esg.state import NEVER_US, PPM, Phase, State, Task, queue_name
 from esg.warmth import PreWarmer
 
 
@@ -435,6 +436,7 @@ class Scheduler:
         self._forget_unheard_orders(seat, event.slices)
         self._take_stock(now_us, seat, event.slices)
         self._account_for(event.kept, event.invoker)
+        self._publish_again(event.invoker)
 
     def _reconcile(
         self, now_us: int, seat: Seat, running: tuple[RunningTask, ...], latest_task: int
@@ -501,6 +503,17 @@ class Scheduler:
                 self._emit(DiscardData(invoker=invoker, request=name))
             elif invoker not in request.kept_on:
                 request.kept_on.append(invoker)
+
+    def _publish_again(self, invoker: str) -> None:
+        """An order to publish may have been lost while the node was away, and someone elsewhere
+        waits for what it keeps."""
+        for request in self.state.requests.values():
+            successors = self.catalog.applications[request.application].successors
+            for stage, run in request.runs.items():
+                if run.keeper == invoker and run.published:
+                    if any(request.runs[f].phase is Phase.RUNNING for f in successors[stage]):
+                        order = PublishData(invoker=invoker, request=request.name, stage=stage)
+                        self._emit(order)
 
     def _invoker_lost(self, now_us: int, invoker: str) -> None:
         if invoker not in self.state.seats:

@@ -162,8 +162,7 @@ class Book:
             return
         if request.result is not None:
             self._forget(request)
-            useless = request.delivered or request.result.outcome != model.OUTCOME_DONE
-            self._discard_all(request, request.result.output_stages if useless else ())
+            self._discard_all(request, request.result)
         elif request.submission is None:
             self._forget(request)
         elif request.first and not (request.kept or request.cancelled or self.handing_back):
@@ -178,11 +177,20 @@ class Book:
         if not self._of_owner[request.owner]:
             del self._of_owner[request.owner]
 
-    def _discard_all(self, request: Request, outputs: Sequence[str] = ()) -> None:
-        """Delete its payload, if it came by here, and these outputs."""
-        payload = [payload_stage(request.fingerprint)] if request.submission is not None else []
-        if payload or outputs:
-            self._discard(request.id, [*payload, *outputs])
+    def _discard_payload(self, request: Request) -> None:
+        """Of a submission that was refused."""
+        if request.submission is not None:
+            self._discard(request.id, [payload_stage(request.fingerprint)])
+
+    def _discard_all(self, request: Request, result: model.Result) -> None:
+        """Delete what is left of a request that has ended: its payload, what its stages had
+        published for each other, should the node that did so be gone; and its outputs, unless
+        somebody may still come for them."""
+        wanted = result.outcome == model.OUTCOME_DONE and not request.delivered
+        kept = set(result.output_stages) if wanted else set()
+        stages = dict.fromkeys([*(s.stage for s in result.stages), *result.output_stages])
+        useless = [stage for stage in stages if stage not in kept]
+        self._discard(request.id, [request.payload, *useless])
 
     # ---- the controller
 
@@ -205,6 +213,7 @@ class Book:
 
     def _accepted(self, request: Request, accepted: controller.Accepted) -> None:
         request.application = seen(request.owner, accepted.application) or ""
+        request.payload = payload_stage(accepted.fingerprint)
         if request.open:
             question = request.open.popleft()
             if question is request.submission:
@@ -228,7 +237,7 @@ class Book:
             question.settle(error)
         elif question is request.submission and question is not request.origin:
             # The id is taken. Those who ask about the request that has it are not concerned
-            self._discard_all(request)
+            self._discard_payload(request)
             request.submission = None
             question.settle(error)
         else:
@@ -238,7 +247,7 @@ class Book:
                     "anew; submit it again"
                 )
             log.info("request refused", extra=about(request=request.id, reason=str(error)))
-            self._discard_all(request)
+            self._discard_payload(request)
             question.settle(error)
             self._lose(request, error)
         self._tidy(request)

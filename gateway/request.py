@@ -42,7 +42,8 @@ class Request:
         self.submission: Question | None = None
         self.watching: Question | None = None  # once it is accepted, all stages are heard of
         self.open: deque[Question] = deque((origin,))  # unanswered
-        self.fingerprint = b""
+        self.fingerprint = b""  # of what was submitted here
+        self.payload = ""  # under what name it is stored, once the request was accepted
         self.storing: asyncio.Task[None] | None = None  # the payload; unless that has failed
         self.application = ""
         self.first = False  # it runs because it was submitted here

@@ -27,7 +27,7 @@ from protos import controller_v1_pb2_grpc as wire_grpc
 
 log = logging.getLogger(__name__)
 
-FIRST_DELAY_S, LONGEST_DELAY_S = 0.05, 2.0
+FIRST_DELAY_S, LONGEST_DELAY_S = 0.05, 0.5
 _LEAVING = wire.InvokerNote(leaving=wire.Leaving())
 
 
@@ -111,6 +111,7 @@ class ControllerLink:
                     else:
                         node.order(order_from_wire(order, node.pool.invoker))
         finally:
+            outbox.close()
             self._outbox = None
             self._joined = False
             if heartbeat is not None:

@@ -44,20 +44,24 @@ async def status_of(client: AsyncClient) -> MeshStatus:
 async def nothing_is_left(mesh: Mesh, client: AsyncClient) -> None:
     """Neither on any node's disk nor in Redis, and all resources are free."""
     redis = Redis.from_url(mesh.redis_url)
+    left: list[object] = []
 
     async def clean() -> bool:
         scratch = mesh.directory.scratch
         assert scratch is not None
         stores = [scratch / node for node in mesh.nodes]
-        files = [path for store in stores for path in store.rglob("*") if path.is_file()]
         status = await status_of(client)
-        busy = [part for node in status.nodes for part in node.slices if part.task]
-        vcpus = [node for node in status.nodes if node.vcpus != node.vcpus_free]
-        waiting = [queue for queue in status.queues if queue.waiting or queue.running]
-        keys = await redis.keys("*")
-        return not (files or busy or vcpus or waiting or keys or status.under_way)
+        left[:] = [path for store in stores for path in store.rglob("*") if path.is_file()]
+        left.extend(part for node in status.nodes for part in node.slices if part.task)
+        left.extend(node for node in status.nodes if node.vcpus != node.vcpus_free)
+        left.extend(queue for queue in status.queues if queue.waiting or queue.running)
+        left.extend(await redis.keys("*"))
+        left.extend(["requests under way"] * status.under_way)
+        return not left
 
     try:
         await until(clean)
+    except TimeoutError:
+        raise AssertionError(f"something is left: {left}") from None
     finally:
         await redis.aclose()

@@ -259,6 +259,15 @@ def test_what_a_node_keeps_of_a_request_that_has_ended_is_discarded_when_it_join
     assert desk.new_orders == [discard("i0", "r0")]
 
 
+def test_what_others_wait_for_is_published_again_by_a_node_that_comes_back(desk: Desk) -> None:
+    """The order to publish it may have been lost, with the connection or with the controller."""
+    desk.at(ms(0), joined("i0"), arrived("r1", "photo"))
+    desk.at(ms(1), InvokerLeaving(invoker="i0"), joined("i1")).at(ms(10), finished("t1"))
+    assert publish("r1/resize") in desk.new_orders
+    desk.at(ms(20), joined("i0", latest_task=1, kept=("r1",)))
+    assert desk.new_orders == [publish("r1/resize")]
+
+
 def test_what_a_node_keeps_of_a_request_under_way_is_discarded_at_its_end(desk: Desk) -> None:
     desk.at(ms(0), joined("i0"), arrived("r1", "thumb"))
     desk.at(ms(1), joined("i1", kept=("r1",)))

@@ -103,11 +103,14 @@ class ScriptedController(wire_grpc.ControllerServicer):
         """Whoever asked first, and has not been answered yet, hears that, and then what is past."""
         told = self._requests[request]
         link, asked = told.unanswered.popleft()
-        accepted = wire.Accepted(application=application, repeated=repeated)
-        link.put(wire.ControllerNote(request_id=request, accepted=accepted))
         if asked.HasField("submission"):
             self._accepted[request] = asked.submission
-        elif told.result is None:
+        submission = self._accepted.get(request, wire.Submission())
+        accepted = wire.Accepted(
+            application=application, repeated=repeated, fingerprint=submission.fingerprint
+        )
+        link.put(wire.ControllerNote(request_id=request, accepted=accepted))
+        if not asked.HasField("submission") and told.result is None:
             told.watchers.append(link)
             for note in told.past:
                 link.put(note)

@@ -34,7 +34,8 @@ class Told:
         return self.book.submit(wire.Submission(request_id="r1", fingerprint=fingerprint))
 
     def accept(self, *, repeated: bool = False) -> None:
-        self._hear(accepted=wire.Accepted(application="photo", repeated=repeated))
+        accepted = wire.Accepted(application="photo", repeated=repeated, fingerprint=b"1")
+        self._hear(accepted=accepted)
 
     def refuse(self, error: Exception) -> None:
         self._hear(refused=wire.Refused(code=status(error)[0].value[0], message=str(error)))
@@ -188,7 +189,7 @@ async def test_other_content_for_an_id_that_is_watched_takes_only_its_own_payloa
     told.end()
     await watcher.end()
     told.book.leave(watcher)
-    assert told.deleted == [("r1", [OTHER_PAYLOAD])]
+    assert told.deleted == [("r1", [OTHER_PAYLOAD]), ("r1", [PAYLOAD])]
     assert forgotten(told)
 
 
