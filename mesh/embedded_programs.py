@@ -13,6 +13,7 @@ from mesh.embedded_directory import RunDirectory
 from mesh.embedded_health import is_serving, redis_answers
 from mesh.embedded_options import Chosen
 from mesh.embedded_process import Program
+from mesh.embedded_security import CLIENT, SecureFolder, probing
 from mesh.settings import environment
 
 REDIS, CONTROLLER, GATEWAY, INVOKER = "redis", "controller", "gateway", "invoker"
@@ -35,6 +36,12 @@ class Programs:
         chosen.set_default(CONTROLLER, "journal", directory.journal)
         self._chosen = chosen
         self._directory = directory
+        self.secure = SecureFolder(directory.path / "security") if chosen.secure else None
+        if self.secure is not None:
+            for name, value in self.secure.identity(CLIENT).items():
+                chosen.set_default("common", name, value)
+            for name, value in self.secure.door().items():
+                chosen.set_default(GATEWAY, name, value)
         self.redis_url = chosen.common.redis_url
 
     @property
@@ -100,7 +107,8 @@ class Programs:
             if not ready.exists():
                 return None
             address = ready.read_text("utf-8")
-            return address if await is_serving(address) else None
+            security = probing(service, self._chosen.document())
+            return address if await is_serving(address, security) else None
 
         return Program(
             name=name,
@@ -109,6 +117,7 @@ class Programs:
             environ=GRPC_TUNING
             | self._chosen.environ
             | environment("common", {"redis_url": self.redis_url})
+            | environment("common", self.secure.identity(service) if self.secure else {})
             | environment(service, own)
             | {"ESG_READY_FILE": str(ready)},
             log=self._log(name),
