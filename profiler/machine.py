@@ -11,7 +11,7 @@ import grpc
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from esg import __version__
-from mesh.serving import channel
+from mesh.channels import channel
 
 UNKNOWN = "unknown"
 PATIENCE_S = 10.0
