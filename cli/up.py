@@ -66,7 +66,7 @@ def up(
         typer.Option(
             metavar="ADDRESS",
             show_default="127.0.0.1",
-            help="Where the gateway listens; 0.0.0.0 is for everyone.",
+            help="Where the gateway listens; 0.0.0.0 is for everyone, and needs --secure.",
         ),
     ] = None,
     port: Annotated[
@@ -121,6 +121,14 @@ def up(
             help="Whether every event is written to DIR/mesh.journal, for esg replay.",
         ),
     ] = None,
+    secure: Annotated[
+        bool,
+        typer.Option(
+            "--secure",
+            help="Services speak TLS, and clients need a certificate and a token; "
+            "DIR/security/client.env tells a shell how to call.",
+        ),
+    ] = False,
     log_level: Annotated[
         str | None,
         typer.Option(metavar="LEVEL", show_default="info", help="debug, info, warning or error."),
@@ -148,6 +156,7 @@ def up(
       esg up
       esg up --scale 0.1 --nodes 2 --warm-start
       esg up --slices cpu:2
+      esg up --secure --dir ./mesh
       esg up --detach --port 0 --dir ./mesh && esg status --dir ./mesh && esg down --dir ./mesh
       ESG_CONTROLLER_PREWARM=false esg up --policy infless
     """
@@ -179,6 +188,7 @@ def up(
         noise=noise,
         seed=seed,
         journal=journal,
+        secure=secure,
         log_level=log_level,
         settings_file=settings,
     )

@@ -15,6 +15,7 @@ from esg.errors import Rejected
 from mesh.embedded_health import without_password
 from mesh.logs import check_logging
 from mesh.settings import (
+    CLIENT_VARIABLES,
     FILE_VARIABLE,
     SECTIONS,
     CommonSettings,
@@ -48,6 +49,8 @@ class MeshOptions:
     noise: float | None = None
     seed: int | None = None
     journal: bool | None = None
+    secure: bool = False
+    """Whether its services speak TLS, and its clients need a certificate and a token."""
     log_level: str | None = None
     settings_file: Path | None = None
     more: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -78,7 +81,9 @@ class Chosen:
             raise Rejected("vgpus are emulated slices; give either vgpus or slices, not both")
         self.nodes = options.nodes
         self.environ = dict(os.environ if environ is None else environ)
-        self.environ.pop("ESG_READY_FILE", None)
+        for name in ("ESG_READY_FILE", *CLIENT_VARIABLES):
+            self.environ.pop(name, None)
+        self.secure = options.secure
         if options.settings_file is not None:
             self.environ[FILE_VARIABLE] = str(options.settings_file.absolute())
         for section, values in options.more.items():
