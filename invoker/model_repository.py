@@ -3,6 +3,9 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from google.protobuf import text_format
+from tritonclient.grpc import model_config_pb2
+
 from esg.catalog import Function
 
 CONFIG = "config.pbtxt"
@@ -17,15 +20,26 @@ def assemble(repository: Path, functions: Iterable[Function], variant: str) -> d
     lacking: dict[str, str] = {}
     for function in functions:
         model = Path(function.folder) / "models" / variant
-        if not function.folder:
-            lacking[function.name] = (
-                f"{function.name} has no folder in the catalog, so there is no model of it for "
-                f"{variant} slices; give it one (docs/functions.md)"
-            )
-        elif not (model / CONFIG).is_file():
-            lacking[function.name] = (
-                f"{function.name} has no model for {variant} slices: {model / CONFIG} is not there"
-            )
+        reason = _flaw(function, model, variant)
+        if reason:
+            lacking[function.name] = reason
         else:
             (repository / function.name).symlink_to(model)
     return lacking
+
+
+def _flaw(function: Function, model: Path, variant: str) -> str:
+    """Why there is nothing to load; Triton would only say that it found nothing."""
+    if not function.folder:
+        return (
+            f"{function.name} has no folder in the catalog, so there is no model of it for "
+            f"{variant} slices; give it one (docs/functions.md)"
+        )
+    config = model / CONFIG
+    try:
+        text_format.Parse(config.read_text("utf-8"), model_config_pb2.ModelConfig())
+    except FileNotFoundError:
+        return f"{function.name} has no model for {variant} slices: {config} is not there"
+    except (OSError, UnicodeDecodeError, text_format.ParseError) as error:
+        return f"{function.name}: {config} cannot be read: {error}"
+    return ""

@@ -35,7 +35,7 @@ class SliceDirectory:
     def clear_memory(self, index: int) -> None:
         """Remove what a server left in memory that did not end in peace."""
         if self.shared:
-            _unlink_all(self.memory_name(index))
+            _unlink_all(f"{self.memory_name(index)}-")
 
 
 @contextmanager

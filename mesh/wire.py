@@ -23,6 +23,7 @@ from esg.events import (
     InstanceReady,
     InvokerJoined,
     InvokerReported,
+    JobFailure,
     RunningTask,
     SliceInventory,
     StageOutput,
@@ -31,6 +32,7 @@ from esg.events import (
 )
 from esg.profile import Config
 from mesh.problems import clipped
+from mesh.wire_checks import check_news
 from protos import controller_v1_pb2 as wire
 from protos import model_v1_pb2 as model
 
@@ -65,7 +67,9 @@ def news_from_wire(note: wire.InvokerNote, invoker: str) -> InvokerNews:
     kind = note.WhichOneof("note")
     if kind not in _NEWS_READERS:
         raise Rejected(f"news of an unknown kind ({kind}): is the invoker newer than this?")
-    return _NEWS_READERS[kind](note, invoker)
+    event = _NEWS_READERS[kind](note, invoker)
+    check_news(event)
+    return event
 
 
 def _start_to_wire(order: StartTask) -> wire.Order:
@@ -162,7 +166,9 @@ def _inventory(
     return wire.Inventory(
         vcpus=vcpus,
         slices=[
-            wire.Slice(memory_mb=s.memory_mb, resident=s.resident, loading=s.loading)
+            wire.Slice(
+                memory_mb=s.memory_mb, resident=s.resident, loading=s.loading, lost=not s.usable
+            )
             for s in slices
         ],
         running=[wire.RunningTask(task=r.task, vcpus=r.vcpus, slices=r.slices) for r in running],
@@ -173,7 +179,12 @@ def _inventory(
 
 def _slices(inventory: wire.Inventory) -> tuple[SliceInventory, ...]:
     return tuple(
-        SliceInventory(memory_mb=s.memory_mb, resident=tuple(s.resident), loading=tuple(s.loading))
+        SliceInventory(
+            memory_mb=s.memory_mb,
+            resident=tuple(s.resident),
+            loading=tuple(s.loading),
+            usable=not s.lost,
+        )
         for s in inventory.slices
     )
 
@@ -193,7 +204,10 @@ _NEWS_WRITERS: dict[type[Any], Callable[[Any], wire.InvokerNote]] = {
     ),
     TaskFinished: lambda event: wire.InvokerNote(
         finished=wire.TaskFinished(
-            task=event.task, loading_us=event.loading_us, running_us=event.running_us
+            task=event.task,
+            loading_us=event.loading_us,
+            running_us=event.running_us,
+            failed=[wire.JobFailure(request_id=f.request, reason=f.reason) for f in event.failed],
         )
     ),
     TaskFailed: lambda event: wire.InvokerNote(
@@ -229,6 +243,9 @@ _NEWS_READERS: dict[str | None, Callable[[wire.InvokerNote, str], InvokerNews]] 
         invoker=invoker,
         loading_us=note.finished.loading_us,
         running_us=note.finished.running_us,
+        failed=tuple(
+            JobFailure(request=f.request_id, reason=clipped(f.reason)) for f in note.finished.failed
+        ),
     ),
     "failed": lambda note, invoker: TaskFailed(
         task=note.failed.task,

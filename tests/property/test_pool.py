@@ -12,6 +12,8 @@ from esg.pool_messages import (
     PoolCommand,
     PoolEvent,
     Report,
+    SliceBack,
+    SliceLost,
     TaskEnded,
     UnloadModel,
 )
@@ -33,6 +35,7 @@ class AnyPool(RuleBasedStateMachine):
         self.started = 0
         self.open: set[str] = set()
         self.owed: list[PoolCommand] = []
+        self.lost: set[int] = set()  # slices that were ever lost
 
     @rule(function=functions, where=places, vcpus=st.integers(1, 3), skipped=st.integers(1, 2))
     def start_a_task(self, function: str, where: list[int], vcpus: int, skipped: int) -> None:
@@ -65,6 +68,21 @@ class AnyPool(RuleBasedStateMachine):
         position = data.draw(st.integers(0, len(self.owed) - 1))
         self.tell(answer(self.owed.pop(position), failure))
 
+    @rule(index=slices)
+    def lose_a_slice(self, index: int) -> None:
+        """Whoever was asked to load or unload something there will never answer."""
+        self.owed = [
+            order
+            for order in self.owed
+            if not (isinstance(order, LoadModel | UnloadModel) and order.slice == index)
+        ]
+        self.lost.add(index)
+        self.tell(SliceLost(slice=index, reason="killed"))
+
+    @rule(index=slices)
+    def bring_a_slice_back(self, index: int) -> None:
+        self.tell(SliceBack(slice=index))
+
     @rule(time_us=st.integers(1, 30))
     def let_time_pass(self, time_us: int) -> None:
         """The pool is woken when it asked for it, though other news may come first."""
@@ -87,7 +105,7 @@ class AnyPool(RuleBasedStateMachine):
 
     def tell(self, event: PoolEvent) -> None:
         orders = self.pool.handle(self.now_us, event)
-        check(self.pool, self.now_us)
+        check(self.pool, self.now_us, self.lost)
         for order in orders:
             if not isinstance(order, Report):
                 self.owed.append(order)

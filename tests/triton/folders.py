@@ -1,11 +1,14 @@
 """Functions in folders, for real Triton servers: small, and each with a habit.
 
-invert   turns bytes round (255 - x) in a batch, with a handler; cannot bear inputs that begin
-         with "B", and its handler none that begin with "#"
-join     no handler: puts the inputs of a job one behind the other
-ponder   the same, after as many milliseconds as its first input says
-broken   its model cannot be made
-corrupt  has a config that nobody can read
+    invert   turns bytes round (255 - x) in a batch, with a handler; cannot bear inputs that begin
+             with "B", and its handler none that begin with "#"
+    join     no handler: puts the inputs of a job one behind the other
+    ponder   the same, after as many milliseconds as its first input says
+    broken   its model cannot be made
+    corrupt  has a config that nobody can read
+    absent   has no folder
+
+Every application is a chain of the function of its name; `twice` inverts and then joins.
 """
 
 from pathlib import Path
@@ -96,7 +99,7 @@ def inverted(content: bytes) -> bytes:
 
 
 def write_functions(folder: Path) -> Path:
-    """A catalog of them, with an application for each and a chain of two; the file's path."""
+    """A catalog of them; the file's path."""
     text = CATALOG
     for name, (config, model) in MODELS.items():
         version = folder / name / "models" / "cpu" / "1"
@@ -120,6 +123,15 @@ def write_functions(folder: Path) -> Path:
         (folder / name / "profile.csv").write_text("\n".join(["batch,vcpus,vgpus,time_ms", *rows]))
         text += f'[functions.{name}]\nfolder = "{name}"\n'
         text += f'[applications.{name}]\nchain = ["{name}"]\nslo_ms = 60000\n'
+    text += (
+        '[functions.absent]\nprofile = "absent.toml"\n'
+        "cold_start_ms = 200\nmemory_mb = 400\ninput_mb = 0.001\n"
+        '[applications.absent]\nchain = ["absent"]\nslo_ms = 60000\n'
+    )
+    (folder / "absent.toml").write_text(
+        'function = "absent"\n[provenance]\nkind = "made up"\n'
+        '[measured]\ntable = "join/profile.csv"\n'
+    )
     text += '[applications.twice]\nchain = ["invert", "join"]\nslo_ms = 60000\n'
     catalog = folder / "catalog.toml"
     catalog.write_text(text)

@@ -107,3 +107,38 @@ def test_a_held_slice_is_neither_warm_nor_free() -> None:
     assert books.warm_free("a") == []
     assert books.pick("a", 300, 1) == [1]  # loading, which is better than cold
     assert books.pick("a", 300, 2) is None
+
+
+def test_a_slice_that_is_out_of_order_is_given_to_nobody_and_has_no_models() -> None:
+    books = seat()
+    books.load(0, "detect", 400, now_us=0, ready=True)
+    books.set_usable(0, False)
+    assert (books.vgpus_free, books.instances) == (1, {})
+    assert books.slices[0].memory_free_mb == 1000
+    assert books.pick("detect", 400, 1) == [1]
+    assert books.pick("detect", 400, 2) is None
+    books.set_usable(0, False)
+    assert books.vgpus_free == 1
+    books.set_usable(0, True)
+    assert books.vgpus_free == 2
+
+
+def test_who_holds_a_slice_that_fails_gives_it_back_unusable() -> None:
+    books = seat()
+    books.take("t1", "detect", 400, Config(1, 1, 2), now_us=0)
+    books.set_usable(1, False)
+    assert (books.vgpus_free, books.instances) == (0, {"detect": 1})
+    books.release("t1", Config(1, 1, 2), (0, 1))
+    assert books.vgpus_free == 1
+    books.set_usable(1, True)
+    assert books.vgpus_free == 2
+
+
+def test_a_slice_may_be_back_while_it_is_still_held() -> None:
+    books = seat()
+    books.take("t1", "detect", 400, Config(1, 1, 1), now_us=0)
+    books.set_usable(0, False)
+    books.set_usable(0, True)
+    assert books.vgpus_free == 1
+    books.release("t1", Config(1, 1, 1), (0,))
+    assert books.vgpus_free == 2
