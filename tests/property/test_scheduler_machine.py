@@ -25,12 +25,14 @@ from esg.commands import (
 from esg.events import (
     ApplicationRegistered,
     ApplicationRetired,
+    Correction,
     Event,
     InstanceGone,
     InstanceReady,
     InvokerJoined,
     InvokerLost,
     InvokerReported,
+    ProfilesCorrected,
     RequestArrived,
     RequestCancelled,
     RunningTask,
@@ -209,6 +211,21 @@ class SchedulerMachine(RuleBasedStateMachine):
         (order,) = self.tell(ApplicationRegistered(application=name, stages=(spec,)))
         assert isinstance(order, RefuseApplication)
         assert self.witness.scheduler.snapshot() == before
+
+    # Profiles.
+
+    @rule(
+        functions=st.lists(st.sampled_from(sorted(SMALL.functions)), max_size=2, unique=True),
+        permille=st.sampled_from([250, 1000, 1700, 4000]),
+    )
+    def profiles_turn_out_to_be_wrong(self, functions: list[str], permille: int) -> None:
+        """Plans change, and what was promised does not: see `requests_arrive`."""
+        corrections = [Correction(function=f, batch=1, permille=permille) for f in functions]
+        self.tell(ProfilesCorrected(corrections=tuple(corrections)))
+        planned = self.witness.scheduler.planned.functions
+        for name in functions:
+            profiled, now = SMALL.functions[name].profile, planned[name].profile
+            assert (now.time_us * 1000 == profiled.time_us * permille).all()
 
     # Nodes.
 
