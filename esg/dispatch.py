@@ -22,6 +22,7 @@ from esg.commands import Command, DropInstance, Input, JobOrder, PublishData, St
 from esg.errors import Bug
 from esg.policy import Case, Hold, Offer, Placement, Policy
 from esg.search.plan import Plan
+from esg.setbacks import rather_elsewhere
 from esg.state import NEVER_US, Job, Phase, Queue, State, Task
 from esg.units import ms
 
@@ -98,17 +99,26 @@ class Dispatcher:
             queue.hold_until_us = decision.until_us
             queue.leave_recheck_list()
             return
-        placement = self._policy.place(case, decision, self._state.open_seats)
+        placement = self._place(case, decision)
         if placement is None and queue.blocked:
             queue.rounds += 1
             if queue.rounds >= self._recheck.rounds:
                 decision = replace(decision, plans=(_minimum(case.stage),))
-                placement = self._policy.place(case, decision, self._state.open_seats)
+                placement = self._place(case, decision)
         if placement is None:
             self._put_on_recheck_list(queue, now_us)
         else:
             queue.leave_recheck_list()
             self._start(case, decision, placement)
+
+    def _place(self, case: Case, offer: Offer) -> Placement | None:
+        """Where the policy says; first among the nodes that nothing speaks against."""
+        better = rather_elsewhere(self._state, case.jobs[0])
+        if better is not None:
+            placement = self._policy.place(case, offer, better)
+            if placement is not None:
+                return placement
+        return self._policy.place(case, offer, self._state.open_seats)
 
     def _put_on_recheck_list(self, queue: Queue, now_us: int) -> None:
         """The alarm only drives the rounds; once they are over, something must be given back."""

@@ -85,11 +85,16 @@ def _check_jobs(state: State) -> None:
             if request is None or request.application != queue.application:
                 raise Bug(f"{queue.name}: a job of {job.request}, which does not belong there")
             queued[job.request, queue.stage] += 1
+    resting = Counter((rest.request, rest.stage) for rest in state.resting)
+    if resting.keys() - {(r.name, stage) for r in state.requests.values() for stage in r.runs}:
+        raise Bug(f"{dict(resting)} are resting, and some of them have ended")
     for request in state.requests.values():
         for stage, run in request.runs.items():
             places = queued[request.name, stage]
             if places != (run.phase is Phase.QUEUED):
                 raise Bug(f"{request.name}/{stage} is {run.phase} and {places} times in a queue")
+            if resting[request.name, stage] != (run.phase is Phase.RESTING):
+                raise Bug(f"{request.name}/{stage} is {run.phase}, and that is not what it does")
             task = state.tasks.get(run.task)
             inside = task is not None and request.name in task.requests and task.stage == stage
             if (run.phase is Phase.RUNNING) != (inside and run.phase is not Phase.DONE):

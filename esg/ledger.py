@@ -22,12 +22,28 @@ class Resident:
 
 
 @dataclass(slots=True)
+class FailedLoads:
+    """How often in a row a function's model could not be loaded on a slice, and until when that is
+    not tried again (see `setbacks`)."""
+
+    count: int = 0
+    until_us: int = 0
+    spared: bool = False
+
+
+@dataclass(slots=True)
 class Slice:
     memory_mb: int
     memory_free_mb: int
     holder: str = ""
     usable: bool = True
     residents: dict[str, Resident] = field(default_factory=dict)
+    failed_loads: dict[str, FailedLoads] = field(default_factory=dict)
+
+    def spares(self, function: str) -> bool:
+        """Whether a function's model is not to be loaded here, because that has failed lately."""
+        failed = self.failed_loads.get(function)
+        return failed is not None and failed.spared
 
     def evictable(self, memory_mb: int) -> list[str] | None:
         """The longest unused models that must go so that this much fits; None if it never does."""
@@ -95,7 +111,10 @@ class Seat:
             if part.usable
             and not part.holder
             and index not in warm
-            and (function in part.residents or part.evictable(memory_mb) is not None)
+            and (
+                function in part.residents
+                or (part.evictable(memory_mb) is not None and not part.spares(function))
+            )
         ]
         picked = warm + [index for _, _, index in sorted(others)]
         return picked[:count] if len(picked) >= count else None
@@ -152,6 +171,8 @@ class Seat:
         for name in victims:
             self.forget(index, name)
         part.residents[function] = Resident(memory_mb, ready=ready, used_us=now_us)
+        if ready:
+            part.failed_loads.pop(function, None)
         part.memory_free_mb -= memory_mb
         self.instances[function] = self.instances.get(function, 0) + 1
         return victims
@@ -179,14 +200,16 @@ class Seat:
 
     def mark_ready(self, index: int, function: str, now_us: int) -> None:
         """A model has been loaded; no matter if it was given up meanwhile."""
-        resident = self.slices[index].residents.get(function)
+        part = self.slices[index]
+        resident = part.residents.get(function)
         if resident is not None and not resident.ready:
             resident.ready = True
             resident.used_us = now_us
+            part.failed_loads.pop(function, None)
 
     def mark_used(self, index: int, function: str, now_us: int) -> None:
         """A model was in use until now, so it has been loaded."""
+        self.mark_ready(index, function, now_us)
         resident = self.slices[index].residents.get(function)
         if resident is not None:
-            resident.ready = True
             resident.used_us = now_us

@@ -12,8 +12,10 @@ from esg.catalog import Application, Catalog, plain_name
 from esg.commands import AnswerRequest, Command, DiscardData, Outcome, StageReport, StopTask
 from esg.events import RequestArrived
 from esg.overload import drop_at_us, observe_done, saving_us
-from esg.state import Job, Phase, Queue, Request, Run, State, Task, Traffic, queue_name
+from esg.state import Job, Phase, Queue, Request, Rest, Run, State, Task, Traffic, queue_name
 from esg.warmth import PreWarmer, observe_arrival
+
+NEED_INPUTS = (Phase.BLOCKED, Phase.RESTING, Phase.QUEUED)
 
 
 class Lifecycle:
@@ -91,10 +93,25 @@ class Lifecycle:
         if all(run.phase is Phase.DONE for run in request.runs.values()):
             self.end(request, Outcome.DONE, "", now_us)
 
-    def return_job(self, request: Request, stage: str, now_us: int) -> None:
-        """A job comes back from a task that gave no result; it keeps its place in line."""
-        request.runs[stage].phase = Phase.BLOCKED
+    def return_job(self, request: Request, stage: str, now_us: int, pause_us: int = 0) -> None:
+        """A job comes back from a task that gave no result; it keeps its place in line, unless it
+        has to pause."""
+        run = request.runs[stage]
+        run.phase = Phase.BLOCKED
+        run.task = ""
+        if pause_us:
+            run.phase = Phase.RESTING
+            self._state.resting.append(Rest(request.name, stage, now_us + pause_us))
         self.resume(request, now_us)
+
+    def end_rests(self, now_us: int) -> None:
+        """Jobs that have paused for long enough are tried again."""
+        over = [rest for rest in self._state.resting if rest.until_us <= now_us]
+        for rest in over:
+            self._state.resting.remove(rest)
+            request = self._state.requests[rest.request]
+            request.runs[rest.stage].phase = Phase.BLOCKED
+            self.resume(request, now_us)
 
     def lose_output(self, request: Request, stage: str) -> None:
         """What a stage made is nowhere to be found. `resume` sees to what that means."""
@@ -118,7 +135,7 @@ class Lifecycle:
             if run.phase is Phase.DONE and not run.keeper and not run.published:
                 followers = application.successors[stage]
                 waiting = [request.runs[follower].phase for follower in followers]
-                if not followers or Phase.BLOCKED in waiting or Phase.QUEUED in waiting:
+                if not followers or any(phase in NEED_INPUTS for phase in waiting):
                     run.phase = Phase.BLOCKED
         self._settle(request, now_us)
 
@@ -131,6 +148,8 @@ class Lifecycle:
                 self._leave_queue(request, stage)
             elif run.phase is Phase.RUNNING:
                 self._stop_if_unwanted(run.task)
+            elif run.phase is Phase.RESTING:
+                self._leave_rest(request, stage)
         done, results = outcome is Outcome.DONE, self._results(request)
         if done:
             self._note_done(plain_name(request.application), now_us)
@@ -174,6 +193,9 @@ class Lifecycle:
             if run.phase is Phase.QUEUED and not made:
                 self._leave_queue(request, stage)
                 run.phase = Phase.BLOCKED
+            elif run.phase is Phase.RESTING and not made:
+                self._leave_rest(request, stage)
+                run.phase = Phase.BLOCKED
             elif run.phase is Phase.BLOCKED and made:
                 self._queue_up(request, stage, now_us)
 
@@ -188,7 +210,14 @@ class Lifecycle:
         run.ready_us = now_us
         run.task = ""
         queue = self._state.queues[queue_name(request.application, stage)]
-        job = Job(request.name, request.number, now_us, request.deadline_us, run.planned)
+        job = Job(
+            request.name,
+            request.number,
+            now_us,
+            request.deadline_us,
+            run.planned,
+            tuple(run.failed_on),
+        )
         queue.jobs.insert(_position(queue, request.number), job)
         queue.hold_until_us = 0
         if queue.name in self._saving_us:
@@ -222,6 +251,10 @@ class Lifecycle:
         del queue.jobs[_position(queue, request.number)]
         if not queue.jobs:
             queue.leave_recheck_list()
+
+    def _leave_rest(self, request: Request, stage: str) -> None:
+        rests = self._state.resting
+        self._state.resting = [r for r in rests if (r.request, r.stage) != (request.name, stage)]
 
     def _stop_if_unwanted(self, name: str) -> None:
         task = self._state.tasks.get(name)  # its own failure may be why the request ends

@@ -60,20 +60,24 @@ from esg.pace import observe_run
 from esg.policy import Policy
 from esg.profile import Config
 from esg.registry import Registry, slo_refusal
+from esg.setbacks import Setbacks, pause_us
 from esg.spelling import one_of
 from esg.state import NEVER_US, PPM, Phase, State, Task, queue_name
+from esg.units import ms
 from esg.warmth import PreWarmer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerSettings:
-    """`max_attempts` is how often one stage of a request may fail before the request does;
+    """`max_attempts` is how often one stage of a request may fail before the request does, and
+    `retry_pause_us` the time before its second retry (see `setbacks`);
     `follow_profiles` says whether plans follow what tasks really take (see `drift`);
     `fair_quantum_us` is how much vGPU time one application may be ahead of another while both wait
     (see `dispatch`), 0 if that is for the policy alone to decide."""
 
     recheck: RecheckSettings = field(default_factory=RecheckSettings)
     max_attempts: int = 3
+    retry_pause_us: int = ms(20)
     prewarm: bool = True
     follow_profiles: bool = False
     overload: OverloadSettings = field(default_factory=OverloadSettings)
@@ -125,7 +129,9 @@ class Scheduler:
             raise Bug(f"time ran backwards, from {self.state.now_us} to {now_us}")
         self.state.now_us = now_us
         self._orders.clear()
+        self._setbacks.forgive(now_us)
         self._learn(now_us, event)
+        self._lifecycle.end_rests(now_us)
         self._overload.drop_hopeless(now_us)
         self._dispatcher.run(now_us)
         if self._prewarmer is not None:
@@ -135,9 +141,11 @@ class Scheduler:
     @property
     def next_wake(self) -> int | None:
         """When to send `Woke` if nothing else happens before; always later than the last event."""
-        wake_us = NEVER_US
+        wake_us = self.state.forgive_at_us
         for queue in self.state.queues.values():
             wake_us = min(wake_us, queue.wake_us())
+        for rest in self.state.resting:
+            wake_us = min(wake_us, rest.until_us)
         return None if wake_us >= NEVER_US else wake_us
 
     def prepare(self, corrections: tuple[Correction, ...]) -> None:
@@ -198,6 +206,9 @@ class Scheduler:
         self._prewarmer = prewarmer if self._settings.prewarm else None
         self._lifecycle = Lifecycle(planned, self.state, self._emit, self._prewarmer)
         self._overload = Overload(planned, self.state, self._settings.overload, self._lifecycle.end)
+        self._setbacks = Setbacks(
+            planned, self.state, self._settings.max_attempts, self._lifecycle.end
+        )
         self._dispatcher = Dispatcher(
             planned,
             self.state,
@@ -235,7 +246,7 @@ class Scheduler:
             case InstanceReady():
                 self._instance_ready(now_us, event)
             case InstanceGone():
-                self._instance_gone(event)
+                self._instance_gone(now_us, event)
             case Woke():
                 pass  # what is due is done after every event
             case ApplicationRegistered() | ApplicationRetired():
@@ -315,11 +326,16 @@ class Scheduler:
         self._found_loaded(seat, event.slice, event.function, now_us)
         self.state.releases += 1  # a loaded model can make room, one that is loading cannot
 
-    def _instance_gone(self, event: InstanceGone) -> None:
+    def _instance_gone(self, now_us: int, event: InstanceGone) -> None:
         seat = self.state.seats.get(event.invoker)
-        if seat is not None and 0 <= event.slice < len(seat.slices):
-            seat.forget(event.slice, event.function)
-            self.state.releases += 1
+        if seat is None or not 0 <= event.slice < len(seat.slices):
+            return
+        resident = seat.slices[event.slice].residents.get(event.function)
+        seat.forget(event.slice, event.function)
+        self.state.releases += 1
+        if resident is not None and not resident.ready:
+            function = self.catalog.functions[event.function]
+            self._setbacks.load_failed(seat, event.slice, function, event.reason, now_us)
 
     def _found_loaded(self, seat: Seat, index: int, function: str, now_us: int) -> None:
         """A model is there: the books follow, even if they had given it up."""
@@ -343,7 +359,7 @@ class Scheduler:
             seat.mark_used(index, function, now_us)
         held_us = event.loading_us + event.running_us
         cost_pusd = self.catalog.prices.task_cost_pusd(task.config, held_us)
-        self._note_pace(task, now_us - task.started_us - event.loading_us)
+        self._note_pace(task, now_us - task.started_us - event.loading_us, now_us)
         if self._settings.follow_profiles and not event.loading_us:
             self._compare_with_profile(now_us, task, now_us - task.started_us)
         share_pusd = round(cost_pusd / len(task.requests))
@@ -357,20 +373,23 @@ class Scheduler:
             else:
                 self._lifecycle.finish_job(request, task, share_pusd, now_us)
 
-    def _note_pace(self, task: Task, took_us: int) -> None:
-        """Compare how long a task took with what was planned for."""
+    def _note_pace(self, task: Task, took_us: int, now_us: int) -> None:
+        """Compare how long a task took with what was planned for, and with other nodes."""
         stage = self.planned.applications[task.application].stages[task.stage]
+        queue = self.state.queues[queue_name(task.application, task.stage)]
         profile = stage.function.profile
+        profiled_us = profile.time_us_of(task.config)
         runs = [
             self.state.requests[name].runs for name in task.requests if name in self.state.requests
         ]
+        remote = sum(run[before].keeper != task.invoker for run in runs for before in stage.after)
+        expected_us = profiled_us * queue.pace_ppm // PPM + remote * queue.remote_us
+        self._setbacks.task_took(task.invoker, took_us, expected_us, now_us)
         observe_run(
-            self.state.queues[queue_name(task.application, task.stage)],
-            profiled_us=profile.time_us_of(task.config),
+            queue,
+            profiled_us=profiled_us,
             took_us=took_us,
-            remote=sum(
-                run[before].keeper != task.invoker for run in runs for before in stage.after
-            ),
+            remote=remote,
             relative_std=profile.relative_std,
         )
 
@@ -401,12 +420,20 @@ class Scheduler:
         if request is None:
             return
         run = request.runs[task.stage]
-        run.attempts += reason is not None
-        if reason is not None and run.attempts >= self._settings.max_attempts:
-            why = f"{task.stage} failed {run.attempts} times, last: {reason}"
+        if reason is None:
+            self._lifecycle.return_job(request, task.stage, now_us)
+            return
+        run.attempts += 1
+        if task.invoker not in run.failed_on:
+            run.failed_on.append(task.invoker)
+        function = self.catalog.functions[self._function_of(task)]
+        if run.attempts >= self._settings.max_attempts or self._setbacks.loads_nowhere(function):
+            times = "once" if run.attempts == 1 else f"{run.attempts} times"
+            why = f"{task.stage} failed {times}, last: {reason}"
             self._lifecycle.end(request, Outcome.FAILED, why, now_us)
         else:
-            self._lifecycle.return_job(request, task.stage, now_us)
+            pause = pause_us(self._settings.retry_pause_us, run.attempts)
+            self._lifecycle.return_job(request, task.stage, now_us, pause)
 
     def _end_task(self, name: str, invoker: str) -> Task | None:
         """Release what a task held; None if it was given up before (late news are normal)."""
@@ -522,6 +549,7 @@ class Scheduler:
         for task in lost:
             self._end_task(task.name, invoker)
         del self.state.seats[invoker]
+        self._setbacks.forget_node(invoker)
         self._stays(invoker)
         for request in self.state.requests.values():
             self._lifecycle.lose_keeper(request, invoker)

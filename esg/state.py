@@ -23,6 +23,7 @@ class Phase(StrEnum):
     """Where one job is: exactly one of these at any time."""
 
     BLOCKED = "blocked"  # waits for earlier stages
+    RESTING = "resting"  # has failed, and waits for a moment
     QUEUED = "queued"  # in its AFW queue
     RUNNING = "running"  # in a task
     DONE = "done"
@@ -36,6 +37,7 @@ class Run:
     ready_us: int = 0
     task: str = ""
     attempts: int = 0
+    failed_on: list[str] = field(default_factory=list)
     planned: tuple[Step, ...] = ()
     keeper: str = ""  # the invoker that keeps the output, once done
     published: bool = False
@@ -58,13 +60,23 @@ class Request:
 @dataclass(slots=True)
 class Job:
     """A queued piece of work, as policies see it. `planned` are the steps that the plan of the
-    stage before it foresaw, from this stage on."""
+    stage before it foresaw, from this stage on; `avoid` the invokers where it has failed."""
 
     request: str
     number: int
     ready_us: int
     deadline_us: int
     planned: tuple[Step, ...] = ()
+    avoid: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Rest:
+    """A job that waits for a moment before it is tried again."""
+
+    request: str
+    stage: str
+    until_us: int
 
 
 @dataclass(slots=True)
@@ -177,6 +189,10 @@ class State:
     tasks: dict[str, Task] = field(default_factory=dict)
     seats: dict[str, Seat] = field(default_factory=dict)
     traffic: dict[str, Traffic] = field(default_factory=dict)  # by plain name
+    resting: list[Rest] = field(default_factory=list)
+    forgive_at_us: int = NEVER_US  # when a slice may be tried again; see `setbacks`
+    paces_ppm: dict[str, int] = field(default_factory=dict)  # of invokers, beside each other
+    slow: dict[str, int] = field(default_factory=dict)  # invokers that are, and until when
     leaving: list[str] = field(default_factory=list)  # invokers that want no new work
     registrations: Registrations = field(default_factory=Registrations)
     measured: dict[str, list[Measured]] = field(default_factory=dict)  # by function

@@ -143,7 +143,7 @@ class PreWarmer:
             if loaded == count:
                 break
             room = part.usable and part.memory_free_mb >= function.memory_mb
-            if room and function.name not in part.residents:
+            if room and function.name not in part.residents and not part.spares(function.name):
                 seat.load(index, function.name, function.memory_mb, now_us)
                 self._emit(WarmInstance(invoker=seat.invoker, slice=index, function=function.name))
                 loaded += 1

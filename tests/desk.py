@@ -246,8 +246,8 @@ def ready(function: str, on: str = "i0", slice: int = 0) -> Event:
     return InstanceReady(invoker=on, slice=slice, function=function)
 
 
-def gone(function: str, on: str = "i0", slice: int = 0) -> Event:
-    return InstanceGone(invoker=on, slice=slice, function=function)
+def gone(function: str, on: str = "i0", slice: int = 0, *, reason: str = "") -> Event:
+    return InstanceGone(invoker=on, slice=slice, function=function, reason=reason)
 
 
 # Orders.

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from esg.commands import Outcome
+from esg.events import Woke
 from esg.placement import home
 from esg.scheduler import SchedulerSettings
 from esg.units import ms
@@ -44,8 +45,8 @@ def test_its_jobs_keep_their_place_in_line(desk: Desk) -> None:
 def test_a_request_that_fails_too_often_is_answered_with_the_cause(desk: Desk) -> None:
     desk.at(ms(0), joined("i0"), arrived("r1"))
     desk.at(ms(10), failed("t1", reason="out of memory"))
-    desk.at(ms(20), failed("t2", reason="out of memory"))
-    desk.at(ms(30), failed("t3", reason="CUDA error 700"))
+    desk.at(ms(20), failed("t2", reason="out of memory")).wake()
+    desk.at(ms(50), failed("t3", reason="CUDA error 700"))
     reason = "detect failed 3 times, last: CUDA error 700"
     assert desk.new_orders == [answer("r1", Outcome.FAILED, reason=reason, slo_met=False)]
 
@@ -59,9 +60,9 @@ def test_how_often_is_too_often_can_be_set(open_desk: Callable[..., Desk]) -> No
 def test_a_request_that_fails_leaves_nothing_behind(desk: Desk) -> None:
     desk.at(ms(0), joined("i0", vcpus=8), arrived("r1", "scene")).at(ms(10), finished("t1"))
     assert [order.task for order in desk.new_orders] == ["t2", "t3"]  # depth and detect
-    desk.at(ms(20), failed("t3")).at(ms(30), failed("t4")).at(ms(40), failed("t5"))
+    desk.at(ms(20), failed("t3")).at(ms(30), failed("t4")).wake().at(ms(51), failed("t5"))
     assert desk.new_orders == [stop("t2"), answer("r1", Outcome.FAILED), discard("i0", "r1")]
-    desk.at(ms(41), failed("t2", reason="stopped"))
+    desk.at(ms(52), failed("t2", reason="stopped"))
     assert desk.new_orders == []
 
 
@@ -69,13 +70,60 @@ def test_others_in_the_batch_are_not_harmed_beyond_the_retry(desk: Desk) -> None
     desk.at(ms(0), joined("i0"), arrived("r1")).at(ms(10), failed("t1")).at(ms(20), lost("i0"))
     desk.at(ms(21), arrived("r2")).at(ms(22), joined("i0"))
     assert desk.new_orders == [start("t3", "scan/detect", "r1", "r2")]
-    desk.at(ms(30), failed("t3"))
-    assert desk.new_orders == [start("t4", "scan/detect", "r1", "r2")]
-    desk.at(ms(40), failed("t4"))  # the third time for r1, the second for r2
-    assert desk.new_orders == [
-        answer("r1", Outcome.FAILED),
-        start("t5", "scan/detect", "r2"),
-    ]
+    desk.at(ms(30), failed("t3"))  # the second time for r1, the first for r2
+    assert desk.new_orders == [start("t4", "scan/detect", "r2")]
+    desk.at(ms(50), Woke())
+    assert desk.new_orders == [start("t5", "scan/detect", "r1")]
+    desk.at(ms(60), failed("t5")).at(ms(130), finished("t4"))
+    assert desk.orders[-3:] == [answer("r1", Outcome.FAILED), answer("r2"), discard("i0", "r2")]
+
+
+# When and where it is tried again.
+
+
+def test_after_the_second_failure_there_is_a_pause_that_doubles(
+    open_desk: Callable[..., Desk],
+) -> None:
+    desk = open_desk(settings=SchedulerSettings(max_attempts=9, prewarm=False))
+    desk.at(ms(0), joined("i0"), arrived("r1")).at(ms(10), failed("t1"))
+    for task, pause_ms in ((2, 20), (3, 40), (4, 80)):
+        desk.at(desk.now_us, failed(f"t{task}"))
+        assert desk.new_orders == []
+        assert desk.next_wake == desk.now_us + ms(pause_ms)
+        desk.wake()
+        assert desk.new_orders == [start(f"t{task + 1}", "scan/detect", "r1")]
+
+
+def test_a_job_that_pauses_holds_up_nobody(desk: Desk) -> None:
+    desk.at(ms(0), joined("i0"), arrived("r1")).at(ms(1), failed("t1")).at(ms(2), failed("t2"))
+    desk.at(ms(3), arrived("r2"))
+    assert desk.new_orders == [start("t3", "scan/detect", "r2")]
+
+
+def test_a_job_that_pauses_can_be_cancelled(desk: Desk) -> None:
+    desk.at(ms(0), joined("i0"), arrived("r1")).at(ms(1), failed("t1")).at(ms(2), failed("t2"))
+    desk.at(ms(3), cancelled("r1"))
+    assert desk.new_orders == [answer("r1", Outcome.CANCELLED)]
+    assert desk.next_wake is None
+
+
+def test_a_job_that_pauses_waits_for_its_input_if_that_is_lost(desk: Desk) -> None:
+    photo_before_label(desk).at(ms(111), failed("t3")).at(ms(112), failed("t4"))
+    desk.at(ms(113), lost("i0"), joined("i1"))
+    assert desk.new_orders == [start("t5", "photo/resize", "r1", on="i1")]
+    assert desk.next_wake is None
+
+
+def test_another_node_is_tried_if_there_is_room(desk: Desk) -> None:
+    desk.at(ms(0), joined("i0"), arrived("r1")).at(ms(1), joined("i1"))
+    desk.at(ms(10), failed("t1"))
+    assert desk.new_orders == [start("t2", "scan/detect", "r1", on="i1")]
+
+
+def test_the_same_node_is_tried_again_if_no_other_has_room(desk: Desk) -> None:
+    desk.at(ms(0), joined("i0"), arrived("r1")).at(ms(1), joined("i1", memory_mb=300))
+    desk.at(ms(10), failed("t1"))
+    assert desk.new_orders == [start("t2", "scan/detect", "r1")]
 
 
 # Inputs that are missing.
@@ -143,8 +191,8 @@ def test_a_missing_input_is_held_against_those_who_miss_it_only(
 def test_a_payload_that_stays_missing_fails_its_request_in_the_end(desk: Desk) -> None:
     desk.at(ms(0), joined("i0"), arrived("r1"))
     for n in (1, 2, 3):  # no stage made it, so none can make it again
-        desk.at(ms(n), failed(f"t{n}", missing=("r1/",)))
-    assert desk.new_orders == [answer("r1", Outcome.FAILED)]
+        desk.at(ms(100 * n), Woke(), failed(f"t{n}", missing=("r1/",)))
+    assert desk.new_orders[-1] == answer("r1", Outcome.FAILED)
 
 
 def test_the_other_branch_of_a_split_goes_on_while_its_input_is_made_again(desk: Desk) -> None:

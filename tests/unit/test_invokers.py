@@ -1,6 +1,6 @@
 """Invokers that are lost, come back and report; news that come late or twice change nothing."""
 
-from esg.events import InvokerLeaving, RunningTask
+from esg.events import InvokerLeaving, RunningTask, Woke
 from esg.placement import home
 from esg.units import ms, seconds
 from tests.desk import (
@@ -216,11 +216,13 @@ def test_a_report_corrects_what_is_thought_to_be_loaded(desk: Desk) -> None:
 
 
 def test_a_model_that_failed_to_load_is_given_up_with_its_task(desk: Desk) -> None:
-    desk.at(ms(0), joined("i0", vgpus=1, memory_mb=600), arrived("r1"))
+    desk.at(ms(0), joined("i0", vgpus=1, memory_mb=600), arrived("r1", slo_us=seconds(2)))
     desk.at(ms(5), gone("detect"), failed("t1", reason="detect could not be loaded"))
+    assert desk.new_orders == []
+    desk.at(ms(205), Woke())  # loading it takes 200 ms, and so does leaving it alone
     assert desk.new_orders == [start("t2", "scan/detect", "r1")]
-    desk.at(ms(205), ready("detect")).at(ms(305), finished("t2"))
-    desk.at(ms(306), arrived("r2", "map"))
+    desk.at(ms(405), ready("detect")).at(ms(505), finished("t2"))
+    desk.at(ms(506), arrived("r2", "map"))
     assert desk.new_orders == [drop("detect"), start("t3", "map/depth", "r2", config=(1, 4, 1))]
 
 

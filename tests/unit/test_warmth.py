@@ -84,8 +84,8 @@ def test_a_model_that_is_being_loaded_cannot_make_room_until_it_is_ready(
 
 def test_a_failed_cold_start_leaves_no_trace_in_memory(desk: Desk) -> None:
     desk.at(ms(0), joined("i0", vgpus=1, memory_mb=600), arrived("r1", "map"))
-    desk.at(ms(50), failed("t1")).at(ms(50), failed("t2")).at(ms(50), failed("t3"))
-    desk.at(ms(60), arrived("r2", "scan"))  # 400 MB, of 600
+    desk.at(ms(50), failed("t1")).at(ms(50), failed("t2")).wake().at(ms(70), failed("t3"))
+    desk.at(ms(80), arrived("r2", "scan"))  # 400 MB, of 600
     assert desk.new_orders == [start("t4", "scan/detect", "r2")]
 
 

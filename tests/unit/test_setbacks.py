@@ -1,0 +1,151 @@
+"""Slices that load nothing, and nodes that are slow: both are left alone for a while."""
+
+from collections.abc import Callable
+
+import pytest
+
+from esg.commands import Outcome, StartTask
+from esg.events import Woke
+from esg.placement import home
+from esg.scheduler import SchedulerSettings
+from esg.units import ms, seconds
+from tests.desk import Desk, answer, arrived, failed, finished, gone, joined, lost, ready, start
+
+# Slices on which a model cannot be loaded.
+
+
+def cold_start_fails(desk: Desk, task: str, slice: int = 0, on: str = "i0") -> Desk:
+    return desk.at(
+        desk.now_us,
+        gone("detect", on, slice, reason="no luck"),
+        failed(task, on, reason="no luck"),
+    )
+
+
+def slices_of(desk: Desk) -> list[tuple[int, ...]]:
+    return [order.slices for order in desk.new_orders if isinstance(order, StartTask)]
+
+
+def test_a_slice_that_failed_to_load_a_model_is_left_alone(desk: Desk) -> None:
+    desk.at(ms(0), joined("i0"), arrived("r1"))
+    assert slices_of(desk) == [(0,)]
+    cold_start_fails(desk, "t1")
+    assert slices_of(desk) == [(1,)]
+    desk.at(ms(1), arrived("r2"))  # the first slice is free, and waits for its next chance
+    assert slices_of(desk) == []
+
+
+def test_for_twice_as_long_after_every_failure(desk: Desk) -> None:
+    desk.at(ms(0), joined("i0", vgpus=1), arrived("r1"))
+    cold_start_fails(desk, "t1")  # loading takes 200 ms
+    desk.at(ms(199), Woke())
+    assert desk.new_orders == []
+    desk.at(ms(200), Woke())
+    assert desk.new_orders == [start("t2", "scan/detect", "r1")]
+    cold_start_fails(desk, "t2").at(ms(599), Woke())
+    assert desk.new_orders == []
+    desk.at(ms(600), Woke())
+    assert desk.new_orders == [start("t3", "scan/detect", "r1")]
+
+
+def test_other_models_are_not_concerned(desk: Desk) -> None:
+    desk.at(ms(0), joined("i0", vgpus=1), arrived("r1"))
+    cold_start_fails(desk, "t1").at(ms(1), arrived("r2", "thumb"))
+    assert desk.new_orders == [start("t2", "thumb/resize", "r2")]
+
+
+def test_a_success_is_a_new_beginning(desk: Desk) -> None:
+    desk.at(ms(0), joined("i0", vgpus=1), arrived("r1"))
+    cold_start_fails(desk, "t1").at(ms(200), Woke()).at(ms(400), ready("detect"))
+    desk.at(ms(500), finished("t2")).at(ms(501), gone("detect")).at(ms(502), arrived("r2"))
+    assert desk.new_orders == [start("t3", "scan/detect", "r2")]
+    cold_start_fails(desk, "t3").at(ms(702), Woke())  # 200 ms, not 400
+    assert desk.new_orders == [start("t4", "scan/detect", "r2")]
+
+
+def test_what_was_unloaded_as_ordered_has_not_failed(desk: Desk) -> None:
+    desk.at(ms(0), joined("i0", vgpus=1, resident={0: ("detect",)})).at(ms(1), gone("detect"))
+    desk.at(ms(2), arrived("r1"))
+    assert desk.new_orders == [start("t1", "scan/detect", "r1")]
+
+
+def test_nothing_is_loaded_ahead_on_a_slice_that_failed(foreseeing_desk: Desk) -> None:
+    desk = foreseeing_desk.at(ms(0), joined("i0", vgpus=1))
+    desk.at(ms(0), arrived("r1"))
+    cold_start_fails(desk, "t1").at(ms(50), arrived("r2")).at(ms(60), arrived("r3"))
+    assert desk.new_orders == []
+
+
+def test_a_model_that_loads_nowhere_fails_all_who_wait_for_it(
+    open_desk: Callable[..., Desk],
+) -> None:
+    desk = open_desk(settings=SchedulerSettings(max_attempts=2, prewarm=False))
+    desk.at(ms(0), joined("i0", vgpus=1), arrived("r1"), arrived("r2", "watch"))
+    cold_start_fails(desk, "t1").at(ms(200), Woke())
+    assert desk.new_orders == [start("t2", "watch/detect", "r2")]
+    cold_start_fails(desk, "t2")
+    nowhere = "detect could not be loaded anywhere, last: no luck"
+    assert desk.new_orders == [
+        answer("r1", Outcome.FAILED, reason=nowhere),
+        answer("r2", Outcome.FAILED, reason="detect failed once, last: no luck"),
+    ]
+
+
+def test_while_one_slice_is_left_they_go_on_waiting(open_desk: Callable[..., Desk]) -> None:
+    desk = open_desk(settings=SchedulerSettings(max_attempts=1, prewarm=False))
+    desk.at(ms(0), joined("i0", vgpus=2), arrived("r1"), arrived("r2", "thumb"))
+    cold_start_fails(desk, "t1")  # the other slice has `thumb`
+    assert desk.new_orders == [answer("r1", Outcome.FAILED)]
+    desk.at(ms(1), arrived("r3")).at(ms(10), finished("t2"))
+    assert desk.new_orders[-1] == start("t3", "scan/detect", "r3")
+
+
+# Nodes that are slow.
+
+SLOW = home("scan/detect", ("i0", "i1"))
+OTHER = "i1" if SLOW == "i0" else "i0"
+
+
+def used_both(desk: Desk, took_ms: int) -> Desk:
+    """`scan` is at home on one of two nodes, where its first request took so long."""
+    desk.at(ms(0), joined(SLOW), joined(OTHER), arrived("r1"))
+    assert where(desk) == [SLOW]
+    return desk.at(ms(took_ms), finished("t1", SLOW, running_us=ms(took_ms)), arrived("r2"))
+
+
+def where(desk: Desk) -> list[str]:
+    return [order.invoker for order in desk.new_orders if isinstance(order, StartTask)]
+
+
+@pytest.mark.parametrize(("took_ms", "expected"), [(100, SLOW), (130, SLOW), (400, OTHER)])
+def test_a_node_that_is_much_slower_than_planned_comes_last(
+    desk: Desk, took_ms: int, expected: str
+) -> None:
+    assert where(used_both(desk, took_ms)) == [expected]
+
+
+def test_it_is_used_when_no_other_has_room(desk: Desk) -> None:
+    used_both(desk, 400).at(ms(401), lost(OTHER))
+    assert where(desk) == [SLOW]
+
+
+def test_it_gets_another_chance(desk: Desk) -> None:
+    used_both(desk, 400).at(ms(500), finished("t2", OTHER, running_us=ms(100)))
+    desk.at(seconds(10), arrived("r3"))
+    assert where(desk) == [OTHER]
+    desk.at(seconds(10.1), finished("t3", OTHER, running_us=ms(100)))
+    desk.at(seconds(10.5), arrived("r4"))
+    assert where(desk) == [SLOW]
+
+
+def test_when_all_nodes_are_slow_none_is(desk: Desk) -> None:
+    """What takes longer everywhere is for the plans to reckon with."""
+    used_both(desk, 400).at(ms(900), finished("t2", OTHER, running_us=ms(500)))
+    desk.at(ms(901), arrived("r3"))
+    assert where(desk) == [SLOW]
+
+
+def test_a_node_that_comes_back_begins_anew(desk: Desk) -> None:
+    used_both(desk, 400).at(ms(500), finished("t2", OTHER, running_us=ms(100)))
+    desk.at(ms(501), lost(SLOW), joined(SLOW)).at(ms(502), arrived("r3"))
+    assert where(desk) == [SLOW]
