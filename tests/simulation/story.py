@@ -131,7 +131,9 @@ def draw(seed: int, policy_name: str | None = None) -> Story:
         vcpus=chance.choice((2, 4, 8)),
         memories_mb=chance.choice(MEMORIES_MB),
         settings=SchedulerSettings(
-            max_attempts=chance.choice((1, 3, 3, 5)), prewarm=chance.random() < 0.8
+            max_attempts=chance.choice((1, 3, 3, 5)),
+            prewarm=chance.random() < 0.8,
+            follow_profiles=Random(f"{seed}:profiles").random() < 0.5,
         ),
         luck=teller.luck(),
         nature=NatureSettings(
