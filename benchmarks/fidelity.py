@@ -6,8 +6,9 @@
 
 The live mesh is real: processes, gRPC, Redis, files; only the slices are emulated, and take the
 profiled times with the noise that the emulator draws for the same requests. Payloads are scaled
-down so that two cores carry sixteen nodes. What a stage takes beyond its profile is measured live
-(its median) and told to the emulator, which cannot know how fast a machine is.
+down so that two cores carry sixteen nodes. The emulator cannot know how fast a machine is, so it is
+told what was measured live: the corrections of profiles that the mesh made, and what a stage takes
+beyond those (its median).
 
 With real slices (--slices, and a catalog that esg profile measured on them) models really run. They
 are loaded before the load begins, by requests that do not count.
@@ -22,6 +23,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -39,6 +41,8 @@ from emulator.run import emulate, requests
 from emulator.scenario import SETTINGS, Scenario
 from esg.catalog import Catalog, Function
 from esg.catalog_file import DEFAULT, load_catalog
+from esg.corrected import AS_PROFILED
+from esg.events import Correction, ProfilesCorrected
 from esg.profile import Config
 from esg.units import seconds, to_ms
 from loadgen.arrivals import Arrival, until
@@ -77,6 +81,8 @@ class Watched:
     after: dict[str, Usage] = field(default_factory=dict)
     late_ms: list[float] = field(default_factory=list)
     status: MeshStatus | None = None
+    corrections: tuple[Correction, ...] = ()
+    planned: Catalog | None = None
 
     def add(self, answered: Answered) -> None:
         self.late_ms.append(answered.late_us / 1000)
@@ -133,6 +139,8 @@ async def live(
             journal = mesh.journal
             assert journal is not None
         replayed = replay_strictly(journal, catalog, {})
+    watched.corrections = replayed.scheduler.state.corrections
+    watched.planned = replayed.scheduler.planned
     return watched, replayed.report.summary() | watched.summary(len(arrivals))
 
 
@@ -172,13 +180,13 @@ async def _look(client: AsyncClient, watched: Watched) -> None:
         watched.status = status
 
 
-def added_ms(results: list[Result], catalog: Catalog) -> list[float]:
-    """By how much each stage took longer, seen by the controller, than its profile's mean."""
+def added_ms(results: list[Result], catalog: Catalog, planned: Catalog) -> list[float]:
+    """By how much each stage took longer, seen by the controller, than was planned with at last."""
     added = []
     for result in results:
         stages = catalog.applications[result.application].stages
         for stage in result.stages:
-            profile = stages[stage.stage].function.profile
+            profile = planned.functions[stages[stage.stage].function.name].profile
             profiled_us = profile.time_us_of(Config(*stage.config))
             added.append(stage.run_ms - to_ms(profiled_us))
     return added
@@ -214,10 +222,11 @@ def compare(arguments: argparse.Namespace) -> dict[str, Any]:
         seed=0,
         follow_profiles=True,
     )
-    added = added_ms(watched.results, catalog)
+    added = added_ms(watched.results, catalog, watched.planned or catalog)
     typical_ms = max(0.0, float(np.percentile(added, 50)))
     scenario = replace(scenario, stage_delay_ms=typical_ms)
-    emulated = emulate(catalog, scenario, requests(arrivals)).summary()
+    found = ProfilesCorrected(corrections=watched.corrections)
+    emulated = emulate(catalog, scenario, chain([(0, found)], requests(arrivals))).summary()
     count = len(arrivals)
     halves = np.array_split(watched.waiting, 2)
     return {
@@ -229,6 +238,10 @@ def compare(arguments: argparse.Namespace) -> dict[str, Any]:
         "emulated": emulated,
         "hit_rate_points": 100 * (summary["slo_hit_rate"] - emulated["slo_hit_rate"]),
         "cost_ratio": summary["cost_usd_per_1k_requests"] / emulated["cost_usd_per_1k_requests"],
+        "corrections": {
+            f"{one.function}, batch {one.batch}": one.permille / AS_PROFILED
+            for one in watched.corrections
+        },
         "errors": sorted(set(watched.errors)),
         "sender_late_ms_p99": float(np.percentile(watched.late_ms, 99)),
         "cpu_ms_per_request": {
@@ -271,7 +284,9 @@ def show(found: dict[str, Any]) -> None:
     added = ", ".join(f"{name} {ms:.2f}" for name, ms in found["added_ms_per_stage"].items())
     screen.print(f"CPU per request, ms: {cpu}")
     screen.print(f"Jobs waiting, on average: {waiting}")
-    screen.print(f"Stage above its profile, ms: {added}")
+    screen.print(f"Stage above what it was planned with, ms: {added}")
+    corrections = ", ".join(f"{what} {f:.2f}" for what, f in found["corrections"].items())
+    screen.print(f"Corrections: {corrections or 'none'}")
     screen.print(f"Sender late, p99: {found['sender_late_ms_p99']:.1f} ms")
     for error in found["errors"]:
         screen.print(f"Error: {error}")
