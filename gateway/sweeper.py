@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from esg.errors import Fault
 from mesh.logs import about
+from storage.patience import patiently
 from storage.remote import RemoteStore
 
 log = logging.getLogger(__name__)
@@ -18,7 +19,8 @@ class Sweeper:
 
     def discard(self, request: str, stages: Sequence[str]) -> None:
         """Delete what is stored of a request under these names by now. It never waits for its
-        turn: a request that is repeated soon stores its payload again, and that must stay."""
+        turn: a request that is repeated soon stores its payload again, and that must stay. Only
+        a store that is away is waited for, but less long than answers are remembered."""
         sweeping = asyncio.create_task(self._discard(request, stages))
         self._sweeping.add(sweeping)
         sweeping.add_done_callback(self._sweeping.discard)
@@ -30,7 +32,7 @@ class Sweeper:
 
     async def _discard(self, request: str, stages: Sequence[str]) -> None:
         try:
-            await self._store.discard(request, stages)
+            await patiently(lambda: self._store.discard(request, stages))
         except Fault as fault:
             # Every key has an expiry: this is for room, not for rightness
             log.warning("not deleted", extra=about(request=request, reason=str(fault)))

@@ -6,16 +6,9 @@ results go to it, both through Redis and never through a file, since no task rea
 Redis is away, what stays on the node goes on, and what has to go elsewhere waits a while for it.
 """
 
-import asyncio
-
-from esg.errors import Fault
-from storage.errors import Refused
 from storage.local import LocalStore
+from storage.patience import PATIENCE_S, patiently
 from storage.remote import RemoteStore
-
-PATIENCE_S = 10.0
-FIRST_PAUSE_S = 0.02
-LONGEST_PAUSE_S = 0.5
 
 
 class NodeStore:
@@ -65,20 +58,7 @@ class NodeStore:
         await self._put(request, stage, content)
 
     async def _put(self, request: str, stage: str, content: bytes | memoryview) -> None:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._patience_s
-        pause_s = FIRST_PAUSE_S
-        while True:
-            try:
-                await self.remote.put(request, stage, content)
-                return
-            except Refused:
-                raise
-            except Fault:
-                if loop.time() + pause_s > deadline:
-                    raise
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        await patiently(lambda: self.remote.put(request, stage, content), self._patience_s)
 
     async def fetch(
         self, request: str, stage: str, keeper: str, timeout_s: float
@@ -104,7 +84,7 @@ class NodeStore:
         written = self._written.pop(request, {})
         self.local.discard(request)
         stages = [stage for stage, is_result in written.items() if results or not is_result]
-        await self.remote.discard(request, stages)
+        await patiently(lambda: self.remote.discard(request, stages), self._patience_s)
 
     async def withdraw(self, request: str, stage: str) -> None:
         """Delete one output, wherever it got to: its task failed after all."""
