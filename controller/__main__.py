@@ -13,6 +13,7 @@ from controller.service import ControllerService
 from esg.catalog import Catalog
 from esg.errors import Rejected
 from mesh.catalog import load
+from mesh.metrics import metrics_page
 from mesh.security import between_services
 from mesh.serving import Server, run_service, say_ready
 from mesh.settings import CommonSettings, ControllerSettings, Settings
@@ -39,8 +40,9 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     server = Server(security=between_services(common))
     wire_grpc.add_ControllerServicer_to_server(service, server.grpc)
     port = await server.start(own.host, own.port, [SERVICE])
-    say_ready(f"{own.host}:{port}")
-    await _serve(service, server, common, stop)
+    async with metrics_page(common, own.metrics_port, service.metrics):
+        say_ready(f"{own.host}:{port}")
+        await _serve(service, server, common, stop)
     if journal is not None:
         journal.finish()
 

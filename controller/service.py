@@ -13,6 +13,7 @@ from controller.driver import Driver, Journal
 from controller.gateways import Gateways, record_of
 from controller.invokers import Invokers
 from controller.memory import Memory, UnderWay, ended_rows
+from controller.metrics import MeshMetrics
 from controller.requests import Requests
 from controller.status import mesh_status
 from controller.tally import Tally
@@ -80,6 +81,7 @@ class ControllerService(wire_grpc.ControllerServicer):
         self._settings = settings
         self._scheduler = scheduler
         self._tally = Tally()
+        self.metrics = MeshMetrics(scheduler, self._tally)
         self._requests = requests
         self._orders: dict[str, StartTask] = {}  # of the tasks that run
         self._idle = asyncio.Event()

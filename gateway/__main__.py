@@ -8,9 +8,11 @@ from gateway.book import Book
 from gateway.callers import Callers
 from gateway.gate import Gate
 from gateway.link import Link
+from gateway.metrics import RequestMetrics
 from gateway.service import Pipelines
 from gateway.sweeper import Sweeper
 from mesh.channels import channel
+from mesh.metrics import metrics_page
 from mesh.security import between_services, public_door
 from mesh.serving import Server, run_service, say_ready
 from mesh.settings import CommonSettings, GatewaySettings, Settings
@@ -33,7 +35,8 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     own = settings.of(GatewaySettings)
     store = RemoteStore(common.redis_url, prefix=common.key_prefix, ttl_s=common.data_ttl_s)
     sweeper = Sweeper(store)
-    book = Book(own.max_under_way, sweeper.discard)
+    metrics = RequestMetrics(lambda: len(book))
+    book = Book(own.max_under_way, sweeper.discard, metrics.ended)
     controller = channel(own.controller, between_services(common))
     callers = Callers(own)
     pipelines = Pipelines(own, book, store, controller, callers)
@@ -48,10 +51,10 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     linking = asyncio.create_task(link.run())
     with suppress(TimeoutError):
         await asyncio.wait_for(link.up.wait(), FIRST_LINK_S)
-    say_ready(f"{own.host}:{port}")
-
     told = asyncio.create_task(stop.wait())
-    await asyncio.wait({told, linking}, return_when=asyncio.FIRST_COMPLETED)
+    async with metrics_page(common, own.metrics_port, metrics):
+        say_ready(f"{own.host}:{port}")
+        await asyncio.wait({told, linking}, return_when=asyncio.FIRST_COMPLETED)
     pipelines.close()
     await server.drain()
     await pipelines.drain(common.drain_s)

@@ -52,8 +52,14 @@ Send = Callable[[controller.GatewayNote], None]
 
 
 class Book:
-    def __init__(self, limit: int, discard: Callable[[str, Sequence[str]], None]) -> None:
+    def __init__(
+        self,
+        limit: int,
+        discard: Callable[[str, Sequence[str]], None],
+        ended: Callable[[model.Result], None] = lambda _: None,
+    ) -> None:
         self._limit = limit
+        self._count_ended = ended
         self._discard = discard
         self._requests: dict[str, Request] = {}
         self._of_owner: Counter[str] = Counter()
@@ -277,6 +283,8 @@ class Book:
             )
         result.request_id = request.name
         result.application = seen(request.owner, result.application) or ""
+        if request.submission is not None:
+            self._count_ended(result)
         request.finish(result)
         self._tidy(request)
 

@@ -19,14 +19,17 @@ from esg.pool_messages import ModelLoaded
 from esg.units import seconds
 from invoker.cpu import CpuParts, check_handler
 from invoker.link import ControllerLink
+from invoker.metrics import NodeMetrics
 from invoker.node import Node
 from invoker.slice_set import slice_set
 from invoker.slice_watch import watch
 from invoker.slices import Slice
 from mesh.catalog import functions_digest, load
+from mesh.metrics import metrics_page
 from mesh.security import between_services
 from mesh.serving import Server, run_service, say_ready
 from mesh.settings import CommonSettings, InvokerSettings, Settings
+from mesh.wire import InvokerNews
 from storage.local import LocalStore
 from storage.node import NodeStore
 from storage.remote import RemoteStore
@@ -54,6 +57,12 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
             memories_mb=found.memories_mb,
             keep_alive_us=seconds(own.keep_alive_s),
         )
+        metrics = NodeMetrics(pool)
+
+        def report(news: InvokerNews) -> None:
+            metrics.reported(news)
+            link.report(news)
+
         cpu = CpuParts(vcpus)
         began_ns = time.monotonic_ns()
         node = Node(
@@ -63,7 +72,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
             cpu,
             own,
             clock_us=lambda: (time.monotonic_ns() - began_ns) // 1000,
-            report=link.report,
+            report=report,
             handlers=found.handlers,
             lacking=found.lacking,
         )
@@ -71,7 +80,8 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
         try:
             await _take_stock(node, found.slices, catalog)
             server = Server(security=security)
-            await _serve(node, link, server, own, common, stop, watching)
+            async with metrics_page(common, own.metrics_port, metrics):
+                await _serve(node, link, server, own, common, stop, watching)
         finally:
             watching.cancel()
             await asyncio.wait({watching})

@@ -14,7 +14,7 @@ from mesh.embedded_health import is_serving, redis_answers
 from mesh.embedded_options import Chosen
 from mesh.embedded_process import Program
 from mesh.embedded_security import CLIENT, SecureFolder, probing
-from mesh.settings import environment
+from mesh.settings import InvokerSettings, environment
 
 REDIS, CONTROLLER, GATEWAY, INVOKER = "redis", "controller", "gateway", "invoker"
 
@@ -87,6 +87,9 @@ class Programs:
             "store": store,
             "slice_logs": self._directory.logs,
         }
+        first = self._chosen.settings.of(InvokerSettings).metrics_port
+        if first:  # a port for each
+            own["metrics_port"] = first + self.nodes.index(name)
         return self._service(name, INVOKER, own, essential=False)
 
     def again(self, program: Program, address: str) -> Program:

@@ -40,6 +40,12 @@ def port_setting(default: int, help: str) -> Any:
     return setting(default, f"{help}; 0 for any free one", minimum=0, maximum=LARGEST_PORT)
 
 
+def metrics_port_setting() -> Any:
+    return setting(
+        0, "the port of its page for Prometheus, /metrics; 0: none", minimum=0, maximum=LARGEST_PORT
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommonSettings:
     """What every process of a mesh knows."""
@@ -64,6 +70,9 @@ class CommonSettings:
     insecure: bool = setting(
         False, "whether services may listen and call without TLS off the loopback"
     )
+    metrics_host: str = setting(
+        "127.0.0.1", "the address of the pages for Prometheus; 0.0.0.0 for every interface"
+    )
     log_level: str = setting("info", "debug, info, warning or error")
     log_format: str = setting("json", "json (an object per line) or text")
     drain_s: float = setting(
@@ -77,6 +86,7 @@ class GatewaySettings:
 
     host: str = setting("127.0.0.1", "the address to listen on; 0.0.0.0 for every interface")
     port: int = port_setting(50051, "the port to listen on")
+    metrics_port: int = metrics_port_setting()
     controller: str = setting("127.0.0.1:50052", "where the controller listens")
     tls_certificate: str = setting(
         "", "the certificate (PEM) that clients see; empty: the one that services see"
@@ -122,6 +132,7 @@ class ControllerSettings:
 
     host: str = setting("127.0.0.1", "the address to listen on")
     port: int = port_setting(50052, "the port to listen on")
+    metrics_port: int = metrics_port_setting()
     policy: str = setting("esg", "the scheduling policy; `esg emulate --help` lists them")
     engine: str = setting("frontier", "the search engine of policy esg: frontier or astar")
     k: int = setting(5, "plans offered per decision", minimum=1)
@@ -197,6 +208,7 @@ class InvokerSettings:
     node: str = setting("", "its name; empty: the host's")
     host: str = setting("127.0.0.1", "the address of its health service")
     port: int = port_setting(0, "the port of its health service")
+    metrics_port: int = metrics_port_setting()
     controller: str = setting("127.0.0.1:50052", "where the controller listens")
     vcpus: int = setting(0, "vCPUs to give to tasks; 0: as many as the machine has", minimum=0)
     slices: str = setting(
@@ -334,7 +346,7 @@ def _read(file: Path) -> dict[str, Any]:
         raise Rejected(
             f"{file}: cannot be read: {error.strerror}; correct --settings or {FILE_VARIABLE}"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise Rejected(f"{file}: not TOML: {error}") from None
     top = Fields(str(file), "", tables)
     for section, kind in SECTIONS.items():

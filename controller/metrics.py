@@ -1,0 +1,84 @@
+"""The mesh in numbers, for Prometheus: those that `esg top` shows."""
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from controller.tally import Tally
+from esg.ledger import Seat
+from esg.scheduler import Scheduler
+from esg.state import State
+from esg.units import to_usd
+
+
+class MeshMetrics(Collector):
+    """Counters begin with the process; gauges are as of now."""
+
+    def __init__(self, scheduler: Scheduler, tally: Tally) -> None:
+        self._scheduler = scheduler
+        self._tally = tally
+
+    def collect(self) -> Iterator[Metric]:
+        state = self._scheduler.state
+        yield from _applications(self._tally)
+        yield from _work(self._tally)
+        yield GaugeMetricFamily("esg_under_way", "requests under way", value=len(state.requests))
+        yield from _queues(state)
+        yield from _nodes(list(state.seats.values()))
+
+
+def _applications(tally: Tally) -> Iterator[Metric]:
+    ended = CounterMetricFamily(
+        "esg_requests", "requests by what became of them", labels=["application", "outcome"]
+    )
+    in_time = CounterMetricFamily(
+        "esg_requests_in_time", "requests answered within their SLO", labels=["application"]
+    )
+    cost = CounterMetricFamily(
+        "esg_cost_dollars", "what requests have cost", labels=["application"]
+    )
+    for name, one in sorted(tally.applications.items()):
+        outcomes = {"done": one.done, "failed": one.failed, "refused": one.refused}
+        for outcome, count in outcomes.items():
+            ended.add_metric([name, outcome], count)
+        in_time.add_metric([name], one.in_time)
+        cost.add_metric([name], to_usd(one.cost_pusd))
+    yield from (ended, in_time, cost)
+
+
+def _work(tally: Tally) -> Iterator[Metric]:
+    yield CounterMetricFamily("esg_tasks", "tasks started", value=tally.tasks)
+    yield CounterMetricFamily("esg_jobs", "jobs in those tasks", value=tally.jobs)
+    yield CounterMetricFamily(
+        "esg_cold_starts", "tasks that waited for a model", value=tally.cold_starts
+    )
+    transfers = CounterMetricFamily(
+        "esg_transfers", "data read by stages, on its own node or from another", labels=["kind"]
+    )
+    transfers.add_metric(["local"], tally.local_transfers)
+    transfers.add_metric(["remote"], tally.remote_transfers)
+    yield transfers
+
+
+def _queues(state: State) -> Iterator[Metric]:
+    waiting = GaugeMetricFamily(
+        "esg_queue_jobs", "jobs that wait in an AFW queue", labels=["application", "stage"]
+    )
+    for queue in state.queues.values():
+        waiting.add_metric([queue.application, queue.stage], len(queue.jobs))
+    yield waiting
+
+
+def _nodes(seats: list[Seat]) -> Iterator[Metric]:
+    slices = GaugeMetricFamily("esg_slices", "slices of a node", labels=["node", "state"])
+    vcpus = GaugeMetricFamily("esg_vcpus", "vCPUs of a node", labels=["node", "state"])
+    for seat in seats:
+        lost = sum(not part.usable for part in seat.slices)
+        busy = sum(bool(part.holder) for part in seat.slices if part.usable)
+        free = len(seat.slices) - busy - lost
+        for state, count in {"busy": busy, "free": free, "lost": lost}.items():
+            slices.add_metric([seat.invoker, state], count)
+        vcpus.add_metric([seat.invoker, "busy"], seat.vcpus - seat.vcpus_free)
+        vcpus.add_metric([seat.invoker, "free"], seat.vcpus_free)
+    yield from (slices, vcpus)

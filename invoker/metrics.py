@@ -1,0 +1,75 @@
+"""A node in numbers, for Prometheus."""
+
+from collections import Counter as Counts
+from collections.abc import Iterator
+
+from prometheus_client import Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from esg.events import TaskFailed, TaskFinished
+from esg.pool import Pool
+from mesh.metrics import LATENCY_BUCKETS_S
+from mesh.wire import InvokerNews
+
+
+class NodeMetrics(Collector):
+    """Told what the controller is told, and asked about the rest."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._tasks = Counter("esg_node_tasks", "tasks that have ended", ["outcome"], registry=None)
+        self._running = Histogram(
+            "esg_node_running_seconds",
+            "what tasks took, once their models were there",
+            buckets=LATENCY_BUCKETS_S,
+            registry=None,
+        )
+        self._loading = Histogram(
+            "esg_node_loading_seconds",
+            "what tasks waited for models (cold starts alone)",
+            buckets=LATENCY_BUCKETS_S,
+            registry=None,
+        )
+
+    def reported(self, news: InvokerNews) -> None:
+        if isinstance(news, TaskFinished):
+            self._tasks.labels("finished").inc()
+            self._running.observe(news.running_us / 1e6)
+            if news.loading_us:
+                self._loading.observe(news.loading_us / 1e6)
+        elif isinstance(news, TaskFailed):
+            self._tasks.labels("failed").inc()
+
+    def collect(self) -> Iterator[Metric]:
+        for counted in (self._tasks, self._running, self._loading):
+            yield from counted.collect()
+        yield from _resources(self._pool)
+        yield _models(self._pool)
+
+
+def _resources(pool: Pool) -> Iterator[Metric]:
+    slices = GaugeMetricFamily("esg_node_slices", "slices", labels=["state"])
+    lost = sum(not part.usable for part in pool.slices)
+    busy = sum(bool(part.holder) for part in pool.slices if part.usable)
+    free = len(pool.slices) - busy - lost
+    for state, count in {"busy": busy, "free": free, "lost": lost}.items():
+        slices.add_metric([state], count)
+    vcpus = GaugeMetricFamily("esg_node_vcpus", "vCPUs", labels=["state"])
+    vcpus.add_metric(["busy"], pool.vcpus - pool.vcpus_free)
+    vcpus.add_metric(["free"], pool.vcpus_free)
+    yield from (slices, vcpus)
+
+
+def _models(pool: Pool) -> Metric:
+    found = GaugeMetricFamily(
+        "esg_node_models", "slices that have a function's model", labels=["function", "state"]
+    )
+    there = Counts(
+        (function, model.state.value)
+        for part in pool.slices
+        for function, model in part.models.items()
+    )
+    for (function, state), count in sorted(there.items()):
+        found.add_metric([function, state], count)
+    return found
