@@ -68,6 +68,18 @@ def policy_names(text: str) -> list[str]:
     return names
 
 
+def ingredient_names(text: str) -> str:
+    """A comma-separated list of parts of policy apex, all of which are known, without spaces."""
+    from esg.policies.ingredients import left_out
+
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    try:
+        left_out(names)
+    except Rejected as error:
+        raise Rejected(f"--without: {error}") from None
+    return ",".join(names)
+
+
 def known_engine(name: str) -> str:
     from esg.search import ENGINES
     from esg.spelling import one_of
@@ -98,6 +110,7 @@ def conditions_text(scenario: Scenario) -> str:
         "plans follow what tasks take": scenario.follow_profiles,
         f"noise {scenario.noise:g}": scenario.noise != 1,
         f"stage delay {scenario.stage_delay_ms:g} ms": scenario.stage_delay_ms != 0.5,
+        f"without {scenario.without}": scenario.without != "",
         f"overhead {scenario.overhead}": scenario.overhead != "counted",
     }
     return ", ".join(

@@ -17,6 +17,7 @@ from cli.conditions import (
     Workers,
     conditions,
     conditions_text,
+    ingredient_names,
     known_engine,
     only_one_run,
     policy_names,
@@ -182,6 +183,14 @@ def emulate(
             help="Search effort that counts as a millisecond.",
         ),
     ] = None,
+    without: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            show_default=False,
+            help="Parts of policy apex to leave out, such as holding,risk (docs/apex.md).",
+        ),
+    ] = "",
     journal: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write every event, for esg replay and esg what-if."),
@@ -206,6 +215,7 @@ def emulate(
       esg emulate --setting strict-light --policy esg,orion,infless,fast-gshare
       esg emulate --slo-scale 1.1 --rate 60/s --nodes 12 --seeds 5 --json
       esg emulate --trace invocations.csv --rate heavy --duration 600
+      esg emulate --policy apex --without holding,risk
       esg emulate --journal run.journal --trace-out run.json
     """
     from cli.study import Study, carry_out
@@ -256,6 +266,7 @@ def emulate(
         stage_delay_ms=stage_delay_ms,
         overhead=overhead,
         nodes_per_ms=nodes_per_ms,
+        without=ingredient_names(without),
     )
     load = Load(
         rate=rate, trace=trace, format=format or "auto", requests=requests, duration_s=duration

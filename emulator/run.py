@@ -158,16 +158,21 @@ def emulate(
     arrivals: Iterable[tuple[int, Event]],
     *,
     trained: Trained | None = None,
+    pools: dict[str, Pool] | None = None,
+    nature: Nature | None = None,
     journal: TextIO | None = None,
     observe: Callable[[int, Event, list[Command]], None] | None = None,
     progress: Progress | None = None,
 ) -> Emulation:
-    """Run a scenario to its end. Arrivals come in order of time; `progress` hears their count."""
+    """Run a scenario to its end. Arrivals come in order of time; `progress` hears their count.
+
+    Nodes and durations are the scenario's, unless others are given.
+    """
     arrivals = applied_to_events(arrivals, catalog, scenario)
     catalog = applied(catalog, scenario)
     scheduler, chosen = build_scheduler(catalog, scenario, trained or {})
     charge = _Charge(scheduler, scenario, chosen.nodes_per_ms)
-    pools = build_pools(catalog, scenario)
+    pools = build_pools(catalog, scenario) if pools is None else pools
     report = Report()
     chain = blake2b(digest_size=8)
     if journal is not None:
@@ -184,7 +189,7 @@ def emulate(
         if progress is not None and isinstance(event, RequestArrived):
             progress(1)
 
-    nature = build_nature(catalog, scenario)
+    nature = build_nature(catalog, scenario) if nature is None else nature
     world = World(charge, pools, nature, charge_us=charge.charge_us, observe=watch)
     for pool in pools.values():
         world.tell(0, pool.joined())

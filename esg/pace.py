@@ -8,8 +8,9 @@ the distance from that (`spread_ppm`), and of what inputs from another node add 
 
 from esg.state import PPM, Queue
 
-NEW, ALL = 1, 16
-"""The newest run weighs a sixteenth."""
+PRIOR, ALL = 2, 16
+"""What is profiled counts like two runs, until sixteen have been seen: from then on the newest run
+always weighs a sixteenth."""
 
 NORMAL_MILLIS = 1253
 """The standard deviation of a normal distribution, in thousandths of its mean distance."""
@@ -21,13 +22,10 @@ def observe_run(
     """Note how long a task took, from the order to its end, without the loading of models.
 
     >>> queue = Queue("app/f", "app", "f")
-    >>> observe_run(queue, profiled_us=100, took_us=116, remote=0, relative_std=0.0)
-    >>> (
-    ...     queue.pace_ppm,
-    ...     queue.spread_ppm,
-    ... )  # a sixteenth of the way to 1.16, and to a distance of 0.16
-    (1010000, 10000)
-    >>> observe_run(queue, profiled_us=100, took_us=151, remote=1, relative_std=0.0)
+    >>> observe_run(queue, profiled_us=100, took_us=115, remote=0, relative_std=0.0)
+    >>> queue.pace_ppm, queue.spread_ppm  # a third of the way to 1.15, and to 0.15
+    (1050000, 50000)
+    >>> observe_run(queue, profiled_us=100, took_us=155, remote=1, relative_std=0.0)
     >>> queue.remote_us  # the first one is all there is to go by
     50
     """
@@ -36,11 +34,13 @@ def observe_run(
     expected_us = profiled_us * queue.pace_ppm // PPM
     if remote:
         extra_us = max(0, took_us - expected_us) // remote
-        queue.remote_us = _closer(queue.remote_us, extra_us) if queue.remote_us else extra_us
+        queue.remote_us = _closer(queue.remote_us, extra_us, ALL) if queue.remote_us else extra_us
         return
+    queue.runs_seen += 1
+    weight = min(queue.runs_seen + PRIOR, ALL)
     pace = took_us * PPM // profiled_us
-    queue.spread_ppm = _closer(queue.spread_ppm, abs(pace - queue.pace_ppm))
-    queue.pace_ppm = _closer(queue.pace_ppm, pace)
+    queue.spread_ppm = _closer(queue.spread_ppm, abs(pace - queue.pace_ppm), weight)
+    queue.pace_ppm = _closer(queue.pace_ppm, pace, weight)
 
 
 def relative_std(queue: Queue, profiled: float) -> float:
@@ -50,5 +50,5 @@ def relative_std(queue: Queue, profiled: float) -> float:
     return queue.spread_ppm * NORMAL_MILLIS / 1000 / queue.pace_ppm
 
 
-def _closer(average: int, newest: int) -> int:
-    return (average * (ALL - NEW) + newest * NEW) // ALL
+def _closer(average: int, newest: int, of: int) -> int:
+    return (average * (of - 1) + newest) // of

@@ -103,6 +103,7 @@ class Queue:
     drop_at_us: int = NEVER_US  # when the first job may be past saving; see `overload`
     pace_ppm: int = PPM  # what tasks take over what their profile says, in millionths
     spread_ppm: int = -1  # how far from that they are on average; below 0 while nothing is known
+    runs_seen: int = 0  # how many tasks that was learnt from
     remote_us: int = 0  # what inputs from other nodes add; 0 while nothing is known
 
     def wake_us(self) -> int:

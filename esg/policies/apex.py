@@ -16,8 +16,9 @@ of the cluster is free.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-from esg.catalog import Application, Catalog
+from esg.catalog import Application, Catalog, Stage
 from esg.ledger import Seat
 from esg.placement import locality_first
 from esg.policies.common_ground import round_robin
@@ -34,10 +35,10 @@ from esg.search.plan import Plan
 from esg.state import Queue
 from esg.units import ms
 
-NODES_PER_MS = 400
+NODES_PER_MS = 200
 """What `Offer.effort` counts, in a millisecond of CPython."""
 
-MANY, FEW = 60, 5
+MANY, FEW = 24, 5
 """Configs offered with and without `Ingredient.FALLBACKS`."""
 
 SPARED = 0.25
@@ -47,6 +48,22 @@ LOOK_AGAIN_US = ms(50)
 """How often it is checked whether the hopeless may run."""
 
 _ALL_THE_TIME_US = 2**50
+
+
+@dataclass(slots=True)
+class Aimed(Offer):
+    """Plans for one group: where it would like to run, and how late it may be."""
+
+    near: str = ""
+    limit_us: int = 0
+    rest_us: int = 0
+    stage: Stage = field(kw_only=True)
+
+    def in_time(self, plan: Plan, late_us: int) -> bool:
+        """Whether a plan that is so much later would still do. The minimum config, which is tried
+        when nothing else fits, knows of its own stage only; others need some time too."""
+        own_us = self.stage.function.profile.time_us_of(plan.config)
+        return max(plan.time_us, own_us + self.rest_us) + late_us <= self.limit_us
 
 
 class Companies:
@@ -124,34 +141,11 @@ class Apex:
     def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
         if Ingredient.PLACEMENT in self._without:
             return locality_first(case, offer, seats)
-        expected = self._expected(case)
-        found = [
-            g
-            for g in groups(case, self._lost_before_us(case, expected))
-            if offer.picks and g.places[0] == offer.picks[0]
-        ]
-        if not found:
-            keepers = case.keepers(offer.plans[0].config.batch)
-            near = keepers[0] if keepers else ""
-            return nearby(case, offer, seats, near, lambda *_: True) or cold(case, offer, seats)
-        group = found[0]
-        left_us = group.deadline_us - case.now_us
-        limit_us = expected.safe_us(left_us)
-        if offer.plans[0].time_us > limit_us:
-            limit_us = expected.likely_us(left_us)
-        profile = case.stage.function.profile
-        rest_us = self._companies[case.application.name][0].fastest_us(case.stage.name) - int(
-            profile.time_us.min()
-        )
-
-        def in_time(plan: Plan, late_us: int) -> bool:
-            needs_us = max(plan.time_us, profile.time_us_of(plan.config) + rest_us)
-            return needs_us + late_us <= limit_us
-
-        near = group.beside_on
-        if case.stage.after:
-            near = case.keepers_of(case.jobs[place] for place in group.places)[0]
-        return nearby(case, offer, seats, near, in_time) or cold(case, offer, seats)
+        if isinstance(offer, Aimed):
+            return nearby(case, offer, seats, offer.near, offer.in_time) or cold(case, offer, seats)
+        keepers = case.keepers(offer.plans[0].config.batch)
+        near = keepers[0] if keepers else ""
+        return nearby(case, offer, seats, near, lambda *_: True) or cold(case, offer, seats)
 
     def _expected(self, case: Case) -> Forecast:
         if Ingredient.RISK in self._without:
@@ -183,7 +177,20 @@ class Apex:
             times_us = case.stage.function.profile.time_us_of
             plans = tuple(sorted(answer.plans, key=lambda plan: times_us(plan.config)))
             effort += answer.effort
-        return Offer(plans, effort, picks=tuple(group.places))
+            safe_us = likely_us
+        near = group.beside_on
+        if case.stage.after:
+            near = case.keepers_of(case.jobs[place] for place in group.places)[0]
+        own_us = case.stage.function.profile.time_us
+        return Aimed(
+            plans,
+            effort,
+            picks=tuple(group.places),
+            near=near,
+            limit_us=safe_us,
+            rest_us=company.fastest_us(stage) - int(own_us.min()),
+            stage=case.stage,
+        )
 
     def _hopeless(self, case: Case, company: Company) -> Offer | Hold:
         seats = case.state.open_seats.values()

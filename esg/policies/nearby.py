@@ -52,26 +52,32 @@ def nearby(
     """A warm place for one of the plans. `in_time` says whether a plan that is so much later would
     still do."""
     function = case.stage.function.name
-    rooms = {
-        name: Room(seat.vcpus_free, len(seat.warm_free(function)))
-        for name, seat in seats.items()
-        if seat.vgpus_free and seat.vcpus_free
-    }
     jobs = len(offer.picks) or 1
-    here = _at(near, rooms, [plan for plan in offer.plans if in_time(plan, 0)], jobs)
-    found = _elsewhere(case, offer.plans, rooms, jobs, here, in_time)
+    here = None
+    if near in seats:
+        plans = (plan for plan in offer.plans if in_time(plan, 0))
+        here = _at(near, _room(seats[near], function), plans, jobs)
+    found = here
+    if here is None or here.plan is not offer.plans[0]:  # nothing is cheaper than that
+        rooms = {
+            name: _room(seat, function)
+            for name, seat in seats.items()
+            if seat.vgpus_free and seat.vcpus_free
+        }
+        found = _elsewhere(case, offer.plans, rooms, jobs, here, in_time)
     return None if found is None else Placement(found.plan, seats[found.invoker])
+
+
+def _room(seat: Seat, function: str) -> Room:
+    return Room(seat.vcpus_free, len(seat.warm_free(function)))
 
 
 def _tasks(jobs: int, config: Config) -> int:
     return -(-jobs // config.batch)
 
 
-def _at(near: str, rooms: Mapping[str, Room], plans: Iterable[Plan], jobs: int) -> _Found | None:
+def _at(near: str, room: Room, plans: Iterable[Plan], jobs: int) -> _Found | None:
     """The cheapest plan for all jobs that this node has room for, or else for some."""
-    room = rooms.get(near)
-    if room is None:
-        return None
     for_some = None
     for plan in plans:
         if room.takes(plan.config, _tasks(jobs, plan.config)):

@@ -13,7 +13,7 @@ from esg.catalog import Application, Stage
 from esg.ledger import Seat
 from esg.profile import Prices, Profile
 
-LEVELS = ((0.0, 1.0), (0.6, 1.5), (0.85, 3.0))
+LEVELS = ((0.0, 1.0), (0.5, 1.5), (0.8, 3.0))
 """From which share of vCPUs in use on they count how many times their price. Found by trial."""
 
 
