@@ -72,6 +72,7 @@ def esg(
       esg apps                                      what there is to plan for
       esg plan image-classification --slo-ms 526    which configs, and why
       esg profile show segmentation                 what a function takes
+      esg profile --slices cpu:2 --quick            measure functions on this machine
       esg emulate --policy esg,orion,infless        policies against each other
       esg up                                        a whole mesh on this machine
       esg submit image-classification photo.jpg     a request to it
