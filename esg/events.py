@@ -169,11 +169,12 @@ class TaskFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceReady:
-    """A function's model is loaded on a slice."""
+    """A function's model is loaded on a slice, which took `loading_us`; 0 if it was found there."""
 
     invoker: str
     slice: int
     function: str
+    loading_us: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

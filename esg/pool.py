@@ -63,6 +63,7 @@ class Model:
     state: ModelState
     memory_mb: int
     used_us: int
+    ordered_us: int  # when loading it began
 
 
 @dataclass(slots=True)
@@ -308,7 +309,7 @@ class Pool:
                 self._instance_failed(now_us, index, function, reason)
             elif function not in part.models and memory_mb <= part.memory_free_mb:
                 part.wanted.pop(0)
-                part.models[function] = Model(ModelState.LOADING, memory_mb, now_us)
+                part.models[function] = Model(ModelState.LOADING, memory_mb, now_us, now_us)
                 self._orders.append(LoadModel(slice=index, function=function))
             else:
                 self._make_room(index, memory_mb)
@@ -359,14 +360,21 @@ class Pool:
             return  # late news
         if model is None:  # found there, as on a slice that was running before this node began
             memory_mb = self._catalog.functions[event.function].memory_mb
-            model = Model(ModelState.LOADING, memory_mb, now_us)
+            model = Model(ModelState.LOADING, memory_mb, now_us, now_us)
             part.models[event.function] = model
         if model.state is not ModelState.LOADING:
             return
         model.state = ModelState.READY
         model.used_us = now_us
         self._wake_by(now_us + self._keep_alive_us)
-        self._tell(InstanceReady(invoker=self.invoker, slice=event.slice, function=event.function))
+        self._tell(
+            InstanceReady(
+                invoker=self.invoker,
+                slice=event.slice,
+                function=event.function,
+                loading_us=now_us - model.ordered_us,
+            )
+        )
         if part.holder:
             self._execute_if_warm(now_us, part.holder)
         self._load_wanted(now_us, event.slice)

@@ -64,7 +64,7 @@ from esg.setbacks import Setbacks, pause_us
 from esg.spelling import one_of
 from esg.state import NEVER_US, PPM, Phase, State, Task, queue_name
 from esg.units import ms
-from esg.warmth import PreWarmer
+from esg.warmth import PreWarmer, observe_cold_start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,6 +324,8 @@ class Scheduler:
         if seat is None or not 0 <= event.slice < len(seat.slices):
             return
         self._found_loaded(seat, event.slice, event.function, now_us)
+        if self._settings.follow_profiles and event.loading_us:
+            observe_cold_start(self.state, event.function, event.loading_us)
         self.state.releases += 1  # a loaded model can make room, one that is loading cannot
 
     def _instance_gone(self, now_us: int, event: InstanceGone) -> None:

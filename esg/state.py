@@ -199,6 +199,7 @@ class State:
     measured: dict[str, list[Measured]] = field(default_factory=dict)  # by function
     corrections: tuple[Correction, ...] = ()  # in force: plans go by them
     corrected_us: int = 0  # when corrections were last ordered
+    cold_starts_us: dict[str, int] = field(default_factory=dict)  # measured, by function
 
     @property
     def open_seats(self) -> Mapping[str, Seat]:

@@ -121,7 +121,7 @@ def _start_from_wire(order: wire.Order, invoker: str) -> StartTask:
     )
 
 
-def _instance(order: WarmInstance | DropInstance | InstanceReady) -> wire.Instance:
+def _instance(order: WarmInstance | DropInstance) -> wire.Instance:
     return wire.Instance(slice=order.slice, function=order.function)
 
 
@@ -217,7 +217,9 @@ _NEWS_WRITERS: dict[type[Any], Callable[[Any], wire.InvokerNote]] = {
             missing=[wire.StageOutput(request_id=m.request, stage=m.stage) for m in event.missing],
         )
     ),
-    InstanceReady: lambda event: wire.InvokerNote(ready=_instance(event)),
+    InstanceReady: lambda event: wire.InvokerNote(
+        ready=wire.Instance(slice=event.slice, function=event.function, loading_us=event.loading_us)
+    ),
     InstanceGone: lambda event: wire.InvokerNote(
         gone=wire.InstanceGone(slice=event.slice, function=event.function, reason=event.reason)
     ),
@@ -256,7 +258,10 @@ _NEWS_READERS: dict[str | None, Callable[[wire.InvokerNote, str], InvokerNews]] 
         ),
     ),
     "ready": lambda note, invoker: InstanceReady(
-        invoker=invoker, slice=note.ready.slice, function=note.ready.function
+        invoker=invoker,
+        slice=note.ready.slice,
+        function=note.ready.function,
+        loading_us=note.ready.loading_us,
     ),
     "gone": lambda note, invoker: InstanceGone(
         invoker=invoker,

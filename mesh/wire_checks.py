@@ -51,7 +51,10 @@ def check_news(event: News) -> None:
             _check_names(event.task)
             for missing in event.missing:
                 _check_names(missing.request, missing.stage)
-        case InstanceReady() | InstanceGone():
+        case InstanceReady():
+            _check_names(event.function)
+            _within("loading_us", event.loading_us, LONGEST_US)
+        case InstanceGone():
             _check_names(event.function)
 
 

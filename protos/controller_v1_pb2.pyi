@@ -242,12 +242,14 @@ class StageOutput(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., stage: _Optional[str] = ...) -> None: ...
 
 class Instance(_message.Message):
-    __slots__ = ("slice", "function")
+    __slots__ = ("slice", "function", "loading_us")
     SLICE_FIELD_NUMBER: _ClassVar[int]
     FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    LOADING_US_FIELD_NUMBER: _ClassVar[int]
     slice: int
     function: str
-    def __init__(self, slice: _Optional[int] = ..., function: _Optional[str] = ...) -> None: ...
+    loading_us: int
+    def __init__(self, slice: _Optional[int] = ..., function: _Optional[str] = ..., loading_us: _Optional[int] = ...) -> None: ...
 
 class InstanceGone(_message.Message):
     __slots__ = ("slice", "function", "reason")

@@ -141,8 +141,10 @@ def unload(index: int, function: str) -> UnloadModel:
     return UnloadModel(slice=index, function=function)
 
 
-def ready(index: int, function: str) -> Report:
-    return Report(event=InstanceReady(invoker="i0", slice=index, function=function))
+def ready(index: int, function: str, *, loading_us: int = 0) -> Report:
+    return Report(
+        event=InstanceReady(invoker="i0", slice=index, function=function, loading_us=loading_us)
+    )
 
 
 def gone(index: int, function: str, reason: str) -> Report:

@@ -52,8 +52,11 @@ def test_a_task_on_warm_slices_executes_at_once(node: Node) -> None:
 def test_a_task_on_cold_slices_loads_everywhere_and_waits_for_the_last_model(node: Node) -> None:
     order = start("t1", "blur", 0, 1)
     assert node.at(0, order) == [load(0, "blur"), load(1, "blur")]
-    assert node.at(ms(30), loaded(1, "blur")) == [ready(1, "blur")]
-    assert node.at(ms(40), loaded(0, "blur")) == [ready(0, "blur"), ExecuteTask(order=order)]
+    assert node.at(ms(30), loaded(1, "blur")) == [ready(1, "blur", loading_us=ms(30))]
+    assert node.at(ms(40), loaded(0, "blur")) == [
+        ready(0, "blur", loading_us=ms(40)),
+        ExecuteTask(order=order),
+    ]
     assert node.at(ms(60), TaskEnded(task="t1")) == [
         finished("t1", loading_us=ms(40), running_us=ms(20))
     ]
@@ -63,7 +66,10 @@ def test_a_task_on_a_warm_and_a_cold_slice_loads_only_on_the_cold_one(node: Node
     node.at(0, warm(0, "blur"), loaded(0, "blur"))
     order = start("t1", "blur", 0, 1)
     assert node.at(ms(10), order) == [load(1, "blur")]
-    assert node.at(ms(40), loaded(1, "blur")) == [ready(1, "blur"), ExecuteTask(order=order)]
+    assert node.at(ms(40), loaded(1, "blur")) == [
+        ready(1, "blur", loading_us=ms(30)),
+        ExecuteTask(order=order),
+    ]
     assert node.at(ms(60), TaskEnded(task="t1")) == [
         finished("t1", loading_us=ms(30), running_us=ms(20))
     ]
@@ -73,7 +79,10 @@ def test_a_task_waits_for_a_model_that_is_being_loaded_already(node: Node) -> No
     order = start("t1", "blur", 0)
     assert node.at(0, warm(0, "blur")) == [load(0, "blur")]
     assert node.at(ms(10), order) == []
-    assert node.at(ms(30), loaded(0, "blur")) == [ready(0, "blur"), ExecuteTask(order=order)]
+    assert node.at(ms(30), loaded(0, "blur")) == [
+        ready(0, "blur", loading_us=ms(30)),
+        ExecuteTask(order=order),
+    ]
 
 
 def test_an_order_heard_twice_is_carried_out_once(node: Node) -> None:
@@ -136,7 +145,7 @@ def test_news_of_a_task_that_is_over_are_ignored(node: Node) -> None:
 def test_a_task_stopped_before_it_began_fails_and_its_model_goes_on_loading(node: Node) -> None:
     node.at(0, start("t1", "blur", 0, 1), loaded(0, "blur"))
     assert node.at(ms(5), stop("t1")) == [failed("t1", "stopped before it began")]
-    assert node.at(ms(9), loaded(1, "blur")) == [ready(1, "blur")]
+    assert node.at(ms(9), loaded(1, "blur")) == [ready(1, "blur", loading_us=ms(9))]
     order = start("t2", "blur", 0, 1)
     assert node.at(ms(10), order) == [ExecuteTask(order=order)]
 

@@ -39,13 +39,15 @@ def node() -> Node:
 def test_a_model_is_loaded_in_the_background_of_a_running_task(node: Node) -> None:
     node.at(0, start("t1", "blur", 0), loaded(0, "blur"))
     assert node.at(ms(1), warm(0, "crop")) == [load(0, "crop")]
-    assert node.at(ms(2), loaded(0, "crop")) == [ready(0, "crop")]
+    assert node.at(ms(2), loaded(0, "crop")) == [ready(0, "crop", loading_us=ms(1))]
     assert node.at(ms(5), TaskEnded(task="t1")) == [finished("t1", loading_us=0, running_us=ms(5))]
 
 
 def test_a_model_that_is_there_or_on_its_way_is_not_loaded_twice(node: Node) -> None:
     assert node.at(0, warm(0, "blur"), warm(0, "blur")) == [load(0, "blur")]
-    assert node.at(ms(1), loaded(0, "blur"), warm(0, "blur")) == [ready(0, "blur")]
+    assert node.at(ms(1), loaded(0, "blur"), warm(0, "blur")) == [
+        ready(0, "blur", loading_us=ms(1))
+    ]
 
 
 def test_a_dropped_model_is_unloaded_without_a_report(node: Node) -> None:
@@ -59,7 +61,10 @@ def test_a_model_wanted_while_it_is_unloaded_is_loaded_again_afterwards(node: No
     order = start("t1", "blur", 0)
     assert node.at(ms(1), order) == []
     assert node.at(ms(2), unloaded(0, "blur")) == [load(0, "blur")]
-    assert node.at(ms(9), loaded(0, "blur")) == [ready(0, "blur"), ExecuteTask(order=order)]
+    assert node.at(ms(9), loaded(0, "blur")) == [
+        ready(0, "blur", loading_us=ms(7)),
+        ExecuteTask(order=order),
+    ]
 
 
 @pytest.mark.parametrize("begun", [True, False])
@@ -83,7 +88,10 @@ def test_a_model_waits_until_the_memory_it_needs_is_confirmed_free(node: Node) -
     assert node.at(ms(2), order) == [load(0, "crop")]  # 4 MB of 10 are free
     assert node.at(ms(3), warm(0, "blur")) == []
     assert node.at(ms(4), unloaded(0, "deep")) == [load(0, "blur")]
-    assert node.at(ms(5), loaded(0, "crop")) == [ready(0, "crop"), ExecuteTask(order=order)]
+    assert node.at(ms(5), loaded(0, "crop")) == [
+        ready(0, "crop", loading_us=ms(3)),
+        ExecuteTask(order=order),
+    ]
 
 
 def test_the_longest_unused_model_makes_room_and_is_reported_gone(node: Node) -> None:
@@ -93,7 +101,10 @@ def test_the_longest_unused_model_makes_room_and_is_reported_gone(node: Node) ->
     order = start("t1", "deep", 0)
     assert node.at(ms(3), order) == [unload(0, "crop"), gone(0, "crop", "its memory was needed")]
     assert node.at(ms(4), unloaded(0, "crop")) == [load(0, "deep")]
-    assert node.at(ms(5), loaded(0, "deep")) == [ready(0, "deep"), ExecuteTask(order=order)]
+    assert node.at(ms(5), loaded(0, "deep")) == [
+        ready(0, "deep", loading_us=ms(1)),
+        ExecuteTask(order=order),
+    ]
     assert node.pool.report().slices[0].resident == ("blur", "deep")
 
 
