@@ -9,7 +9,7 @@ Three things can be made as bad as they are in life: how messages travel (`wire`
 is wherever it is needed, and every node stays.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any, Protocol, assert_never
@@ -76,8 +76,8 @@ class Outputs(Protocol):
         """The inputs of a task that cannot be had where it runs."""
         ...
 
-    def keep(self, order: StartTask) -> None:
-        """A task has made its outputs."""
+    def keep(self, order: StartTask, failed: Collection[str]) -> None:
+        """A task has made its outputs, apart from those for some requests."""
         ...
 
     def obey(self, order: DataOrder) -> None: ...
@@ -186,7 +186,8 @@ class World:
                 self._aborted.discard(event.task)
                 return
             if self._outputs is not None and event.task in pool.running:
-                self._outputs.keep(pool.running[event.task].order)
+                failed = [failure.request for failure in event.failed]
+                self._outputs.keep(pool.running[event.task].order, failed)
         for command in pool.handle(self.now_us, event):
             self._carry_out(pool, command)
         self._set_alarm(pool, pool.next_wake)

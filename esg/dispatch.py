@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from esg.catalog import Catalog, Stage, plain_name
 from esg.commands import Command, DropInstance, Input, JobOrder, PublishData, StartTask
 from esg.errors import Bug
+from esg.placement import locality_first
 from esg.policy import Case, Hold, Offer, Placement, Policy
 from esg.search.plan import Plan
 from esg.setbacks import rather_elsewhere
@@ -99,6 +100,7 @@ class Dispatcher:
             queue.hold_until_us = decision.until_us
             queue.leave_recheck_list()
             return
+        seats = self._state.open_seats
         placement = self._place(case, decision)
         if placement is None and queue.blocked:
             queue.rounds += 1
@@ -107,6 +109,9 @@ class Dispatcher:
                 placement = self._place(case, decision)
         if placement is None:
             self._put_on_recheck_list(queue, now_us)
+            if queue.retry_at_us >= NEVER_US and locality_first(case, decision, seats) is not None:
+                # there is room, and the policy waits for something better: it is asked again
+                queue.retry_at_us = now_us + self._recheck.rounds * self._recheck.interval_us
         else:
             queue.leave_recheck_list()
             self._start(case, decision, placement)

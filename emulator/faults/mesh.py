@@ -23,6 +23,7 @@ from emulator.faults.schedule import (
     NodeLeaves,
     NodeReports,
     RequestComes,
+    SliceFails,
     StreamBreaks,
     StreamStalls,
 )
@@ -32,6 +33,7 @@ from emulator.world import World
 from esg.commands import Command, StartTask
 from esg.events import Event, InvokerLeaving, RequestCancelled
 from esg.pool import Pool
+from esg.pool_messages import SliceBack, SliceLost, TaskEnded
 from esg.scheduler import Scheduler
 from esg.units import ms
 
@@ -106,6 +108,8 @@ class Mesh:
                 world.at(back_us, lambda: self._start_process(node))
             case NodeReports(node=node):
                 links.beat(node)
+            case SliceFails():
+                self._fail_slice(fault)
             case StreamBreaks(node=node):
                 links.cut(node)
                 world.at(now_us + fault.for_us, lambda: links.attach(node))
@@ -135,6 +139,22 @@ class Mesh:
         if node not in self.world.pools:
             self.world.start(self._make_pool(node))
             self.links.attach(node)
+
+    def _fail_slice(self, fault: SliceFails) -> None:
+        world, node, index = self.world, fault.node, fault.slice
+        pool = world.pools.get(node)
+        if pool is None:
+            return
+        holder = pool.slices[index].holder
+        world.to_pool(node, SliceLost(slice=index, reason="slice lost"))
+        if holder in pool.running:
+            world.to_pool(node, TaskEnded(task=holder, failure="slice lost"))
+
+        def back() -> None:
+            if world.pools.get(node) is pool:
+                world.to_pool(node, SliceBack(slice=index))
+
+        world.at(world.now_us + fault.for_us, back)
 
     def _crash_controller(self, fault: ControllerCrashes) -> None:
         if self.controller.scheduler is not None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from emulator.nature import Nature, NatureSettings
 from esg.catalog import Catalog
 from esg.commands import StartTask
+from esg.events import JobFailure
 from esg.pool_messages import ModelLoaded, ModelUnloaded, TaskEnded
 from esg.units import ms
 
@@ -28,9 +29,11 @@ class Slowness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Luck:
-    """The shares of tasks and of loads that fail, and the functions whose models load nowhere."""
+    """The shares of tasks, of single jobs and of loads that fail, and the functions whose models
+    load nowhere."""
 
     task_failures: float = 0.0
+    job_failures: float = 0.0
     load_failures: float = 0.0
     unloadable: tuple[str, ...] = ()
     slow: Sequence[Slowness] = field(default=())
@@ -47,7 +50,12 @@ class Misfortune(Nature):
         took_us = self.run_us(order) * self._slowness(now_us, order.invoker)
         if self.draw(order.task) < self._luck.task_failures:
             return max(1, took_us // 2), TaskEnded(task=order.task, failure="bad luck")
-        return took_us, TaskEnded(task=order.task)
+        failed = tuple(
+            JobFailure(request=job.request, reason="bad luck")
+            for job in order.jobs
+            if self.draw(f"{order.task}/{job.request}") < self._luck.job_failures
+        )
+        return took_us, TaskEnded(task=order.task, failed=failed)
 
     def load(
         self, now_us: int, invoker: str, index: int, function: str

@@ -50,6 +50,15 @@ class NodeReports(Happening):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SliceFails(Happening):
+    """Its server is gone for a while, with its models and whatever it ran."""
+
+    node: str
+    slice: int
+    for_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StreamBreaks(Happening):
     """Between a node and the controller; the node makes another one after a while."""
 
@@ -92,6 +101,7 @@ Fault = (
     | NodeCrashes
     | NodeLeaves
     | NodeReports
+    | SliceFails
     | StreamBreaks
     | StreamStalls
     | ControllerCrashes

@@ -3,6 +3,8 @@
 A task whose inputs are not where it was told fails, as it would live.
 """
 
+from collections.abc import Collection
+
 from emulator.world import DataOrder
 from esg.commands import PublishData, StartTask
 from esg.events import StageOutput
@@ -28,12 +30,13 @@ class Storage:
             not in (here if source.invoker == order.invoker else self.published)
         )
 
-    def keep(self, order: StartTask) -> None:
-        outputs = {(job.request, order.stage) for job in order.jobs}
+    def keep(self, order: StartTask, failed: Collection[str]) -> None:
+        jobs = [job for job in order.jobs if job.request not in failed]
+        outputs = {(job.request, order.stage) for job in jobs}
+        results = {(job.request, order.stage) for job in jobs if order.publish or job.publish}
         self.kept.setdefault(order.invoker, set()).update(outputs)
-        if order.publish:
-            self.published |= outputs
-            self._results |= outputs
+        self.published |= results
+        self._results |= results
 
     def obey(self, order: DataOrder) -> None:
         kept = self.kept.get(order.invoker, set())

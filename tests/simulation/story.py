@@ -6,7 +6,7 @@ event and at the end; `Broken` says which one was not kept, and by which command
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from random import Random
 from typing import Any
@@ -24,17 +24,19 @@ from emulator.faults.schedule import (
     NodeLeaves,
     NodeReports,
     RequestComes,
+    SliceFails,
     StreamBreaks,
     StreamStalls,
 )
 from emulator.nature import NatureSettings
-from esg.catalog import Catalog
+from esg.catalog import Application, Catalog, LateRequests
 from esg.events import (
     ApplicationRegistered,
     ApplicationRetired,
     RequestArrived,
     StageSpec,
 )
+from esg.overload import OverloadSettings
 from esg.policies import PolicySettings, policy
 from esg.policy import Policy
 from esg.pool import Pool
@@ -48,7 +50,21 @@ SPAN_US = ms(1500)
 HEAL_US = 2 * SPAN_US
 """When everything is mended that is still broken."""
 
-POLICIES = ("esg", "infless", "fast-gshare")
+POLICIES = ("esg", "infless", "fast-gshare", "apex")
+DROPPING = replace(
+    SMALL,
+    applications={
+        name: Application.of(
+            name,
+            application.stages.values(),
+            slo_us=application.slo_us,
+            late_requests=LateRequests.DROP if name in ("scan", "photo") else LateRequests.FINISH,
+        )
+        for name, application in SMALL.applications.items()
+    },
+)
+"""The small catalog, with two applications that drop late requests."""
+
 APPLICATIONS = (*SMALL.applications, "fresh")
 CHAINS = (("resize",), ("detect", "label"), ("resize", "depth", "label"))
 MEMORIES_MB = ((700, 700), (1000, 1000), (500, 500), (700,), (700, 1000, 500))
@@ -123,18 +139,16 @@ def draw(seed: int, policy_name: str | None = None) -> Story:
     chance = Random(f"{seed}:story")
     chosen = chance.choice(POLICIES)
     nodes = tuple(f"i{n}" for n in range(chance.randint(1, 3)))
-    teller = _Teller(chance, nodes)
+    memories_mb = chance.choice(MEMORIES_MB)
+    teller = _Teller(chance, nodes, slices=len(memories_mb))
     return Story(
         seed=seed,
         policy=policy_name or chosen,
         nodes=nodes,
         vcpus=chance.choice((2, 4, 8)),
-        memories_mb=chance.choice(MEMORIES_MB),
-        settings=SchedulerSettings(
-            max_attempts=chance.choice((1, 3, 3, 5)),
-            prewarm=chance.random() < 0.8,
-            follow_profiles=Random(f"{seed}:profiles").random() < 0.5,
-        ),
+        memories_mb=memories_mb,
+        catalog=chance.choice((SMALL, DROPPING)),
+        settings=teller.settings(),
         luck=teller.luck(),
         nature=NatureSettings(
             abort_us=chance.choice((0, ms(1), ms(50))),
@@ -152,14 +166,16 @@ def draw(seed: int, policy_name: str | None = None) -> Story:
 class _Teller:
     """Draws what happens."""
 
-    def __init__(self, chance: Random, nodes: tuple[str, ...]) -> None:
+    def __init__(self, chance: Random, nodes: tuple[str, ...], slices: int) -> None:
         self._chance = chance
         self._nodes = nodes
+        self._slices = slices
 
     def all(self) -> list[Fault]:
         kinds = (
             self._crashes,
             self._leaves,
+            self._slice_failures,
             self._breaks,
             self._stalls,
             self._controller_crashes,
@@ -174,6 +190,19 @@ class _Teller:
                 for _ in range(self._chance.randint(1, 4)):
                     faults.append(kind())
         return faults
+
+    def settings(self) -> SchedulerSettings:
+        chance = self._chance
+        return SchedulerSettings(
+            max_attempts=chance.choice((1, 3, 3, 5)),
+            prewarm=chance.random() < 0.8,
+            follow_profiles=chance.random() < 0.5,
+            overload=OverloadSettings(
+                max_waiting=chance.choice((0, 0, 2, 8)),
+                max_waiting_in_all=chance.choice((0, 0, 6)),
+            ),
+            fair_quantum_us=chance.choice((0, ms(50), ms(1000))),
+        )
 
     def luck(self) -> Luck:
         chance = self._chance
@@ -190,6 +219,7 @@ class _Teller:
             )
         return Luck(
             task_failures=chance.choice((0.0, 0.0, 0.03, 0.15)),
+            job_failures=chance.choice((0.0, 0.0, 0.0, 0.1)),
             load_failures=chance.choice((0.0, 0.0, 0.1, 0.4)),
             unloadable=chance.choice(((), (), (), (), (), ("label",), ("detect",))),
             slow=tuple(slow),
@@ -206,7 +236,12 @@ class _Teller:
         faults: list[Fault] = []
         for name in names:
             at_us = burst_us if burst_us is not None and chance.random() < 0.7 else self._when()
-            event = RequestArrived(request=name, application=chance.choice(wanted))
+            event = RequestArrived(
+                request=name,
+                application=chance.choice(wanted),
+                slo_us=ms(2000) if chance.random() < 0.2 else None,
+                all_stages=chance.random() < 0.1,
+            )
             faults.append(RequestComes(at_us=at_us, event=event))
             if chance.random() < cancelled:
                 faults.append(Cancellation(at_us=at_us + self._while(400), request=name))
@@ -230,6 +265,14 @@ class _Teller:
             node=self._node(),
             after_us=self._while(300),
             for_us=self._while(300),
+        )
+
+    def _slice_failures(self) -> Fault:
+        return SliceFails(
+            at_us=self._when(),
+            node=self._node(),
+            slice=self._chance.randrange(self._slices),
+            for_us=self._while(800),
         )
 
     def _breaks(self) -> Fault:
@@ -261,5 +304,7 @@ class _Teller:
             StageSpec(name=function, function=function, after=chain[:index][-1:])
             for index, function in enumerate(chain)
         )
-        event = ApplicationRegistered(application=name, stages=stages)
+        event = ApplicationRegistered(
+            application=name, stages=stages, late_requests=chance.choice(tuple(LateRequests))
+        )
         return ApplicationChanges(at_us=at_us, event=event)

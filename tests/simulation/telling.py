@@ -95,10 +95,10 @@ def _check_answers(story: Story, mesh: Mesh) -> None:
         assert at_us <= HEAL_US + story.patience_us, f"{name} waited until {to_ms(at_us):.0f} ms"
     for name, said in answers.items():
         if isinstance(said, AnswerRequest) and said.outcome is Outcome.DONE:
-            made = {stage.stage for stage in said.stages}
-            assert any((name, stage) in mesh.storage.published for stage in made), (
-                f"{name} is done, and its result is nowhere"
-            )
+            for stage in said.results:
+                assert (name, stage) in mesh.storage.published, (
+                    f"{name} is done, and what {stage} made for it is nowhere"
+                )
 
 
 def _check_nothing_is_held(story: Story, mesh: Mesh) -> None:

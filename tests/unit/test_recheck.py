@@ -173,3 +173,34 @@ def test_a_policy_may_hold_a_queue_that_is_on_the_recheck_list(
     assert desk.new_orders == [answer("r0"), discard("i0", "r0")]  # it is still held
     desk.wake()
     assert desk.new_orders == [start("t2", "scan/detect", "r1", config=(1, 2, 2))]
+
+
+class Choosy:
+    """ESG, except that for 100 ms no place is good enough."""
+
+    foresight = False
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._esg = esg_policy(catalog)
+        self.nodes_per_ms = self._esg.nodes_per_ms
+        self.order = self._esg.order
+        self.decide = self._esg.decide
+
+    def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
+        return None if case.now_us < ms(100) else self._esg.place(case, offer, seats)
+
+
+def test_a_policy_that_waits_for_something_better_is_asked_again(
+    open_desk: Callable[..., Desk],
+) -> None:
+    desk = open_desk(policy=Choosy).at(ms(0), joined("i0"), arrived("r1"))
+    while desk.now_us < ms(100):
+        desk.wake()
+    assert desk.orders == [start("t1", "scan/detect", "r1")]
+
+
+def test_where_there_is_no_room_nobody_is_asked_again(open_desk: Callable[..., Desk]) -> None:
+    desk = open_desk(policy=Choosy).at(ms(0), joined("i0", memory_mb=300), arrived("r1"))
+    while desk.next_wake is not None:
+        desk.wake()
+    assert desk.now_us == ms(15)
