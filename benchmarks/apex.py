@@ -51,6 +51,7 @@ from esg.scheduler import Scheduler
 Results = dict[str, dict[str, Any]]
 TABLES = ("warm start", "cold start", "ablation", "beyond", "decisions")
 AIM_US = 200
+LEARNS = "aquatope"
 FEWER = 5
 """Seeds for the tables that have many rows."""
 
@@ -60,7 +61,7 @@ def main() -> None:
     catalog = load_catalog()
     seeds, requests = (2, 400) if arguments.quick else (arguments.seeds, arguments.requests)
     runs = [
-        *settings_runs(("esg", "apex", *RIVALS), seeds, requests),
+        *settings_runs(arguments.policies.split(","), seeds, requests),
         *ablation_runs(min(seeds, FEWER), requests),
         *beyond_runs(min(seeds, FEWER), requests, arguments.trace),
     ]
@@ -90,6 +91,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--results", type=Path, default=Path("apex-results.json"))
     parser.add_argument("--trace", default="", help="a trace for the last row of the third table")
     parser.add_argument("--only", default="", choices=("", *TABLES))
+    parser.add_argument("--policies", default=",".join(("esg", "apex", *RIVALS)))
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     return parser.parse_args()
 
@@ -97,25 +99,21 @@ def _arguments() -> argparse.Namespace:
 def measure(
     runs: Iterable[Run], catalog: Catalog, results: Results, file: Path, *, workers: int
 ) -> None:
-    """Carry out what was not measured yet; each run has the same number of requests as before."""
+    """Carry out what was not measured yet, with as many requests; what must be trained, last."""
     missing = [run for run in runs if results.get(run.name, {}).get("asked") != run.requests]
-    if not missing:
-        return
-    learnt = {
-        slo_scale: _learnt(catalog, slo_scale)
-        for slo_scale in sorted({r.slo_scale for r in missing if r.policy == "aquatope"})
-    }
-    with ProcessPoolExecutor(workers, get_context("spawn")) as executor:
-        futures = {
-            executor.submit(
-                carry_out, run, catalog, learnt[run.slo_scale] if run.policy == "aquatope" else {}
-            ): run
-            for run in missing
-        }
-        for future in track(as_completed(futures), f"{len(missing)} runs", total=len(missing)):
-            run = futures[future]
-            results[run.name] = {"asked": run.requests} | future.result()
-            _save(results, file)
+    for learns in (False, True):
+        some = [run for run in missing if (run.policy == LEARNS) is learns]
+        scales = sorted({run.slo_scale for run in some if learns})
+        learnt = {slo_scale: _learnt(catalog, slo_scale) for slo_scale in scales}
+        with ProcessPoolExecutor(workers, get_context("spawn")) as executor:
+            futures = {
+                executor.submit(carry_out, run, catalog, learnt.get(run.slo_scale, {})): run
+                for run in some
+            }
+            for future in track(as_completed(futures), f"{len(some)} runs", total=len(some)):
+                run = futures[future]
+                results[run.name] = {"asked": run.requests} | future.result()
+                _save(results, file)
 
 
 def _learnt(catalog: Catalog, slo_scale: float) -> Trained:

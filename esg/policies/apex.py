@@ -122,7 +122,7 @@ class Apex:
         expected = self._expected(case)
         company = self._company(case)
         lost_before_us = self._lost_before_us(case, expected)
-        found = groups(case, lost_before_us)
+        found = groups(case, lost_before_us, company.most)
         if not found:
             return self._hopeless(case, company)
         if Ingredient.HOPELESS in self._without and case.jobs[0].deadline_us < lost_before_us:

@@ -16,7 +16,7 @@ from esg.state import Job, Task
 
 @dataclass(slots=True)
 class Group:
-    """Some jobs of a queue: their places in it, oldest first, no more than one batch can take.
+    """Some jobs of a queue: their places in it, oldest first.
 
     `keeper` has their inputs (the keepers, if there are several inputs). `beside` counts the jobs
     that were started at this very instant, and `beside_on` is where.
@@ -33,9 +33,9 @@ class Group:
         return len(self.places) + self.beside
 
 
-def groups(case: Case, lost_before_us: int) -> list[Group]:
-    """The groups of those jobs whose deadline is not before that; the oldest job's group first."""
-    most = case.stage.function.profile.max_batch
+def groups(case: Case, lost_before_us: int, most: int) -> list[Group]:
+    """The groups of those jobs whose deadline is not before that, with `most` jobs at most; the
+    oldest job's group first."""
     found: dict[str, Group] = {}
     for place, job in enumerate(case.jobs):
         if job.deadline_us < lost_before_us:

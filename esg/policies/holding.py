@@ -43,8 +43,7 @@ def hold_until_us(
     case: Case, group: Group, company: Company, expected: Forecast, safe_us: int
 ) -> int | None:
     """Until when to wait, or None if the jobs should go."""
-    most = case.stage.function.profile.max_batch
-    if group.company >= most:
+    if group.company >= company.most:
         return None
     stage, count = case.stage.name, group.company
     best_pusd = WORTH_IT * company.cost_pusd(stage, jobs=count, left_us=safe_us)

@@ -134,7 +134,7 @@ def cold(case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | Non
     function = case.stage.function
     exists = any(function.name in seat.instances for seat in seats.values())
     oldest = case.jobs[offer.picks[0] if offer.picks else 0]
-    if exists and case.now_us - oldest.ready_us < function.cold_start_us:
+    if exists and case.now_us - oldest.ready_us <= function.cold_start_us:
         return None
     for plan in offer.plans:
         able = [

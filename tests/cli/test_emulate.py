@@ -159,6 +159,7 @@ def test_a_duration_ends_a_run(esg: Run) -> None:
         ("--noise 2", "noise", 2.0),
         ("--overhead none", "overhead", "none"),
         ("--nodes-per-ms 100", "nodes_per_ms", 100),
+        ("--without risk,holding", "without", "risk,holding"),
         ("--engine astar", "engine", "astar"),
         ("--k 2", "k", 2),
         ("--group-size 2", "group_size", 2),

@@ -76,7 +76,9 @@ def case(
     }
     jobs = [Job(name, found[name].number, ms(now_ms), slo_us, planned) for name in names]
     queue = Queue(f"app/{stage}", "app", stage, jobs=jobs, interval_us=ms(interval_ms))
-    return Case(ms(now_ms), app, app.stages[stage], queue, State(requests=found))
+    queues = {f"app/{name}": Queue(f"app/{name}", "app", name) for name in app.stages}
+    state = State(requests=found, queues=queues | {queue.name: queue})
+    return Case(ms(now_ms), app, app.stages[stage], queue, state)
 
 
 def node(name: str, *, vcpus: int = 4, vgpus: int = 2, free: tuple[int, int] | None = None) -> Seat:

@@ -1,0 +1,279 @@
+"""Apex, ingredient by ingredient. A vCPU costs one picodollar per microsecond and a vGPU ten."""
+
+import pytest
+
+from esg.catalog import Catalog
+from esg.errors import Rejected
+from esg.ledger import Seat
+from esg.policies import PolicySettings, policy
+from esg.policies.apex import SPARED, Apex, Companies
+from esg.policies.ingredients import Ingredient, left_out
+from esg.policy import Case, Hold, Offer
+from esg.profile import Config
+from esg.state import PPM, Task
+from esg.units import ms
+from tests.emulator.runs import run
+from tests.unit.policies.rivals import (
+    case,
+    chain,
+    configs,
+    node,
+    nodes,
+    place,
+    run_two_hundred_heavy_requests,
+)
+
+LEAN_AND_FAST = {(1, 1, 1): 100, (1, 2, 1): 95}
+"""One vCPU is cheaper: 100 x 11 against 95 x 12."""
+
+PAIRS = {(1, 1, 1): 100, (2, 1, 1): 120}
+"""Alone a job pays 1100, as one of two 660 (in thousands of picodollars)."""
+
+
+def apex(catalog: Catalog, *without: str) -> Apex:
+    return Apex(catalog, Companies(), without=left_out(without))
+
+
+def offered(catalog: Catalog, one: Case, *without: str) -> Offer:
+    decision = apex(catalog, *without).decide(one)
+    assert isinstance(decision, Offer)
+    return decision
+
+
+def held_until_ms(catalog: Catalog, one: Case, *without: str) -> float | None:
+    decision = apex(catalog, *without).decide(one)
+    return decision.until_us / 1000 if isinstance(decision, Hold) else None
+
+
+# Risk.
+
+
+def test_a_plan_on_the_edge_is_not_taken_if_times_vary() -> None:
+    varying = chain(LEAN_AND_FAST, spread=0.02)
+    on_the_edge = case(varying, slo_ms=104)  # less than 100 and two and a half times 2
+    assert offered(varying, on_the_edge).plans[0].config == (1, 2, 1)
+    assert offered(varying, on_the_edge, "risk").plans[0].config == (1, 1, 1)
+    assert offered(varying, case(varying, slo_ms=106)).plans[0].config == (1, 1, 1)
+
+
+def test_plans_reckon_with_the_pace_that_was_measured() -> None:
+    steady = chain(LEAN_AND_FAST)
+    one = case(steady, slo_ms=105)
+    assert offered(steady, one).plans[0].config == (1, 1, 1)
+    one.queue.pace_ppm, one.queue.spread_ppm = PPM * 11 // 10, 0
+    assert offered(steady, one).plans[0].config == (1, 2, 1)  # 95 takes 104.5
+
+
+def test_what_is_too_late_to_be_safe_goes_as_fast_as_it_can() -> None:
+    varying = chain(LEAN_AND_FAST, spread=0.05)
+    plans = offered(varying, case(varying, slo_ms=101)).plans
+    assert configs(plans) == [(1, 2, 1), (1, 1, 1)]
+
+
+# Company, and waiting for it.
+
+
+def test_a_plan_takes_no_batch_for_which_there_is_no_company() -> None:
+    two = chain(LEAN_AND_FAST, PAIRS)
+    assert offered(two, case(two, slo_ms=220)).plans[0].rest[0].config == (1, 1, 1)
+    alone = offered(two, case(two, slo_ms=220), "company").plans[0]
+    assert alone.rest[0].config == (2, 1, 1)
+
+
+def test_waiting_goes_on_until_the_job_could_no_longer_go_alone() -> None:
+    pairs = chain(PAIRS)
+    lone = case(pairs, slo_ms=300, interval_ms=50)
+    # after four intervals a second job has come in four of five cases, and 100 ms are left
+    assert held_until_ms(pairs, lone) == 200
+    assert held_until_ms(pairs, case(pairs, slo_ms=150, interval_ms=50)) == 50
+    assert held_until_ms(pairs, case(pairs, slo_ms=150, interval_ms=50, now_ms=50)) is None
+
+
+def test_nobody_waits_for_nothing() -> None:
+    pairs = chain(PAIRS)
+    assert held_until_ms(pairs, case(pairs, slo_ms=300)) is None  # who knows when one comes
+    assert held_until_ms(pairs, case(pairs, slo_ms=300, interval_ms=50), "holding") is None
+    assert held_until_ms(pairs, case(pairs, slo_ms=300, interval_ms=50, waiting=2)) is None
+    assert held_until_ms(pairs, case(pairs, slo_ms=105, interval_ms=50)) is None
+    linear = chain({(1, 1, 1): 100, (2, 1, 1): 200})
+    assert held_until_ms(linear, case(linear, slo_ms=300, interval_ms=10)) is None
+
+
+def second_stage(*keepers: str, running_on: str) -> tuple[Catalog, Case]:
+    """Jobs whose inputs are kept there wait at the second stage, and a task of the first one, with
+    one job and a config that takes 100 ms, has been running for 70."""
+    catalog = chain(PAIRS, PAIRS)
+    found = case(catalog, stage="b", waiting=len(keepers), slo_ms=500, now_ms=100)
+    for job, keeper in zip(found.jobs, keepers, strict=True):
+        found.requests[job.request].runs["a"].keeper = keeper
+    config = Config(1, 1, 1)
+    found.state.tasks["t1"] = Task(
+        "t1", 1, running_on, "app", "a", config, (0,), ("r9",), started_us=ms(30)
+    )
+    return catalog, found
+
+
+def test_a_later_stage_waits_for_what_runs_on_the_same_node() -> None:
+    assert held_until_ms(*second_stage("i0", running_on="i0")) == 130
+    assert held_until_ms(*second_stage("i0", running_on="i1")) is None
+
+
+def test_jobs_are_batched_where_their_inputs_are() -> None:
+    catalog, found = second_stage("i0", "i1", "i0", running_on="i2")
+    offer = offered(catalog, found)
+    assert (offer.picks, offer.plans[0].config.batch) == ((0, 2), 2)
+
+
+def test_a_job_that_was_started_just_now_is_company() -> None:
+    catalog = chain({(1, 1, 1): 100}, PAIRS)
+    twin = case(catalog, slo_ms=230, interval_ms=10)
+    assert held_until_ms(catalog, twin) is not None
+    twin.state.tasks["t1"] = Task(
+        "t1", 1, "i1", "app", "a", Config(1, 1, 1), (0,), ("r9",), started_us=0
+    )
+    offer = offered(catalog, twin)
+    assert offer.plans[0].rest[0].config == (2, 1, 1)
+    placement = apex(catalog).place(twin, offer, nodes(warm("i0"), warm("i1")))
+    assert placement is not None
+    assert placement.seat.invoker == "i1"
+
+
+# Who comes first, and who cannot make it.
+
+
+def test_the_nearest_to_the_end_comes_first_and_the_lost_come_last() -> None:
+    two = chain(LEAN_AND_FAST, LEAN_AND_FAST)
+    first, second = case(two, slo_ms=400), case(two, stage="b", slo_ms=400)
+    both = [first.queue, second.queue]
+    assert [queue.stage for queue in apex(two).order(both, ms(0))] == ["b", "a"]
+    assert [queue.stage for queue in apex(two).order(both, ms(399))] == ["a", "b"]  # round-robin
+    second.queue.jobs[0].deadline_us = ms(10)
+    assert [queue.stage for queue in apex(two).order(both, ms(0))] == ["a", "b"]
+    second.queue.visit, first.queue.visit = 1, 2
+    assert [queue.stage for queue in apex(two, "order").order(both, ms(0))] == ["b", "a"]
+
+
+def test_those_who_can_make_it_do_not_wait_behind_those_who_cannot() -> None:
+    pairs = chain(PAIRS)
+    three = case(pairs, waiting=3, slo_ms=300)
+    three.jobs[0].deadline_us = ms(99)
+    assert offered(pairs, three).picks == (1, 2)
+
+
+def test_the_lost_go_together_where_there_is_room_to_spare() -> None:
+    pairs = chain(PAIRS)
+    lost = case(pairs, waiting=3, slo_ms=50)
+    lost.state.seats = nodes(node("i0", vgpus=4))
+    assert offered(pairs, lost).plans[0].config.batch == 2
+    lost.state.seats = nodes(node("i0", vgpus=4, free=(2, int(4 * SPARED))))
+    assert held_until_ms(pairs, lost) == 50
+    assert held_until_ms(pairs, lost, "hopeless") is None
+
+
+# Scarcity.
+
+
+def test_vcpus_get_dearer_as_they_run_out() -> None:
+    generous = chain({(1, 1, 1): 110, (1, 2, 1): 100, (1, 4, 1): 95})
+    busy = case(generous, slo_ms=300)
+    busy.state.seats = nodes(node("i0", vcpus=10, vgpus=2))
+    assert offered(generous, busy).plans[0].config.vcpus == 2  # 12 x 100 beats 11 x 110
+    busy.state.seats = nodes(node("i0", vcpus=10, vgpus=2, free=(1, 1)))
+    assert offered(generous, busy).plans[0].config.vcpus == 1  # a vCPU at 3: 13 x 110, 16 x 100
+    assert offered(generous, busy, "scarcity").plans[0].config.vcpus == 2
+
+
+# Places.
+
+
+def warm(name: str, *, vcpus: int = 4, vgpus: int = 2, function: str = "a") -> Seat:
+    seat = node(name, vcpus=vcpus, vgpus=vgpus)
+    for index in range(vgpus):
+        seat.load(index, function, 100, 0, ready=True)
+    return seat
+
+
+def test_a_first_stage_goes_where_most_is_left_for_the_next() -> None:
+    catalog = chain(LEAN_AND_FAST)
+    roomy = warm("i1", vcpus=8)
+    assert place(apex(catalog), case(catalog), warm("i0"), roomy) == ((1, 1, 1), "i1")
+
+
+def test_jobs_that_belong_together_go_where_there_is_room_for_all() -> None:
+    catalog = chain({(1, 2, 1): 100, (2, 2, 2): 150})  # side by side they are cheaper
+    pair = case(catalog, waiting=2)
+    small, large = warm("i0", vcpus=3), warm("i1", vcpus=4)
+    assert place(apex(catalog), pair, small, large) == ((1, 2, 1), "i1")
+    assert place(apex(catalog), pair, small, warm("i1", vcpus=2)) == ((2, 2, 2), "i0")
+
+
+def remote(extra_ms: float, slo_ms: float) -> tuple[Catalog, Case]:
+    """A job waits at the second stage; i0 has its input, and from elsewhere it takes longer."""
+    catalog = chain({(1, 1, 1): 10}, {(1, 1, 1): 130, (1, 3, 1): 100})
+    found = case(catalog, stage="b", slo_ms=slo_ms)
+    found.requests["r1"].runs["a"].keeper = "i0"
+    found.queue.remote_us = ms(extra_ms)
+    return catalog, found
+
+
+@pytest.mark.parametrize(
+    ("extra_ms", "slo_ms", "where"),
+    [
+        (1, 400, ((1, 3, 1), "i1")),  # 13 x 101 there against 11 x 130 here
+        (20, 400, ((1, 1, 1), "i0")),  # 13 x 120
+        (1, 120, ((1, 3, 1), "i1")),  # the only one in time
+        (30, 120, None),  # too late there, no room here: wait
+    ],
+)
+def test_a_transfer_is_weighed_against_another_config(
+    extra_ms: float, slo_ms: float, where: tuple[tuple[int, int, int], str] | None
+) -> None:
+    catalog, found = remote(extra_ms, slo_ms)
+    near, far = warm("i0", vcpus=2, function="b"), warm("i1", vcpus=4, function="b")
+    assert place(apex(catalog), found, near, far) == where
+
+
+def test_nobody_loads_a_model_while_one_is_to_be_had_soon() -> None:
+    catalog = chain(LEAN_AND_FAST)
+    loading, cold = node("i0"), node("i1", vcpus=8)
+    assert place(apex(catalog), case(catalog), cold) == ((1, 1, 1), "i1")
+    loading.load(0, "a", 100, 0)
+    one = case(catalog)
+    assert place(apex(catalog), one, loading, cold) is None
+    one.now_us = 1  # a cold start takes no time in this catalog, so any wait is too long
+    assert place(apex(catalog), one, loading, cold) == ((1, 1, 1), "i1")
+
+
+# The whole.
+
+
+def test_the_books_balance_while_two_hundred_heavy_requests_are_served() -> None:
+    assert len(run_two_hundred_heavy_requests("apex")) == 200
+
+
+def test_it_is_cheaper_than_esg_and_in_time() -> None:
+    ours, theirs = run(policy="apex").summary, run(policy="esg").summary
+    assert ours["slo_hit_rate"] > 0.99
+    assert ours["cost_usd"] < 0.97 * theirs["cost_usd"]
+    assert ours["mean_batch"] > 1.2
+
+
+def test_from_a_cold_start_it_serves_as_soon_as_the_models_are_loaded() -> None:
+    found = run("moderate-normal", policy="apex", requests=1200, warm_start=False).summary
+    # the slowest model takes 22 s, two thirds of this run
+    assert found["slo_hit_rate"] > 0.2
+    assert run("moderate-normal", requests=1200, warm_start=False).summary["slo_hit_rate"] < 0.01
+
+
+def test_what_is_not_an_ingredient_cannot_be_left_out() -> None:
+    catalog = chain(LEAN_AND_FAST)
+    with pytest.raises(Rejected, match="did you mean 'holding'"):
+        policy("apex", catalog, PolicySettings(without=("holdin",)))
+
+
+@pytest.mark.parametrize("ingredient", list(Ingredient))
+def test_everything_is_served_without_any_one_ingredient(ingredient: Ingredient) -> None:
+    found = run(requests=60, policy="apex", without=str(ingredient)).summary
+    assert found["requests"] == 60
+    assert found["failed"] == 0
+    assert found["slo_hit_rate"] > 0.9
