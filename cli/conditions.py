@@ -70,9 +70,9 @@ def policy_names(text: str) -> list[str]:
 
 def ingredient_names(text: str) -> str:
     """A comma-separated list of parts of policy apex, all of which are known, without spaces."""
-    from esg.policies.ingredients import left_out
+    from esg.policies.ingredients import left_out, listed
 
-    names = [name.strip() for name in text.split(",") if name.strip()]
+    names = listed(text)
     try:
         left_out(names)
     except Rejected as error:

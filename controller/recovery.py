@@ -24,6 +24,7 @@ from esg.events import InvokerJoined, InvokerLost, RequestArrived
 from esg.journal import Diverged, Entry, Header, Segment, catalog_digest, replay, snapshot_line
 from esg.overload import OverloadSettings
 from esg.policies import PolicySettings, policy
+from esg.policies.ingredients import listed
 from esg.scheduler import Scheduler, SchedulerSettings
 from esg.state import State
 from esg.units import ms
@@ -45,7 +46,12 @@ class Remembered:
 
 def build_scheduler(catalog: Catalog, own: ControllerSettings, state: Any = None) -> Scheduler:
     """The brain that the settings ask for."""
-    chosen = PolicySettings(k=own.k, group_size=own.group_size, engine=own.engine)
+    chosen = PolicySettings(
+        k=own.k,
+        group_size=own.group_size,
+        engine=own.engine,
+        without=listed(own.without),
+    )
 
     def policy_for(changed: Catalog) -> Any:
         return policy(own.policy, changed, chosen)
@@ -76,6 +82,7 @@ def header_of(catalog: Catalog, own: ControllerSettings, common: CommonSettings)
             "k": str(own.k),
             "group_size": str(own.group_size),
             "engine": own.engine,
+            "without": own.without,
             "prewarm": str(own.prewarm),
             "follow_profiles": str(own.follow_profiles),
             "max_waiting": str(own.max_waiting),

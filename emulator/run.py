@@ -16,6 +16,7 @@ from esg.events import Event, RequestArrived
 from esg.journal import Entry, Header, catalog_digest, entry_line, header_line, orders_digest
 from esg.overload import OverloadSettings
 from esg.policies import PolicySettings, policy
+from esg.policies.ingredients import listed
 from esg.policy import Policy
 from esg.pool import Pool
 from esg.pool_messages import (
@@ -60,7 +61,7 @@ def policy_maker(scenario: Scenario, trained: Trained) -> Callable[[Catalog], Po
         locality=scenario.locality,
         orion_cutoff_ms=scenario.orion_cutoff_ms,
         trained=trained,
-        without=tuple(name for name in scenario.without.split(",") if name),
+        without=listed(scenario.without),
     )
     return lambda catalog: policy(scenario.policy, catalog, settings)
 

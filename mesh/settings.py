@@ -137,6 +137,9 @@ class ControllerSettings:
     engine: str = setting("frontier", "the search engine of policy esg: frontier or astar")
     k: int = setting(5, "plans offered per decision", minimum=1)
     group_size: int = setting(3, "functions per group, for the astar engine", minimum=1)
+    without: str = setting(
+        "", "parts of policy apex to leave out, separated by commas (docs/apex.md)"
+    )
     prewarm: bool = setting(True, "whether models are loaded ahead of predicted calls")
     follow_profiles: bool = setting(
         True, "whether plans follow what tasks really take, where that is not what is profiled"

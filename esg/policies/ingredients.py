@@ -28,6 +28,15 @@ class Ingredient(StrEnum):
     """Load the models of all stages as soon as an application is called."""
 
 
+def listed(names: str) -> tuple[str, ...]:
+    """The names in a list that is separated by commas.
+
+    >>> listed("risk, holding")
+    ('risk', 'holding')
+    """
+    return tuple(name.strip() for name in names.split(",") if name.strip())
+
+
 def left_out(names: Iterable[str]) -> frozenset[Ingredient]:
     """
     >>> sorted(left_out(["risk", "holding"]))
