@@ -50,7 +50,7 @@ class Registry:
         self._base = base
         self._state = state
         self.catalog = base
-        self.adopt(self._draft(state.registrations))
+        self._take_over(self._draft(state.registrations))
         for request in state.requests.values():
             if request.application not in self.catalog.applications:
                 raise Rejected(
@@ -77,7 +77,14 @@ class Registry:
         return self._draft(self._in_force_or_in_use({**now.standings, name: standing}, versions))
 
     def adopt(self, draft: Draft) -> None:
-        """Let a draft come true: its versions have queues, and no others."""
+        """Let a draft come true."""
+        self._take_over(draft)
+        for name, traffic in list(self._state.traffic.items()):
+            if name not in self.current and not traffic.under_way:
+                del self._state.traffic[name]
+
+    def _take_over(self, draft: Draft) -> None:
+        """Its versions have queues, and no others. A state that was restored is as it was."""
         self._state.registrations = draft.registrations
         self.catalog = draft.catalog
         self.current = draft.current
@@ -90,9 +97,6 @@ class Registry:
         for queue in list(queues.values()):
             if queue.application not in self.catalog.applications:
                 del queues[queue.name]
-        for name, traffic in list(self._state.traffic.items()):
-            if name not in self.current and not traffic.under_way:
-                del self._state.traffic[name]
 
     def version(self, name: str) -> int:
         """Which version new requests get; 0 if there is none."""

@@ -22,6 +22,7 @@ from tests.desk import (
     lost,
     refuse,
     registered,
+    retired,
     start,
 )
 from tests.small_catalog import SMALL
@@ -223,6 +224,17 @@ def test_an_application_can_change_its_mind(open_desk: OpenDesk) -> None:
         answer("r1", Outcome.DROPPED),
         start("t1", "scan@2/detect", "r2"),
     ]
+
+
+def test_what_is_known_of_an_application_that_is_gone_is_forgotten_with_the_next_change(
+    open_desk: OpenDesk,
+) -> None:
+    """Not when a scheduler is restored: that one has to know just as much."""
+    desk = open_desk().at(ms(0), joined("i0"), arrived("r1"), retired("scan"))
+    desk.at(ms(100), finished("t1"))
+    assert "scan" in desk.scheduler.state.traffic
+    desk.at(ms(101), retired("map"))
+    assert "scan" not in desk.scheduler.state.traffic
 
 
 @pytest.mark.parametrize("late", [LateRequests.DROP, LateRequests.FINISH])
