@@ -73,7 +73,8 @@ def export(network: Network, make: Callable[[Asked], Any]) -> None:
     needs = "install it: pip install torch torchvision onnx onnxruntime"
     torch, runtime = _imported("torch", needs), _imported("onnxruntime", needs)
     module = make(Asked(torch, options.repository, options.weights)).eval()
-    said = f"trained: {network.name}, {options.weights or 'the weights of its library'}"
+    source = options.weights.name if options.weights else "the weights of its library"
+    said = f"trained: {network.name}, {source}"
     file = network.folder / "models" / "gpu" / "1" / "model.onnx"
     file.parent.mkdir(parents=True, exist_ok=True)
     example = torch.rand(2, 3, *network.sides)
