@@ -196,7 +196,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 @asynccontextmanager
-async def emulated_server(index: int) -> AsyncIterator[EmulatedServer]:
+async def emulated_server(index: int, port: int = 0) -> AsyncIterator[EmulatedServer]:
     nature = Nature(CATALOG, 0, NatureSettings(noise=0, unload_us=ms(5)))
     repository = Repository(
         CATALOG.functions,
@@ -207,7 +207,7 @@ async def emulated_server(index: int) -> AsyncIterator[EmulatedServer]:
     part = EmulatedSlice(f"{NODE}/{index}", repository, nature, 1.0)
     server = Server()
     server.grpc.add_generic_rpc_handlers((part.handlers(),))
-    port = await server.start("127.0.0.1", 0, [])
+    port = await server.start("127.0.0.1", port, [])
     try:
         yield EmulatedServer(part, repository, f"127.0.0.1:{port}", lambda: server.stop(0))
     finally:
