@@ -14,7 +14,7 @@ LOCK_MODELS := .venv/bin/uv pip compile --quiet --no-deps --generate-hashes --py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install models demo demo-real test lint types unit format protos settings simulate bench soak lock clean
+.PHONY: help install models demo demo-real test lint types unit format protos settings simulate bench soak chaos lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -65,6 +65,9 @@ bench: $(INSTALLED)  ## run the benchmarks
 
 soak: $(INSTALLED)  ## a mesh under the heavy rate for ten minutes: does anything grow?
 	.venv/bin/python -m benchmarks.soak
+
+chaos: $(INSTALLED)  ## break a mesh in every way, under load (REPEAT=10: as often in a row)
+	for round in $$(seq $(or $(REPEAT),1)); do .venv/bin/pytest -n 2 -m '' tests/chaos || exit 1; done
 
 lock: $(INSTALLED)  ## pin what pyproject.toml asks for (UPGRADE=1: newest versions, else keep pins that still fit)
 	$(LOCK) $(if $(UPGRADE),--upgrade)

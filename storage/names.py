@@ -11,3 +11,7 @@ def payload_stage(fingerprint: bytes) -> str:
     '@c0ffee'
     """
     return f"@{fingerprint.hex()}"
+
+
+def is_payload(stage: str) -> bool:
+    return stage.startswith("@")

@@ -1,0 +1,94 @@
+"""Meshes to break: real processes that are started again when they die."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client import AsyncClient
+from esg.catalog_file import load_catalog
+from mesh.settings import ControllerSettings
+from mesh.supervisor import Mesh, MeshOptions
+from tests.chaos.load import Load
+from tests.chaos.story import Story, story_of
+from tests.integration.catalog import write_catalog
+from tests.integration.expected import nothing_is_left
+
+QUICKLY: dict[str, dict[str, Any]] = {
+    # What takes longer by default, so that nobody has to wait for it here. If a gateway dies after
+    # it has delivered outputs and before it has deleted them, they go when their time is over
+    "common": {"data_ttl_s": 40},
+    "controller": {
+        "heartbeat_ms": 100,
+        "lost_after_ms": 1000,
+        "rejoin_ms": 500,
+        "kept_segments": 1000,
+    },
+}
+
+
+class Scene:
+    """A mesh under load. At the end everything must be accounted for."""
+
+    def __init__(self, mesh: Mesh, load: Load) -> None:
+        self.mesh = mesh
+        self.load = load
+        self.story = Story()
+        self.excuse = ""
+        """If requests may fail because of what is done to them: what the reason says then."""
+
+
+Chaos = Callable[..., AbstractAsyncContextManager[Scene]]
+
+
+@pytest.fixture(scope="session")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_catalog(tmp_path_factory.mktemp("catalog"))
+
+
+@pytest.fixture
+def chaos(catalog: Path, tmp_path: Path) -> Chaos:
+    """`async with chaos() as scene`: break something in the block. What holds whatever that is:
+
+    every request was answered once, with the right bytes, or with a reason if there is an excuse;
+    the journal says the same, and replays; and nothing is left of any of them, on any node or in
+    Redis.
+    """
+
+    @asynccontextmanager
+    async def broken(
+        kind: type[Mesh] = Mesh, more: dict[str, dict[str, Any]] | None = None
+    ) -> AsyncIterator[Scene]:
+        settings = {
+            section: QUICKLY.get(section, {}) | (more or {}).get(section, {})
+            for section in {*QUICKLY, *(more or {})}
+        }
+        options = MeshOptions(
+            catalog=catalog, nodes=3, vcpus=4, vgpus=2, log_level="info", more=settings
+        )
+        async with kind(options, tmp_path / "m") as mesh:
+            async with Load(mesh.gateway) as load:
+                scene = Scene(mesh, load)
+                await load.goes_on(20)
+                yield scene
+                await load.goes_on()
+            assert load.wrong == []
+            inexcusable = [
+                f"{request}: {reason}"
+                for request, reason in load.failed.items()
+                if not scene.excuse or scene.excuse not in reason
+            ]
+            assert inexcusable == []
+            async with AsyncClient(mesh.gateway) as client:
+                await nothing_is_left(mesh, client)
+            journal = mesh.journal
+        assert journal is not None
+        scene.story = story = story_of(journal, load_catalog(catalog), ControllerSettings())
+        assert set(story.arrived) == set(load.answered) | set(load.failed)
+        assert set(story.arrived.values()) == {1}
+        assert story.answered == story.arrived
+        assert not story.refused
+
+    return broken

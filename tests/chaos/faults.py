@@ -1,0 +1,74 @@
+"""What is done to a mesh under load."""
+
+import asyncio
+import os
+import resource
+import signal
+
+from mesh.embedded_proc import in_session
+from tests.chaos.cable import CabledMesh
+from tests.chaos.conftest import Scene
+from tests.integration.expected import until
+
+
+async def dies(scene: Scene, name: str) -> None:
+    """Kill a process outright, and wait until it is back."""
+    pid = scene.mesh.processes[name]
+    os.kill(pid, signal.SIGKILL)
+
+    async def back() -> bool:
+        record = scene.mesh.directory.read()
+        assert record is not None
+        states = {p["name"]: (p["pid"], p["state"]) for p in record["processes"]}
+        return states[name][0] != pid and states[name][1] == "ready"
+
+    await until(back)
+
+
+def slices_die(scene: Scene, node: str) -> None:
+    """Kill what a node has started: the process of its slices."""
+    pid = scene.mesh.processes[node]
+    children = [seen.pid for seen in in_session(pid) if seen.pid != pid]
+    assert children
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+
+
+async def stands_still(scene: Scene, node: str, stopped_s: float) -> None:
+    """Stop a node for longer than the controller waits for it, and let it go on."""
+    pid = scene.mesh.processes[node]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        await asyncio.sleep(stopped_s)  # the fault itself: for so long, nothing comes from it
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert "silent for too long" in log_of(scene, "controller")
+
+
+async def is_cut(scene: Scene) -> None:
+    """Cut every connection to the controller, one after the other."""
+    assert isinstance(scene.mesh, CabledMesh)
+    for cable in scene.mesh.cables.values():
+        before = cable.cuts
+        cable.cut()
+        assert cable.cuts > before
+        await scene.load.goes_on(5)
+
+
+async def disk_is_full(scene: Scene, node: str) -> None:
+    """Have the kernel refuse a node to write files as large as an output, for a while."""
+    scene.excuse = "cannot be kept: File too large"
+    pid = scene.mesh.processes[node]
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (20_000, before[1]))
+
+    async def noticed() -> bool:
+        return "cannot be kept: File too large" in log_of(scene, node)
+
+    await until(noticed)
+    await scene.load.goes_on(10)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+
+
+def log_of(scene: Scene, name: str) -> str:
+    return (scene.mesh.directory.logs / f"{name}.log").read_text("utf-8")

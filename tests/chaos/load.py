@@ -1,0 +1,105 @@
+"""Clients that keep a mesh busy, and know what every answer must be."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Self
+
+from client import AsyncClient, Outcome, Result
+from client.stream import RequestStream
+from tests.integration.expected import photo, scene
+
+PATIENCE_S = 120.0
+APPLICATIONS = {"photo": photo, "scene": scene}
+
+
+class Load:
+    """Some dozen clients, each with one request under way at any time, until the end of the block.
+
+    They submit over a stream, by calls, or without waiting for the result and fetch it later.
+    """
+
+    def __init__(self, address: str, clients: int = 18) -> None:
+        self._clients = clients
+        self._client = AsyncClient(address, patience_s=PATIENCE_S)
+        self._stream: RequestStream | None = None
+        self._stopping = asyncio.Event()
+        self._running: list[asyncio.Task[None]] = []
+        self.wrong: list[str] = []
+        self.failed: dict[str, str] = {}
+        """Requests that were answered with a reason instead of a result."""
+        self.begun: dict[str, float] = {}
+        self.answered: dict[str, float] = {}
+        """When each request was, whose result has the right bytes."""
+
+    async def __aenter__(self) -> Self:
+        self._stream = await self._client.stream().__aenter__()
+        ways = (self._by_stream, self._by_call, self._later)
+        self._running = [
+            asyncio.create_task(self._keep_asking(number, ways[number % len(ways)]))
+            for number in range(self._clients)
+        ]
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stopping.set()
+        try:
+            if kind is None:
+                async with asyncio.timeout(PATIENCE_S):
+                    await asyncio.gather(*self._running)
+        finally:
+            for task in self._running:
+                task.cancel()
+            assert self._stream is not None
+            await self._stream.__aexit__(kind, error, trace)
+            await self._client.close()
+
+    async def goes_on(self, count: int = 60) -> None:
+        """Wait until so many requests were answered that begin from now on."""
+        now = time.monotonic()
+
+        def new() -> int:
+            return sum(self.begun[request] > now for request in self.answered)
+
+        async with asyncio.timeout(PATIENCE_S):
+            while new() < count and not self.wrong:  # noqa: ASYNC110 - anything may come of it
+                await asyncio.sleep(0.02)
+
+    async def _keep_asking(
+        self, number: int, way: Callable[[str, str, bytes], Awaitable[Result]]
+    ) -> None:
+        made = 0
+        while not self._stopping.is_set():
+            made += 1
+            request = f"c{number}-{made}"
+            application = ("photo", "scene")[(number + made) % 2]
+            payload = request.encode()
+            self.begun[request] = time.monotonic()
+            try:
+                result = await way(application, request, payload)
+            except Exception as error:
+                self.wrong.append(f"{request}: {type(error).__name__}: {error}")
+                return
+            if result.outcome is not Outcome.DONE:
+                self.failed[request] = result.reason
+            elif result.outputs != APPLICATIONS[application](payload):
+                self.wrong.append(f"{request}: other bytes than there should be")
+            else:
+                self.answered[request] = time.monotonic()
+
+    async def _by_stream(self, application: str, request: str, payload: bytes) -> Result:
+        assert self._stream is not None
+        return await self._stream.submit(application, payload, request_id=request)
+
+    async def _by_call(self, application: str, request: str, payload: bytes) -> Result:
+        return await self._client.submit(application, payload, request_id=request)
+
+    async def _later(self, application: str, request: str, payload: bytes) -> Result:
+        await self._client.submit_async(application, payload, request_id=request)
+        return await self._client.fetch(request)
