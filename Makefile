@@ -14,7 +14,7 @@ LOCK_MODELS := .venv/bin/uv pip compile --quiet --no-deps --generate-hashes --py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install models demo demo-real test lint types unit format protos settings simulate bench soak chaos lock clean
+.PHONY: help install models demo demo-real test lint types unit format fuzz protos settings simulate bench soak lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -46,6 +46,9 @@ format: $(INSTALLED)  ## format the code and fix what can be fixed
 	.venv/bin/ruff format
 	.venv/bin/ruff check --fix
 
+fuzz: $(INSTALLED)  ## look for inputs that break something: make fuzz EXAMPLES=10000
+	FUZZ_EXAMPLES=$(or $(EXAMPLES),2000) .venv/bin/pytest -n 2 tests/fuzz
+
 protos: $(INSTALLED)  ## generate the code for the wire from protos/*.proto
 	.venv/bin/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. --grpc_python_out=. protos/*.proto
 
@@ -65,9 +68,6 @@ bench: $(INSTALLED)  ## run the benchmarks
 
 soak: $(INSTALLED)  ## a mesh under the heavy rate for ten minutes: does anything grow?
 	.venv/bin/python -m benchmarks.soak
-
-chaos: $(INSTALLED)  ## break a mesh in every way, under load (REPEAT=10: as often in a row)
-	for round in $$(seq $(or $(REPEAT),1)); do .venv/bin/pytest -n 2 -m '' tests/chaos || exit 1; done
 
 lock: $(INSTALLED)  ## pin what pyproject.toml asks for (UPGRADE=1: newest versions, else keep pins that still fit)
 	$(LOCK) $(if $(UPGRADE),--upgrade)

@@ -309,7 +309,7 @@ def _read_toml(path: Path) -> Fields:
         raise Rejected(f"{path}: no such file; write it or correct the name") from None
     except (OSError, UnicodeDecodeError) as error:
         raise Rejected(f"{path}: cannot be read: {_why(error)}") from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise Rejected(f"{path}: not valid TOML: {error}") from None
     return Fields(str(path), "", content)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from esg.errors import Rejected
-from esg.spelling import one_of
+from esg.spelling import one_of, shortened
 
 _REQUIRED: Any = object()
 MAX_CHOICE = 10_000
@@ -29,7 +29,7 @@ class Fields:
         self._asked: list[str] = []
 
     def error(self, key: str, problem: str) -> Rejected:
-        where = ".".join(part for part in (self._path, key) if part)
+        where = ".".join(shortened(part) for part in (self._path, key) if part)
         return Rejected(
             f"{self._source}: {where}: {problem}" if where else f"{self._source}: {problem}"
         )

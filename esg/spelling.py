@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+LONGEST_QUOTE = 100
+
 
 def one_of(kind: str, given: str, known: Iterable[str]) -> str:
     """A sentence that says what is not known and what was probably meant.
@@ -13,7 +15,17 @@ def one_of(kind: str, given: str, known: Iterable[str]) -> str:
     "unknown engine 'dijkstra'; known: astar, frontier"
     """
     names = list(known)
-    close = get_close_matches(given, names, n=1)
+    said = shortened(given)
+    close = get_close_matches(said, names, n=1)
     if close:
-        return f"unknown {kind} {given!r}; did you mean {close[0]!r}?"
-    return f"unknown {kind} {given!r}; known: {', '.join(names) or 'none'}"
+        return f"unknown {kind} {said!r}; did you mean {close[0]!r}?"
+    return f"unknown {kind} {said!r}; known: {', '.join(names) or 'none'}"
+
+
+def shortened(text: str) -> str:
+    """What somebody wrote, as long as a message may quote it.
+
+    >>> shortened("depth"), len(shortened("x" * 1000))
+    ('depth', 103)
+    """
+    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}..."

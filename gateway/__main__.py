@@ -12,6 +12,7 @@ from gateway.metrics import RequestMetrics
 from gateway.service import Pipelines
 from gateway.sweeper import Sweeper
 from mesh.channels import channel
+from mesh.decoding import Decoding
 from mesh.metrics import metrics_page
 from mesh.security import between_services, public_door
 from mesh.serving import Server, run_service, say_ready
@@ -44,7 +45,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     # A message may hold a payload and a few words more; a little larger ones get our own refusal
     sizes = [("grpc.max_receive_message_length", own.max_payload_bytes + 2**20)]
     gates = [Gate(callers, SERVICE)] if callers.need_tokens else []
-    server = Server([*sizes, *METADATA], public_door(common, own), gates)
+    server = Server([*sizes, *METADATA], public_door(common, own), [*gates, Decoding()])
     add_PipelinesServicer_to_server(pipelines, server.grpc)
 
     port = await server.start(own.host, own.port, [SERVICE])

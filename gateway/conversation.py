@@ -48,6 +48,8 @@ class Conversation:
                     yield public.ReplyGroup(replies=[reply for reply, _ in part])
                     self._leave(part, delivered=True)
                     unsent = unsent[len(part) :]
+            if self._reader.done() and not self._reader.cancelled():
+                self._reader.result()  # what was wrong with its groups is the end of the stream
         finally:
             await self._break_off()
             self._leave(unsent, delivered=False)

@@ -53,7 +53,7 @@ def authorities(files: Sequence[Path]) -> bytes:
     joined = b"\n".join(content(file, "tls_ca") for file in files)
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(
-            cadata=joined.decode("ascii", "replace")
+            cadata=joined.decode("ascii", "ignore")  # there may be words between certificates
         )
     except (ssl.SSLError, ValueError) as error:
         names = ", ".join(map(str, files))

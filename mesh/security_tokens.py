@@ -78,7 +78,7 @@ def read_entries(file: Path) -> Entries:
         raise Rejected(
             f"{file}: cannot be read: {error.strerror}; make it with esg tokens add"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise Rejected(f"{file}: not TOML: {error}") from None
     top = Fields(str(file), "", tables)
     return {name: _entry(name, top.table(name)) for name in tables}

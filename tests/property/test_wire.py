@@ -13,11 +13,13 @@ from esg.commands import (
     StopTask,
     WarmInstance,
 )
+from esg.errors import Rejected
 from esg.events import (
     InstanceGone,
     InstanceReady,
     InvokerJoined,
     InvokerReported,
+    JobFailure,
     RunningTask,
     SliceInventory,
     StageOutput,
@@ -33,23 +35,39 @@ from mesh.wire import (
     order_from_wire,
     order_to_wire,
 )
+from mesh.wire_checks import check_news
 from protos import controller_v1_pb2 as wire
 
 NODE = st.just("node")
 names = st.text(st.characters(codec="utf-8"), max_size=20)
 numbers = st.integers(0, 2**31 - 1)
-times = st.integers(0, 2**62)
+times = st.integers(0, 2**50)
+few = st.integers(0, 3)
 
 
 def rows(kind: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
     return st.lists(kind, max_size=3).map(tuple)
 
 
+def can_be(event: InvokerNews) -> bool:
+    """Whether it is not refused, as what two slices of one node hold may contradict each other."""
+    try:
+        check_news(event)
+    except Rejected:
+        return False
+    return True
+
+
 inputs = st.builds(Input, stage=names, invoker=names)
 inventories = st.builds(
-    SliceInventory, memory_mb=numbers, resident=rows(names), loading=rows(names)
+    SliceInventory,
+    memory_mb=st.integers(0, 10**9),
+    resident=rows(names),
+    loading=rows(names),
+    usable=st.booleans(),
 )
-running = st.builds(RunningTask, task=names, vcpus=numbers, slices=rows(numbers))
+running = st.builds(RunningTask, task=names, vcpus=few, slices=rows(few))
+failures = st.builds(JobFailure, request=names, reason=names)
 outputs = st.builds(StageOutput, request=names, stage=names)
 
 orders = st.one_of(
@@ -78,7 +96,7 @@ news = st.one_of(
     st.builds(
         InvokerJoined,
         invoker=NODE,
-        vcpus=numbers,
+        vcpus=st.integers(0, 100),
         slices=rows(inventories),
         running=rows(running),
         latest_task=times,
@@ -91,11 +109,18 @@ news = st.one_of(
         running=rows(running),
         latest_task=times,
     ),
-    st.builds(TaskFinished, task=names, invoker=NODE, loading_us=times, running_us=times),
+    st.builds(
+        TaskFinished,
+        task=names,
+        invoker=NODE,
+        loading_us=times,
+        running_us=times,
+        failed=rows(failures),
+    ),
     st.builds(TaskFailed, task=names, invoker=NODE, reason=names, missing=rows(outputs)),
     st.builds(InstanceReady, invoker=NODE, slice=numbers, function=names),
     st.builds(InstanceGone, invoker=NODE, slice=numbers, function=names, reason=names),
-)
+).filter(can_be)
 
 
 @given(st.lists(orders, max_size=5))

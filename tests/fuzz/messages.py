@@ -1,0 +1,87 @@
+"""Messages of any kind that protobuf knows, with awkward contents; and bytes that are none."""
+
+from typing import Any
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
+from hypothesis import strategies as st
+
+AWKWARD_TEXTS = [
+    "",
+    "r1",
+    "photo",
+    "thumb",
+    "n0",
+    "t1",
+    "t2",
+    "resize",
+    "detect",
+    "depth",
+    "../../etc/passwd",
+    "a/b",
+    "a~b",
+    "@",
+    "photo@2",
+    "\0",
+    "\n",
+    "\u202e",
+    "x" * 101,
+    "y" * 5000,
+    "%s",
+]
+DEEPEST = 3
+MOST = 3
+
+texts = st.one_of(st.sampled_from(AWKWARD_TEXTS), st.text(st.characters(codec="utf-8"), max_size=8))
+
+
+def whole_numbers(bits: int) -> st.SearchStrategy[int]:
+    most = 2 ** (bits - 1) - 1
+    return st.one_of(st.sampled_from([0, 1, -1, most, -most - 1]), st.integers(-most - 1, most))
+
+
+_SCALARS: dict[int, st.SearchStrategy[Any]] = {
+    FieldDescriptor.TYPE_STRING: texts,
+    FieldDescriptor.TYPE_BYTES: st.binary(max_size=20),
+    FieldDescriptor.TYPE_BOOL: st.booleans(),
+    FieldDescriptor.TYPE_INT32: whole_numbers(32),
+    FieldDescriptor.TYPE_INT64: whole_numbers(64),
+    FieldDescriptor.TYPE_DOUBLE: st.floats(),
+}
+
+
+def any_message(kind: type[Message]) -> st.SearchStrategy[Any]:
+    """Any message of this kind: every field may be there or not."""
+    return _fields(kind.DESCRIPTOR, DEEPEST).map(lambda values: kind(**values))
+
+
+def _fields(descriptor: Descriptor, depth: int) -> st.SearchStrategy[dict[str, Any]]:
+    optional = {}
+    for field in descriptor.fields:
+        one = _value(field, depth)
+        if one is None:
+            continue
+        if field.is_repeated:
+            one = st.lists(one, max_size=MOST)
+        optional[field.name] = one
+    return st.fixed_dictionaries({}, optional=optional)
+
+
+def _value(field: FieldDescriptor, depth: int) -> st.SearchStrategy[Any] | None:
+    if field.type == FieldDescriptor.TYPE_MESSAGE:
+        return _fields(field.message_type, depth - 1) if depth else None
+    if field.type == FieldDescriptor.TYPE_ENUM:
+        return st.sampled_from([value.number for value in field.enum_type.values])
+    return _SCALARS[field.type]
+
+
+def bytes_of(kind: type[Message]) -> st.SearchStrategy[bytes]:
+    """A message's encoding, whole or spoilt, or noise."""
+    encoded = any_message(kind).map(lambda message: message.SerializeToString())
+
+    def spoil(encoding: bytes, place: float, instead: bytes) -> bytes:
+        start = int(place * len(encoding))
+        return encoding[:start] + instead + encoding[start + len(instead) :]
+
+    spoilt = st.builds(spoil, encoded, st.floats(0, 1), st.binary(max_size=4))
+    return st.one_of(encoded, spoilt, st.binary(max_size=40))

@@ -1,0 +1,86 @@
+"""The controller's two doors: no peer, however strange, brings it down or makes its books wrong."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.recovery import build_scheduler
+from controller.service import ControllerService
+from esg.errors import Rejected
+from esg.invariants import check
+from mesh.settings import ControllerSettings
+from protos import controller_v1_pb2 as wire
+from tests.fuzz.budget import fuzzed, promptly
+from tests.fuzz.messages import any_message
+from tests.small_catalog import SMALL
+from tests.unit.controller.peers import greeting, joined, submission
+
+A_WHILE = 20
+"""Turns of the loop in which everything that was said has been heard."""
+
+well_behaved = st.sampled_from(
+    [
+        submission("r1"),
+        submission("r2", "pair"),
+        submission("r3", slo_us=10**9, deadline_us=10**9),
+        wire.GatewayNote(follow="r1"),
+        wire.GatewayNote(cancel="r2"),
+    ]
+)
+gateway_notes = st.lists(st.one_of(well_behaved, any_message(wire.GatewayNote)), max_size=6)
+tasks = st.sampled_from(["t1", "t2", "t3", ""])
+invoker_notes = st.lists(
+    st.one_of(
+        st.sampled_from([greeting(), joined()]),
+        st.builds(
+            lambda task: wire.InvokerNote(finished=wire.TaskFinished(task=task, running_us=9)),
+            tasks,
+        ),
+        any_message(wire.InvokerNote),
+    ),
+    max_size=6,
+)
+
+
+async def said(messages: Sequence[Any]) -> AsyncIterator[Any]:
+    """One after the other, and then silence."""
+    for message in messages:
+        yield message
+        for _ in range(A_WHILE):
+            await asyncio.sleep(0)
+
+
+async def heard(answers: AsyncIterator[Any]) -> None:
+    """Whatever the controller says; a refusal is an answer too."""
+    with suppress(Rejected):
+        async for _ in answers:
+            pass
+
+
+async def spoken_to(gateway: list[Any], invoker: list[Any], *, polite: bool) -> None:
+    own = ControllerSettings(prewarm=True)
+    service = ControllerService(build_scheduler(SMALL, own), own, None, iter(range(10**9)).__next__)
+    first = [greeting(), joined()] if polite else []
+    to_controller = [wire.FromInvoker(notes=[note]) for note in [*first, *invoker]]
+    asked = [wire.FromGateway(notes=[note]) for note in gateway]
+    await asyncio.gather(
+        heard(service.invokers.attach(said(to_controller))),
+        heard(service.gateways.admit(said(asked))),
+    )
+    for _ in range(A_WHILE):
+        await asyncio.sleep(0)
+    if service.driver.failed.done():
+        service.driver.failed.result()
+    check(service.driver.scheduler)
+    service.driver.failed.cancel()
+
+
+@fuzzed()
+@given(gateway_notes, invoker_notes, st.booleans())
+def test_peers_may_say_anything(gateway: list[Any], invoker: list[Any], polite: bool) -> None:
+    with promptly():
+        asyncio.run(spoken_to(gateway, invoker, polite=polite))

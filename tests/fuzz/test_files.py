@@ -1,0 +1,271 @@
+"""Every file that anything of the mesh reads."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from esg.catalog import Catalog
+from esg.catalog_file import DEFAULT, MANIFEST, load_catalog, load_profile
+from esg.errors import Rejected
+from esg.journal import read_segment
+from esg.profile import Prices
+from loadgen.saved import read_arrivals
+from loadgen.traces.read import FORMATS, read_trace
+from mesh.embedded_directory import RunDirectory
+from mesh.security_authority import make_certificates, names_in
+from mesh.security_tls import Identity, authorities
+from mesh.security_tokens import read_entries
+from mesh.settings import Settings
+from tests.fuzz.broken import spoilt
+from tests.fuzz.budget import fuzzed, gives_a_value_or_is_refused
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "heavy-100.journal"
+PRICES = Prices(vcpu_usd_per_hour=0.034, vgpu_usd_per_hour=0.67)
+FIRST_LINES = 8
+
+CATALOG = b"""
+[prices]
+vcpu_usd_per_hour = 0.034
+[cluster]
+nodes = 2
+vcpus = 4
+vgpus = 2
+slice_memory_mb = 1000
+[functions.depth]
+profile = "depth.toml"
+cold_start_ms = 100.5
+input_mb = 1.5
+memory_mb = 500
+[functions.label]
+folder = "label"
+[applications.pair]
+chain = ["depth", "label"]
+slo_ms = 2000
+[applications.fork]
+slo_scale = 1.5
+late_requests = "drop"
+[applications.fork.stages.a]
+function = "depth"
+[applications.fork.stages.b]
+function = "label"
+after = ["a"]
+"""
+MANIFEST_TEXT = b"""
+description = "A label"
+network = "none"
+profile = "profile.toml"
+cold_start_ms = 10
+input_mb = 1
+memory_mb = 100
+handler = "handler.py:Handler"
+"""
+MODELLED = b"""
+function = "depth"
+[provenance]
+source = "invented"
+[model]
+base_ms = 80
+cpu_share = 0.2
+parallel_fraction = 0.9
+gpu_fixed_share = 0.3
+relative_std = 0.02
+[grid]
+batch = [1, 2, 4]
+vcpus = [1, 2]
+vgpus = [1, 2]
+"""
+MEASURED = b"""
+function = "depth"
+[provenance]
+source = "measured"
+[measured]
+table = "table.csv"
+relative_std = 0.1
+"""
+TABLE = b"# a comment\nbatch,vcpus,vgpus,time_ms\n1,1,1,80\n2,1,1,oom\n4, 2, 2, 120.5\n"
+SETTINGS = b"""
+[common]
+time_scale = 0.5
+redis_url = "redis://127.0.0.1:6379/0"
+insecure = false
+[gateway]
+port = 50051
+max_requests_per_s = 10.5
+[controller]
+policy = "esg"
+prewarm = true
+[invoker]
+slices = "emulated:7"
+"""
+TOKENS = f"""
+[alice]
+sha256 = "{"0a" * 32}"
+requests_per_s = 50.5
+in_flight = 200
+[root]
+sha256 = "{"ff" * 32}"
+operator = true
+bytes_per_day = 1000
+""".encode()
+AZURE_2019 = b"HashOwner,HashApp,HashFunction,Trigger,1,2,3\na,b,c,http,0,3,1\na,b,d,timer,1,1,1\n"
+AZURE_2021 = b"app,func,end_timestamp,duration\na,f,10.5,0.5\nb,g,11.25,0.125\n"
+TIMESTAMPS = b"timestamp\n0.5\n1.25\n7\n"
+ISO = b"time\n2026-01-01T00:00:00Z\n2026-01-01T00:00:01.5Z\n"
+COUNTS = b"count\n3\n1\n0\n2\n"
+QUOTED = b'"timestamp","name"\n"1.5","a,b"\n"2.5","c\nd"\n'
+ARRIVALS = b"at_us,application\n0,photo\n1500,depth\n1500,photo\n"
+RECORD = b'{"supervisor": {"pid": 1, "began": 7}, "up": true, "processes": [], "scratch": "/x"}'
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A good catalog and all that belongs to it, to be spoilt one file at a time."""
+    folder = tmp_path_factory.mktemp("fuzz")
+    (folder / "label").mkdir()
+    for name, content in good().items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def good() -> dict[str, bytes]:
+    return {
+        "catalog.toml": CATALOG,
+        "depth.toml": MODELLED,
+        "measured.toml": MEASURED,
+        "table.csv": TABLE,
+        f"label/{MANIFEST}": MANIFEST_TEXT,
+        "label/profile.toml": MODELLED.replace(b'"depth"', b'"label"'),
+        "label/handler.py": b"class Handler: ...\n",
+    }
+
+
+def test_what_is_spoilt_below_was_good(folder: Path) -> None:
+    """Otherwise every example would fail early, and nothing be found."""
+    assert isinstance(load_catalog(folder / "catalog.toml"), Catalog)
+    load_profile(folder / "measured.toml", PRICES)
+    for name, content in {"s": SETTINGS, "t": TOKENS, "a": ARRIVALS}.items():
+        (folder / name).write_bytes(content)
+    assert Settings({}, folder / "s").says("gateway", "port")
+    assert len(read_entries(folder / "t")) == 2
+    assert len(list(read_arrivals(folder / "a"))) == 3
+    for content in (AZURE_2019, AZURE_2021, TIMESTAMPS, ISO, COUNTS, QUOTED):
+        (folder / "trace").write_bytes(content)
+        read_trace(folder / "trace")
+
+
+@fuzzed()
+@given(spoilt([CATALOG, DEFAULT.read_bytes()]))
+def test_a_catalog(folder: Path, content: bytes) -> None:
+    (folder / "spoilt.toml").write_bytes(content)
+    gives_a_value_or_is_refused(lambda: load_catalog(folder / "spoilt.toml"))
+
+
+@fuzzed()
+@given(spoilt([MANIFEST_TEXT]))
+def test_the_manifest_of_a_function(folder: Path, content: bytes) -> None:
+    (folder / "label" / MANIFEST).write_bytes(content)
+    try:
+        gives_a_value_or_is_refused(lambda: load_catalog(folder / "catalog.toml"))
+    finally:
+        (folder / "label" / MANIFEST).write_bytes(MANIFEST_TEXT)
+
+
+@fuzzed()
+@given(spoilt([MODELLED, MEASURED]))
+def test_a_profile(folder: Path, content: bytes) -> None:
+    (folder / "profile.toml").write_bytes(content)
+    gives_a_value_or_is_refused(lambda: load_profile(folder / "profile.toml", PRICES))
+
+
+@fuzzed()
+@given(spoilt([TABLE]))
+def test_a_table_of_measured_times(folder: Path, content: bytes) -> None:
+    (folder / "table.csv").write_bytes(content)
+    try:
+        gives_a_value_or_is_refused(lambda: load_profile(folder / "measured.toml", PRICES))
+    finally:
+        (folder / "table.csv").write_bytes(TABLE)
+
+
+@fuzzed()
+@given(spoilt([SETTINGS]))
+def test_settings(folder: Path, content: bytes) -> None:
+    (folder / "settings.toml").write_bytes(content)
+    gives_a_value_or_is_refused(lambda: Settings({}, folder / "settings.toml"))
+
+
+@fuzzed()
+@given(spoilt([TOKENS]))
+def test_tokens(folder: Path, content: bytes) -> None:
+    (folder / "tokens.toml").write_bytes(content)
+    gives_a_value_or_is_refused(lambda: read_entries(folder / "tokens.toml"))
+
+
+@fuzzed()
+@given(spoilt([b"".join(GOLDEN.read_bytes().splitlines(keepends=True)[:FIRST_LINES])]))
+def test_a_journal(content: bytes) -> None:
+    def read() -> None:
+        lines = iter(content.decode("utf-8", "replace").splitlines())
+        for _ in read_segment(lines).entries:
+            pass
+
+    gives_a_value_or_is_refused(read)
+
+
+@pytest.mark.parametrize("format", ["auto", *FORMATS])
+@fuzzed(0.5)
+@given(spoilt([AZURE_2019, AZURE_2021, TIMESTAMPS, ISO, COUNTS, QUOTED]))
+def test_a_trace(folder: Path, format: str, content: bytes) -> None:
+    (folder / "trace.csv").write_bytes(content)
+    gives_a_value_or_is_refused(lambda: read_trace(folder / "trace.csv", format))
+
+
+@fuzzed()
+@given(spoilt([ARRIVALS]))
+def test_saved_arrivals(folder: Path, content: bytes) -> None:
+    (folder / "arrivals.csv").write_bytes(content)
+    gives_a_value_or_is_refused(lambda: list(read_arrivals(folder / "arrivals.csv")))
+
+
+@fuzzed()
+@given(spoilt([RECORD]))
+def test_the_record_of_a_mesh(folder: Path, content: bytes) -> None:
+    (folder / "mesh.json").write_bytes(content)
+    gives_a_value_or_is_refused(RunDirectory(folder).read)
+
+
+@pytest.fixture(scope="module")
+def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pem")
+    make_certificates(folder, hosts=(), days=1)
+    return folder
+
+
+@fuzzed()
+@given(change=spoilt([b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"]))
+def test_certificates_and_keys(pem: Path, change: bytes) -> None:
+    for name in ("gateway.pem", "gateway.key"):
+        original = (pem / name).read_bytes()
+        (pem / name).write_bytes(original[: len(original) // 2] + change)
+        try:
+            gives_a_value_or_is_refused(Identity(pem / "gateway.pem", pem / "gateway.key").pair)
+            gives_a_value_or_is_refused(lambda: authorities([pem / "gateway.pem"]))
+            gives_a_value_or_is_refused(lambda: names_in(pem / "gateway.pem"))
+        finally:
+            (pem / name).write_bytes(original)
+
+
+def test_the_harness_notices(folder: Path) -> None:
+    """Another error than a refusal fails, and so does no answer."""
+
+    def wrong() -> Any:
+        raise KeyError("x")
+
+    def refused() -> Any:
+        raise Rejected("no")
+
+    gives_a_value_or_is_refused(refused)
+    with pytest.raises(KeyError):
+        gives_a_value_or_is_refused(wrong)

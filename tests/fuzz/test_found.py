@@ -1,0 +1,74 @@
+"""What was found by looking, one example each."""
+
+from pathlib import Path
+
+import pytest
+
+from esg.catalog_file import load_catalog
+from esg.errors import Rejected
+from mesh.security_tls import authorities
+from mesh.security_tokens import read_entries
+from mesh.settings import Settings
+from mesh.wire import news_from_wire
+from protos import controller_v1_pb2 as wire
+
+
+@pytest.mark.parametrize("text", ["a = " + "9" * 5000, "a = " + "[" * 5000, "a = " + "{a=" * 5000])
+def test_toml_that_python_itself_gives_up_on_is_refused(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "file.toml"
+    file.write_text(text, "ascii")
+    for read in (load_catalog, read_entries, lambda path: Settings({}, path)):
+        with pytest.raises(Rejected, match=r"not (valid )?TOML"):
+            read(file)
+
+
+def test_a_refusal_does_not_repeat_a_long_name(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("a" * 10_000 + " = 1", "ascii")
+    with pytest.raises(Rejected) as refused:
+        Settings({}, file)
+    assert len(str(refused.value)) < 1000
+
+
+def test_words_between_certificates_may_be_in_any_language(tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_text("# Autorität\n-----BEGIN CERTIFICATE-----\nnichts\n", "utf-8")
+    with pytest.raises(Rejected, match="no certificates in PEM"):
+        authorities([file])
+
+
+@pytest.mark.parametrize(
+    ("note", "words"),
+    [
+        (wire.InvokerNote(joined=wire.Inventory(vcpus=-1)), "vcpus is -1"),
+        (wire.InvokerNote(joined=wire.Inventory(vcpus=10**9)), "vcpus is 1000000000"),
+        (
+            wire.InvokerNote(
+                joined=wire.Inventory(vcpus=1, running=[wire.RunningTask(task="t", vcpus=2)])
+            ),
+            "more vCPUs than there are",
+        ),
+        (
+            wire.InvokerNote(
+                inventory=wire.Inventory(running=[wire.RunningTask(task="t", slices=[0])])
+            ),
+            "slices that are not there",
+        ),
+        (
+            wire.InvokerNote(
+                inventory=wire.Inventory(slices=[wire.Slice(resident=["a"], loading=["a"])])
+            ),
+            "one is there twice",
+        ),
+        (wire.InvokerNote(finished=wire.TaskFinished(task="t", running_us=-7)), "running_us is -7"),
+        (wire.InvokerNote(failed=wire.TaskFailed(task="t" * 1000)), "a name of 1000 characters"),
+    ],
+)
+def test_an_invoker_cannot_say_what_cannot_be(note: wire.InvokerNote, words: str) -> None:
+    with pytest.raises(Rejected, match=words):
+        news_from_wire(note, "n0")
+
+
+def test_a_reason_is_as_long_as_can_be_read() -> None:
+    failed = wire.TaskFailed(task="t", reason="x" * 10**6)
+    assert len(news_from_wire(wire.InvokerNote(failed=failed), "n0").reason) == 2000
