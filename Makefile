@@ -14,7 +14,7 @@ LOCK_MODELS := .venv/bin/uv pip compile --quiet --no-deps --generate-hashes --py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install models demo demo-real test lint types unit format fuzz protos settings simulate bench soak lock clean
+.PHONY: help install models demo demo-real test lint types unit format fuzz protos settings simulate bench soak chaos lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -58,16 +58,20 @@ settings: $(INSTALLED)  ## write docs/settings.md from mesh/settings.py
 simulate: $(INSTALLED)  ## tell SEEDS=1000 stories from FIRST_SEED=0 in which everything goes wrong: are promises kept?
 	.venv/bin/python -m tests.simulation --seeds $(or $(SEEDS),1000) --first-seed $(or $(FIRST_SEED),0)
 
-bench: $(INSTALLED)  ## run the benchmarks
+bench: $(INSTALLED) $(MODELS)  ## run the benchmarks
 	.venv/bin/python -m benchmarks.search
 	.venv/bin/python -m benchmarks.handle
 	.venv/bin/python -m benchmarks.emulation
 	.venv/bin/python -m benchmarks.overhead
+	.venv/bin/python -m benchmarks.triton
 	.venv/bin/python -m benchmarks.fidelity
 	.venv/bin/python -m benchmarks.open_loop
 
 soak: $(INSTALLED)  ## a mesh under the heavy rate for ten minutes: does anything grow?
 	.venv/bin/python -m benchmarks.soak
+
+chaos: $(INSTALLED)  ## break a mesh in every way, under load (REPEAT=10: as often in a row)
+	for round in $$(seq $(or $(REPEAT),1)); do .venv/bin/pytest -n 2 -m '' tests/chaos || exit 1; done
 
 lock: $(INSTALLED)  ## pin what pyproject.toml asks for (UPGRADE=1: newest versions, else keep pins that still fit)
 	$(LOCK) $(if $(UPGRADE),--upgrade)
