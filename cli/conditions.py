@@ -50,7 +50,11 @@ Workers = Annotated[
     ),
 ]
 JournalFile = Annotated[
-    Path, typer.Argument(metavar="JOURNAL", help="A file that esg emulate --journal wrote.")
+    Path,
+    typer.Argument(
+        metavar="JOURNAL",
+        help="A file that esg emulate --journal wrote, or a mesh's directory mesh.journal.",
+    ),
 ]
 
 
