@@ -31,6 +31,7 @@ BLOCKS = {
     "loading": ("▒", "yellow"),
     "warm": ("░", "cyan"),
     "empty": ("·", "dim"),
+    "lost": ("×", "bold red"),
 }
 """What a slice does, from most to least, and how it is drawn."""
 
@@ -190,6 +191,8 @@ def _node(node: NodeStatus, width: int) -> Text:
 
 
 def _doing(part: SliceStatus) -> str:
+    if part.lost:
+        return "lost"
     if part.task:
         return "busy"
     if part.loading:
@@ -201,6 +204,8 @@ def _foot(status: MeshStatus) -> Text:
     slices = [_doing(part) for node in status.nodes for part in node.slices]
     parts: list[str | tuple[str, str]] = ["slices:"]
     for doing, block in BLOCKS.items():
+        if doing == "lost" and doing not in slices:
+            continue  # as it should be
         parts += ["  ", block, f" {slices.count(doing)} {doing}"]
     batch = f"{status.jobs / status.tasks:.2f}" if status.tasks else "-"
     parts.append(

@@ -22,6 +22,8 @@ class SliceStatus:
     function: str
     resident: tuple[str, ...]
     loading: tuple[str, ...]
+    lost: bool = False
+    """Its server is gone; it is given no work until it is back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +120,11 @@ def _queue(told: model.QueueStatus) -> QueueStatus:
 def _node(told: model.NodeStatus) -> NodeStatus:
     slices = tuple(
         SliceStatus(
-            task=s.task, function=s.function, resident=tuple(s.resident), loading=tuple(s.loading)
+            task=s.task,
+            function=s.function,
+            resident=tuple(s.resident),
+            loading=tuple(s.loading),
+            lost=s.lost,
         )
         for s in told.slices
     )

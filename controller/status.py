@@ -77,6 +77,7 @@ def _node(seat: Seat, orders: Mapping[str, StartTask]) -> model.NodeStatus:
                 function=order.function if order is not None else "",
                 resident=[name for name, model_ in part.residents.items() if model_.ready],
                 loading=[name for name, model_ in part.residents.items() if not model_.ready],
+                lost=not part.usable,
             )
         )
     return model.NodeStatus(

@@ -198,16 +198,18 @@ class NodeStatus(_message.Message):
     def __init__(self, node: _Optional[str] = ..., vcpus: _Optional[int] = ..., vcpus_free: _Optional[int] = ..., slices: _Optional[_Iterable[_Union[SliceStatus, _Mapping]]] = ...) -> None: ...
 
 class SliceStatus(_message.Message):
-    __slots__ = ("task", "function", "resident", "loading")
+    __slots__ = ("task", "function", "resident", "loading", "lost")
     TASK_FIELD_NUMBER: _ClassVar[int]
     FUNCTION_FIELD_NUMBER: _ClassVar[int]
     RESIDENT_FIELD_NUMBER: _ClassVar[int]
     LOADING_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
     task: str
     function: str
     resident: _containers.RepeatedScalarFieldContainer[str]
     loading: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, task: _Optional[str] = ..., function: _Optional[str] = ..., resident: _Optional[_Iterable[str]] = ..., loading: _Optional[_Iterable[str]] = ...) -> None: ...
+    lost: bool
+    def __init__(self, task: _Optional[str] = ..., function: _Optional[str] = ..., resident: _Optional[_Iterable[str]] = ..., loading: _Optional[_Iterable[str]] = ..., lost: _Optional[bool] = ...) -> None: ...
 
 class ApplicationStatus(_message.Message):
     __slots__ = ("application", "arrived", "done", "in_time", "failed", "refused", "cost_usd", "latency_us_p50", "latency_us_p99")

@@ -265,6 +265,14 @@ def test_every_slice_is_a_block_and_nodes_are_in_order() -> None:
     shown = "\n".join(lines(now))
     assert re.search(r"node9   █▒·   5/16 vCPUs +node10  ░   5/16 vCPUs", shown)
     assert "slices:  █ 1 busy  ▒ 1 loading  ░ 1 warm  · 1 empty" in shown
+    assert "lost" not in shown
+
+
+def test_slices_that_are_out_of_order_stand_out() -> None:
+    gone = SliceStatus(task="", function="", resident=(), loading=(), lost=True)
+    shown = "\n".join(lines(status(nodes=(node("node0", gone, part()),))))
+    assert "×·" in shown
+    assert "· 1 empty  × 1 lost" in shown
 
 
 def test_what_was_not_served_is_told() -> None:
