@@ -7,7 +7,8 @@ lately, a new one would not be done in time; and once not even the fastest confi
 is waiting, it is dropped before it takes a slice from others.
 
 How often requests are answered is measured while others of the same application wait: at other
-times it says how often they come, not how often they could be done.
+times it says how often they come, not how often they could be done. Until something is measured,
+it is reckoned from the profiles, as if all slices were there for this application alone.
 
 A worked example: `scan` drops late requests and promises 300 ms. Twelve are under way, some of them
 waiting, and lately one has been answered every 40 ms. A thirteenth would be answered after 520 ms,
@@ -27,7 +28,7 @@ EWMA_NEW, EWMA_ALL = 1, 4
 """The newest interval weighs a quarter."""
 
 UNKNOWN_RETRY_US = seconds(1)
-"""When to come back, if nothing has been answered yet."""
+"""When to come back, if there are no slices at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,10 +102,10 @@ class Overload:
         waiting = self._waiting(name)
         traffic = self._state.traffic.get(name, Traffic())
         if self._is_full(name, waiting):
-            retry_us = traffic.interval_us or UNKNOWN_RETRY_US
+            retry_us = self._interval_us(traffic, application) or UNKNOWN_RETRY_US
             return TurnedAway(f"{waiting} jobs of {name} are waiting{_advice(retry_us)}", retry_us)
-        if application.late_requests is LateRequests.DROP and waiting and traffic.interval_us:
-            expected_us = (traffic.under_way + 1) * traffic.interval_us
+        if application.late_requests is LateRequests.DROP and waiting:
+            expected_us = (traffic.under_way + 1) * self._interval_us(traffic, application)
             if expected_us > slo_us:
                 retry_us = expected_us - slo_us
                 reason = (
@@ -113,6 +114,15 @@ class Overload:
                 )
                 return TurnedAway(f"{reason}{_advice(retry_us)}", retry_us)
         return None
+
+    def _interval_us(self, traffic: Traffic, application: Application) -> int:
+        """The time between answers: measured, or reckoned at the minimum configs; 0 if nobody is
+        there to do anything."""
+        slices = sum(len(seat.slices) for seat in self._state.open_seats.values())
+        if traffic.interval_us or not slices:
+            return traffic.interval_us
+        profiles = [stage.function.profile for stage in application.stages.values()]
+        return sum(p.time_us_of(p.minimum) * p.minimum.vgpus for p in profiles) // slices
 
     def drop_hopeless(self, now_us: int) -> None:
         """Answer those that cannot be done in time any more, whatever is done for them."""

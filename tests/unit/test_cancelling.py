@@ -1,5 +1,9 @@
 """A client that gives up: whatever was done, waits or is kept for its request goes."""
 
+from collections.abc import Callable
+
+import pytest
+
 from esg.commands import Outcome
 from esg.units import ms
 from tests.desk import (
@@ -12,6 +16,7 @@ from tests.desk import (
     finished,
     job,
     joined,
+    ready,
     start,
     stop,
 )
@@ -90,3 +95,62 @@ def test_cancelling_what_is_over_or_never_was_changes_nothing(desk: Desk) -> Non
 def test_a_request_cancelled_twice_is_answered_once(desk: Desk) -> None:
     desk.at(ms(0), arrived("r1")).at(ms(1), cancelled("r1"), cancelled("r1"))
     assert desk.orders == [answer("r1", Outcome.CANCELLED)]
+
+
+# What it held is free again, whatever it was doing.
+
+
+def waits_for_room(desk: Desk) -> Desk:
+    """On the recheck list: its model fits on no slice."""
+    return desk.at(ms(0), joined("i0", memory_mb=300), arrived("r1"))
+
+
+def loads_its_model(desk: Desk) -> Desk:
+    return desk.at(ms(0), joined("i0", vgpus=1), arrived("r1"))
+
+
+def runs_its_first_stage(desk: Desk) -> Desk:
+    return loads_its_model(desk).at(ms(200), ready("detect"))
+
+
+def runs_a_later_stage(desk: Desk) -> Desk:
+    desk.at(ms(0), joined("i0", vgpus=1), arrived("r1", "photo"))
+    return desk.at(ms(10), finished("t1"))
+
+
+def pauses_after_failures(desk: Desk) -> Desk:
+    return loads_its_model(desk).at(ms(1), failed("t1")).at(ms(2), failed("t2"))
+
+
+def waits_for_a_lost_input(desk: Desk) -> Desk:
+    return runs_a_later_stage(desk).at(ms(11), failed("t2", missing=("r1/resize",)))
+
+
+def waits_for_a_node(desk: Desk) -> Desk:
+    return desk.at(ms(0), arrived("r1"))
+
+
+PHASES = (
+    waits_for_room,
+    loads_its_model,
+    runs_its_first_stage,
+    runs_a_later_stage,
+    pauses_after_failures,
+    waits_for_a_lost_input,
+    waits_for_a_node,
+)
+
+
+@pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.__name__)
+def test_whatever_it_was_doing_all_it_held_is_free_again(
+    desk: Desk, phase: Callable[[Desk], Desk]
+) -> None:
+    phase(desk).at(ms(300), cancelled("r1"))
+    assert answer("r1", Outcome.CANCELLED) in desk.new_orders
+    for task in list(desk.scheduler.state.tasks):
+        desk.at(ms(301), failed(task, reason="stopped"))
+    state = desk.scheduler.state
+    assert (state.requests, state.tasks, state.resting) == ({}, {}, [])
+    assert not any(queue.jobs for queue in state.queues.values())
+    assert all(seat.vgpus_free == len(seat.slices) for seat in state.seats.values())
+    assert all(seat.vcpus_free == seat.vcpus for seat in state.seats.values())

@@ -135,6 +135,13 @@ def test_one_that_would_just_be_in_time_is_admitted(open_desk: OpenDesk) -> None
     assert desk.new_orders == []
 
 
+def test_until_something_is_measured_it_is_reckoned_from_the_profiles(open_desk: OpenDesk) -> None:
+    desk = open_desk(catalog=dropping("scan")).at(ms(0), joined("i0", vgpus=1, vcpus=1))
+    desk.at(ms(0), arrived("r1"), arrived("r2"), arrived("r3"))
+    desk.at(ms(1), arrived("r4"))  # the fourth, at 100 ms each
+    assert desk.new_orders == [refuse("r4", retry_after_us=ms(100))]
+
+
 def test_while_nobody_waits_everyone_is_welcome(open_desk: OpenDesk) -> None:
     desk = busy_scan(open_desk).at(ms(250), cancelled("r4")).at(ms(251), arrived("r5"))
     assert desk.new_orders == []
