@@ -13,6 +13,7 @@ from controller.service import ControllerService
 from esg.catalog import Catalog
 from esg.errors import Rejected
 from mesh.catalog import load
+from mesh.channels import AMONG_OURSELVES
 from mesh.decoding import Decoding
 from mesh.metrics import metrics_page
 from mesh.security import between_services
@@ -38,7 +39,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     service.go_on(known.memory)
     if journal is not None:
         journal.begin(header_of(catalog, own, common), lambda: opening(service))
-    server = Server(security=between_services(common), interceptors=[Decoding()])
+    server = Server(AMONG_OURSELVES, between_services(common), [Decoding()])
     wire_grpc.add_ControllerServicer_to_server(service, server.grpc)
     port = await server.start(own.host, own.port, [SERVICE])
     async with metrics_page(common, own.metrics_port, service.metrics):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from esg.units import seconds
 from gateway.callers import Caller
 from mesh.problems import Exhausted
 
@@ -81,7 +82,8 @@ class Limits:
             if wait_s:
                 raise Exhausted(
                     f"more than {quota.requests_per_s:g} requests per second from {caller.name}; "
-                    f"send fewer, or try again in {wait_s:.3f} s"
+                    f"send fewer, or try again in {wait_s:.3f} s",
+                    seconds(wait_s),
                 )
         daily = quota.bytes_per_day
         if payload_bytes > daily > 0:
@@ -94,7 +96,8 @@ class Limits:
             if wait_s:
                 raise Exhausted(
                     f"{caller.name} has sent the {daily} bytes that are allowed in a day; "
-                    f"try again in {wait_s:.0f} s, or ask for a larger quota"
+                    f"try again in {wait_s:.0f} s, or ask for a larger quota",
+                    seconds(wait_s),
                 )
 
     @contextmanager

@@ -16,7 +16,12 @@ from mesh.security_plain import check_calling
 from mesh.security_tls import ClientTls
 
 ANY_SIZE = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
-"""For links between our own processes; at the public door sizes are limited."""
+"""For links over which payloads go; elsewhere, as at the public door, sizes are limited."""
+AMONG_OURSELVES = [
+    ("grpc.max_receive_message_length", 64 * 2**20),
+    ("grpc.max_send_message_length", -1),
+]
+"""For the controller: what it is told is small, even all of it at once after a link broke."""
 STAY_CONNECTED = [
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 1000),

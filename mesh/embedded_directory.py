@@ -100,12 +100,18 @@ class RunDirectory:
             json.dump({**record, "scratch": str(self.scratch)}, file, indent=2)
 
     def read(self) -> Record | None:
-        """The record of a mesh that runs here, or that ended without a farewell."""
+        """The record of a mesh that runs here, or that ended without a farewell.
+
+        It says what to end and what to delete, so nobody else may have written it.
+        """
         try:
+            self._check_private()
             record: Record = json.loads(self._record.read_text("utf-8"))
+            if not isinstance(record, dict) or not record.keys() >= {"supervisor", "processes"}:
+                raise ValueError("it is no record of a mesh")
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise Rejected(
                 f"{self._record}: cannot be read: {error}; if no mesh runs there, delete it"
             ) from None
@@ -133,11 +139,14 @@ class RunDirectory:
         """Make it, for us alone."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            status = self.path.stat()
+            self._check_private()
         except OSError as error:
             raise Rejected(
                 f"{self.path}: cannot be made: {error.strerror}; name another directory with --dir"
             ) from None
+
+    def _check_private(self) -> None:
+        status = self.path.stat()
         if status.st_uid != os.getuid() or status.st_mode & 0o077:
             raise Rejected(
                 f"{self.path}: others may read it or own it; make it yours alone (chmod 700), or "

@@ -21,7 +21,6 @@ from grpc_reflection.v1alpha import reflection
 
 from esg.errors import Fault, Rejected
 from mesh.channels import ANY_SIZE
-from mesh.channels import channel as channel
 from mesh.files import written
 from mesh.logs import about, start_logging
 from mesh.security import ON_THIS_MACHINE, Security

@@ -6,6 +6,7 @@ import pytest
 
 from esg.catalog_file import load_catalog
 from esg.errors import Rejected
+from mesh.embedded_directory import RunDirectory
 from mesh.security_tls import authorities
 from mesh.security_tokens import read_entries
 from mesh.settings import Settings
@@ -28,6 +29,13 @@ def test_a_refusal_does_not_repeat_a_long_name(tmp_path: Path) -> None:
     with pytest.raises(Rejected) as refused:
         Settings({}, file)
     assert len(str(refused.value)) < 1000
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "9" * 5000, "[]", "{}", "7"])
+def test_a_record_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "mesh.json").write_text(text, "ascii")
+    with pytest.raises(Rejected, match="if no mesh runs there, delete it"):
+        RunDirectory(tmp_path).read()
 
 
 def test_words_between_certificates_may_be_in_any_language(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import shlex
 import ssl
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -98,6 +100,7 @@ async def secure(redis_with_tls: str, catalog: Path, tmp_path: Path) -> AsyncIte
 async def test_a_secure_mesh_serves_whom_it_knows_and_nobody_else(secure: Secure) -> None:
     """One after the other, because starting such a mesh takes seconds."""
     await check_that_requests_go_through(secure)
+    await check_that_a_shell_is_told_how_to_call(secure)
     await check_that_strangers_are_refused(secure)
     await check_that_what_is_mine_is_mine(secure)
     await check_that_new_certificates_are_taken_up(secure)
@@ -114,6 +117,25 @@ async def check_that_requests_go_through(secure: Secure) -> None:
         assert [r.outputs for r in results] == [photo(b"%d" % number) for number in range(8)]
         request = await alice.submit_async("photo", b"later", request_id="later")
         assert (await alice.fetch(request)).outputs == photo(b"later")
+
+
+async def check_that_a_shell_is_told_how_to_call(secure: Secure) -> None:
+    """With what `client.env` says, every command of the mesh gets in; without, none does."""
+    payload = secure.mesh.directory.path / "picture"
+    payload.write_bytes(b"a picture")
+    esg = f"{shlex.quote(sys.executable)} -P -c 'import cli.main; raise SystemExit(cli.main.run())'"
+    submit = f"{esg} submit photo {shlex.quote(str(payload))} --json"
+    env_file = shlex.quote(str(secure.mesh.client_env))
+    for script, code in ((f". {env_file} && {submit}", 0), (f"{submit} --gateway x.example:1", 2)):
+        shell = await asyncio.create_subprocess_exec(
+            "sh", "-c", script, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        said, errors = await shell.communicate()
+        assert shell.returncode == code, errors.decode()
+        if code == 0:
+            assert json.loads(said)["requests"][0]["outcome"] == "done"
+        else:
+            assert b"would call x.example:1 without TLS" in errors
 
 
 async def check_that_strangers_are_refused(secure: Secure) -> None:

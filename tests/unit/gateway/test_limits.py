@@ -25,8 +25,9 @@ def test_a_bucket_fills_again_at_its_rate() -> None:
     door = Door(Quota(requests_per_s=2.0, burst=3))
     for _ in range(3):
         door.take()
-    with pytest.raises(Exhausted, match=r"from alice; .* try again in 0\.500 s"):
+    with pytest.raises(Exhausted, match=r"from alice; .* try again in 0\.500 s") as refused:
         door.take()
+    assert refused.value.retry_after_us == 500_000
     door.take("bob")
     door.now_s = 0.5
     door.take()

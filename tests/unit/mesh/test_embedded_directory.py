@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 import sys
@@ -143,3 +144,18 @@ def test_a_broken_record_is_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "mesh.json").write_text("{", "utf-8")
     with pytest.raises(Rejected, match="if no mesh runs there, delete it"):
         RunDirectory(tmp_path).read()
+
+
+def test_a_record_that_somebody_else_may_have_written_is_not_believed(tmp_path: Path) -> None:
+    """In a folder for everyone, whoever is first could say what `esg down` is to delete."""
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    theirs = tmp_path / "m"
+    theirs.mkdir()
+    theirs.chmod(0o777)
+    record = {"supervisor": {"pid": 1, "began": 0}, "processes": [], "scratch": str(precious)}
+    (theirs / "mesh.json").write_text(json.dumps(record), "utf-8")
+    for act in (RunDirectory(theirs).read, RunDirectory(theirs).clear_up):
+        with pytest.raises(Rejected, match="others may read it or own it"):
+            act()
+    assert precious.exists()
