@@ -134,9 +134,13 @@ class Journal:
     def finish(self) -> None:
         """A good end: a last segment with nothing but a snapshot, from which another version, or
         one with another catalog, can go on."""
-        if self._opening is not None:
-            self._next_segment(self._opening())
-        self.close()
+        try:
+            if self._opening is not None:
+                self._next_segment(self._opening())
+        except OSError as error:
+            raise self._fault(error) from None
+        finally:
+            self.close()
 
     def close(self) -> None:
         if self._writer is not None:
@@ -212,16 +216,17 @@ def _write_all(file: RawIOBase, data: bytes) -> None:
 
 
 def _cut_torn_end(path: Path) -> int:
-    """Remove what is not a whole line at the end of a segment: how many bytes that were."""
+    """Remove what is not a whole line at the end of a segment: how many bytes that were. A file
+    without any whole line is none of ours."""
     data = path.read_bytes()
     end = data.rfind(b"\n") + 1
     while end and not _is_json(line := data[data.rfind(b"\n", 0, end - 1) + 1 : end]):
         end -= len(line)
-    if end < len(data):
+    if 0 < end < len(data):
         with path.open("r+b") as file:
             file.truncate(end)
             os.fsync(file.fileno())
-    return len(data) - end
+    return len(data) - end if end else 0
 
 
 def _is_json(line: bytes) -> bool:
@@ -233,5 +238,6 @@ def _is_json(line: bytes) -> bool:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    with path.open(encoding="utf-8", newline="\n") as file:
+    # Bytes that are no text make a line that is no JSON, and that is refused
+    with path.open(encoding="utf-8", errors="surrogateescape", newline="\n") as file:
         yield from file

@@ -10,7 +10,7 @@ The first segment that is still there begins with a snapshot, and so does the re
 beginning of every other one, the state has to be what its snapshot says.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from hashlib import blake2b
@@ -22,6 +22,7 @@ from emulator.run import Trained, build_scheduler
 from emulator.scenario import Scenario, applied
 from esg.catalog import Catalog, scaled
 from esg.codec import decode
+from esg.commands import Command
 from esg.errors import Rejected
 from esg.events import (
     ApplicationRegistered,
@@ -99,7 +100,12 @@ def catalog_of(path: Path, catalog: Catalog, scenario: Scenario) -> Catalog:
     raise Rejected(f"{path}: this journal was written with another catalog; name it with --catalog")
 
 
-def replay_strictly(path: Path, catalog: Catalog, trained: Trained) -> Replayed:
+def replay_strictly(
+    path: Path,
+    catalog: Catalog,
+    trained: Trained,
+    observe: Callable[[int, Event, list[Command]], None] = lambda now_us, event, commands: None,
+) -> Replayed:
     """Every event again, every order compared; raises `Diverged` where they differ."""
     scenario = scenario_of(path)
     catalog = catalog_of(path, catalog, scenario)
@@ -112,6 +118,10 @@ def replay_strictly(path: Path, catalog: Catalog, trained: Trained) -> Replayed:
             count += 1
             chain.update(entry.orders.encode())
             yield entry
+
+    def seen(now_us: int, event: Event, commands: list[Command]) -> None:
+        report.observe(now_us, event, commands)
+        observe(now_us, event, commands)
 
     began = perf_counter()
     header = read_header(path)
@@ -126,7 +136,7 @@ def replay_strictly(path: Path, catalog: Catalog, trained: Trained) -> Replayed:
             raise Rejected(f"{path}: a segment's snapshot is not where the one before it ended")
         scheduler, _ = build_scheduler(catalog, scenario, trained, snapshot)
         with _naming(path):
-            replay(scheduler, counted(segment.entries), report.observe)
+            replay(scheduler, counted(segment.entries), seen)
         state = scheduler.snapshot()
     return Replayed(count, perf_counter() - began, report, chain.hexdigest(), scheduler)
 

@@ -32,7 +32,7 @@ from esg.profile import Profile
 from esg.scheduler import Scheduler
 
 FORMAT = 1
-SEGMENTS = "*.journal"
+SEGMENTS = "[0-9]*.journal"
 """The files of a journal that is a directory; in the order of their names."""
 _EVENT_TYPES = {kind.__name__: kind for kind in EVENTS}
 _ENTRY_KEYS = {"at", "event", "is", "orders"}

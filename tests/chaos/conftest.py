@@ -9,7 +9,6 @@ import pytest
 
 from client import AsyncClient
 from esg.catalog_file import load_catalog
-from mesh.settings import ControllerSettings
 from mesh.supervisor import Mesh, MeshOptions
 from tests.chaos.load import Load
 from tests.chaos.story import Story, story_of
@@ -85,7 +84,7 @@ def chaos(catalog: Path, tmp_path: Path) -> Chaos:
                 await nothing_is_left(mesh, client)
             journal = mesh.journal
         assert journal is not None
-        scene.story = story = story_of(journal, load_catalog(catalog), ControllerSettings())
+        scene.story = story = story_of(journal, load_catalog(catalog))
         assert set(story.arrived) == set(load.answered) | set(load.failed)
         assert set(story.arrived.values()) == {1}
         assert story.answered == story.arrived

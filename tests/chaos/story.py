@@ -4,13 +4,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from controller.recovery import build_scheduler
-from emulator.history import read_segments
+from emulator.history import read_segments, replay_strictly
 from esg.catalog import Catalog
 from esg.commands import AnswerRequest, Command, RefuseRequest, StartTask
 from esg.events import Event, RequestArrived
-from esg.journal import replay
-from mesh.settings import ControllerSettings
 
 
 @dataclass
@@ -43,16 +40,8 @@ class Story:
                     pass
 
 
-def story_of(journal: Path, catalog: Catalog, settings: ControllerSettings) -> Story:
-    """Replayed strictly, segment by segment: every order as it was, every snapshot where the
-    segment before it ended."""
-    story = Story()
-    state = None
-    for segment in read_segments(journal):
-        assert segment.snapshot is not None
-        assert state in (None, segment.snapshot.state)
-        scheduler = build_scheduler(catalog, settings, segment.snapshot.state)
-        replay(scheduler, segment.entries, story.observe)
-        state = scheduler.snapshot()
-        story.segments += 1
+def story_of(journal: Path, catalog: Catalog) -> Story:
+    """Replayed strictly: every order as it was, every snapshot where the one before it led."""
+    story = Story(segments=sum(1 for _ in read_segments(journal)))
+    replay_strictly(journal, catalog, {}, story.observe)
     return story

@@ -134,6 +134,16 @@ async def test_a_torn_end_is_cut_off_and_said(
     again.close()
 
 
+def test_a_file_that_is_no_journal_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "00000001.journal"
+    path.write_bytes(b"\x89PNG\n\0\0")
+    journal = opened(tmp_path)
+    with pytest.raises(Rejected, match="journal line 1"):
+        journal.past()
+    journal.close()
+    assert path.read_bytes() == b"\x89PNG\n\0\0"
+
+
 async def test_damage_in_the_middle_is_refused_by_its_line(tmp_path: Path) -> None:
     journal = begun(tmp_path)
     await write(journal, 3)
