@@ -58,12 +58,26 @@ class SharedMemory:
         needed = room([*(given.size for given in inputs), *sizes.values()])
         if needed < WORTH_IT_BYTES or self._in_use:
             return None
-        region = await self._region_of(server, needed)
-        if region is None:
-            return None
+        self._in_use = True
+        try:
+            region = await self._region_of(server, needed)
+            if region is None:
+                return None
+            return await self._through(region, request, inputs, shapes, sizes, ask)
+        finally:
+            self._in_use = False
+
+    async def _through(
+        self,
+        region: SharedRegion,
+        request: Any,
+        inputs: Sequence[Stacked],
+        shapes: Shapes,
+        sizes: dict[str, int],
+        ask: Ask,
+    ) -> dict[str, Array] | None:
         shared = triton.ModelInferRequest()
         shared.CopyFrom(request)
-        self._in_use = True
         try:
             places = region.hold(shared, inputs, sizes)
             answer = await ask(shared.SerializeToString())
@@ -78,9 +92,9 @@ class SharedMemory:
                 self._expected[shapes] = dict.fromkeys(sizes, 0)
                 return None
             raise
-        finally:
-            self._in_use = False
-        return self._learnt(shapes, jobs, outputs_of(answer, found))
+        outputs = outputs_of(answer, found)
+        self._learn(shapes, inputs[0].shape[0], outputs)
+        return outputs
 
     def close(self) -> None:
         """The server is gone, or will not be called again."""
@@ -88,7 +102,7 @@ class SharedMemory:
             self._retire()
         self._retired.clear()
 
-    def _learnt(self, shapes: Shapes, jobs: int, outputs: dict[str, Array]) -> dict[str, Array]:
+    def _learn(self, shapes: Shapes, jobs: int, outputs: dict[str, Array]) -> None:
         if shapes not in self._expected:
             if len(self._expected) >= MOST_SHAPES:
                 self._expected.clear()
@@ -96,7 +110,6 @@ class SharedMemory:
                 name: 0 if array.dtype == object else array.nbytes // jobs
                 for name, array in outputs.items()
             }
-        return outputs
 
     async def _region_of(self, server: Any, needed: int) -> SharedRegion | None:
         """One that is large enough, and that the server knows."""

@@ -4,6 +4,7 @@
              with "B", and its handler none that begin with "#"
     join     no handler: puts the inputs of a job one behind the other
     ponder   the same, after as many milliseconds as its first input says
+    repeat   gives an array as often as its first byte says; it has no handler that could call it
     broken   its model cannot be made
     corrupt  has a config that nobody can read
     absent   has no folder
@@ -56,6 +57,23 @@ class TritonPythonModel:
         joined = np.array([[b"".join(row)] for row in given], dtype=np.object_)
         return triton.InferenceResponse([triton.Tensor("OUTPUT", joined)])
 """
+REPEAT_MODEL = """
+import time
+import numpy as np
+import triton_python_backend_utils as triton
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [self.repeat(request) for request in requests]
+
+    def repeat(self, request):
+        given = triton.get_input_tensor_by_name(request, "X").as_numpy()
+        times = int(given[0, 0])
+        if times == 255:
+            time.sleep(0.5)
+            times = 1
+        return triton.InferenceResponse([triton.Tensor("Y", np.tile(given, times))])
+"""
 BROKEN_MODEL = """
 class TritonPythonModel:
     def initialize(self, args):
@@ -81,6 +99,7 @@ MODELS = {
     "invert": (INVERT_CONFIG, INVERT_MODEL),
     "join": (BYTES_CONFIG, f"PONDER = False\n{JOIN_MODEL}"),
     "ponder": (BYTES_CONFIG, f"PONDER = True\n{JOIN_MODEL}"),
+    "repeat": (INVERT_CONFIG, REPEAT_MODEL),
     "broken": (BYTES_CONFIG, BROKEN_MODEL),
     "corrupt": ("this is { not a config", BROKEN_MODEL),
 }

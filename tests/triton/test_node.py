@@ -133,14 +133,6 @@ async def test_jobs_of_different_sizes_are_one_task(real: RealNode) -> None:
     assert await real.run("invert", *payloads, slices=(0,)) == [inverted(p) for p in payloads]
 
 
-async def test_outputs_of_other_sizes_than_the_last_ones_come_whole(real: RealNode) -> None:
-    """Room for them in shared memory is reckoned from the last call with such inputs."""
-    name = "join"
-    for size in (100_000, 300_000, 50, 300_000):
-        content = LARGE[:size]
-        assert await real.run(name, content, slices=(0,)) == [content]
-
-
 async def test_a_model_that_was_unloaded_is_loaded_again_when_it_is_needed(real: RealNode) -> None:
     await real.run("join", b"x", slices=(1,))
     part = real.found.slices[1]

@@ -1,0 +1,109 @@
+"""Tensors that go to a real Triton through shared memory, and those that do not."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from secrets import token_hex
+
+import numpy as np
+import pytest
+import pytest_asyncio
+
+from esg.catalog_file import load_catalog
+from invoker.shared_memory import MOST_RETIRED, SharedMemory
+from invoker.shared_region import MEMORY, SMALLEST
+from invoker.slice_set import slice_set
+from invoker.slices import NoAnswer, Slice
+from invoker.tensors import Array
+from mesh.settings import CommonSettings, InvokerSettings
+from tests.triton.folders import write_functions
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+LIMIT_S = 60.0
+SIZE = 100_000
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def address(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    """A real slice with `repeat` and `invert`."""
+    file = write_functions(tmp_path_factory.mktemp("functions"))
+    own, common = InvokerSettings(slices="cpu:1"), CommonSettings(catalog=str(file))
+    async with slice_set(own, common, load_catalog(file), "node") as found:
+        for function in ("repeat", "invert"):
+            await found.slices[0].load(function)
+        yield found.slices[0].address
+
+
+def numbers(first: int, size: int) -> Array:
+    found = np.arange(size, dtype=np.uint8)
+    found[0] = first
+    return found
+
+
+class Shared:
+    """A slice with shared memory of its own."""
+
+    def __init__(self, address: str, limit_bytes: int = 16 * SMALLEST) -> None:
+        self.name = f"esg-test-{token_hex(6)}"
+        self.part = Slice(address, SharedMemory(self.name, limit_bytes))
+
+    async def call(self, first: int, size: int = SIZE, function: str = "repeat") -> Array:
+        jobs = [{"X": numbers(first, size)}]
+        limit_s = 0.2 if first == 255 else LIMIT_S
+        (made,) = await self.part.infer(function, jobs, parameters={}, timeout_s=limit_s)
+        return made["Y"]
+
+    def regions(self) -> list[str]:
+        return sorted(file.name.removeprefix(self.name) for file in MEMORY.glob(f"{self.name}*"))
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def shared(address: str) -> AsyncIterator[Shared]:
+    found = Shared(address)
+    yield found
+    await found.part.close()
+    assert found.regions() == []
+
+
+async def test_one_region_serves_all_calls_that_fit_and_grows_with_them(shared: Shared) -> None:
+    for _ in range(3):
+        assert len(await shared.call(1)) == SIZE
+    assert shared.regions() == ["-1"]
+    assert len(await shared.call(1, 3 * SMALLEST)) == 3 * SMALLEST
+    assert shared.regions() == ["-2"]
+    assert len(await shared.call(1)) == SIZE
+    assert shared.regions() == ["-2"]
+
+
+async def test_small_calls_go_over_the_wire(shared: Shared) -> None:
+    assert len(await shared.call(1, 1000)) == 1000
+    assert shared.regions() == []
+
+
+async def test_outputs_of_other_sizes_than_foreseen_come_whole(shared: Shared) -> None:
+    """More, less and as much as the last time that there were such inputs."""
+    for times in (1, 3, 2, 1, 5):
+        made = await shared.call(times)
+        assert made.tolist() == np.tile(numbers(times, SIZE), times).tolist()
+
+
+async def test_what_is_larger_than_the_limit_goes_over_the_wire(address: str) -> None:
+    small = Shared(address, limit_bytes=SMALLEST)
+    assert len(await small.call(1, 2 * SMALLEST)) == 2 * SMALLEST
+    assert small.regions() == []
+    await small.part.close()
+
+
+async def test_calls_at_the_same_time_do_not_share_a_region(shared: Shared) -> None:
+    made = await asyncio.gather(*(shared.call(first, function="invert") for first in range(5)))
+    for first, array in enumerate(made):
+        assert array.tolist() == (255 - numbers(first, SIZE)).tolist()
+    assert shared.regions() == ["-1"]
+
+
+async def test_a_region_whose_call_was_given_up_is_not_used_again(shared: Shared) -> None:
+    for _ in range(MOST_RETIRED + 1):
+        with pytest.raises(NoAnswer):
+            await shared.call(255)
+        assert shared.regions() == []
+    assert len(await shared.call(2)) == 2 * SIZE
