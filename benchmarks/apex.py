@@ -3,9 +3,9 @@
     .venv/bin/python -m benchmarks.apex [--quick] [--results FILE] [--trace FILE] [--only TABLE]
 
 Four tables: the paper's three settings (warm and cold) with every policy, beside how far any policy
-could get; apex without each of its ingredients; conditions that the paper does not have; and how
-long a decision takes. Every run meets the requests and the weather of its seed, whatever the
-policy. Behind ± is how far a mean over seeds may be off (95 %).
+could get (`apex_floors` explains the steps); apex without each of its ingredients; conditions that
+the paper does not have; and how long a decision takes. Every run meets the requests and the weather
+of its seed, whatever the policy. Behind ± is how far a mean over seeds may be off (95 %).
 
 Figures are kept in the results file as they come: a run that was measured before is not repeated,
 so a long measurement can be interrupted.
@@ -35,6 +35,7 @@ from benchmarks.apex_cases import (
     carry_out,
     settings_runs,
 )
+from benchmarks.apex_floors import STEPS, floors
 from emulator.run import Trained, build_nature, build_pools
 from emulator.scenario import SETTINGS, Scenario, applied
 from emulator.sweep import Estimate, Job, Load, run_limits
@@ -145,6 +146,9 @@ def settings_table(title: str, runs: Sequence[Run], results: Results, catalog: C
         table.add_row(policy, *cells)
     table.add_section()
     table.add_row("limits", *(_limits(row, runs, results, catalog) for row in SETTINGS))
+    steps = [floors(catalog, row) for row in SETTINGS]
+    for name in STEPS:
+        table.add_row(f"cost: {name}", *(f"{found[name]:.3f}" for found in steps))
     return table
 
 

@@ -1,0 +1,112 @@
+"""The pictures in docs/apex.md, from what `benchmarks.apex` measured.
+
+.venv/bin/python -m benchmarks.apex_figures --results FILE --to docs/apex
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from benchmarks.apex_cases import LOADS
+from benchmarks.apex_floors import STEPS, floors
+from emulator.scenario import SETTINGS
+from esg.catalog_file import load_catalog
+
+WIDTH, HEIGHT, MARGIN = 640, 300, 50
+COLOURS = {"esg": "#8a8f98", "apex": "#1f6feb", **dict.fromkeys(STEPS, "#d0d7de")}
+Results = dict[str, dict[str, Any]]
+
+
+def mean(results: Results, start: str, figure: str) -> float:
+    return fmean(found[figure] for name, found in results.items() if name.startswith(start))
+
+
+def _text(x: float, y: float, words: str, *, anchor: str = "middle", size: int = 12) -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" '
+        f'fill="#57606a">{words}</text>'
+    )
+
+
+def _picture(title: str, parts: Sequence[str]) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
+        f'font-family="sans-serif"><title>{title}</title>'
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>{"".join(parts)}</svg>\n'
+    )
+
+
+def load_picture(results: Results) -> str:
+    """In time, by load: where each policy stops coping."""
+
+    def x(load: float) -> float:
+        return MARGIN + (WIDTH - 2 * MARGIN) * (load - LOADS[0]) / (LOADS[-1] - LOADS[0])
+
+    def y(share: float) -> float:
+        return HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * (share - 0.5) / 0.5
+
+    parts = [_text(WIDTH / 2, 20, "requests in time, by load (SLO 1.2 L, 16 nodes)", size=14)]
+    for share in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0):
+        parts.append(
+            f'<line x1="{MARGIN}" x2="{WIDTH - MARGIN}" y1="{y(share):.1f}" y2="{y(share):.1f}" '
+            'stroke="#eaeef2"/>'
+        )
+        parts.append(_text(MARGIN - 6, y(share) + 4, f"{share:.0%}", anchor="end"))
+    parts += [_text(x(load), HEIGHT - MARGIN + 18, f"{load:.0%}") for load in LOADS]
+    for policy in ("esg", "apex"):
+        shares = [
+            mean(results, f"beyond: load {load:.0%}: {policy}:", "slo_hit_rate") for load in LOADS
+        ]
+        points = " ".join(
+            f"{x(load):.1f},{max(y(share), 0):.1f}"
+            for load, share in zip(LOADS, shares, strict=True)
+        )
+        parts.append(
+            f'<polyline points="{points}" fill="none" stroke="{COLOURS[policy]}" stroke-width="3"/>'
+        )
+        parts.append(_text(x(LOADS[-1]) + 6, y(shares[-1]) + 4, policy, anchor="start"))
+    return _picture("requests in time by load", parts)
+
+
+def cost_picture(results: Results) -> str:
+    """What a request costs over ESG's: how far down it goes, and how far apex gets."""
+    bars = ("esg", "apex", *reversed(STEPS))
+    wide = (WIDTH - 2 * MARGIN) / len(SETTINGS)
+    thin = wide / (len(bars) + 1)
+    parts = [_text(WIDTH / 2, 20, "cost of a request over esg's; grey: the floor, step by step")]
+    for place, setting in enumerate(SETTINGS):
+        shares = floors(load_catalog(), setting) | {"esg": 1.0}
+        figure = "cost_usd_per_1k_requests"
+        whole = mean(results, f"warm start: {setting}: esg:", figure)
+        shares["apex"] = mean(results, f"warm start: {setting}: apex:", figure) / whole
+        left = MARGIN + place * wide
+        for number, bar in enumerate(bars):
+            height = (HEIGHT - 2.4 * MARGIN) * (shares[bar] - 0.8) / 0.25
+            top, x = HEIGHT - 1.2 * MARGIN - height, left + number * thin
+            parts.append(
+                f'<rect x="{x:.1f}" y="{top:.1f}" width="{thin - 4:.1f}" height="{height:.1f}" '
+                f'fill="{COLOURS[bar]}"/>'
+            )
+            parts.append(_text(x + thin / 2 - 2, top - 4, f"{shares[bar]:.3f}", size=8))
+            parts.append(_text(x + thin / 2 - 2, HEIGHT - MARGIN, bar, size=7))
+        parts.append(_text(left + wide / 2, HEIGHT - MARGIN + 22, setting))
+    parts.append(_text(MARGIN, HEIGHT - 8, "bars begin at 0.8", anchor="start", size=10))
+    return _picture("cost over esg's", parts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument("--to", type=Path, required=True)
+    arguments = parser.parse_args()
+    results: Results = json.loads(arguments.results.read_text())
+    arguments.to.mkdir(parents=True, exist_ok=True)
+    (arguments.to / "load.svg").write_text(load_picture(results))
+    (arguments.to / "cost.svg").write_text(cost_picture(results))
+
+
+if __name__ == "__main__":
+    main()
