@@ -385,8 +385,9 @@ class Scheduler:
             self.state.requests[name].runs for name in task.requests if name in self.state.requests
         ]
         remote = sum(run[before].keeper != task.invoker for run in runs for before in stage.after)
-        expected_us = profiled_us * queue.pace_ppm // PPM + remote * queue.remote_us
-        self._setbacks.task_took(task.invoker, took_us, expected_us, now_us)
+        if not remote:  # what has to be fetched says more about the network
+            expected_us = profiled_us * queue.pace_ppm // PPM
+            self._setbacks.task_took(task.invoker, took_us, expected_us, now_us)
         observe_run(
             queue,
             profiled_us=profiled_us,
