@@ -139,9 +139,9 @@ def test_it_gets_another_chance(desk: Desk) -> None:
 
 
 def test_when_all_nodes_are_slow_none_is(desk: Desk) -> None:
-    """What takes longer everywhere is for the plans to reckon with."""
-    used_both(desk, 400).at(ms(900), finished("t2", OTHER, running_us=ms(500)))
-    desk.at(ms(901), arrived("r3"))
+    """Then it is as if nothing spoke against any of them."""
+    used_both(desk, 400).at(ms(2400), finished("t2", OTHER, running_us=ms(2000)))
+    desk.at(ms(2401), arrived("r3"))
     assert where(desk) == [SLOW]
 
 
