@@ -22,6 +22,7 @@ from client.retries import Patience, persistently
 from client.status import MeshStatus, status_of
 from client.stream import RequestStream
 from mesh.channels import channel
+from mesh.security_plain import FOR_CLIENTS
 from protos import gateway_v1_pb2 as public
 from protos import gateway_v1_pb2_grpc as public_grpc
 
@@ -51,7 +52,7 @@ class AsyncClient:
         shown = credentials or Credentials.from_environment()
         if token is not None:
             shown = replace(shown, token=token)
-        self._channel = channel(address, shown.security())
+        self._channel = channel(address, shown.security(), advice=FOR_CLIENTS)
         self._stub = authorized(public_grpc.PipelinesStub(self._channel), shown)
 
     async def __aenter__(self) -> Self:

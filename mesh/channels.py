@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 
 from mesh.security import ON_THIS_MACHINE, Security
-from mesh.security_plain import check_calling
+from mesh.security_plain import FOR_SERVICES, check_calling
 from mesh.security_tls import ClientTls
 
 ANY_SIZE = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
@@ -31,11 +31,13 @@ NO_PROXY = ("grpc.enable_http_proxy", 0)
 OPTIONS: list[tuple[str, Any]] = [*ANY_SIZE, *STAY_CONNECTED, NO_PROXY]
 
 
-def channel(address: str, security: Security = ON_THIS_MACHINE) -> grpc.aio.Channel:
+def channel(
+    address: str, security: Security = ON_THIS_MACHINE, *, advice: str = FOR_SERVICES
+) -> grpc.aio.Channel:
     """To another process of the mesh; refused if it would be plain text that others can read."""
     if security.client is not None:
         return RenewedChannel(address, security.client)
-    check_calling(address, insecure=security.insecure)
+    check_calling(address, insecure=security.insecure, advice=advice)
     return plain_channel(address)
 
 

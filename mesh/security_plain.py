@@ -9,10 +9,12 @@ from urllib.parse import urlsplit
 
 from esg.errors import Rejected
 
-WHAT_TO_SET = (
-    "set tls_ca, tls_certificate and tls_key (esg certificates makes them), or insecure = true "
-    "(ESG_INSECURE=true) if everyone on that network may read and change what is sent"
+INSIST = (
+    "insecure = true (ESG_INSECURE=true) if everyone on that network may read and change what is "
+    "sent"
 )
+FOR_SERVICES = "set tls_ca, tls_certificate and tls_key (esg certificates makes them)"
+FOR_CLIENTS = "say whom to trust (ESG_CLIENT_CA, or credentials=)"
 
 
 def is_loopback(host: str) -> bool:
@@ -42,14 +44,14 @@ def host_of(address: str) -> str:
 def check_listening(host: str, *, insecure: bool) -> None:
     """Before a server listens without TLS."""
     if not insecure and not is_loopback(host):
-        raise Rejected(f"would listen on {host} without TLS; {WHAT_TO_SET}")
+        raise Rejected(f"would listen on {host} without TLS; {FOR_SERVICES}, or {INSIST}")
 
 
-def check_calling(address: str, *, insecure: bool) -> None:
+def check_calling(address: str, *, insecure: bool, advice: str = FOR_SERVICES) -> None:
     """Before a connection is made without TLS."""
     local = address.startswith("unix:") or is_loopback(host_of(address))
     if not insecure and not local:
-        raise Rejected(f"would call {address} without TLS; {WHAT_TO_SET}")
+        raise Rejected(f"would call {address} without TLS; {advice}, or {INSIST}")
 
 
 def check_redis(url: str, *, insecure: bool) -> None:
@@ -62,6 +64,5 @@ def check_redis(url: str, *, insecure: bool) -> None:
     if plain and not insecure:
         raise Rejected(
             f"redis_url: would call {parts.hostname} without TLS; write rediss:// if that server "
-            "speaks TLS, or set insecure = true (ESG_INSECURE=true) if everyone on that network "
-            "may read and change what is sent"
+            f"speaks TLS, or set {INSIST}"
         )

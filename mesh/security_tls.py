@@ -126,6 +126,6 @@ def check_peer(context: Context, service: str) -> None:
     names = [name.decode("utf-8", "replace") for name in identity.get("x509_common_name", ())]
     if service not in names:
         raise Forbidden(
-            f"this is for a {service}, and the common name of the caller's certificate is "
-            f"{', '.join(names) or 'empty'}; give it the certificate of a {service}"
+            f"only the service {service} may call this, and the common name of the caller's "
+            f"certificate is {', '.join(names) or 'empty'}; give it a certificate of that service"
         )

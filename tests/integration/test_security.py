@@ -135,7 +135,7 @@ async def check_that_a_shell_is_told_how_to_call(secure: Secure) -> None:
         if code == 0:
             assert json.loads(said)["requests"][0]["outcome"] == "done"
         else:
-            assert b"would call x.example:1 without TLS" in errors
+            assert b"would call x.example:1 without TLS; say whom to trust" in errors
 
 
 async def check_that_strangers_are_refused(secure: Secure) -> None:

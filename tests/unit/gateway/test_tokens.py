@@ -102,11 +102,18 @@ async def test_another_scheme_is_no_token(clients: Clients) -> None:
         )
 
 
-async def test_a_stranger_is_turned_away_before_the_payload_is_read(clients: Clients) -> None:
-    stub = await clients.stub("mallory")
+async def test_a_stranger_is_turned_away_before_the_payload_is_read(
+    clients: Clients, gateways: Gateways
+) -> None:
+    """A message that is too large is noticed when it is read: of a stranger, it never is."""
+    clients.address = await gateways.start(tokens=str(clients.file), max_payload_bytes=1)
     large = public.SubmitRequest(application=KNOWN, payload=bytes(40 * 2**20))
-    code, _ = await refusal(stub.Submit(large, timeout=60))
-    assert code is grpc.StatusCode.UNAUTHENTICATED
+    for token, expected in (
+        ("alice", grpc.StatusCode.RESOURCE_EXHAUSTED),
+        ("mallory", grpc.StatusCode.UNAUTHENTICATED),
+    ):
+        code, _ = await refusal((await clients.stub(token)).Submit(large, timeout=60))
+        assert code is expected
 
 
 async def test_health_is_for_everyone(clients: Clients) -> None:
@@ -151,7 +158,7 @@ async def test_a_request_is_nobody_elses(clients: Clients, controller: ScriptedC
     assert (await alice.Cancel(public.CancelRequest(request_id="r1"))).cancelled
 
 
-async def test_anapplication_is_nobody_elses(clients: Clients) -> None:
+async def test_an_application_is_nobody_elses(clients: Clients) -> None:
     alice, bob = await clients.stub("alice"), await clients.stub("bob")
     assert (await alice.RegisterApplication(NEW)).name == "photo"
     assert await names(alice) == [KNOWN, ENDLESS, "photo"]
