@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from esg.catalog import Catalog
+from esg.catalog import Catalog, LateRequests, scaled
 from esg.catalog_file import load_catalog
 from esg.dominators import Parallel
 from esg.errors import Rejected
@@ -185,9 +185,17 @@ def test_an_open_split_has_two_sinks(tmp_path: Path) -> None:
 
 
 def test_an_slo_may_be_a_multiple_of_the_time_alone(tmp_path: Path) -> None:
-    scaled = CATALOG.replace("slo_ms = 400", "slo_scale = 0.8")
-    street = load(tmp_path, FILES | {"catalog.toml": scaled}).application("street")
+    multiple = CATALOG.replace("slo_ms = 400", "slo_scale = 0.8")
+    street = load(tmp_path, FILES | {"catalog.toml": multiple}).application("street")
     assert street.slo_us == ms(192)
+
+
+def test_an_application_says_what_becomes_of_late_requests(tmp_path: Path) -> None:
+    assert load(tmp_path, FILES).application("street").late_requests is LateRequests.FINISH
+    dropping = CATALOG.replace("slo_ms = 400", 'slo_ms = 400\nlate_requests = "drop"')
+    catalog = load(tmp_path, FILES | {"catalog.toml": dropping})
+    assert catalog.application("street").late_requests is LateRequests.DROP
+    assert scaled(catalog, 2).application("street").late_requests is LateRequests.DROP
 
 
 def test_cells_that_are_empty_or_out_of_memory_are_left_out(tmp_path: Path) -> None:

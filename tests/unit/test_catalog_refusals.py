@@ -78,6 +78,9 @@ SLOS: Mistakes = {
     (SLO, "slo_ms = 0.0001"): (
         "catalog.toml: applications.street: the SLO is 0 us; it must be positive"
     ),
+    (SLO, f'{SLO}\nlate_requests = "dorp"'): (
+        "catalog.toml: applications.street.late_requests: unknown way 'dorp'; did you mean 'drop'?"
+    ),
     (SLO, f"{SLO}\nslo_scale = 1.0"): (
         "catalog.toml: applications.street.slo_ms: give either slo_ms or slo_scale, not both"
     ),
