@@ -208,8 +208,9 @@ def _application(name: str, fields: Fields, functions: dict[str, Function]) -> A
 
 def _late_requests(fields: Fields) -> LateRequests:
     said = fields.text("late_requests", default=LateRequests.FINISH)
-    if said not in tuple(LateRequests):
-        raise fields.error("late_requests", one_of("way", said, tuple(LateRequests)))
+    known = [way.value for way in LateRequests]
+    if said not in known:
+        raise fields.error("late_requests", one_of("way", said, known))
     return LateRequests(said)
 
 
