@@ -36,7 +36,7 @@ class Reloaded(Generic[T]):
             try:
                 self._value = self._read()
                 log.info("read again", extra=about(files=names))
-            except Rejected as error:
+            except (Rejected, OSError, ValueError) as error:  # TLS has errors of its own
                 log.warning("not read again", extra=about(files=names, reason=str(error)))
         return self._value
 
