@@ -17,6 +17,7 @@ of the cluster is free.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from esg.catalog import Application, Catalog, Stage
 from esg.ledger import Seat
@@ -57,12 +58,13 @@ class Aimed(Offer):
     near: str = ""
     limit_us: int = 0
     rest_us: int = 0
+    own_pace: float = 1.0
     stage: Stage = field(kw_only=True)
 
     def in_time(self, plan: Plan, late_us: int) -> bool:
         """Whether a plan that is so much later would still do. The minimum config, which is tried
         when nothing else fits, knows of its own stage only; others need some time too."""
-        own_us = self.stage.function.profile.time_us_of(plan.config)
+        own_us = int(self.stage.function.profile.time_us_of(plan.config) * self.own_pace)
         return max(plan.time_us, own_us + self.rest_us) + late_us <= self.limit_us
 
 
@@ -168,27 +170,29 @@ class Apex:
     ) -> Offer:
         stage, jobs = case.stage.name, len(group.places)
         together = company.most if Ingredient.COMPANY in self._without else group.company
-        answer = company.search(stage, jobs=jobs, company=together, left_us=safe_us, k=self._k)
+        search = partial(company.search, stage, k=self._k, own_pace=expected.own_pace)
+        limit_us = expected.for_search_us(safe_us)
+        answer = search(jobs=jobs, company=together, left_us=limit_us)
         plans, effort = answer.plans, answer.effort
+        profile = case.stage.function.profile
         if not answer.feasible:
             # too late to be safe: the oldest goes by itself, as fast as there is room for
             likely_us = expected.likely_us(group.deadline_us - case.now_us)
-            answer = company.search(stage, jobs=1, company=1, left_us=likely_us, k=self._k)
-            times_us = case.stage.function.profile.time_us_of
-            plans = tuple(sorted(answer.plans, key=lambda plan: times_us(plan.config)))
+            limit_us = expected.for_search_us(likely_us)
+            answer = search(jobs=1, company=1, left_us=limit_us)
+            plans = tuple(sorted(answer.plans, key=lambda plan: profile.time_us_of(plan.config)))
             effort += answer.effort
-            safe_us = likely_us
         near = group.beside_on
         if case.stage.after:
             near = case.keepers_of(case.jobs[place] for place in group.places)[0]
-        own_us = case.stage.function.profile.time_us
         return Aimed(
             plans,
             effort,
             picks=tuple(group.places),
             near=near,
-            limit_us=safe_us,
-            rest_us=company.fastest_us(stage) - int(own_us.min()),
+            limit_us=limit_us,
+            rest_us=company.fastest_us(stage) - int(profile.time_us.min()),
+            own_pace=expected.own_pace,
             stage=case.stage,
         )
 

@@ -7,7 +7,8 @@ around it. So a plan may use
 
 where pace is the mean over the stages to come, each weighted by its share of their work, and the
 spread is that of their sum: independent, so that squares add up. As stages go by, fewer are left to
-even each other out, but there is less work left to go wrong.
+even each other out, but there is less work left to go wrong. How the current stage's pace compares
+with the others' is reckoned with by itself (`own_pace`): one may be slow and the others fast.
 """
 
 from dataclasses import dataclass
@@ -28,10 +29,16 @@ class Forecast:
 
     pace: float
     spread: float
+    own_pace: float = 1.0  # the current stage's over that of those after it
+    after: float = 1.0  # the latter over the pace of all
 
     def safe_us(self, left_us: int) -> int:
         """The profiled time that fits into the time left, almost certainly."""
         return int(left_us / (self.pace + Z * self.spread))
+
+    def for_search_us(self, planned_us: int) -> int:
+        """Planned time in the pace of the later stages, which is what a search counts in."""
+        return int(planned_us / self.after)
 
     def likely_us(self, left_us: int) -> int:
         """The same as likely as not."""
@@ -60,7 +67,10 @@ def forecast(case: Case, stages: Onward) -> Forecast:
     pace = variance = 0.0
     for name, profiled_std, share in stages:
         queue = case.state.queues[name]
-        own = share * queue.pace_ppm / PPM
-        pace += own
-        variance += (own * relative_std(queue, profiled_std)) ** 2
-    return Forecast(pace, sqrt(variance))
+        part = share * queue.pace_ppm / PPM
+        pace += part
+        variance += (part * relative_std(queue, profiled_std)) ** 2
+    own_pace = case.queue.pace_ppm / PPM
+    own_share = stages[0][2]
+    after_pace = (pace - own_share * own_pace) / (1 - own_share) if len(stages) > 1 else own_pace
+    return Forecast(pace, sqrt(variance), own_pace / after_pace, after_pace / pace)

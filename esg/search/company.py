@@ -31,10 +31,12 @@ class Company:
                 stairs = engine.onward(stage)
                 self._stairs[stage, count] = stairs.times.tolist(), stairs.costs.tolist()
 
-    def search(self, stage: str, *, jobs: int, company: int, left_us: int, k: int) -> Answer:
+    def search(
+        self, stage: str, *, jobs: int, company: int, left_us: int, k: int, own_pace: float = 1.0
+    ) -> Answer:
         """The k best plans for so many jobs that have so much company, themselves included."""
         engine = self._engines[min(company, self.most) - 1]
-        return engine.search(stage, queue=jobs, left_us=left_us, k=k)
+        return engine.search(stage, queue=jobs, left_us=left_us, k=k, own_pace=own_pace)
 
     def cost_pusd(self, stage: str, *, jobs: int, left_us: int) -> int:
         """What each of so many jobs pays from this stage on, if all goes as planned."""

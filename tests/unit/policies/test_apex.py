@@ -64,6 +64,20 @@ def test_plans_reckon_with_the_pace_that_was_measured() -> None:
     assert offered(steady, one).plans[0].config == (1, 2, 1)  # 95 takes 104.5
 
 
+def test_a_slow_stage_is_not_evened_out_by_fast_ones_that_take_less_of_the_time() -> None:
+    two = chain({(1, 1, 1): 100, (1, 2, 1): 95}, {(1, 1, 1): 100, (1, 4, 1): 20})
+    one = case(two, slo_ms=145)
+    one.queue.pace_ppm, one.queue.spread_ppm = PPM * 12 // 10, 0
+    later = one.state.queues["app/b"]
+    later.pace_ppm, later.spread_ppm = PPM * 8 // 10, 0
+    # the mean pace is 1, but 100 and 20 take 120 + 16
+    assert offered(two, one).plans[0].config == (1, 1, 1)
+    one = case(two, slo_ms=132)
+    one.queue.pace_ppm, one.queue.spread_ppm = PPM * 12 // 10, 0
+    one.state.queues["app/b"] = later
+    assert offered(two, one).plans[0].config == (1, 2, 1)  # 114 + 16
+
+
 def test_what_is_too_late_to_be_safe_goes_as_fast_as_it_can() -> None:
     varying = chain(LEAN_AND_FAST, spread=0.05)
     plans = offered(varying, case(varying, slo_ms=101)).plans
