@@ -37,10 +37,10 @@ def certificates(
       esg certificates ./tls
       esg certificates ./tls --host mesh.example.com --host 10.0.0.7 --days 30
     """
-    from mesh.security_authority import make_certificates
+    from mesh.security_authority import CLIENT, SERVICES, make_certificates
 
     new = make_certificates(directory, hosts=host or (), days=days)
     print(f"{directory}: {'a new authority' if new else 'the authority is kept'}, new certificates")
-    for service in ("controller", "gateway", "invoker", "client"):
+    for service in (*SERVICES, CLIENT):
         print(f"  {service:10} {service}.pem {service}.key")
     print(f"each trusts {directory / 'ca.pem'}; whoever has ca.key can make more")

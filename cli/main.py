@@ -7,6 +7,7 @@ import typer
 from cli import models, profile
 from cli.apps import apps
 from cli.certificates import certificates
+from cli.compose import compose
 from cli.demo import demo
 from cli.down import down
 from cli.emulate import emulate
@@ -15,6 +16,7 @@ from cli.history import replay, what_if
 from cli.plan import plan
 from cli.reproduce import reproduce
 from cli.requests import cancel, get
+from cli.secrets import secrets
 from cli.status import status
 from cli.submit import submit
 from cli.tokens import app as tokens_app
@@ -44,6 +46,8 @@ app.command()(submit)
 app.command()(get)
 app.command()(cancel)
 app.command()(certificates)
+app.command()(secrets)
+app.command()(compose)
 app.add_typer(tokens_app, name="tokens")
 
 

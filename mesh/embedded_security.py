@@ -53,7 +53,7 @@ class SecureFolder:
 
         named = [] if host in EVERY_INTERFACE or is_loopback(host) else [host]
         make_certificates(self.path, hosts=[*named, socket.gethostname()], days=DAYS)
-        self._let_me_in()
+        self.let_me_in()
 
     def say_how_to_call(self, gateway: str) -> None:
         variables = {
@@ -67,7 +67,7 @@ class SecureFolder:
                 file.write(f"export {name}={shlex.quote(str(value))}\n")
             file.write(f'export ESG_TOKEN="$(cat {shlex.quote(str(self._token))})"\n')
 
-    def _let_me_in(self) -> None:
+    def let_me_in(self) -> None:
         """With the token that is there, if it is still good."""
         from mesh.security_tokens import Entry, digest_of, new_token, read_entries, write_entries
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_IMODE
 from typing import TextIO
 
 from esg.errors import Rejected
@@ -11,7 +12,10 @@ from esg.errors import Rejected
 
 @contextmanager
 def written(path: Path, *, private: bool = False) -> Iterator[TextIO]:
-    """A file to write to; it gets its name when all went well. Others cannot read a private one."""
+    """A file to write to; it gets its name when all went well.
+
+    Others cannot read a private one, unless it replaces one that they can read.
+    """
     # In the same folder, because only within one file system is renaming atomic
     unfinished = path.parent / f".{path.name}.{os.getpid()}.tmp"
     try:
@@ -28,6 +32,8 @@ def _opened(path: Path, unfinished: Path, mode: int) -> TextIO:
         if path.exists() and not path.is_file():
             raise Rejected(f"{path}: is not a regular file; name another one")
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        if path.exists():
+            os.fchmod(descriptor, S_IMODE(path.stat().st_mode))
         return os.fdopen(descriptor, "w", encoding="utf-8", newline="\n")
     except OSError as error:
         raise Rejected(

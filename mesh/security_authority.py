@@ -2,7 +2,7 @@
 
     DIRECTORY/ca.pem ca.key                  the authority: its certificate is for all, its key for
                                              whoever makes certificates
-    DIRECTORY/controller.pem controller.key  ... gateway, invoker: a certificate for each service
+    DIRECTORY/controller.pem controller.key  ... gateway, invoker, redis: one for each service
     DIRECTORY/client.pem client.key          one for clients, where a gateway asks for it
 
 Made again in the same directory, the authority stays and the certificates are new, for the same
@@ -25,7 +25,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from esg.errors import Rejected
 from mesh.files import written
 
-SERVICES = ("controller", "gateway", "invoker")
+SERVICES = ("controller", "gateway", "invoker", "redis")
 CLIENT = "client"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 AUTHORITY_DAYS = 3650

@@ -1,0 +1,99 @@
+"""Docker and its Compose tool, as a person would call them."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+LIMIT_S = 600.0
+"""For one command: far more than any takes on a machine that does something else too."""
+
+
+def run(
+    *command: object, env: Mapping[str, str] | None = None, stdin: Any = subprocess.DEVNULL
+) -> str:
+    """What a command prints; if it fails, the test fails with all that it said."""
+    words = [str(word) for word in command]
+    ran = subprocess.run(
+        words,
+        cwd=ROOT,
+        env={**os.environ, **(env or {})},
+        stdin=stdin,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    said = f"{ran.stdout[-4000:]}\n{ran.stderr[-4000:]}"
+    assert ran.returncode == 0, f"{' '.join(words)} ended with {ran.returncode}:\n{said}"
+    return ran.stdout.strip()
+
+
+@cache
+def why_no_engine() -> str:
+    """Empty if an engine answers."""
+    if shutil.which("docker") is None:
+        return "there is no docker on this machine"
+    asked = ["docker", "version", "--format", "{{.Server.Version}}"]
+    answer = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+    if answer.returncode:
+        return f"no Docker engine answers: {answer.stderr.strip()}"
+    return "" if compose_tool() else "there is no Compose tool on this machine"
+
+
+@cache
+def compose_tool() -> tuple[str, ...]:
+    """`docker compose`, or the `docker-compose` of earlier days."""
+    if shutil.which("docker") is not None:
+        asked = ["docker", "compose", "version"]
+        if subprocess.run(asked, capture_output=True, timeout=60, check=False).returncode == 0:
+            return ("docker", "compose")
+    return ("docker-compose",) if shutil.which("docker-compose") else ()
+
+
+def has_image(tag: str) -> bool:
+    return bool(run("docker", "images", "--quiet", tag))
+
+
+class Project:
+    """A Compose project: some files, and what their variables are."""
+
+    def __init__(self, name: str, files: list[str], variables: Mapping[str, str]) -> None:
+        self.name = name
+        self._files = [word for file in files for word in ("-f", file)]
+        self._variables = variables
+
+    def __call__(self, *arguments: object) -> str:
+        command = (*compose_tool(), "--project-name", self.name, *self._files, *arguments)
+        return run(*command, env=self._variables)
+
+    def process(self, *arguments: str) -> "subprocess.Popen[str]":
+        """A command that goes on."""
+        command = (*compose_tool(), "--project-name", self.name, *self._files, *arguments)
+        return subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**os.environ, **self._variables},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def containers(self) -> dict[str, dict[str, Any]]:
+        """All there are, by the names of their services, as the engine describes them."""
+        found = self.left("ps", "--all")
+        if not found:
+            return {}
+        described = json.loads(run("docker", "inspect", *found))
+        return {one["Config"]["Labels"]["com.docker.compose.service"]: one for one in described}
+
+    def left(self, *kind: str) -> list[str]:
+        """The ids of containers, volumes or networks of this project."""
+        label = f"label=com.docker.compose.project={self.name}"
+        return run("docker", *kind, "--quiet", "--filter", label).split()

@@ -1,0 +1,130 @@
+"""docker-compose.yml and the files on top of it, as they are written."""
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mesh.embedded_programs import GRPC_TUNING
+from mesh.settings import Settings
+from tests.deploy.engine import ROOT, compose_tool
+from tests.deploy.rules import CPU, MESH, PUBLISHED, broken_rules, merged, specification_errors
+
+FILES = [MESH, CPU, *sorted((ROOT / "deploy").glob("compose.*.yml"))]
+DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text("utf-8")
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_each_file_follows_the_compose_specification(file: Path) -> None:
+    assert specification_errors(file) == ""
+
+
+def test_the_check_of_the_specification_can_fail(tmp_path: Path) -> None:
+    (tmp_path / "wrong.yml").write_text("services: {one: {imag: x}}\n")
+    assert "imag" in specification_errors(tmp_path / "wrong.yml")
+
+
+@pytest.mark.parametrize("on_top", [[], [CPU]], ids=["GPU", "CPU"])
+def test_services_have_no_right_they_do_not_need(on_top: list[Path]) -> None:
+    mesh = merged(MESH, *on_top)
+    assert broken_rules(mesh) == []
+    assert {name for name, one in mesh["services"].items() if one.get("ports")} == PUBLISHED
+
+
+def test_the_rules_can_be_broken() -> None:
+    mesh = merged(MESH)
+    mesh["services"]["redis"] |= {"ports": ["6379:6379"], "user": "root", "cap_add": ["SYS_ADMIN"]}
+    assert broken_rules(mesh) == [
+        "redis runs as root",
+        "redis adds capabilities",
+        "redis is published",
+    ]
+
+
+def test_only_the_gateway_and_its_clients_are_on_the_public_network() -> None:
+    mesh = merged(MESH, CPU)
+    public = {name for name, one in mesh["services"].items() if "public" in one.get("networks", [])}
+    assert public == {"gateway", "loadgen"}
+    assert mesh["networks"]["control"]["internal"] is True
+
+
+def test_profiles_are_those_that_are_promised() -> None:
+    profiles: dict[str, set[str]] = {}
+    for name, service in merged(MESH)["services"].items():
+        for profile in service["profiles"]:
+            profiles.setdefault(profile, set()).add(name)
+    assert profiles == {
+        "control": {"redis", "controller", "gateway"},
+        "node": {"node", "invoker"},
+        "observe": {"prometheus", "grafana"},
+        "load": {"loadgen"},
+    }
+    chosen = (ROOT / ".env").read_text("utf-8")
+    assert re.search(r"^COMPOSE_PROFILES=control,node$", chosen, re.MULTILINE)
+
+
+def test_no_service_waits_for_one_of_another_profile() -> None:
+    """A host may have the one and not the other."""
+    services = merged(MESH, CPU)["services"]
+    for name, service in services.items():
+        for other in service.get("depends_on", {}):
+            assert set(service["profiles"]) <= set(services[other]["profiles"]), name
+
+
+def test_every_service_has_its_own_certificate_and_nobody_the_authority_s_key() -> None:
+    mesh = merged(MESH, CPU)
+    for name, service in mesh["services"].items():
+        keys = [secret for secret in service.get("secrets", []) if secret.endswith(".key")]
+        assert len(keys) <= 1, name
+    files = [secret["file"] for secret in mesh["secrets"].values()]
+    assert not any("ca.key" in file for file in files)
+
+
+@pytest.mark.parametrize("on_top", [[], [CPU]], ids=["GPU", "CPU"])
+def test_every_setting_is_one_that_services_know(on_top: list[Path]) -> None:
+    for name, service in merged(MESH, *on_top)["services"].items():
+        given = {
+            key: re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", str(value))
+            for key, value in service.get("environment", {}).items()
+        }
+        assert Settings(given), name
+
+
+def test_the_image_tunes_grpc_as_a_mesh_on_one_machine_does() -> None:
+    for name, value in GRPC_TUNING.items():
+        assert f"{name}={value}" in DOCKERFILE
+
+
+def test_the_image_has_the_dependencies_that_the_tests_have() -> None:
+    image, tests = (
+        _pins(ROOT / file) for file in ("deploy/requirements.lock", "requirements.lock")
+    )
+    assert image
+    assert image.items() <= tests.items()
+
+
+@pytest.mark.skipif(not compose_tool(), reason="there is no Compose tool on this machine")
+@pytest.mark.parametrize("on_top", [[], [CPU]], ids=["GPU", "CPU"])
+def test_the_compose_tool_reads_the_files_as_we_do(on_top: list[Path]) -> None:
+    files = [word for file in (MESH, *on_top) for word in ("-f", str(file))]
+    command = [*compose_tool(), *files, "config"]
+    ran = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    read: dict[str, Any] = yaml.safe_load(ran.stdout)
+    ours = merged(MESH, *on_top)
+    chosen = {"control", "node"}
+    wanted = {n for n, s in ours["services"].items() if chosen & set(s["profiles"])}
+    assert wanted <= set(read["services"])
+    for name in wanted:
+        theirs = read["services"][name].get("environment", {})
+        assert set(theirs) == set(ours["services"][name].get("environment", {})), name
+
+
+def _pins(lock: Path) -> dict[str, str]:
+    found = re.findall(r"^([\w.-]+)==([^\s\\]+)", lock.read_text("utf-8"), re.MULTILINE)
+    return dict(found)

@@ -1,0 +1,75 @@
+"""Prometheus and Grafana are asked for numbers that there are."""
+
+import json
+import re
+from typing import Any
+
+import yaml
+from prometheus_client import CollectorRegistry
+
+from controller.metrics import MeshMetrics
+from controller.tally import Tally
+from gateway.metrics import RequestMetrics
+from invoker.metrics import NodeMetrics
+from tests.deploy.engine import ROOT
+from tests.desk import Desk
+from tests.node import new_pool
+
+DEPLOY = ROOT / "deploy"
+
+
+def shown(desk: Desk) -> set[str]:
+    """The names of all numbers that some process of a mesh shows."""
+    registry = CollectorRegistry()
+    registry.register(RequestMetrics(lambda: 0))
+    registry.register(MeshMetrics(desk.scheduler, Tally()))
+    registry.register(NodeMetrics(new_pool()))
+    names = set()
+    for family in registry.collect():
+        endings = {"counter": ["_total"], "histogram": ["_bucket", "_sum", "_count"]}
+        names |= {family.name + ending for ending in endings.get(family.type, [""])}
+    return names
+
+
+def asked_for(queries: list[str]) -> set[str]:
+    return {name for query in queries for name in re.findall(r"\besg_\w+", query)}
+
+
+def test_every_panel_shows_numbers_that_there_are(desk: Desk) -> None:
+    dashboard = json.loads((DEPLOY / "grafana/dashboards/esg.json").read_text("utf-8"))
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    assert asked_for(queries)
+    assert asked_for(queries) <= shown(desk)
+
+
+def test_every_alert_looks_at_numbers_that_there_are(desk: Desk) -> None:
+    alerts = _read("prometheus/alerts.yml")
+    queries = [rule["expr"] for group in alerts["groups"] for rule in group["rules"]]
+    assert asked_for(queries) <= shown(desk)
+
+
+def test_prometheus_reads_every_process_of_a_mesh_with_a_certificate() -> None:
+    mesh = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
+    jobs = _read("prometheus/prometheus.yml")["scrape_configs"]
+    targets = {t for job in jobs for group in job["static_configs"] for t in group["targets"]}
+    assert targets == {"gateway:9464", "controller:9464", "node:9464"}
+    given = {f"/run/secrets/{name}" for name in mesh["services"]["prometheus"]["secrets"]}
+    for job in jobs:
+        assert job["scheme"] == "https"
+        assert {v for k, v in job["tls_config"].items() if k.endswith("_file")} == given
+
+
+def test_grafana_finds_its_dashboard_and_its_source() -> None:
+    mesh = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
+    grafana = mesh["services"]["grafana"]
+    here = grafana["environment"]["GF_PATHS_PROVISIONING"]
+    assert f"./deploy/grafana:{here}:ro" in grafana["volumes"]
+    (provider,) = _read("grafana/dashboards/dashboards.yml")["providers"]
+    assert provider["options"]["path"] == f"{here}/dashboards"
+    (source,) = _read("grafana/datasources/prometheus.yml")["datasources"]
+    dashboard = json.loads((DEPLOY / "grafana/dashboards/esg.json").read_text("utf-8"))
+    assert {panel["datasource"]["uid"] for panel in dashboard["panels"]} == {source["uid"]}
+
+
+def _read(file: str) -> Any:
+    return yaml.safe_load((DEPLOY / file).read_text("utf-8"))
