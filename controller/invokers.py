@@ -30,6 +30,10 @@ from protos import controller_v1_pb2 as wire
 
 log = logging.getLogger(__name__)
 
+RETURN_S = 5.0
+"""How long invokers may take at least to find a controller that was started again: they try again
+and again, with pauses of a second or so."""
+
 
 class Tell(Protocol):
     """The driver's."""
@@ -97,7 +101,7 @@ class Invokers:
         """Invokers that were here before this process began have a while to come back."""
         for invoker, session in sessions.items():
             link = self._links[invoker] = Link(invoker, session, self._loop.time())
-            wait_s = self._settings.lost_after_ms / 1000
+            wait_s = max(RETURN_S, self._settings.lost_after_ms / 1000)
             why = "not back after the controller was"
             link.giving_up = self._loop.call_later(wait_s, self._give_up, link, why)
 

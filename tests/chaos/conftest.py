@@ -16,9 +16,7 @@ from tests.integration.catalog import write_catalog
 from tests.integration.expected import nothing_is_left
 
 QUICKLY: dict[str, dict[str, Any]] = {
-    # What takes longer by default, so that nobody has to wait for it here. If a gateway dies after
-    # it has delivered outputs and before it has deleted them, they go when their time is over
-    "common": {"data_ttl_s": 40},
+    # What takes longer by default, so that nobody has to wait for it here
     "controller": {
         "heartbeat_ms": 100,
         "lost_after_ms": 1000,
@@ -35,6 +33,8 @@ class Scene:
         self.mesh = mesh
         self.load = load
         self.story = Story()
+        self.keys_may_expire = False
+        """If somebody dies who may have been about to delete something from Redis."""
         self.excuse = ""
         """If requests may fail because of what is done to them: what the reason says then."""
 
@@ -81,7 +81,7 @@ def chaos(catalog: Path, tmp_path: Path) -> Chaos:
             ]
             assert inexcusable == []
             async with AsyncClient(mesh.gateway) as client:
-                await nothing_is_left(mesh, client)
+                await nothing_is_left(mesh, client, keys_may_expire=scene.keys_may_expire)
             journal = mesh.journal
         assert journal is not None
         scene.story = story = story_of(journal, load_catalog(catalog))

@@ -13,6 +13,7 @@ from tests.integration.expected import until
 
 async def dies(scene: Scene, name: str) -> None:
     """Kill a process outright, and wait until it is back."""
+    scene.keys_may_expire |= name == "gateway"
     pid = scene.mesh.processes[name]
     os.kill(pid, signal.SIGKILL)
 

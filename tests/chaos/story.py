@@ -7,26 +7,27 @@ from pathlib import Path
 from emulator.history import read_segments, replay_strictly
 from esg.catalog import Catalog
 from esg.commands import AnswerRequest, Command, RefuseRequest, StartTask
-from esg.events import Event, RequestArrived
+from esg.events import Event, RequestArrived, TaskFinished
 
 
 @dataclass
 class Story:
-    """How often each request came, was answered and refused, and each of its jobs was started."""
+    """How often each request came, was answered and refused, and each of its jobs was done, as the
+    nodes said, also if nobody waited for it any more."""
 
     arrived: Counter[str] = field(default_factory=Counter)
     answered: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
-    started: Counter[tuple[str, str]] = field(default_factory=Counter)
+    done: Counter[tuple[str, str]] = field(default_factory=Counter)
     segments: int = 0
-
-    @property
-    def repeated_jobs(self) -> int:
-        return sum(count - 1 for count in self.started.values())
+    _orders: dict[str, StartTask] = field(default_factory=dict)
 
     def observe(self, now_us: int, event: Event, commands: list[Command]) -> None:
         if isinstance(event, RequestArrived):
             self.arrived[event.request] += 1
+        elif isinstance(event, TaskFinished) and event.task in self._orders:
+            order = self._orders.pop(event.task)
+            self.done.update((job.request, order.stage) for job in order.jobs)
         for command in commands:
             match command:
                 case AnswerRequest():
@@ -34,8 +35,7 @@ class Story:
                 case RefuseRequest():
                     self.refused[command.request] += 1
                 case StartTask():
-                    for job in command.jobs:
-                        self.started[job.request, command.stage] += 1
+                    self._orders[command.task] = command
                 case _:
                     pass
 

@@ -10,11 +10,12 @@ pytestmark = pytest.mark.slow
 
 
 async def test_the_controller_dies_and_goes_on_from_its_journal(chaos: Chaos) -> None:
-    async with chaos() as scene:
+    async with chaos(more={"controller": {"lost_after_ms": 20_000}}) as scene:
         for _ in range(3):
             await dies(scene, "controller")
             await scene.load.goes_on(20)
     assert scene.story.segments == 5  # one for each start, and the last for a good end
+    assert set(scene.story.done.values()) == {1}
 
 
 async def test_a_node_dies(chaos: Chaos) -> None:

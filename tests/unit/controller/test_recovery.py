@@ -105,7 +105,10 @@ async def test_an_order_that_was_never_heard_is_decided_again(tmp_path: Path) ->
         assert order.start.jobs[0].inputs[0].invoker == payload_stage(b"f")
 
 
-async def test_a_node_that_does_not_come_back_is_lost(tmp_path: Path) -> None:
+async def test_a_node_that_does_not_come_back_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controller.invokers.RETURN_S", 0.01)
     async with journaled(tmp_path) as first, invoker(first) as node:
         node.say(greeting(), joined())
         await until(lambda: first.state.seats)
