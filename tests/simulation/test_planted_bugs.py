@@ -10,6 +10,7 @@ from esg.dispatch import Dispatcher
 from esg.ledger import Seat
 from esg.lifecycle import Lifecycle
 from esg.scheduler import Scheduler
+from esg.setbacks import Setbacks
 from esg.state import Queue, State
 from tests.simulation.story import draw
 from tests.simulation.telling import Broken, tell
@@ -109,3 +110,25 @@ def test_memory_that_no_snapshot_has(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_work_that_is_given_to_a_node_that_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(State, "open_seats", property(lambda self: self.seats))
     assert "wants no new work" in broken_promise()
+
+
+def test_tasks_that_are_not_looked_for_when_a_node_comes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    instead(monkeypatch, Scheduler, "_reconcile", lambda *_: None)
+    assert broken_promise()
+
+
+def test_data_that_is_not_accounted_for_when_a_node_comes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    instead(monkeypatch, Scheduler, "_account_for", lambda *_: None)
+    assert "which nobody needs" in broken_promise(300)
+
+
+def test_requests_that_wait_behind_a_model_that_loads_nowhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each by itself would be told in the end, and all together after hours."""
+    monkeypatch.setattr(Setbacks, "loads_nowhere", lambda *_: False)
+    assert "waited until" in broken_promise(300)
