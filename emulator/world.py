@@ -138,6 +138,10 @@ class World:
         else:
             self._to_pool(pool, order)
 
+    def look_again(self) -> None:
+        """The scheduler may have another alarm than after its latest event."""
+        self._set_alarm(None, self._scheduler.next_wake)
+
     def to_pool(self, invoker: str, event: PoolEvent) -> None:
         """Something happens on a node that nobody ordered."""
         self._to_pool(self.pools[invoker], event)
@@ -161,7 +165,6 @@ class World:
                 self._to_pool(whom, what)
             else:
                 what()
-                self._set_alarm(None, self._scheduler.next_wake)  # it may be another one now
 
     def _push(self, at_us: int, what: Any, whom: "Pool | World | None") -> None:
         heappush(self._heap, (at_us, next(self._ticket), what, whom))

@@ -86,7 +86,7 @@ def _check_jobs(state: State) -> None:
                 raise Bug(f"{queue.name}: a job of {job.request}, which does not belong there")
             queued[job.request, queue.stage] += 1
     resting = Counter((rest.request, rest.stage) for rest in state.resting)
-    if resting.keys() - {(r.name, stage) for r in state.requests.values() for stage in r.runs}:
+    if any(rest.request not in state.requests for rest in state.resting):
         raise Bug(f"{dict(resting)} are resting, and some of them have ended")
     for request in state.requests.values():
         for stage, run in request.runs.items():

@@ -119,6 +119,7 @@ class Mesh:
                 self._crash_controller(fault)
             case ClockJumps(by_us=by_us):
                 self.controller.skew_us += by_us
+                world.look_again()
             case DataExpires():
                 self.storage.expire()
             case _:
@@ -166,6 +167,7 @@ class Mesh:
         if self.controller.scheduler is not None:
             return
         self.controller.restart()
+        self.world.look_again()
         self.clients.ask_again()
         for node in self.controller.running.state.seats:
             self.links.give_up_later(node)
