@@ -56,7 +56,8 @@ class Journal:
 
     def __init__(self, directory: Path, settings: ControllerSettings) -> None:
         self._directory = directory
-        self._limit_bytes = int(settings.segment_mb * 1_000_000)
+        self._least_bytes = int(settings.segment_mb * 1_000_000)
+        self._limit_bytes = self._least_bytes
         self._kept = settings.kept_segments
         self._sync = settings.sync
         self._pause_s = settings.sync_ms / 1000
@@ -64,7 +65,7 @@ class Journal:
         self._header = ""
         self._opening: Opening | None = None
         self._lines: list[str] = []
-        self._size = 0
+        self._size = 0  # of the entries in this segment
         self._file: RawIOBase | None = None
         self._writer = ThreadPoolExecutor(1, "journal") if settings.sync else None
         try:
@@ -188,7 +189,9 @@ class Journal:
             raise
         if self._file is not None:
             self._file.close()
-        self._file, self._size = file, len(data)
+        # Where much is remembered, snapshots are large, and the more has to happen between them
+        self._file, self._size = file, 0
+        self._limit_bytes = max(self._least_bytes, len(data))
         for old in segments[: len(segments) - self._kept]:
             with suppress(FileNotFoundError):
                 old.unlink()

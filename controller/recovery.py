@@ -33,6 +33,19 @@ from mesh.settings import CommonSettings, ControllerSettings
 
 log = logging.getLogger(__name__)
 
+DECIDING = (
+    "k",
+    "group_size",
+    "engine",
+    "without",
+    "prewarm",
+    "follow_profiles",
+    "max_waiting",
+    "max_waiting_in_all",
+    "fair_quantum_ms",
+)
+"""The settings, besides the policy, that decisions depend on: a replay needs the same."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
@@ -79,15 +92,7 @@ def header_of(catalog: Catalog, own: ControllerSettings, common: CommonSettings)
         policy=own.policy,
         settings={
             "time_scale": str(common.time_scale),
-            "k": str(own.k),
-            "group_size": str(own.group_size),
-            "engine": own.engine,
-            "without": own.without,
-            "prewarm": str(own.prewarm),
-            "follow_profiles": str(own.follow_profiles),
-            "max_waiting": str(own.max_waiting),
-            "max_waiting_in_all": str(own.max_waiting_in_all),
-            "fair_quantum_ms": str(own.fair_quantum_ms),
+            **{name: str(getattr(own, name)) for name in DECIDING},
         },
     )
 
@@ -162,19 +167,11 @@ def _now_us(began_us: int, wall_us: int) -> int:
 
 def _settings_then(header: Header, own: ControllerSettings) -> ControllerSettings:
     """As the segment was written with, whatever they are now."""
-    said = header.settings
-    return replace(
-        own,
-        policy=header.policy,
-        k=int(said["k"]),
-        group_size=int(said["group_size"]),
-        engine=said["engine"],
-        prewarm=said["prewarm"] == "True",
-        follow_profiles=said["follow_profiles"] == "True",
-        max_waiting=int(said["max_waiting"]),
-        max_waiting_in_all=int(said["max_waiting_in_all"]),
-        fair_quantum_ms=int(said["fair_quantum_ms"]),
-    )
+    said: dict[str, Any] = {}
+    for name in DECIDING:
+        kind, text = type(getattr(own, name)), header.settings[name]
+        said[name] = text == "True" if kind is bool else kind(text)
+    return replace(own, policy=header.policy, **said)
 
 
 def _carried_over(past: Segment) -> Remembered:

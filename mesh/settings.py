@@ -162,7 +162,10 @@ class ControllerSettings:
         maximum=1000,
     )
     segment_mb: float = setting(
-        64.0, "a segment of the journal that is larger is followed by another one", minimum=0.001
+        8.0,
+        "a segment of the journal with more events than that, and than its own snapshot, is "
+        "followed by another one: the larger, the longer a restart may take",
+        minimum=0.001,
     )
     kept_segments: int = setting(
         4, "older segments that are kept, for replays and bug reports", minimum=0

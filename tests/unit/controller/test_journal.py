@@ -98,6 +98,17 @@ async def test_it_goes_on_in_the_next_segment_and_old_ones_go(tmp_path: Path) ->
     assert sum((tmp_path / name).stat().st_size for name in kept) < 5_000
 
 
+async def test_large_snapshots_are_few(tmp_path: Path) -> None:
+    journal = opened(tmp_path, segment_mb=0.001)
+    memory = json.dumps("x" * 20_000)
+    journal.begin(HEADER, lambda: lambda: snapshot_line("{}", memory, 1))
+    await write(journal, 100)
+    assert len(segments(tmp_path)) == 1
+    await write(journal, 60)
+    assert len(segments(tmp_path)) == 2
+    journal.close()
+
+
 async def test_a_good_end_is_a_segment_with_nothing_but_a_snapshot(tmp_path: Path) -> None:
     journal = begun(tmp_path)
     await write(journal)
