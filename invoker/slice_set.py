@@ -13,7 +13,6 @@ from invoker.mig import find_instances
 from invoker.model_repository import assemble
 from invoker.shared_memory import SharedMemory
 from invoker.slice_directory import SliceDirectory, slice_directory
-from invoker.slice_kinds import Addresses, Cpu, Emulated, Mig, parse_slices
 from invoker.slice_processes import EmulatedSlices, SliceProcess
 from invoker.slices import Slice
 from invoker.triton_home import find_triton
@@ -21,6 +20,7 @@ from invoker.triton_process import MODELS, TritonServer, link_backends
 from mesh.logs import about
 from mesh.security_plain import check_calling
 from mesh.settings import CommonSettings, InvokerSettings
+from mesh.slice_kinds import Addresses, Cpu, Emulated, Mig, parse_slices
 
 log = logging.getLogger(__name__)
 

@@ -23,6 +23,7 @@ from mesh.settings import (
     Settings,
     environment,
 )
+from mesh.slice_kinds import Addresses, Emulated, Mig, parse_slices
 
 VCPUS = 16
 VGPUS = 7
@@ -98,10 +99,13 @@ class Chosen:
         """A machine's own cores are no measure for emulated nodes, but for others they are."""
         self.set_default("invoker", "slices", f"emulated:{VGPUS}")
         slices = self.settings.of(InvokerSettings).slices
-        if slices.startswith("emulated:"):
-            self.set_default("invoker", "vcpus", VCPUS)
-        elif self.nodes > 1 and not slices.startswith("cpu:"):
-            raise Rejected(f"{self.nodes} nodes cannot share the slices {slices}; say --nodes 1")
+        match parse_slices(slices):
+            case Emulated():
+                self.set_default("invoker", "vcpus", VCPUS)
+            case Mig() | Addresses() if self.nodes > 1:
+                raise Rejected(
+                    f"{self.nodes} nodes cannot share the slices {slices}; say --nodes 1"
+                )
 
     def set_default(self, section: str, name: str, value: Any) -> None:
         """What a setting is if nobody chose it."""

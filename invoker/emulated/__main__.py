@@ -13,11 +13,11 @@ from esg.catalog import Catalog
 from esg.errors import Rejected
 from invoker.emulated.repository import Repository
 from invoker.emulated.service import EmulatedSlice
-from invoker.slice_kinds import Emulated, parse_slices
 from invoker.slices import SERVICE
 from mesh.catalog import load
 from mesh.serving import Server, run_service, say_ready
 from mesh.settings import CommonSettings, InvokerSettings, Settings
+from mesh.slice_kinds import Emulated, parse_slices
 
 HOST = "127.0.0.1"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from esg.errors import Fault, Rejected
-from invoker.slice_kinds import Addresses, Cpu, Emulated, Mig, parse_slices
 from invoker.slices import Slice
 from invoker.tensors import plain_input
+from mesh.slice_kinds import Addresses, Cpu, Emulated, Mig, parse_slices
 from tests.unit.invoker.emulated_process import emulated, write_catalog
 from tests.unit.invoker.patience import until
 

@@ -20,6 +20,7 @@ def test_without_a_file_it_is_the_one_that_comes_with_esg() -> None:
 def test_a_file_is_read_from_where_the_settings_say(tmp_path: Path) -> None:
     shutil.copytree(DEFAULT.parent, tmp_path / "mine")
     path = tmp_path / "mine" / DEFAULT.name
+    (tmp_path / "functions").symlink_to(DEFAULT.parent.parent / "functions")
     text = path.read_text("utf-8")
     path.write_text(text.replace("[applications.image-classification]", "[applications.mine]"))
     assert "mine" in load(CommonSettings(catalog=str(path))).applications

@@ -32,6 +32,11 @@ def test_nodes_do_not_share_real_slices(slices: str) -> None:
     Chosen(MeshOptions(nodes=1, slices=slices), {})
 
 
+def test_slices_that_make_no_sense_are_refused_before_anything_starts() -> None:
+    with pytest.raises(Rejected, match=r"invoker\.slices: 'cpu:x': the number of slices"):
+        Chosen(MeshOptions(slices="cpu:x"), {})
+
+
 def test_slices_are_emulated_or_not() -> None:
     with pytest.raises(Rejected, match="give either vgpus or slices, not both"):
         Chosen(MeshOptions(vgpus=2, slices="cpu:2"), {})
