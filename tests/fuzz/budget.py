@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from esg.errors import Rejected
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
-FEW = 200
+FEW = 100
 LONGEST_S = 60
 """Far more than any example takes, on the slowest machine: what takes longer hangs."""
 
