@@ -84,16 +84,22 @@ class Slice:
         loop = asyncio.get_running_loop()
         limit = loop.time() + timeout_s
         doing = f"get ready within {timeout_s:g} s"
+        reason: Fault | None = None
         while (left_s := limit - loop.time()) > 0:
             # A server that does not listen yet is waited for, not an error
             call = self._triton.ServerLive(
                 triton.ServerLiveRequest(), timeout=left_s, wait_for_ready=True
             )
-            if (await self._said(doing, call)).live:
+            try:
+                live = (await self._said(doing, call)).live
+            except NoAnswer as fault:
+                raise (reason or fault) from None
+            if live:
                 await self._states()
                 return
+            reason = self._fault(doing, "it says that it is not live")
             await asyncio.sleep(POLL_S)
-        raise self._fault(doing, "it says that it is not live")
+        raise reason or NoAnswer(self._words(doing, "there was no time to ask"))
 
     async def check(self, timeout_s: float) -> None:
         """Make sure that the server is there and answers."""
