@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -85,12 +86,27 @@ def test_every_service_has_its_own_certificate_and_nobody_the_authority_s_key() 
 
 @pytest.mark.parametrize("on_top", [[], [CPU]], ids=["GPU", "CPU"])
 def test_every_setting_is_one_that_services_know(on_top: list[Path]) -> None:
-    for name, service in merged(MESH, *on_top)["services"].items():
+    for service in merged(MESH, *on_top)["services"].values():
         given = {
             key: re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", str(value))
             for key, value in service.get("environment", {}).items()
         }
-        assert Settings(given), name
+        Settings(given)  # refuses what it does not know
+
+
+@pytest.mark.parametrize("file", FILES[2:], ids=lambda file: file.name)
+def test_what_is_published_on_demand_is_not_for_everyone(file: Path) -> None:
+    for service in yaml.safe_load(file.read_text("utf-8"))["services"].values():
+        for port in service["ports"]:
+            assert port.startswith(("127.0.0.1:", "${MESH_ADDRESS:-127.0.0.1}:"))
+
+
+def test_every_package_is_in_the_image() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    packages = project["tool"]["setuptools"]["packages"]["find"]["include"]
+    wanted = {name for name in packages if (ROOT / name).is_dir()}
+    taken = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    assert wanted <= {line.removeprefix("!") for line in taken if line.startswith("!")}
 
 
 def test_the_image_tunes_grpc_as_a_mesh_on_one_machine_does() -> None:

@@ -1,0 +1,162 @@
+"""The Kubernetes files: against the schemas of Kubernetes itself, and against our own rules."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from mesh.security_authority import CLIENT, SERVICES
+from mesh.settings import Settings
+from tests.deploy.engine import ROOT
+
+FOLDER = ROOT / "deploy" / "kubernetes"
+MESHES = ("gpu", "cpu")
+VERSIONS = ("1.30", "1.37")
+KUSTOMIZATION = "kustomization.yaml"
+
+
+def read(file: Path) -> list[Any]:
+    return list(yaml.safe_load_all(file.read_text("utf-8")))
+
+
+def resources(folder: Path) -> Iterator[Any]:
+    """All that a kustomization brings, those that it builds on first."""
+    (kustomization,) = read(folder / KUSTOMIZATION)
+    for name in kustomization["resources"]:
+        there = folder / name
+        yield from resources(there) if there.is_dir() else read(there)
+
+
+def of(mesh: str, *kinds: str) -> list[Any]:
+    return [one for one in resources(FOLDER / mesh) if one["kind"] in kinds]
+
+
+def pods(mesh: str) -> dict[str, Any]:
+    """What runs, by the name of what has it run."""
+    return {
+        one["metadata"]["name"]: one["spec"]["template"]
+        for one in of(mesh, "Deployment", "StatefulSet")
+    }
+
+
+def containers(mesh: str) -> Iterator[tuple[str, Any]]:
+    for pod in pods(mesh).values():
+        for container in pod["spec"]["containers"]:
+            yield container["name"], container
+
+
+def environment(container: Any) -> dict[str, str]:
+    return {one["name"]: one.get("value", "") for one in container.get("env", [])}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("mesh", MESHES)
+def test_every_resource_follows_the_schema_of_kubernetes(mesh: str, version: str) -> None:
+    for resource in resources(FOLDER / mesh):
+        kubernetes_validate.validate(resource, version, strict=True)
+
+
+def test_the_check_against_the_schema_can_fail() -> None:
+    (gateway,) = of("cpu", "Deployment")
+    gateway["spec"]["replica"] = 3
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(gateway, VERSIONS[-1], strict=True)
+
+
+def test_no_file_is_forgotten() -> None:
+    for folder in (FOLDER / name for name in ("base", *MESHES)):
+        (kustomization,) = read(folder / KUSTOMIZATION)
+        listed = {name for name in kustomization["resources"] if name.endswith(".yaml")}
+        assert listed == {file.name for file in folder.glob("*.yaml")} - {KUSTOMIZATION}
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+def test_a_mesh_has_all_its_parts(mesh: str) -> None:
+    found = {(one["kind"], one["metadata"]["name"]) for one in resources(FOLDER / mesh)}
+    assert {
+        ("Namespace", "esg"),
+        ("StatefulSet", "redis"),
+        ("StatefulSet", "controller"),
+        ("Deployment", "gateway"),
+        ("StatefulSet", "node"),
+        ("Service", "gateway"),
+        ("PodDisruptionBudget", "gateway"),
+        ("PodDisruptionBudget", "node"),
+        ("NetworkPolicy", "nobody"),
+    } <= found
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+def test_no_container_has_a_right_that_it_does_not_need(mesh: str) -> None:
+    for name, pod in pods(mesh).items():
+        spec = pod["spec"]
+        assert spec["automountServiceAccountToken"] is False, name
+        assert spec["securityContext"]["runAsNonRoot"] is True, name
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        assert not spec.get("hostNetwork"), name
+    for name, container in containers(mesh):
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }, name
+        assert "memory" in container["resources"]["limits"], name
+        assert {"startupProbe", "readinessProbe"} & set(container), name
+        assert "livenessProbe" in container, name
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+def test_every_setting_is_one_that_services_know(mesh: str) -> None:
+    for _, container in containers(mesh):
+        Settings(environment(container))  # refuses what it does not know
+
+
+def test_a_gpu_node_has_a_triton_server_for_each_of_its_slices() -> None:
+    (invoker,) = [one for name, one in containers("gpu") if name == "invoker"]
+    slices = [one for name, one in containers("gpu") if name.startswith("slice-")]
+    assert len(slices) == 7
+    options = [dict(word.partition("=")[::2] for word in one["args"]) for one in slices]
+    ports = [one["--grpc-port"] for one in options]
+    assert environment(invoker)["ESG_INVOKER_SLICES"] == ",".join(f"127.0.0.1:{p}" for p in ports)
+    assert len({*ports, *(one["--http-port"] for one in options)}) == 14
+    for one in slices:
+        assert one["resources"]["limits"]["nvidia.com/mig-1g.10gb"] == 1
+        mounts = {mount["name"]: mount["mountPath"] for mount in one["volumeMounts"]}
+        assert mounts["shared"] == "/dev/shm"
+
+
+def test_secrets_are_those_that_esg_secrets_makes_and_each_has_its_own() -> None:
+    (kustomization,) = read(FOLDER / "base" / KUSTOMIZATION)
+    made = {f"{name}.{end}" for name in (*SERVICES, CLIENT) for end in ("pem", "key")}
+    made |= {"ca.pem", "tokens.toml"}
+    for secret in kustomization["secretGenerator"]:
+        files = {Path(file).name for file in secret["files"]}
+        assert files <= made
+        assert [file for file in files if file.endswith(".key")] == [f"{secret['name']}.key"]
+    names = {secret["name"] for secret in kustomization["secretGenerator"]}
+    for name, pod in pods("gpu").items():
+        wanted = [v["secret"]["secretName"] for v in pod["spec"]["volumes"] if "secret" in v]
+        assert set(wanted) <= names, name
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+def test_whoever_is_called_may_be_called(mesh: str) -> None:
+    """An address in the settings of one has a service, and a policy that lets it through."""
+    policies = {one["metadata"]["name"]: one["spec"] for one in of(mesh, "NetworkPolicy")}
+    services = {one["metadata"]["name"]: one["spec"] for one in of(mesh, "Service")}
+    for name, container in containers(mesh):
+        text = " ".join(environment(container).values())
+        for host, port in re.findall(r"\b(controller|redis):(\d+)", text):
+            assert int(port) in [one["port"] for one in services[host]["ports"]], name
+            spec = policies["to-redis" if host == "redis" else "to-the-controller"]
+            (rule,) = spec["ingress"]
+            assert rule["ports"] == [{"protocol": "TCP", "port": int(port)}]
+            (source,) = rule["from"]
+            (expression,) = source["podSelector"]["matchExpressions"]
+            caller = "node" if name == "invoker" else name
+            assert caller in expression["values"]
+    assert policies["nobody"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
