@@ -10,6 +10,7 @@ from esg.codec import decode, digest, encode, to_text
 from esg.commands import (
     AnswerRequest,
     Command,
+    CorrectProfiles,
     DiscardData,
     DropInstance,
     Input,
@@ -28,6 +29,7 @@ from esg.events import (
     EVENTS,
     ApplicationRegistered,
     ApplicationRetired,
+    Correction,
     Event,
     InstanceGone,
     InstanceReady,
@@ -35,6 +37,8 @@ from esg.events import (
     InvokerLeaving,
     InvokerLost,
     InvokerReported,
+    JobFailure,
+    ProfilesCorrected,
     RequestArrived,
     RequestCancelled,
     RunningTask,
@@ -60,7 +64,11 @@ from esg.state import (
     Task,
 )
 
-SLICES = (SliceInventory(memory_mb=10, resident=("f", "g")), SliceInventory(memory_mb=5))
+SLICES = (
+    SliceInventory(memory_mb=10, resident=("f", "g")),
+    SliceInventory(memory_mb=5, usable=False),
+)
+CORRECTIONS = (Correction(function="f", batch=2, permille=1250),)
 EVENT_SAMPLES: list[Event] = [
     RequestArrived(request="r1", application="app"),
     RequestArrived(request="Straße \u2028 \n\"'\\", application="", slo_us=-1),
@@ -74,11 +82,18 @@ EVENT_SAMPLES: list[Event] = [
     InvokerReported(invoker="i0", slices=(), running=(), latest_task=2**70),
     InvokerLeaving(invoker="i0"),
     InvokerLost(invoker="i0"),
-    TaskFinished(task="t1", invoker="i0", loading_us=0, running_us=5),
+    TaskFinished(
+        task="t1",
+        invoker="i0",
+        loading_us=0,
+        running_us=5,
+        failed=(JobFailure(request="r1", reason="not a picture"),),
+    ),
     TaskFailed(
         task="t1", invoker="i0", reason="lost", missing=(StageOutput(request="r1", stage="f"),)
     ),
-    InstanceReady(invoker="i0", slice=0, function="f"),
+    InstanceReady(invoker="i0", slice=0, function="f", loading_us=7),
+    ProfilesCorrected(corrections=CORRECTIONS),
     InstanceGone(invoker="i0", slice=6, function="f", reason="idle"),
     Woke(),
 ]
@@ -125,13 +140,14 @@ COMMAND_SAMPLES: list[Command] = [
     ),
     RefuseApplication(application="app", reason="no stages"),
     RefuseRequest(request="r1", reason="no such application"),
+    CorrectProfiles(corrections=CORRECTIONS),
 ]
 
 
 def busy_state() -> State:
     """A state with something in every place."""
     steps = (Step("f", Config(1, 1, 1)), Step("g", Config(8, 16, 7)))
-    done = Run(Phase.DONE, 1, "t1", 1, steps, "i0", published=True, report=REPORT)
+    done = Run(Phase.DONE, 1, "t1", 1, ["i1"], steps, "i0", published=True, report=REPORT)
     seat = Seat.of("i0", 16, (10, 10))
     seat.take("t2", "g", 4, Config(1, 2, 1), 7)
     state = State(now_us=7, tasks_started=2)
