@@ -66,6 +66,7 @@ bench: $(INSTALLED) $(MODELS)  ## run the benchmarks
 	.venv/bin/python -m benchmarks.triton
 	.venv/bin/python -m benchmarks.fidelity
 	.venv/bin/python -m benchmarks.open_loop
+	.venv/bin/python -m benchmarks.recovery
 	.venv/bin/python -m benchmarks.overload
 
 soak: $(INSTALLED)  ## a mesh under the heavy rate for ten minutes: does anything grow?
