@@ -79,6 +79,8 @@ def test_a_job_that_fails_alone_is_tried_again_and_the_others_go_on(desk: Desk) 
 def test_a_job_that_fails_alone_too_often_fails_its_request_with_the_cause(desk: Desk) -> None:
     desk.at(ms(0), joined("i0"), arrived("r1"))
     for number in (1, 2, 3):
-        desk.at(ms(100 * number), partly(f"t{number}", "r1"))
+        while f"t{number}" not in desk.scheduler.state.tasks:
+            desk.wake()  # after a pause
+        desk.at(desk.now_us + ms(100), partly(f"t{number}", "r1"))
     reason = "detect failed 3 times, last: not a picture"
     assert desk.new_orders == [answer("r1", Outcome.FAILED, reason=reason, slo_met=False)]
