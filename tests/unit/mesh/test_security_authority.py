@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from esg.errors import Rejected
-from mesh.security_authority import make_certificates, names_in
+from mesh.security_authority import CLIENT, SERVICES, make_certificates, names_in
 
 
 def test_keys_are_for_their_owner_alone(tmp_path: Path) -> None:
     assert make_certificates(tmp_path / "tls", hosts=(), days=1)
     modes = {file.name: file.stat().st_mode & 0o777 for file in (tmp_path / "tls").iterdir()}
-    assert len(modes) == 10
+    names = {*SERVICES, CLIENT, "ca"}
+    assert modes.keys() == {f"{name}.{kind}" for name in names for kind in ("pem", "key")}
     assert {mode for name, mode in modes.items() if name.endswith(".key")} == {0o600}
 
 
