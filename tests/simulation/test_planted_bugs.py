@@ -9,9 +9,11 @@ from esg.commands import AnswerRequest, DiscardData
 from esg.dispatch import Dispatcher
 from esg.ledger import Seat
 from esg.lifecycle import Lifecycle
+from esg.nodes import Nodes
 from esg.scheduler import Scheduler
 from esg.setbacks import Setbacks
 from esg.state import Queue, State
+from esg.tasks import Tasks
 from tests.simulation.story import draw
 from tests.simulation.telling import Broken, tell
 
@@ -72,7 +74,7 @@ def test_jobs_that_are_forgotten_with_their_node(monkeypatch: pytest.MonkeyPatch
         if reason is not None:
             right(self, now_us, task, name, reason)
 
-    instead(monkeypatch, Scheduler, "_give_back", forgetful)
+    instead(monkeypatch, Tasks, "give_back", forgetful)
     assert broken_promise()
 
 
@@ -115,14 +117,14 @@ def test_work_that_is_given_to_a_node_that_leaves(monkeypatch: pytest.MonkeyPatc
 def test_tasks_that_are_not_looked_for_when_a_node_comes_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    instead(monkeypatch, Scheduler, "_reconcile", lambda *_: None)
+    instead(monkeypatch, Nodes, "_reconcile", lambda *_: None)
     assert broken_promise()
 
 
 def test_data_that_is_not_accounted_for_when_a_node_comes_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    instead(monkeypatch, Scheduler, "_account_for", lambda *_: None)
+    instead(monkeypatch, Nodes, "_account_for", lambda *_: None)
     assert "which nobody needs" in broken_promise(300)
 
 
