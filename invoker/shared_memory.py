@@ -11,13 +11,14 @@ unregistered as soon as the server agrees.
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import grpc
 from tritonclient.grpc import service_pb2 as triton
 
 from esg.errors import Fault
-from invoker.shared_region import SharedRegion, room, size_for
+from invoker.shared_region import MEMORY, PREFIX, SharedRegion, room, size_for
 from invoker.tensors import Array, Stacked, outputs_of, raw_size
 from mesh.logs import about
 
@@ -27,6 +28,8 @@ WORTH_IT_BYTES = 2**16
 MOST_RETIRED = 4
 MOST_SHAPES = 256
 REGISTER_S = 10.0
+PASSING = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+"""What a server that is being started, or has much to do, answers with."""
 
 Ask = Callable[[bytes], Awaitable[Any]]
 Shapes = tuple[str, tuple[tuple[str, str, tuple[int, ...]], ...]]
@@ -120,6 +123,8 @@ class SharedMemory:
             return None
         if self._region is not None:
             self._retire()
+        if not self._made:
+            await self._find_left(server)
         await self._unregister_retired(server)
         if len(self._retired) >= MOST_RETIRED:
             return None
@@ -139,6 +144,8 @@ class SharedMemory:
             if not isinstance(error, grpc.aio.AioRpcError):
                 raise
             log.warning("no shared memory", extra=about(reason=error.details()))
+            if error.code() not in PASSING:
+                self._limit_bytes = 0  # it cannot see our memory, and will not
             return None
         self._region = region
         return region
@@ -148,6 +155,14 @@ class SharedMemory:
             self._region.close()
             self._retired.append(self._region.name)
             self._region = None
+
+    async def _find_left(self, server: Any) -> None:
+        """What a node that crashed has left with a server that did not: names without files."""
+        asked = triton.SystemSharedMemoryStatusRequest()
+        with suppress(grpc.aio.AioRpcError):
+            known = await server.SystemSharedMemoryStatus(asked, timeout=REGISTER_S)
+            names = [name for name in known.regions if name.startswith(PREFIX)]
+            self._retired += [name for name in names if not (MEMORY / name).exists()]
 
     async def _unregister_retired(self, server: Any) -> None:
         for name in self._retired.copy():

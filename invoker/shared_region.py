@@ -14,6 +14,8 @@ from typing import Any
 from invoker.tensors import Stacked
 
 MEMORY = Path("/dev/shm")
+PREFIX = "esg-triton-"
+"""What all names begin with: here, and where a server keeps them."""
 SMALLEST = 2**20
 ALIGNED = 64
 

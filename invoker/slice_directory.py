@@ -17,9 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from invoker.shared_region import MEMORY
-
-PREFIX = "esg-triton-"
+from invoker.shared_region import MEMORY, PREFIX
 
 
 class SliceDirectory:

@@ -18,7 +18,7 @@ from invoker.slices import Slice
 from invoker.triton_home import find_triton
 from invoker.triton_process import MODELS, TritonServer, link_backends
 from mesh.logs import about
-from mesh.security_plain import check_calling
+from mesh.security_plain import check_calling, host_of, is_loopback
 from mesh.settings import CommonSettings, InvokerSettings
 from mesh.slice_kinds import Addresses, Cpu, Emulated, Mig, parse_slices
 
@@ -86,13 +86,24 @@ async def _emulated(count: int, own: InvokerSettings, catalog: Catalog) -> Async
 async def _remote(
     addresses: tuple[str, ...], own: InvokerSettings, common: CommonSettings, catalog: Catalog
 ) -> AsyncIterator[SliceSet]:
+    """Those on the loopback may share our memory, as containers of one pod do; if one does not,
+    it says so when it is first asked to."""
     for address in addresses:
         check_calling(address, insecure=common.insecure)  # Triton speaks without TLS
-    yield SliceSet(
-        slices=[Slice(address) for address in addresses],
-        memories_mb=_memories_mb([0] * len(addresses), own, catalog),
-        handlers=_handlers(catalog),
-    )
+    with slice_directory() as directory:
+        yield SliceSet(
+            slices=[
+                Slice(
+                    address,
+                    _shared_memory(directory, index, own)
+                    if is_loopback(host_of(address))
+                    else None,
+                )
+                for index, address in enumerate(addresses)
+            ],
+            memories_mb=_memories_mb([0] * len(addresses), own, catalog),
+            handlers=_handlers(catalog),
+        )
 
 
 @asynccontextmanager

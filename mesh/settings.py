@@ -245,8 +245,8 @@ class InvokerSettings:
     )
     shared_memory_mb: int = setting(
         64,
-        "memory per slice to pass large tensors through to Triton servers of this node's own; "
-        "0: all go over the wire",
+        "memory per slice to pass large tensors through to Triton servers on this host's "
+        "loopback; 0: all go over the wire",
         minimum=0,
     )
     store: str = setting("", "the directory for local data; empty: one in /dev/shm")

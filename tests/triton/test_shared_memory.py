@@ -2,15 +2,20 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
+import grpc
 import numpy as np
 import pytest
 import pytest_asyncio
+from tritonclient.grpc import service_pb2, service_pb2_grpc
 
+import invoker.shared_region
 from esg.catalog_file import load_catalog
 from invoker.shared_memory import MOST_RETIRED, SharedMemory
-from invoker.shared_region import MEMORY, SMALLEST
+from invoker.shared_region import MEMORY, PREFIX, SMALLEST
 from invoker.slice_set import slice_set
 from invoker.slices import NoAnswer, Slice
 from invoker.tensors import Array
@@ -44,7 +49,7 @@ class Shared:
     """A slice with shared memory of its own."""
 
     def __init__(self, address: str, limit_bytes: int = 16 * SMALLEST) -> None:
-        self.name = f"esg-test-{token_hex(6)}"
+        self.name = f"{PREFIX}test-{token_hex(6)}"
         self.part = Slice(address, SharedMemory(self.name, limit_bytes))
 
     async def call(self, first: int, size: int = SIZE, function: str = "repeat") -> Array:
@@ -107,3 +112,50 @@ async def test_a_region_whose_call_was_given_up_is_not_used_again(shared: Shared
             await shared.call(255)
         assert shared.regions() == []
     assert len(await shared.call(2)) == 2 * SIZE
+
+
+async def test_what_a_node_that_crashed_left_with_the_server_is_given_back(address: str) -> None:
+    crashed, next_one = Shared(address), Shared(address)
+    await crashed.call(1)
+    for name in crashed.regions():
+        (MEMORY / f"{crashed.name}{name}").unlink()  # as the next node does when it starts
+    assert await registered(address, crashed.name) == [f"{crashed.name}-1"]
+    await next_one.call(1)
+    assert await registered(address, crashed.name) == []
+    assert next_one.regions() == ["-1"]
+    await next_one.part.close()
+    await crashed.part.close()
+
+
+async def test_a_server_that_cannot_see_our_memory_is_asked_once(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(invoker.shared_region, "MEMORY", tmp_path)
+    elsewhere = Shared(address)
+    for _ in range(3):
+        assert len(await elsewhere.call(1)) == SIZE
+    assert [record.message for record in caplog.records] == ["no shared memory"]
+    assert elsewhere.regions() == []
+    await elsewhere.part.close()
+
+
+async def test_servers_of_others_on_the_loopback_share_memory_too(
+    address: str, tmp_path: Path
+) -> None:
+    catalog = load_catalog(write_functions(tmp_path))
+    before = set(MEMORY.glob(f"{PREFIX}*"))
+    own = InvokerSettings(slices=address)
+    async with slice_set(own, CommonSettings(), catalog, "other") as found:
+        jobs = [{"X": numbers(1, SIZE)}]
+        await found.slices[0].infer("repeat", jobs, parameters={}, timeout_s=LIMIT_S)
+        new = {file for file in MEMORY.glob(f"{PREFIX}*") if file not in before}
+        assert len([file for file in new if file.is_file()]) == 1
+    assert not {file for file in new if file.exists()}
+
+
+async def registered(address: str, beginning: str) -> list[str]:
+    """The regions that a server knows."""
+    async with grpc.aio.insecure_channel(address) as channel:
+        server: Any = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        known = await server.SystemSharedMemoryStatus(service_pb2.SystemSharedMemoryStatusRequest())
+        return [name for name in known.regions if name.startswith(beginning)]
