@@ -210,9 +210,7 @@ class Gateways:
         record = self._requests.under_way(event.request)
         if record is not None:
             record.arrived_us = now_us
-            accepted = wire.Accepted(
-                application=record.application, fingerprint=record.fingerprint
-            )
+            accepted = wire.Accepted(application=record.application, fingerprint=record.fingerprint)
             record.tell(wire.ControllerNote(request_id=event.request, accepted=accepted))
 
     def refused(self, command: RefuseRequest) -> None:

@@ -35,7 +35,7 @@ class Attachment:
             self.outbox.put(order_to_wire(order))
 
     def acknowledge(self, number: int) -> None:
-        """Say that its news up to this number are safe, along with an order that changes nothing."""
+        """Say that its news up to this number are safe, with an order that changes nothing."""
         self.acknowledged = number
         self.order(StopTask(invoker="", task="t0"))
 
