@@ -6,10 +6,8 @@ from typing import Any
 import grpc
 
 from gateway.callers import Callers
+from mesh.decoding import Handler
 from mesh.problems import Unauthenticated, status
-
-Handler = Any
-"""A handler of gRPC's, whose class only its stubs know how to parameterize."""
 
 
 class Gate(grpc.aio.ServerInterceptor):
