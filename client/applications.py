@@ -31,12 +31,12 @@ class Application:
     name: str
     stages: tuple[Stage, ...]
     slo_ms: float
-    late_requests: LateRequests
     version: int
     alone_ms: float
     """Its time alone at the minimum config."""
     fastest_ms: float
     """With every stage at its fastest config: no SLO can be shorter."""
+    late_requests: LateRequests = "finish"
 
 
 def application_of(told: model.Application) -> Application:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from emulator.run import Trained, emulate, requests
 from emulator.scenario import Scenario
-from esg.catalog import Application, Catalog, Stage, plain_name
+from esg.catalog import Application, Catalog, LateRequests, Stage, plain_name
 from esg.commands import Command, StartTask
 from esg.errors import Rejected
 from esg.events import Event
@@ -33,7 +33,9 @@ def conditions_of(target: Target, catalog: Catalog) -> tuple[Catalog, Scenario]:
         factor = ms(told.alone_ms) / Application.of(name, stages).alone_us
         factors.append(factor)
         slo_us = max(1, round(ms(told.slo_ms) / factor))
-        applications[name] = Application.of(name, stages, slo_us=slo_us)
+        applications[name] = Application.of(
+            name, stages, slo_us=slo_us, late_requests=LateRequests(told.late_requests)
+        )
     scenario = Scenario(
         policy=target.status.policy,
         nodes=len(nodes),
