@@ -6,10 +6,12 @@ They can be started again when they have ended, and never outlive the invoker.
 import asyncio
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -51,7 +53,9 @@ class SliceProcess(ABC):
 
     async def ended(self) -> int:
         """Wait until the process is gone, for whatever reason; its exit code."""
-        return await self._running.wait()
+        code = await self._running.wait()
+        self._end_children()
+        return code
 
     async def stop(self) -> None:
         """Let it finish, but not for ever."""
@@ -60,7 +64,7 @@ class SliceProcess(ABC):
         if self._process.returncode is None:
             self._process.terminate()
         try:
-            await asyncio.wait_for(self._process.wait(), STOP_S)
+            await asyncio.wait_for(self.ended(), STOP_S)
         except TimeoutError:
             await self.kill()
 
@@ -68,7 +72,13 @@ class SliceProcess(ABC):
         """End it now."""
         if self._running.returncode is None:
             self._running.kill()
-        await self._running.wait()
+        await self.ended()
+
+    def _end_children(self) -> None:
+        """A server that was killed leaves the processes of its models behind; one that computes
+        would not even notice."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
 
     @abstractmethod
     async def _started(self) -> tuple[str, ...]:

@@ -30,6 +30,8 @@ def _become(parent: int, command: list[str]) -> None:
         sys.exit("error: this system does not let a process end with its parent; ESG needs Linux")
     if os.getppid() != parent:  # it ended before the kernel knew of the tie
         sys.exit(ORPHANED)
+    if os.getpgrp() != os.getpid():
+        os.setpgrp()  # so that it can be ended with all it started
     try:
         os.execvp(command[0], command)
     except OSError as error:

@@ -15,9 +15,17 @@ LARGE = bytes(range(256)) * 4_000  # large enough for shared memory
 
 def tritons(mesh: Mesh) -> list[int]:
     """The processes of the node's Triton servers."""
-    node = mesh.processes["node0"]
-    children = Path(f"/proc/{node}/task/{node}/children").read_text().split()
-    return [int(pid) for pid in children if _program(int(pid)) == "tritonserver"]
+    return [pid for pid in _children(mesh.processes["node0"]) if _program(pid) == "tritonserver"]
+
+
+def _children(pid: int) -> list[int]:
+    """Of all its threads: a Triton starts its models' processes wherever it is."""
+    threads = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for thread in threads for child in thread.read_text().split()]
+
+
+def _is_there(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
 
 
 def _program(pid: int) -> str:
@@ -94,12 +102,15 @@ async def test_a_triton_that_is_killed_under_load_costs_no_request(
         await asyncio.sleep(0.01)
     before = tritons(mesh)
     assert len(before) == 2
+    models = _children(before[0])
+    assert models
     os.kill(before[0], signal.SIGKILL)
     results = await asyncio.gather(*requests)
     assert [result.outputs for result in results] == [{"ponder": payload} for payload in payloads]
 
     async def replaced() -> bool:
-        return len(tritons(mesh)) == 2 and before[0] not in tritons(mesh)
+        left = any(map(_is_there, [before[0], *models]))
+        return not left and len(tritons(mesh)) == 2
 
     await until(replaced)
     await nothing_is_left(mesh, client)
