@@ -20,12 +20,12 @@ LEVELS = ((0.0, 1.0), (0.5, 1.5), (0.8, 3.0))
 def level(seats: Iterable[Seat]) -> int:
     """Which of the levels holds.
 
-    >>> half_used = Seat.of("i0", 16, [10_000])
-    >>> half_used.vcpus_free = 8
-    >>> level([half_used]), level([half_used, Seat.of("i1", 16, [])])
-    (0, 0)
-    >>> half_used.vcpus_free = 2
-    >>> level([half_used])
+    >>> used = Seat.of("i0", 16, [10_000])
+    >>> used.vcpus_free = 8
+    >>> level([used]), level([used, Seat.of("i1", 16, [])])  # half of one, a quarter of two
+    (1, 0)
+    >>> used.vcpus_free = 2
+    >>> level([used])
     2
     """
     vcpus = free = 0

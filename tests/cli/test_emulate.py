@@ -332,7 +332,7 @@ REFUSED = {
     "--setting strict": "unknown setting 'strict'; did you mean 'strict-light'?",
     "--setting fast": "unknown setting 'fast'; known: strict-light, moderate-normal, relaxed-heavy",
     "--policy esgg": "--policy: unknown policy 'esgg'; did you mean 'esg'?",
-    "--policy esg,": "--policy: unknown policy ''; known: esg, ...",
+    "--policy esg,": "--policy: unknown policy ''; known: apex, esg, ...",
     "--policy esg,orion,esg": "--policy: 'esg' is named twice; name it once",
     "--slo-scale 0": "--slo-scale is 0; it must be greater than 0 ...",
     "--slo-scale -1": "--slo-scale is -1; it must be greater than 0 ...",

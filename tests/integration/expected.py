@@ -1,6 +1,7 @@
 """What must come out: emulated models answer with digests, a chain of them through the stages."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 
 from redis.asyncio import Redis
@@ -54,7 +55,8 @@ async def nothing_is_left(
         assert scratch is not None
         stores = [scratch / node for node in mesh.nodes]
         status = await status_of(client)
-        left[:] = [path for store in stores for path in store.rglob("*") if path.is_file()]
+        # Not Path.rglob, which fails on a folder that is being deleted
+        left[:] = [file for store in stores for *_, files in os.walk(store) for file in files]
         left.extend(part for node in status.nodes for part in node.slices if part.task)
         left.extend(node for node in status.nodes if node.vcpus != node.vcpus_free)
         left.extend(queue for queue in status.queues if queue.waiting or queue.running)
