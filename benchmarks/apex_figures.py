@@ -1,6 +1,6 @@
 """The pictures in docs/apex.md, from what `benchmarks.apex` measured.
 
-.venv/bin/python -m benchmarks.apex_figures --results FILE --to docs/apex
+.venv/bin/python -m benchmarks.apex_figures --results FILE --to docs/pictures
 """
 
 import argparse
@@ -104,8 +104,10 @@ def main() -> None:
     arguments = parser.parse_args()
     results: Results = json.loads(arguments.results.read_text())
     arguments.to.mkdir(parents=True, exist_ok=True)
-    (arguments.to / "load.svg").write_text(load_picture(results))
-    (arguments.to / "cost.svg").write_text(cost_picture(results))
+    if any(name.startswith("warm start") for name in results):
+        (arguments.to / "apex-cost.svg").write_text(cost_picture(results))
+    if any(name.startswith("beyond: load") for name in results):
+        (arguments.to / "apex-load.svg").write_text(load_picture(results))
 
 
 if __name__ == "__main__":
