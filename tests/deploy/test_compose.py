@@ -3,7 +3,7 @@
 import re
 import subprocess
 import tomllib
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
@@ -107,6 +107,31 @@ def test_every_package_is_in_the_image() -> None:
     wanted = {name for name in packages if (ROOT / name).is_dir()}
     taken = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
     assert wanted <= {line.removeprefix("!") for line in taken if line.startswith("!")}
+
+
+def test_models_for_gpus_stay_out_of_the_image() -> None:
+    """Slices are given them from outside; exported, they are hundreds of megabytes."""
+    rules = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    (left_out,) = [rule for rule in rules if "models/gpu" in rule]
+    exported = PurePath("functions/depth/models/gpu/1")
+    assert exported.match(left_out)
+    assert not (exported.parent / "config.pbtxt").match(left_out)
+    assert rules.index(left_out) > rules.index("!functions")  # the last that fits decides
+
+
+def test_what_is_secret_or_made_on_a_host_is_not_for_the_repository() -> None:
+    made = [
+        "secrets/ca.key",
+        "deploy/kubernetes/base/secrets/ca.key",
+        "docker-compose.override.yml",
+        "deploy/prometheus/nodes.json",
+        "functions/depth/models/gpu/1/model.onnx",
+    ]
+    command = ["git", "check-ignore", *made]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if "not a git repository" in ran.stderr:
+        pytest.skip("this is not a git repository")
+    assert ran.stdout.splitlines() == made
 
 
 def test_the_image_tunes_grpc_as_a_mesh_on_one_machine_does() -> None:
