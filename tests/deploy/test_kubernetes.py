@@ -49,8 +49,19 @@ def containers(mesh: str) -> Iterator[tuple[str, Any]]:
             yield container["name"], container
 
 
+def shared_settings() -> dict[str, str]:
+    """Those of the configuration map."""
+    lines = (FOLDER / "base" / "mesh.env").read_text("utf-8").splitlines()
+    pairs = [line.partition("=") for line in lines if not line.startswith("#")]
+    return {name: value for name, _, value in pairs}
+
+
 def environment(container: Any) -> dict[str, str]:
-    return {one["name"]: one.get("value", "") for one in container.get("env", [])}
+    """What Kubernetes fills in itself is left out."""
+    taken = {one["configMapRef"]["name"] for one in container.get("envFrom", [])}
+    assert taken <= {"mesh"}
+    own = {one["name"]: one["value"] for one in container.get("env", []) if "value" in one}
+    return {**(shared_settings() if taken else {}), **own}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -115,6 +126,16 @@ def test_every_setting_is_one_that_services_know(mesh: str) -> None:
         Settings(environment(container))  # refuses what it does not know
 
 
+def test_settings_for_all_are_said_once() -> None:
+    """In the configuration map, which is made anew, under another name, when it changes."""
+    (kustomization,) = read(FOLDER / "base" / KUSTOMIZATION)
+    assert kustomization["configMapGenerator"] == [{"name": "mesh", "envs": ["mesh.env"]}]
+    assert "generatorOptions" not in kustomization
+    for name, container in [*containers("cpu"), *containers("gpu")]:
+        own = {one["name"] for one in container.get("env", [])}
+        assert not own & set(shared_settings()), name
+
+
 def test_a_gpu_node_has_a_triton_server_for_each_of_its_slices() -> None:
     (invoker,) = [one for name, one in containers("gpu") if name == "invoker"]
     slices = [one for name, one in containers("gpu") if name.startswith("slice-")]
@@ -149,7 +170,8 @@ def test_whoever_is_called_may_be_called(mesh: str) -> None:
     policies = {one["metadata"]["name"]: one["spec"] for one in of(mesh, "NetworkPolicy")}
     services = {one["metadata"]["name"]: one["spec"] for one in of(mesh, "Service")}
     for name, container in containers(mesh):
-        text = " ".join(environment(container).values())
+        own = (f"ESG_{name.upper()}_", "ESG_REDIS_")  # all are given the settings of all
+        text = " ".join(v for k, v in environment(container).items() if k.startswith(own))
         for host, port in re.findall(r"\b(controller|redis):(\d+)", text):
             assert int(port) in [one["port"] for one in services[host]["ports"]], name
             spec = policies["to-redis" if host == "redis" else "to-the-controller"]
