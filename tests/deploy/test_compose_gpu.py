@@ -74,7 +74,7 @@ def test_slices_share_network_and_memory_with_their_invoker_alone(make: Any) -> 
     assert {volume["target"] for volume in models} == {f"/models/{n}" for n in catalog.functions}
     assert all(Path(volume["source"], "config.pbtxt").is_file() for volume in models)
     assert all(volume["read_only"] for volume in models)
-    assert mesh["services"]["node"]["networks"] == ["control"]
+    assert list(mesh["services"]["node"]["networks"]) == ["control"]
     assert mesh["volumes"]["shared"]["driver_opts"]["type"] == "tmpfs"
 
 

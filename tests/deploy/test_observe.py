@@ -12,6 +12,7 @@ from controller.tally import Tally
 from gateway.metrics import RequestMetrics
 from invoker.metrics import NodeMetrics
 from tests.deploy.engine import ROOT
+from tests.deploy.rules import CPU, MESH, merged
 from tests.desk import Desk
 from tests.node import new_pool
 
@@ -49,10 +50,14 @@ def test_every_alert_looks_at_numbers_that_there_are(desk: Desk) -> None:
 
 
 def test_prometheus_reads_every_process_of_a_mesh_with_a_certificate() -> None:
-    mesh = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
+    mesh = merged(MESH, CPU)
     jobs = _read("prometheus/prometheus.yml")["scrape_configs"]
-    targets = {t for job in jobs for group in job["static_configs"] for t in group["targets"]}
-    assert targets == {"gateway:9464", "controller:9464", "node:9464"}
+    targets = {t for job in jobs for one in job.get("static_configs", []) for t in one["targets"]}
+    assert targets == {"gateway:9464", "controller:9464"}
+    named = [(o["names"], o["port"]) for job in jobs for o in job.get("dns_sd_configs", [])]
+    assert named == [(["nodes"], 9464)]
+    for node in ("node", "node-b"):
+        assert mesh["services"][node]["networks"] == {"control": {"aliases": ["nodes"]}}
     given = {f"/run/secrets/{name}" for name in mesh["services"]["prometheus"]["secrets"]}
     for job in jobs:
         assert job["scheme"] == "https"
