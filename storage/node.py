@@ -3,12 +3,20 @@
 An output stays on the node that made it. A consumer on the same node reads the file; for one
 elsewhere the output is copied to Redis first (`publish`). Payloads come from the gateway and
 results go to it, both through Redis and never through a file, since no task reads a result. When
-Redis is away, what stays on the node goes on, and what has to go elsewhere waits a while for it.
+Redis is away, what stays on the node goes on, and what has to go elsewhere waits a while for it. A
+node that has no room for an output keeps it in Redis, too.
 """
 
+import logging
+
+from esg.errors import Fault
+from mesh.logs import about
+from storage.errors import Missing
 from storage.local import LocalStore
 from storage.patience import PATIENCE_S, patiently
 from storage.remote import RemoteStore
+
+log = logging.getLogger(__name__)
 
 
 class NodeStore:
@@ -47,12 +55,25 @@ class NodeStore:
         if publish:
             written[stage] = True
             await self._put(request, stage, content)
-        else:
+            return
+        try:
             self.local.put(request, stage, content)
+        except Fault as fault:
+            log.warning(
+                "kept in Redis instead",
+                extra=about(request=request, stage=stage, reason=str(fault)),
+            )
+            written.setdefault(stage, False)  # it may be a result as well
+            await self._put(request, stage, content)
 
     async def publish(self, request: str, stage: str) -> None:
         """Copy an output to Redis, because its consumer runs elsewhere."""
-        content = self.local.get(request, stage)
+        try:
+            content = self.local.get(request, stage)
+        except Missing:
+            if self._is_written(request, stage):
+                return  # it was kept there from the first
+            raise
         # Noted first: a discard that comes while the copy is under way is carried out after it
         self._written.setdefault(request, {})[stage] = False
         await self._put(request, stage, content)
@@ -66,14 +87,23 @@ class NodeStore:
         """An input: what `keeper` keeps of an earlier stage, or the payload, which has no stage;
         its keeper is the name that it was stored under."""
         if stage and keeper == self.invoker:
-            kept = self.local.get(request, stage)
-            self.local_reads += 1
-            self.local_bytes += len(kept)
-            return kept
+            try:
+                kept = self.local.get(request, stage)
+            except Missing:
+                if not self._is_written(request, stage):
+                    raise
+            else:
+                self.local_reads += 1
+                self.local_bytes += len(kept)
+                return kept
         content = await self.remote.wait(request, stage or keeper, timeout_s)
         self.remote_reads += 1
         self.remote_bytes += len(content)
         return content
+
+    def _is_written(self, request: str, stage: str) -> bool:
+        """Whether an output is in Redis from here."""
+        return stage in self._written.get(request, {})
 
     async def discard(self, request: str, *, results: bool = False) -> None:
         """Delete what this node keeps of a request, and its copies in Redis.

@@ -58,10 +58,9 @@ async def is_cut(scene: Scene) -> None:
 
 async def disk_is_full(scene: Scene, node: str) -> None:
     """Have the kernel refuse a node to write files as large as an output, for a while."""
-    scene.excuse = "cannot be kept: File too large"
     pid = scene.mesh.processes[node]
     before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (20_000, before[1]))
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (90_000, before[1]))
 
     async def noticed() -> bool:
         return "cannot be kept: File too large" in log_of(scene, node)

@@ -27,8 +27,6 @@ class Load:
         self._stopping = asyncio.Event()
         self._running: list[asyncio.Task[None]] = []
         self.wrong: list[str] = []
-        self.failed: dict[str, str] = {}
-        """Requests that were answered with a reason instead of a result."""
         self.begun: dict[str, float] = {}
         self.answered: dict[str, float] = {}
         """When each request was, whose result has the right bytes."""
@@ -87,7 +85,7 @@ class Load:
                 self.wrong.append(f"{request}: {type(error).__name__}: {error}")
                 return
             if result.outcome is not Outcome.DONE:
-                self.failed[request] = result.reason
+                self.wrong.append(f"{request}: {result.outcome}: {result.reason}")
             elif result.outputs != APPLICATIONS[application](payload):
                 self.wrong.append(f"{request}: other bytes than there should be")
             else:

@@ -1,7 +1,8 @@
 """The choice by locality, and what is left behind by it: nothing."""
 
 import asyncio
-from collections.abc import Callable
+import resource
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,56 @@ async def test_a_result_goes_to_redis_alone(node: NodeStore) -> None:
     await node.keep("r1", "last", b"result", publish=True)
     assert await node.remote.get("r1", "last") == b"result"
     assert node.local.usage() == (0, 0)
+
+
+# A node whose disk is full.
+
+
+TOO_LARGE = bytes(range(250)) * 20
+
+
+@pytest.fixture
+def full(node: NodeStore) -> Iterator[NodeStore]:
+    """The kernel refuses it files of more than 4096 bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    yield node
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+async def test_an_output_that_there_is_no_room_for_is_kept_in_redis(
+    full: NodeStore, keys: Keys
+) -> None:
+    await full.keep("r1", "small", b"x" * 4096, publish=False)
+    assert keys() == []
+    await full.keep("r1", "a", TOO_LARGE, publish=False)
+    assert await full.fetch("r1", "a", "i0", 60) == TOO_LARGE
+    assert (full.local_reads, full.remote_reads, full.remote_bytes) == (0, 1, len(TOO_LARGE))
+    await full.discard("r1")
+    assert (keys(), full.local.usage(), full.kept) == ([], (0, 0), ())
+
+
+async def test_and_a_consumer_elsewhere_finds_it_there(full: NodeStore, other: NodeStore) -> None:
+    await full.keep("r1", "a", TOO_LARGE, publish=False)
+    await full.publish("r1", "a")
+    assert await other.fetch("r1", "a", "i0", 60) == TOO_LARGE
+
+
+async def test_and_if_it_is_a_result_as_well_it_stays_for_the_gateway(full: NodeStore) -> None:
+    await asyncio.gather(
+        full.keep("r1", "a", TOO_LARGE, publish=False),
+        full.keep("r1", "a", TOO_LARGE, publish=True),
+    )
+    await full.discard("r1")
+    assert await full.remote.get("r1", "a") == TOO_LARGE
+
+
+async def test_and_nothing_is_left_of_it_if_its_task_fails_after_all(
+    full: NodeStore, keys: Keys
+) -> None:
+    await full.keep("r1", "a", TOO_LARGE, publish=False)
+    await full.withdraw("r1", "a")
+    assert (keys(), full.kept) == ([], ())
 
 
 @pytest.mark.parametrize(("stage", "keeper"), [("a", "i0"), ("a", "i1"), ("", payload_stage(b"1"))])
