@@ -228,6 +228,13 @@ class Gateways:
         known = self._driver.scheduler.current(record.application) is not None
         return Rejected(command.reason) if known else NotFound(command.reason)
 
+    def payload_lost(self, request: str) -> None:
+        """A task did not find it. The next one waits for it, too: it may be brought meanwhile."""
+        record = self._requests.under_way(request)
+        if record is not None:
+            log.warning("payload lost", extra=about(request=request))
+            record.tell(wire.ControllerNote(request_id=request, payload_lost=True))
+
     def with_payloads(self, order: StartTask) -> StartTask:
         """An order for a first stage, with the names of the payloads that it reads."""
         if any(source.stage for source in order.jobs[0].inputs):

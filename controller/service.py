@@ -238,7 +238,7 @@ class ControllerService(wire_grpc.ControllerServicer):
             case TaskFinished():
                 self._task_finished(now_us, event)
             case TaskFailed():
-                self._orders.pop(event.task, None)
+                self._task_failed(event)
             case InvokerJoined():
                 self.invokers.joined(event)
                 self._forget_ended_tasks()
@@ -284,6 +284,15 @@ class ControllerService(wire_grpc.ControllerServicer):
         order = self._orders.pop(event.task, None)
         if order is not None:
             self.gateways.finished(order, now_us)
+
+    def _task_failed(self, event: TaskFailed) -> None:
+        order = self._orders.pop(event.task, None)
+        if order is None or not event.missing:
+            return
+        payloads = [output.request for output in event.missing if not output.stage]
+        for job in order.jobs:
+            if job.request in payloads and job.request in self._scheduler.state.requests:
+                self.gateways.payload_lost(job.request)
 
     def _forget_ended_tasks(self) -> None:
         running = self._scheduler.state.tasks

@@ -29,6 +29,9 @@ is not known yet.
     it runs only because of    it is cancelled
     a call that has gone
 
+**When a payload is lost**, because Redis died and keeps no log, those who wait are told to submit
+the request again.
+
 **When the link breaks.** What the controller was asked and has not answered is asked again; the
 rest is followed anew, from its beginning, so news that were lost come again.
 """
@@ -214,6 +217,8 @@ class Book:
                 request.hear(note.progress)
             case "result":
                 self._ended(request, note.result)
+            case "payload_lost":
+                self._payload_lost(request)
             case _:
                 pass  # the controller is newer than this
 
@@ -266,6 +271,24 @@ class Book:
         if request.result is None:
             self._forget(request)
             request.finish(None, error)
+
+    def _payload_lost(self, request: Request) -> None:
+        """Whoever waits is told to submit it again, since a client that waits still has what it
+        sent; that finds the request waiting for its payload. Not so if it is to be fetched later,
+        or if the payload is on its way. Should the note come at a bad time, there will be another
+        one: a job is tried more than once."""
+        on_its_way = request.storing is not None and not request.storing.done()
+        if request.submission is None or request.kept or request.open or on_its_way:
+            return
+        if request.waiting:
+            log.warning("payload lost", extra=about(request=request.id))
+            self._lose(
+                request,
+                Unavailable(
+                    f"the payload of request {request.name} was lost; submit it again, with the "
+                    "same id"
+                ),
+            )
 
     def _ended(self, request: Request, result: model.Result) -> None:
         if request.result is not None:

@@ -92,18 +92,20 @@ class ToGateway(_message.Message):
     def __init__(self, notes: _Optional[_Iterable[_Union[ControllerNote, _Mapping]]] = ...) -> None: ...
 
 class ControllerNote(_message.Message):
-    __slots__ = ("request_id", "accepted", "refused", "progress", "result")
+    __slots__ = ("request_id", "accepted", "refused", "progress", "result", "payload_lost")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_LOST_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     accepted: Accepted
     refused: Refused
     progress: _model_v1_pb2.StageProgress
     result: _model_v1_pb2.Result
-    def __init__(self, request_id: _Optional[str] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., progress: _Optional[_Union[_model_v1_pb2.StageProgress, _Mapping]] = ..., result: _Optional[_Union[_model_v1_pb2.Result, _Mapping]] = ...) -> None: ...
+    payload_lost: bool
+    def __init__(self, request_id: _Optional[str] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., progress: _Optional[_Union[_model_v1_pb2.StageProgress, _Mapping]] = ..., result: _Optional[_Union[_model_v1_pb2.Result, _Mapping]] = ..., payload_lost: _Optional[bool] = ...) -> None: ...
 
 class Accepted(_message.Message):
     __slots__ = ("application", "repeated", "fingerprint")

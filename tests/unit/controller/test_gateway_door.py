@@ -314,3 +314,25 @@ async def test_the_mesh_tells_its_state() -> None:
         assert {part.function for part in seat.slices if part.task} == {"detect"}
         (scan,) = status.applications
         assert (scan.application, scan.arrived) == ("scan", 4)
+
+
+async def test_while_there_is_hope_a_gateway_hears_that_a_payload_was_not_found() -> None:
+    async with (
+        running_controller() as controller,
+        invoker(controller) as node,
+        gateway(controller) as door,
+    ):
+        node.say(greeting(), joined())
+        await until(lambda: controller.state.seats)
+        door.say(submission("r1"))
+        missing = [wire.StageOutput(request_id=name) for name in ("r1", "somebody-elses")]
+        for tries in (1, 2, 3):
+            order = (await node.hears("start", tries))[-1].start
+            failed = wire.TaskFailed(task=order.task, reason="no payload", missing=missing)
+            node.say(wire.InvokerNote(failed=failed))
+            await until(lambda task=order.task: task not in controller.state.tasks)
+            controller.clock[0] += 1_000_000  # the pause before the next try is over
+            door.say(submission(f"another {tries}", "nothing"))
+        (note,) = await door.hears("result")
+        assert note.result.outcome == model.OUTCOME_FAILED
+        assert [note.request_id for note in door.of("payload_lost")] == ["r1", "r1"]

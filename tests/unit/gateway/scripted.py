@@ -127,6 +127,11 @@ class ScriptedController(wire_grpc.ControllerServicer):
         )
         link.put(wire.ControllerNote(request_id=request, refused=refused))
 
+    def lose_payload(self, request: str) -> None:
+        """Whoever submitted it hears that its payload was not found."""
+        for link in self._requests[request].followers:
+            link.put(wire.ControllerNote(request_id=request, payload_lost=True))
+
     def progress(self, request: str, stage: str, *, finished: bool, at_us: int = 0) -> None:
         progress = model.StageProgress(
             stage=stage,

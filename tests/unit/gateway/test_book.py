@@ -43,6 +43,9 @@ class Told:
     def end(self, outcome: Any = model.OUTCOME_DONE) -> None:
         self._hear(result=model.Result(outcome=outcome, output_stages=["last"]))
 
+    def lose_payload(self) -> None:
+        self._hear(payload_lost=True)
+
     def _hear(self, **note: Any) -> None:
         self.book.hear(wire.ControllerNote(request_id="r1", **note))
 
@@ -274,4 +277,30 @@ async def test_when_the_controller_stays_away_what_has_ended_is_still_delivered(
     assert (await watcher.end()).outcome == model.OUTCOME_DONE
     for request in (watcher, repeat):
         told.book.leave(request)
+    assert forgotten(told)
+
+
+async def test_who_waits_for_a_request_whose_payload_is_lost_is_told_to_submit_it_again(
+    told: Told,
+) -> None:
+    request = told.submit()
+    told.accept()
+    told.lose_payload()
+    with pytest.raises(Unavailable, match="payload of request r1 was lost; submit it again"):
+        await request.end()
+    told.book.leave(request)
+    assert forgotten(told)
+    assert told.said == [("submission", "r1")]  # above all, it was not cancelled
+
+
+async def test_a_request_that_nobody_could_bring_again_is_not_disturbed(told: Told) -> None:
+    request = told.submit()
+    told.accept()
+    request.kept = True
+    follower = told.book.follow("r1")
+    told.lose_payload()
+    told.end(model.OUTCOME_FAILED)
+    for known in (request, follower):
+        assert (await known.end()).outcome == model.OUTCOME_FAILED
+        told.book.leave(known)
     assert forgotten(told)
