@@ -121,6 +121,14 @@ def up(
             help="Whether every event is written to DIR/mesh.journal, for esg replay.",
         ),
     ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on where the last mesh in DIR ended, with its applications, requests and "
+            "results; Redis' data are then in DIR, too, so that the next one can do the same.",
+        ),
+    ] = False,
     secure: Annotated[
         bool,
         typer.Option(
@@ -157,6 +165,7 @@ def up(
       esg up --scale 0.1 --nodes 2 --warm-start
       esg up --slices cpu:2
       esg up --secure --dir ./mesh
+      esg up --resume --dir ./mesh
       esg up --detach --port 0 --dir ./mesh && esg status --dir ./mesh && esg down --dir ./mesh
       ESG_CONTROLLER_PREWARM=false esg up --policy infless
     """
@@ -188,6 +197,7 @@ def up(
         noise=noise,
         seed=seed,
         journal=journal,
+        resume=resume,
         secure=secure,
         log_level=log_level,
         settings_file=settings,

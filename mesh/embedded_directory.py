@@ -5,6 +5,7 @@
     mesh.log       what a mesh in the background has to say
     logs/NAME.log  those of its processes; all logs stay until the next mesh starts here
     mesh.journal/  stays too, and the one before it as mesh.journal.previous
+    redis/         what Redis was given, of a mesh that the next one is to go on from (`resume`)
 
 One mesh at a time: its supervisor holds a lock on the directory itself, which the kernel releases
 however that process ends. What a mesh that crashed left behind goes when the next one starts, or
@@ -47,18 +48,24 @@ class RunDirectory:
         self.log = self.path / "mesh.log"
         self.run = self.path / "run"
         self.journal = self.path / "mesh.journal"
+        self.redis = self.path / "redis"
         self.scratch = self._scratch()
         self._record = self.path / "mesh.json"
         self._lock: int | None = None
 
-    def claim(self) -> None:
-        """Make it ours, and ready for a new mesh."""
+    def claim(self, *, resume: bool = False) -> None:
+        """Make it ours, and ready for a new mesh, or for one that goes on from the last."""
         self.make_private()
         self._take_lock()
         self.clean()
         shutil.rmtree(self.logs, ignore_errors=True)
         for folder in (self.logs, self.run):
             folder.mkdir()
+        if not resume:
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        shutil.rmtree(self.redis, ignore_errors=True)  # without its journal it is of no use
         if self.journal.exists():
             previous = self.path / f"{self.journal.name}.previous"
             if previous.is_dir():

@@ -50,6 +50,8 @@ class MeshOptions:
     noise: float | None = None
     seed: int | None = None
     journal: bool | None = None
+    resume: bool = False
+    """Whether it goes on where the last mesh in its directory ended, and the next one can."""
     secure: bool = False
     """Whether its services speak TLS, and its clients need a certificate and a token."""
     log_level: str | None = None
@@ -85,6 +87,9 @@ class Chosen:
         for name in ("ESG_READY_FILE", *CLIENT_VARIABLES):
             self.environ.pop(name, None)
         self.secure = options.secure
+        self.resume = options.resume
+        if options.resume and options.journal is False:
+            raise Rejected("there is no going on without a journal; resume, or have none, not both")
         if options.settings_file is not None:
             self.environ[FILE_VARIABLE] = str(options.settings_file.absolute())
         for section, values in options.more.items():

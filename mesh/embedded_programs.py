@@ -59,7 +59,9 @@ class Programs:
         from storage.embedded import server_command
 
         # Not below the mesh's own directory, whose path may be too long for a socket
-        command, self.redis_url = server_command(self._directory.store(REDIS))
+        private = self._directory.store(REDIS)
+        data = self._directory.redis if self._chosen.resume else None
+        command, self.redis_url = server_command(private, data)
 
         async def probe() -> str | None:
             return self.redis_url if await redis_answers(self.redis_url) else None

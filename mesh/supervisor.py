@@ -131,7 +131,7 @@ class Mesh:
 
     async def start(self) -> None:
         """Return when all are ready; if one cannot be, none is left."""
-        self.directory.claim()
+        self.directory.claim(resume=self._chosen.resume)
         try:
             async with asyncio.timeout(START_LIMIT_S):
                 await self._start_all()

@@ -32,23 +32,26 @@ def find_server() -> Path:
     )
 
 
-def server_command(directory: Path) -> tuple[list[str], str]:
-    """How to run a server whose socket is in this directory, and the server's URL."""
+def server_command(directory: Path, data: Path | None = None) -> tuple[list[str], str]:
+    """How to run a server whose socket is in this directory, and so are its data unless they have
+    a directory of their own; and the server's URL."""
     server = find_server()
     directory = directory.absolute()
+    data = directory if data is None else data.absolute()
     socket = directory / "redis.sock"
     if len(os.fsencode(socket)) > LONGEST_SOCKET_PATH:
         raise Rejected(
             f"{directory}: its path is too long for a socket ({LONGEST_SOCKET_PATH} bytes at most, "
             "with its name); choose a directory with a shorter one"
         )
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise Rejected(
-            f"{directory}: cannot be the directory of a Redis server: {error.strerror}; "
-            "choose another one"
-        ) from None
+    for folder in (directory, data):
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise Rejected(
+                f"{folder}: cannot be the directory of a Redis server: {error.strerror}; "
+                "choose another one"
+            ) from None
     options = {
         "port": "0",  # no TCP
         "unixsocket": str(socket),
@@ -57,7 +60,7 @@ def server_command(directory: Path) -> tuple[list[str], str]:
         "appendonly": "yes",
         "appendfsync": "always",  # costs nothing in memory, where the directory usually is
         "daemonize": "no",
-        "dir": str(directory),
+        "dir": str(data),
     }
     arguments = [word for name, value in options.items() for word in (f"--{name}", value)]
     return [str(server), *arguments], f"unix://{quote(str(socket))}"

@@ -102,6 +102,21 @@ def test_the_next_mesh_begins_with_new_logs_and_keeps_one_older_journal(tmp_path
     assert names(tmp_path / "mesh.journal.previous") == {"second"}
 
 
+def test_a_mesh_that_goes_on_from_the_last_one_finds_its_journal_and_redis_data(
+    tmp_path: Path,
+) -> None:
+    for _ in range(2):
+        directory = RunDirectory(tmp_path)
+        directory.claim(resume=True)
+        for folder in (directory.journal, directory.redis):
+            folder.mkdir(exist_ok=True)
+        directory.release()
+        assert names(tmp_path) == {"logs", "mesh.journal", "redis"}
+    directory.claim()
+    directory.release()
+    assert names(tmp_path) == {"logs", "mesh.journal.previous"}
+
+
 def test_what_a_crash_left_is_cleaned_up_and_ended(tmp_path: Path) -> None:
     crashed = RunDirectory(tmp_path)
     crashed.claim()

@@ -42,6 +42,12 @@ def test_slices_are_emulated_or_not() -> None:
         Chosen(MeshOptions(vgpus=2, slices="cpu:2"), {})
 
 
+def test_what_goes_on_has_a_journal() -> None:
+    assert Chosen(MeshOptions(resume=True), {}).resume
+    with pytest.raises(Rejected, match="no going on without a journal"):
+        Chosen(MeshOptions(resume=True, journal=False), {})
+
+
 def test_what_is_left_out_is_as_the_environment_says() -> None:
     environ = {"ESG_CONTROLLER_POLICY": "orion", "ESG_GATEWAY_PORT": "7", "ESG_TIME_SCALE": "0.5"}
     chosen = Chosen(MeshOptions(port=None), environ)
