@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 AT_ONCE = 32
 """Files that are read and under way at the same time."""
+CANCELLING_S = 10.0
+"""How long a mesh may take to cancel requests; another Ctrl-C does not wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +118,13 @@ async def _submit(gateway: str, asked: Asked, sent: list[Sent], *, wait: bool, s
                 async with turns:
                     try:
                         payload = await asyncio.to_thread(_read, file.path)
-                        file.request_id = await mesh.submit_async(
+                        # Known before it is sent: it may be accepted without our hearing of it
+                        file.request_id = uuid.uuid4().hex
+                        await mesh.submit_async(
                             asked.application,
                             payload,
                             slo_ms=asked.slo_ms,
+                            request_id=file.request_id,
                             all_stages=asked.all_stages,
                         )
                         if wait:
@@ -147,8 +152,10 @@ async def _watched(mesh: AsyncClient, file: Sent, bars: StageBars) -> Result:
 async def _cancel(mesh: AsyncClient, sent: list[Sent]) -> None:
     """Nobody waits any more for what is still under way."""
     under_way = [file.request_id for file in sent if file.request_id and file.result is None]
-    with suppress(Fault, Rejected):
-        await asyncio.gather(*(mesh.cancel(request, timeout_s=2.0) for request in under_way))
+    await asyncio.gather(
+        *(mesh.cancel(request, timeout_s=CANCELLING_S) for request in under_way),
+        return_exceptions=True,  # some may have ended, or have never arrived
+    )
 
 
 def _read(path: Path) -> bytes:

@@ -1,19 +1,22 @@
 """`esg submit`, `get` and `cancel`, against a gateway in a process of its own."""
 
+import asyncio
 import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from client import Client
+from cli.submit import Asked, Sent, _submit
+from client import AsyncClient, Client
 from tests.cli.conftest import Run
 from tests.redis_server import RedisServer
 from tests.unit.gateway.running import playing_mesh, wait_until
-from tests.unit.gateway.scripted import ENDLESS, KNOWN, LIMIT_S
+from tests.unit.gateway.scripted import ENDLESS, KNOWN, LIMIT_S, until
 
 
 @pytest.fixture
@@ -79,12 +82,19 @@ def test_without_waiting_the_ids_are_printed_and_the_results_fetched_later(
     assert esg("cancel", first).out == "it had ended before\n"
 
 
-@pytest.mark.usefixtures("gateway")
-def test_ctrl_c_cancels_what_is_under_way(photos: list[Path], redis_server: RedisServer) -> None:
-    def keys() -> int:
+@pytest.fixture
+def keys(redis_server: RedisServer) -> Callable[[], int]:
+    """How many there are in Redis."""
+
+    def look() -> int:
         with redis_server.client() as client:
             return len(list(client.scan_iter("*")))
 
+    return look
+
+
+@pytest.mark.usefixtures("gateway")
+def test_ctrl_c_cancels_what_is_under_way(photos: list[Path], keys: Callable[[], int]) -> None:
     command = [sys.executable, "-c", "import sys; from cli.main import run; sys.exit(run())"]
     child = subprocess.Popen([*command, "submit", ENDLESS, *map(str, photos)])
     try:
@@ -95,6 +105,32 @@ def test_ctrl_c_cancels_what_is_under_way(photos: list[Path], redis_server: Redi
     finally:
         child.kill()
         child.wait(LIMIT_S)
+
+
+async def test_ctrl_c_cancels_what_was_accepted_without_our_hearing_of_it(
+    gateway: str, photos: list[Path], keys: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accepted: list[str] = []
+    both = asyncio.Event()
+    really = AsyncClient.submit_async
+
+    async def never_heard_of(mesh: AsyncClient, *arguments: Any, **more: Any) -> str:
+        accepted.append(await really(mesh, *arguments, **more))
+        if len(accepted) == len(photos):
+            both.set()
+        return await asyncio.Future[str]()
+
+    monkeypatch.setattr(AsyncClient, "submit_async", never_heard_of)
+    sent = [Sent(photo) for photo in photos]
+    asked = Asked(ENDLESS, slo_ms=None, all_stages=False)
+    submitting = asyncio.create_task(_submit(gateway, asked, sent, wait=True, shown=False))
+    async with asyncio.timeout(LIMIT_S):
+        await both.wait()
+    assert keys() == len(photos)
+    submitting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await submitting
+    await until(lambda: keys() == 0)
 
 
 @pytest.mark.usefixtures("gateway")
