@@ -24,7 +24,7 @@ from mesh import problems
 from protos import model_v1_pb2 as model
 from tests.unit.gateway.conftest import Keys
 from tests.unit.gateway.running import Gateways
-from tests.unit.gateway.scripted import KNOWN, ScriptedController, until
+from tests.unit.gateway.scripted import KNOWN, LIMIT_S, ScriptedController, until
 
 LARGE = bytes(range(256)) * 40_000
 
@@ -87,7 +87,8 @@ async def test_a_watch_goes_on_at_a_gateway_that_has_restarted(
 ) -> None:
     address = await gateways.start()
     port = int(address.rpartition(":")[2])
-    async with AsyncClient(address) as mesh:
+    # However long it takes the gateway to be back
+    async with AsyncClient(address, patience_s=LIMIT_S) as mesh:
         waiting = asyncio.create_task(mesh.submit_async(KNOWN, b"abc", request_id="r1"))
         await controller.takes_in("r1")
         await waiting

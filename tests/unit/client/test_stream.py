@@ -16,7 +16,7 @@ from client import (
 from mesh import problems
 from tests.unit.gateway.conftest import Keys
 from tests.unit.gateway.running import Gateways
-from tests.unit.gateway.scripted import KNOWN, ScriptedController, until
+from tests.unit.gateway.scripted import KNOWN, LIMIT_S, ScriptedController, until
 
 LARGE = bytes(range(256)) * 40_000
 
@@ -74,7 +74,8 @@ async def test_what_was_not_answered_is_sent_again_when_the_gateway_is_back(
 ) -> None:
     address = await gateways.start()
     port = int(address.rpartition(":")[2])
-    async with AsyncClient(address) as mesh, mesh.stream() as stream:
+    # However long it takes the gateway to be back
+    async with AsyncClient(address, patience_s=LIMIT_S) as mesh, mesh.stream() as stream:
         answer = stream.submit(KNOWN, b"abc", request_id="r1")
         first = await controller.hears("submission")
         controller.accept("r1")

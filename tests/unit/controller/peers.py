@@ -21,7 +21,7 @@ from protos import controller_v1_pb2 as wire
 from protos import controller_v1_pb2_grpc as wire_grpc
 from tests.small_catalog import SMALL
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -27,7 +27,7 @@ from protos import model_v1_pb2 as model
 from storage.names import payload_stage
 from storage.remote import RemoteStore
 
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 PREFIX = "test"
 KNOWN = "reversal"
 ENDLESS = "endless"

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 
 
 async def until(condition: Callable[[], object]) -> None:
