@@ -28,19 +28,19 @@ def certificates(
 ) -> None:
     """Make an authority of your own, and a certificate for each service and for clients.
 
-    In a directory that has an authority already, it stays, and the certificates are made anew:
-    running services take them up without a restart. Keep ca.key to yourself; each service needs
-    ca.pem and its own two files. docs/security.md says what to set.
+    One more, observer, is for Prometheus. In a directory that has an authority already, it stays,
+    and the certificates are made anew: running services take them up without a restart. Keep ca.key
+    to yourself; each service needs ca.pem and its own two files. docs/security.md says what to set.
 
     \b
     Examples:
       esg certificates ./tls
       esg certificates ./tls --host mesh.example.com --host 10.0.0.7 --days 30
     """
-    from mesh.security_authority import CLIENT, SERVICES, make_certificates
+    from mesh.security_authority import CALLERS, SERVICES, make_certificates
 
     new = make_certificates(directory, hosts=host or (), days=days)
     print(f"{directory}: {'a new authority' if new else 'the authority is kept'}, new certificates")
-    for service in (*SERVICES, CLIENT):
+    for service in (*SERVICES, *CALLERS):
         print(f"  {service:10} {service}.pem {service}.key")
     print(f"each trusts {directory / 'ca.pem'}; whoever has ca.key can make more")

@@ -32,10 +32,10 @@ def secrets(
 ) -> None:
     """Make what a mesh in containers keeps to itself: certificates, tokens.
 
-    There is a certificate for each service and for clients, and a token for you, client.token. The
-    directory is for you alone; containers are given single files of it. Made again in the same
-    directory, the authority and the tokens stay, and the certificates are new; docker compose
-    restart makes containers take them up.
+    There is a certificate for each service, for clients and for Prometheus, and a token for you,
+    client.token. The directory is for you alone; containers are given single files of it. Made
+    again in the same directory, the authority and the tokens stay, and the certificates are new;
+    docker compose restart makes containers take them up.
 
     \b
     Examples:

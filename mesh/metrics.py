@@ -2,14 +2,15 @@
 
 Most numbers are there anyway: a collector is asked for them when somebody looks, in the service's
 own loop, so it sees them between two events and nothing is counted twice. A service that speaks TLS
-shows the page with TLS, to those who have a certificate of the mesh; one that does not shows it to
-its own machine only, unless it was told otherwise (`insecure`).
+shows the page with TLS, to observers and other services of the mesh but not to its clients, as it
+names what all of them do; one that does not shows it to its own machine only, unless it was told
+otherwise (`insecure`).
 """
 
 import asyncio
 import logging
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from mesh.settings import CommonSettings
 log = logging.getLogger(__name__)
 
 PAGE = "/metrics"
+READERS = ("observer", "controller", "gateway", "invoker")
+"""Common names of certificates."""
 PATIENCE_S = 10.0
 LONGEST_REQUEST = 16_384
 """In bytes: what a browser sends, several times over."""
@@ -54,7 +57,8 @@ async def metrics_page(
         ):
             async with asyncio.timeout(PATIENCE_S):
                 asked = await reader.readuntil(b"\r\n\r\n")
-                writer.write(response(asked, registry))
+                known = tls is None or may_read(writer.get_extra_info("peercert"))
+                writer.write(response(asked, registry) if known else FORBIDDEN)
                 await writer.drain()
         writer.close()
 
@@ -85,9 +89,24 @@ def response(asked: bytes, registry: CollectorRegistry) -> bytes:
     return _message("200 OK", CONTENT_TYPE_LATEST, generate_latest(registry))
 
 
+def may_read(certificate: Mapping[str, Any]) -> bool:
+    """Whether the page is for who has this certificate, as `ssl` describes it.
+
+    >>> may_read({"subject": ((("commonName", "observer"),),)})
+    True
+    """
+    subject = [pair for part in certificate["subject"] for pair in part]
+    return any(kind == "commonName" and name in READERS for kind, name in subject)
+
+
 def _message(status: str, kind: str, content: bytes) -> bytes:
     head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(content)}\r\n"
     return head.encode() + b"Connection: close\r\n\r\n" + content
+
+
+FORBIDDEN = _message(
+    "403 Forbidden", "text/plain", b"this is for observers; esg certificates makes one for them\n"
+)
 
 
 def _tls(common: CommonSettings) -> ssl.SSLContext | None:

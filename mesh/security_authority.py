@@ -4,6 +4,7 @@
                                              whoever makes certificates
     DIRECTORY/controller.pem controller.key  ... gateway, invoker, redis: one for each service
     DIRECTORY/client.pem client.key          one for clients, where a gateway asks for it
+    DIRECTORY/observer.pem observer.key      one for Prometheus, see `metrics`
 
 Made again in the same directory, the authority stays and the certificates are new, for the same
 hosts unless others are named: running processes take them up. The common name is the service, which
@@ -26,7 +27,8 @@ from esg.errors import Rejected
 from mesh.files import written
 
 SERVICES = ("controller", "gateway", "invoker", "redis")
-CLIENT = "client"
+CALLERS = ("client", "observer")
+"""Those whom nobody calls."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 AUTHORITY_DAYS = 3650
 LONGEST_NAME = 64
@@ -40,7 +42,7 @@ def make_certificates(directory: Path, *, hosts: Sequence[str], days: int) -> bo
         known = _authority(directory)
         authority = known or _new_authority(directory)
         hosts = hosts or _hosts_in(directory / "gateway.pem")
-        for name in (*SERVICES, CLIENT):
+        for name in (*SERVICES, *CALLERS):
             names = (name, *LOOPBACK, *hosts) if name in SERVICES else (name,)
             _make(directory, name, names, days, authority)
     except OSError as error:
@@ -100,7 +102,7 @@ def _make(
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, service)])
     uses = [ExtendedKeyUsageOID.CLIENT_AUTH]
-    if service != CLIENT:
+    if service in SERVICES:
         uses.append(ExtendedKeyUsageOID.SERVER_AUTH)
     issuer = authority.certificate
     certificate = (

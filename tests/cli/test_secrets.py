@@ -52,5 +52,5 @@ def test_made_again_tokens_and_authority_stay(esg: Run, tmp_path: Path) -> None:
     ran = esg("secrets", folder)
     assert ran.out.startswith(f"{folder}: the authority is kept, new certificates\n")
     changed = {file.name for file in folder.iterdir() if file.read_bytes() != before[file.name]}
-    services = ("client", "controller", "gateway", "invoker", "redis")
+    services = ("client", "controller", "gateway", "invoker", "observer", "redis")
     assert changed == {f"{name}.{end}" for name in services for end in ("key", "pem")}

@@ -9,7 +9,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from mesh.security_authority import CLIENT, SERVICES
+from mesh.security_authority import CALLERS, SERVICES
 from mesh.settings import Settings
 from tests.deploy.engine import ROOT
 
@@ -152,7 +152,7 @@ def test_a_gpu_node_has_a_triton_server_for_each_of_its_slices() -> None:
 
 def test_secrets_are_those_that_esg_secrets_makes_and_each_has_its_own() -> None:
     (kustomization,) = read(FOLDER / "base" / KUSTOMIZATION)
-    made = {f"{name}.{end}" for name in (*SERVICES, CLIENT) for end in ("pem", "key")}
+    made = {f"{name}.{end}" for name in (*SERVICES, *CALLERS) for end in ("pem", "key")}
     made |= {"ca.pem", "tokens.toml"}
     for secret in kustomization["secretGenerator"]:
         files = {Path(file).name for file in secret["files"]}

@@ -39,10 +39,10 @@ def secure(folder: Path, host: str = LOOPBACK) -> CommonSettings:
     )
 
 
-def caller(trusted: Path, own: Path | None) -> ssl.SSLContext:
+def caller(trusted: Path, own: Path | None, name: str = "observer") -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=trusted / "ca.pem")
     if own is not None:
-        context.load_cert_chain(own / "client.pem", own / "client.key")
+        context.load_cert_chain(own / f"{name}.pem", own / f"{name}.key")
     return context
 
 
@@ -111,6 +111,17 @@ async def test_with_tls_the_page_is_for_who_has_a_certificate(
         assert b"\nkept_total 0.0\n" in answer
         for stranger in (None, theirs):
             assert await is_refused(port, caller(ours, stranger))
+
+
+async def test_with_tls_the_page_is_not_for_clients(port: int, certificates: Path) -> None:
+    ours = certificates / "ours"
+    async with metrics_page(secure(ours), port, kept()):
+        for name in ("observer", "controller", "gateway", "invoker"):
+            answer = await asked(port, b"GET /metrics HTTP/1.1", caller(ours, ours, name))
+            assert answer.startswith(b"HTTP/1.1 200 ")
+        answer = await asked(port, b"GET /metrics HTTP/1.1", caller(ours, ours, "client"))
+        assert answer.startswith(b"HTTP/1.1 403 ")
+        assert b"kept_total" not in answer
 
 
 async def test_a_new_certificate_is_shown_without_a_restart(port: int, certificates: Path) -> None:

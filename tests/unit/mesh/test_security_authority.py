@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from esg.errors import Rejected
-from mesh.security_authority import CLIENT, SERVICES, make_certificates, names_in
+from mesh.security_authority import CALLERS, SERVICES, make_certificates, names_in
 
 
 def test_keys_are_for_their_owner_alone(tmp_path: Path) -> None:
     assert make_certificates(tmp_path / "tls", hosts=(), days=1)
     modes = {file.name: file.stat().st_mode & 0o777 for file in (tmp_path / "tls").iterdir()}
-    names = {*SERVICES, CLIENT, "ca"}
+    names = {*SERVICES, *CALLERS, "ca"}
     assert modes.keys() == {f"{name}.{kind}" for name in names for kind in ("pem", "key")}
     assert {mode for name, mode in modes.items() if name.endswith(".key")} == {0o600}
 
@@ -37,7 +37,7 @@ def test_hosts_are_kept_until_others_are_named(tmp_path: Path) -> None:
 
 def test_another_library_takes_them(tmp_path: Path) -> None:
     make_certificates(tmp_path, hosts=(), days=1)
-    for service in ("controller", "gateway", "invoker", "client"):
+    for service in (*SERVICES, *CALLERS):
         context = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
         context.load_cert_chain(tmp_path / f"{service}.pem", tmp_path / f"{service}.key")
 
