@@ -8,7 +8,8 @@ gateway may follow it later.
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from controller.convert import progress_note, result_to_wire
 from controller.driver import Driver

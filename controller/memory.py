@@ -5,14 +5,13 @@ Who follows a request is not part of it: gateways that come back say so again.
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from controller.requests import Answered, Record
+from esg.codec import Message
 from esg.commands import StartTask
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnderWay:
+class UnderWay(Message, frozen=True, kw_only=True):
     """A request that was accepted and is not answered. Its fingerprint is in hexadecimal."""
 
     application: str
@@ -32,8 +31,7 @@ class UnderWay:
         return Record(self.application, fingerprint, self.fetched_later, arrived_us=arrived_us)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class Ended(Message, frozen=True, kw_only=True):
     """A request that was answered. Its result is a message in base64."""
 
     request: str
@@ -59,8 +57,7 @@ class Ended:
         return Answered(self.application, fingerprint, self.answered_us, b64decode(self.result))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class Memory(Message, frozen=True, kw_only=True):
     """`orders` are those of the tasks that run; `sessions` those of the invokers' processes."""
 
     under_way: dict[str, UnderWay]

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from msgspec.structs import replace as changed
+
 from controller.memory import NOTHING, Memory
 from controller.service import ControllerService
 from esg import __version__
@@ -153,7 +155,7 @@ def recover(past: Segment, catalog: Catalog, own: ControllerSettings) -> Remembe
     )
     return Remembered(
         state=scheduler.snapshot(),
-        memory=replace(service.remembered()(), sessions=sessions),
+        memory=changed(service.remembered()(), sessions=sessions),
         now_us=max(scheduler.state.now_us, _now_us(began_us, past.snapshot.wall_us)),
     )
 
@@ -191,6 +193,6 @@ def _carried_over(past: Segment) -> Remembered:
         requests_admitted=state.requests_admitted,
         registrations=state.registrations,
     )
-    memory = replace(decode(Memory, past.snapshot.memory), orders=(), sessions={})
+    memory = changed(decode(Memory, past.snapshot.memory), orders=(), sessions={})
     now_us = _now_us(state.now_us, past.snapshot.wall_us)
     return Remembered(state=encode(new), memory=memory, now_us=now_us)

@@ -18,6 +18,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from msgspec.structs import replace as changed
+
 from emulator.run import Trained, build_scheduler
 from emulator.scenario import Scenario, applied
 from esg.catalog import Catalog, scaled
@@ -171,7 +173,7 @@ def exogenous(entries: Iterable[Entry], *, keep_slos: bool) -> Iterator[tuple[in
         match entry.event:
             case RequestArrived() as event if event.request not in heard:
                 heard.add(event.request)
-                event = event if keep_slos else replace(event, slo_us=None)
+                event = event if keep_slos else changed(event, slo_us=None)
                 yield entry.now_us - start_us, event
             case (
                 RequestCancelled()

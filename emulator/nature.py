@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from struct import Struct
 
 from esg.catalog import Catalog
 from esg.commands import StartTask
@@ -30,6 +31,7 @@ class Link:
 
 
 LOCAL_BYTES_PER_S = 2_000_000_000
+TWO_NUMBERS = Struct(">QQ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,15 +94,14 @@ class Nature:
     def _fetch_us(self, order: StartTask) -> int:
         """Local and remote inputs are read at the same time, each over one link."""
         size = self._catalog.functions[order.function].input_bytes
-        remote = sum(
-            bool(source.stage) and source.invoker != order.invoker
-            for job in order.jobs
-            for source in job.inputs
-        )
-        local = sum(len(job.inputs) for job in order.jobs) - remote
-        return max(
-            self.settings.local.time_us(local * size), self.settings.remote.time_us(remote * size)
-        )
+        local = remote = 0
+        for job in order.jobs:
+            for source in job.inputs:
+                if not source.stage or source.invoker == order.invoker:
+                    local += size
+                else:
+                    remote += size
+        return max(self.settings.local.time_us(local), self.settings.remote.time_us(remote))
 
     def _factor(self, function: str, key: str) -> float:
         spread = self.settings.noise * self._catalog.functions[function].profile.relative_std
@@ -108,10 +109,9 @@ class Nature:
 
     def _gauss(self, key: str) -> float:
         """A standard normal number that depends on the seed and the key alone (Box-Muller)."""
-        raw = self._hash(key)
-        u = (int.from_bytes(raw[:8]) + 1) / 2**64
-        v = int.from_bytes(raw[8:]) / 2**64
-        return math.sqrt(-2 * math.log(u)) * math.cos(2 * math.pi * v)
+        u, v = TWO_NUMBERS.unpack(self._hash(key))
+        radius = math.sqrt(-2 * math.log((u + 1) / 2**64))
+        return radius * math.cos(2 * math.pi * (v / 2**64))
 
     def draw(self, key: str) -> float:
         """A number between 0 and 1 that depends on the seed and the key alone."""

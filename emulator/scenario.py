@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, get_args, get_type_hints
 
+from msgspec.structs import replace as changed
+
 from esg.catalog import Application, Catalog, Cluster, Function, Stage, scaled
 from esg.codec import decode, encode
 from esg.errors import Rejected
@@ -99,7 +101,10 @@ class Scenario:
     @staticmethod
     def from_settings(settings: dict[str, str]) -> "Scenario":
         kinds = get_type_hints(Scenario)
-        raw = {name: _value(text, kinds.get(name)) for name, text in settings.items()}
+        for name in settings:
+            if name not in kinds:
+                raise Rejected(one_of("setting of a scenario", name, kinds))
+        raw = {name: _value(text, kinds[name]) for name, text in settings.items()}
         return decode(Scenario, raw)
 
 
@@ -160,9 +165,9 @@ def applied_to_events(
 def _with_slo(
     event: ApplicationRegistered, catalog: Catalog, slo_scale: float | None
 ) -> ApplicationRegistered:
-    wanted = event if slo_scale is None else replace(event, slo_us=None, slo_scale=slo_scale)
+    wanted = event if slo_scale is None else changed(event, slo_us=None, slo_scale=slo_scale)
     with suppress(Rejected):  # what cannot be is for the scheduler to refuse, with a reason
-        return replace(wanted, slo_us=application_of(wanted, catalog).slo_us, slo_scale=None)
+        return changed(wanted, slo_us=application_of(wanted, catalog).slo_us, slo_scale=None)
     return event
 
 

@@ -3,15 +3,14 @@
 Each order names its own subject, so carrying one out twice can be noticed and left undone.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from esg.codec import Message
 from esg.events import Correction
 from esg.profile import Config
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Input:
+class Input(Message, frozen=True, kw_only=True):
     """One input of a job: the output of `stage`, kept by `invoker`.
 
     The request's own payload has no stage and no invoker. What the task's own invoker keeps is
@@ -22,8 +21,7 @@ class Input:
     invoker: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobOrder:
+class JobOrder(Message, frozen=True, kw_only=True):
     """One request's work in a task, and where its inputs are.
 
     `publish` says that its output is a result although other stages read it: it is kept for them,
@@ -35,8 +33,7 @@ class JobOrder:
     publish: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartTask:
+class StartTask(Message, frozen=True, kw_only=True):
     """Run a batch of jobs as one invocation.
 
     `publish` says that the outputs are results: they go to the remote store at once. `effort` is
@@ -58,16 +55,14 @@ class StartTask:
     missed: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopTask:
+class StopTask(Message, frozen=True, kw_only=True):
     """Nobody wants this task's results any more."""
 
     invoker: str
     task: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WarmInstance:
+class WarmInstance(Message, frozen=True, kw_only=True):
     """Load a function's model on a slice, ahead of its use."""
 
     invoker: str
@@ -75,8 +70,7 @@ class WarmInstance:
     function: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DropInstance:
+class DropInstance(Message, frozen=True, kw_only=True):
     """Unload a function's model: its memory is needed."""
 
     invoker: str
@@ -84,8 +78,7 @@ class DropInstance:
     function: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishData:
+class PublishData(Message, frozen=True, kw_only=True):
     """Copy a stage's output from the local store to the remote one: its consumer runs elsewhere."""
 
     invoker: str
@@ -93,8 +86,7 @@ class PublishData:
     stage: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiscardData:
+class DiscardData(Message, frozen=True, kw_only=True):
     """Forget everything kept for a request; with `results`, what was published as its result too,
     because nobody will come for it."""
 
@@ -110,8 +102,7 @@ class Outcome(StrEnum):
     DROPPED = "dropped"  # it could not be done in time any more
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageReport:
+class StageReport(Message, frozen=True, kw_only=True):
     """How one stage of a request went: times are points in time, the cost is the job's share."""
 
     stage: str
@@ -124,8 +115,7 @@ class StageReport:
     cost_pusd: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerRequest:
+class AnswerRequest(Message, frozen=True, kw_only=True):
     """The end of an admitted request, one way or another. If it is done, the outputs of the stages
     in `results` are in the remote store."""
 
@@ -141,8 +131,7 @@ class AnswerRequest:
     results: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefuseRequest:
+class RefuseRequest(Message, frozen=True, kw_only=True):
     """A request that is not admitted, and why. With a time, the same request may be admitted after
     it: there is too much to do just now."""
 
@@ -151,16 +140,14 @@ class RefuseRequest:
     retry_after_us: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefuseApplication:
+class RefuseApplication(Message, frozen=True, kw_only=True):
     """An application that is not registered or retired as asked, and why."""
 
     application: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CorrectProfiles:
+class CorrectProfiles(Message, frozen=True, kw_only=True):
     """Tasks take another time than planned: have these corrections in force soon.
 
     Whoever carries this out may prepare for it first (`Scheduler.prepare`), and then says

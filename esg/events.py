@@ -5,13 +5,14 @@ consequences of our own orders. A strict replay feeds both; a what-if feeds the 
 lets an emulator answer the new orders.
 """
 
-from dataclasses import dataclass
+import math
 
 from esg.catalog import LateRequests
+from esg.codec import Message
+from esg.errors import Rejected
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestArrived:
+class RequestArrived(Message, frozen=True, kw_only=True):
     """A client asks for an application; without an SLO of its own, the application's holds.
 
     A name is used once. A repeat is recognised while the request is under way; whoever lets
@@ -25,13 +26,11 @@ class RequestArrived:
     all_stages: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestCancelled:
+class RequestCancelled(Message, frozen=True, kw_only=True):
     request: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageSpec:
+class StageSpec(Message, frozen=True, kw_only=True):
     """One stage of an application as it is registered: what it runs, and what it waits for."""
 
     name: str
@@ -39,8 +38,7 @@ class StageSpec:
     after: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplicationRegistered:
+class ApplicationRegistered(Message, frozen=True, kw_only=True):
     """There is an application of this name from now on; if there was one, this replaces it.
 
     The SLO is a time, or a multiple of the application's L; without either it is L. Requests under
@@ -54,16 +52,19 @@ class ApplicationRegistered:
     slo_scale: float | None = None
     late_requests: LateRequests = LateRequests.FINISH
 
+    def __post_init__(self) -> None:
+        if self.slo_scale is not None and not math.isfinite(self.slo_scale):
+            # no journal could keep it: JSON has no such numbers
+            raise Rejected(f"the SLO is {self.slo_scale} times L; it must be a number")
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplicationRetired:
+
+class ApplicationRetired(Message, frozen=True, kw_only=True):
     """New requests for this application are no longer wanted; those under way finish."""
 
     application: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SliceInventory:
+class SliceInventory(Message, frozen=True, kw_only=True):
     """One slice as its invoker sees it: memory, and whose models are loaded or on their way.
 
     One that is not usable has lost its server: it has no models, and is given no work.
@@ -75,8 +76,7 @@ class SliceInventory:
     usable: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunningTask:
+class RunningTask(Message, frozen=True, kw_only=True):
     """A task that a node runs, and what it holds there."""
 
     task: str
@@ -84,8 +84,7 @@ class RunningTask:
     slices: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InvokerJoined:
+class InvokerJoined(Message, frozen=True, kw_only=True):
     """A worker node is here (for the first time or again), and this is what it has and runs.
 
     `latest_task` is the highest task number it ever heard of: a scheduler that lost its memory
@@ -102,8 +101,7 @@ class InvokerJoined:
     kept: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InvokerReported:
+class InvokerReported(Message, frozen=True, kw_only=True):
     """A node's inventory, taken after it had heard of task number `latest_task`.
 
     Orders that were still on their way then are not expected in it.
@@ -115,28 +113,24 @@ class InvokerReported:
     latest_task: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InvokerLeaving:
+class InvokerLeaving(Message, frozen=True, kw_only=True):
     """A node wants no new work. What it runs goes on, and what it keeps can be had, for now."""
 
     invoker: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InvokerLost:
+class InvokerLost(Message, frozen=True, kw_only=True):
     invoker: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobFailure:
+class JobFailure(Message, frozen=True, kw_only=True):
     """One request's job in a task that was run."""
 
     request: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskFinished:
+class TaskFinished(Message, frozen=True, kw_only=True):
     """`loading_us` went by until all its slices had the model, `running_us` from then on.
 
     Every job has its result, apart from those that `failed`, each by itself.
@@ -149,16 +143,14 @@ class TaskFinished:
     failed: tuple[JobFailure, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageOutput:
+class StageOutput(Message, frozen=True, kw_only=True):
     """What one stage made for one request."""
 
     request: str
     stage: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskFailed:
+class TaskFailed(Message, frozen=True, kw_only=True):
     """A task ended without results; `missing` names inputs that could not be had."""
 
     task: str
@@ -167,8 +159,7 @@ class TaskFailed:
     missing: tuple[StageOutput, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstanceReady:
+class InstanceReady(Message, frozen=True, kw_only=True):
     """A function's model is loaded on a slice, which took `loading_us`; 0 if it was found there."""
 
     invoker: str
@@ -177,8 +168,7 @@ class InstanceReady:
     loading_us: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstanceGone:
+class InstanceGone(Message, frozen=True, kw_only=True):
     """A function's model is no longer on a slice: idle too long, dropped, or failed to load."""
 
     invoker: str
@@ -187,13 +177,11 @@ class InstanceGone:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Woke:
+class Woke(Message, frozen=True, kw_only=True):
     """Nothing happened, but it is time: the hour of `next_wake` has come."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Correction:
+class Correction(Message, frozen=True, kw_only=True):
     """Tasks of this function with this batch take so many thousandths of what its profile says."""
 
     function: str
@@ -201,8 +189,7 @@ class Correction:
     permille: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProfilesCorrected:
+class ProfilesCorrected(Message, frozen=True, kw_only=True):
     """Plans go by these corrections from now on, and by no others (see `drift`).
 
     They were ordered (`CorrectProfiles`), yet they are exogenous: how long functions take is the

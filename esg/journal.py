@@ -19,12 +19,15 @@ to remember of an event stands beside it as a `memo`; a scheduler never sees it.
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from typing import Any
 
+import msgspec
+
 from esg import __version__
 from esg.catalog import Catalog
-from esg.codec import decode, digest, encode, to_text
+from esg.codec import Message, decode, digest, digest_of, encode, to_bytes, to_text
 from esg.commands import Command
 from esg.errors import Rejected
 from esg.events import EVENTS, Event
@@ -34,12 +37,10 @@ from esg.scheduler import Scheduler
 FORMAT = 1
 SEGMENTS = "[0-9]*.journal"
 """The files of a journal that is a directory; in the order of their names."""
-_EVENT_TYPES = {kind.__name__: kind for kind in EVENTS}
-_ENTRY_KEYS = {"at", "event", "is", "orders"}
+_EVENT_READERS = {kind.__name__: msgspec.json.Decoder(kind).decode for kind in EVENTS}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
+class Header(Message, frozen=True, kw_only=True):
     """Who wrote a journal. `settings` is whatever the writer needs to build the same scheduler."""
 
     journal: int = FORMAT
@@ -50,6 +51,19 @@ class Header:
 
 
 Memo = dict[str, str]
+
+
+class _Line(Message, frozen=True, kw_only=True):
+    """One entry of the file; what it is about is read when its kind is known."""
+
+    at: int
+    event: str
+    content: msgspec.Raw = msgspec.field(name="is")
+    orders: str
+    memo: Memo | None = None
+
+
+_read_line = msgspec.json.Decoder(_Line).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +111,13 @@ class Diverged(Exception):
 
 def orders_digest(commands: Iterable[Command]) -> str:
     """A fingerprint of some orders: kind, content and sequence."""
-    text = "\n".join(f"{type(command).__name__}{to_text(command)}" for command in commands)
-    return digest(text) if text else ""
+    text = b"\n".join([_kind(type(command)) + to_bytes(command) for command in commands])
+    return digest_of(text) if text else ""
+
+
+@cache
+def _kind(command: type[Command]) -> bytes:
+    return command.__name__.encode()
 
 
 def catalog_digest(catalog: Catalog) -> str:
@@ -196,18 +215,13 @@ def _snapshot(line: str) -> Snapshot | None:
 def read_entries(lines: Iterable[str], first_line: int = 2) -> Iterator[Entry]:
     """The entries after the header, or a Rejected that names the line."""
     for number, line in enumerate(lines, first_line):
-        raw = _json(line, number)
-        if not isinstance(raw, dict) or raw.keys() - {"memo"} != _ENTRY_KEYS:
-            raise Rejected(f"journal line {number}: not an entry")
-        kind = _EVENT_TYPES.get(raw["event"]) if type(raw["event"]) is str else None
-        if kind is None or type(raw["at"]) is not int or type(raw["orders"]) is not str:
-            raise Rejected(f"journal line {number}: not an entry of this format")
         try:
-            event = decode(kind, raw["is"])
-            memo = decode(Memo, raw["memo"]) if "memo" in raw else None
-        except Rejected as error:
-            raise Rejected(f"journal line {number}: {error}") from None
-        yield Entry(raw["at"], event, raw["orders"], memo)
+            raw = _read_line(line)
+            yield Entry(raw.at, _EVENT_READERS[raw.event](raw.content), raw.orders, raw.memo)
+        except KeyError:
+            raise Rejected(f"journal line {number}: no event is called {raw.event!r}") from None
+        except (ValueError, RecursionError) as error:
+            raise Rejected(f"journal line {number}: not an entry: {error}") from None
 
 
 def replay(

@@ -6,14 +6,15 @@ several functions within its memory; loading one in the background does not dist
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
+from msgspec import field
+
+from esg.codec import Record
 from esg.errors import Bug
 from esg.profile import Config
 
 
-@dataclass(slots=True)
-class Resident:
+class Resident(Record):
     """A function's model on a slice: being loaded, or ready."""
 
     memory_mb: int
@@ -21,8 +22,7 @@ class Resident:
     used_us: int
 
 
-@dataclass(slots=True)
-class FailedLoads:
+class FailedLoads(Record):
     """How often in a row a function's model could not be loaded on a slice, and until when that is
     not tried again (see `setbacks`)."""
 
@@ -31,8 +31,7 @@ class FailedLoads:
     spared: bool = False
 
 
-@dataclass(slots=True)
-class Slice:
+class Slice(Record):
     memory_mb: int
     memory_free_mb: int
     holder: str = ""
@@ -58,16 +57,14 @@ class Slice:
         return victims if missing <= 0 else None
 
 
-@dataclass(slots=True)
-class Taken:
+class Taken(Record):
     """What a task got on its invoker, and which models had to make room for it."""
 
     slices: tuple[int, ...]
     dropped: list[tuple[int, str]]
 
 
-@dataclass(slots=True)
-class Seat:
+class Seat(Record):
     """One invoker's page in the books. `instances` counts its slices that have, or are loading,
     each function's model; `vgpus_free` those that are usable and nobody's."""
 

@@ -87,7 +87,7 @@ class Lifecycle:
                 application, request, follower
             ):
                 onward = self._onward[application.name, follower]
-                next_run.planned = tuple(step for step in run.planned if step.stage in onward)
+                next_run.planned = tuple([step for step in run.planned if step.stage in onward])
                 self._queue_up(request, follower, now_us)
                 self._note_call(request, follower, now_us)
         if all(run.phase is Phase.DONE for run in request.runs.values()):
@@ -106,6 +106,8 @@ class Lifecycle:
 
     def end_rests(self, now_us: int) -> None:
         """Jobs that have paused for long enough are tried again."""
+        if not self._state.resting:
+            return
         over = [rest for rest in self._state.resting if rest.until_us <= now_us]
         for rest in over:
             self._state.resting.remove(rest)
@@ -200,9 +202,8 @@ class Lifecycle:
                 self._queue_up(request, stage, now_us)
 
     def _inputs_made(self, application: Application, request: Request, stage: str) -> bool:
-        return all(
-            request.runs[before].phase is Phase.DONE for before in application.stages[stage].after
-        )
+        runs = request.runs
+        return all(runs[b].phase is Phase.DONE for b in application.stages[stage].after)
 
     def _queue_up(self, request: Request, stage: str, now_us: int) -> None:
         run = request.runs[stage]

@@ -41,21 +41,22 @@ def ranked_homes(queue: str, invokers: Iterable[str]) -> list[str]:
     return sorted(invokers, key=lambda invoker: (-_draw(queue, invoker), invoker))
 
 
-def home(queue: str, invokers: Iterable[str]) -> str:
+@lru_cache(maxsize=4096)
+def home(queue: str, invokers: tuple[str, ...]) -> str:
     """The home invoker of a queue."""
     return max(invokers, key=lambda invoker: (_draw(queue, invoker), invoker))
 
 
-def roomiest(seats: Iterable[Seat]) -> Seat | None:
-    """The seat with most free vGPUs, then vCPUs."""
-    return min(seats, key=lambda s: (-s.vgpus_free, -s.vcpus_free, s.invoker), default=None)
+def _roomiest_first(seat: Seat) -> tuple[int, int, str]:
+    """A sort key: most free vGPUs, then vCPUs."""
+    return -seat.vgpus_free, -seat.vcpus_free, seat.invoker
 
 
 def locality_first(case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
     """The first plan that fits somewhere, at the best place for it."""
     if not seats:
         return None
-    homes = [] if case.stage.after else [home(case.queue.name, seats)]
+    homes = [] if case.stage.after else [home(case.queue.name, tuple(seats))]
     for plan in offer.plans:
         near = homes or case.keepers(plan.config.batch)
         seat = _seat_for(case, plan.config, near, seats)
@@ -81,13 +82,14 @@ def _seat_for(
         seat = seats.get(invoker)
         if seat is not None and can_take(seat, config, function.name, function.memory_mb):
             return seat
-    able = [seat for seat in seats.values() if seat.fits(config)]
-    warm = [seat for seat in able if len(seat.warm_free(function.name)) >= config.vgpus]
-    if warm:
-        return roomiest(warm)
-    return roomiest(
-        seat for seat in able if can_take(seat, config, function.name, function.memory_mb)
-    )
+    able = sorted([seat for seat in seats.values() if seat.fits(config)], key=_roomiest_first)
+    for seat in able:
+        if len(seat.warm_free(function.name)) >= config.vgpus:
+            return seat
+    for seat in able:
+        if seat.pick(function.name, function.memory_mb, config.vgpus) is not None:
+            return seat
+    return None
 
 
 def can_take(seat: Seat, config: Config, function: str, memory_mb: int) -> bool:

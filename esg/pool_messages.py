@@ -3,20 +3,17 @@
 Facts from the slices come in, orders to the slices and reports to the scheduler go out.
 """
 
-from dataclasses import dataclass
-
+from esg.codec import Message
 from esg.commands import DropInstance, StartTask, StopTask, WarmInstance
 from esg.events import Event, JobFailure, StageOutput, Woke
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelLoaded:
+class ModelLoaded(Message, frozen=True, kw_only=True):
     slice: int
     function: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelUnloaded:
+class ModelUnloaded(Message, frozen=True, kw_only=True):
     """A model is gone from a slice: as ordered, or because loading it failed."""
 
     slice: int
@@ -24,23 +21,20 @@ class ModelUnloaded:
     failure: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SliceLost:
+class SliceLost(Message, frozen=True, kw_only=True):
     """A slice's server is gone, with all models that it had; calls to it fail."""
 
     slice: int
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SliceBack:
+class SliceBack(Message, frozen=True, kw_only=True):
     """It is there again, and empty until it says otherwise."""
 
     slice: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskEnded:
+class TaskEnded(Message, frozen=True, kw_only=True):
     """An executed task is over; with a failure it has no results, and some jobs may have failed
     alone."""
 
@@ -50,30 +44,25 @@ class TaskEnded:
     failed: tuple[JobFailure, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadModel:
+class LoadModel(Message, frozen=True, kw_only=True):
     slice: int
     function: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnloadModel:
+class UnloadModel(Message, frozen=True, kw_only=True):
     slice: int
     function: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecuteTask:
+class ExecuteTask(Message, frozen=True, kw_only=True):
     order: StartTask
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AbortTask:
+class AbortTask(Message, frozen=True, kw_only=True):
     task: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Message, frozen=True, kw_only=True):
     """Tell the scheduler."""
 
     event: Event

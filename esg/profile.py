@@ -68,6 +68,7 @@ class Profile:
     minimum: Config = field(init=False)
     max_batch: int = field(init=False)
     _index: dict[Config, int] = field(init=False, repr=False)
+    _time_us: dict[Config, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         # batch 1, then the fewest vGPUs, then the fewest vCPUs
@@ -75,6 +76,8 @@ class Profile:
         object.__setattr__(self, "minimum", minimum)
         object.__setattr__(self, "max_batch", self.configs[-1].batch)
         object.__setattr__(self, "_index", {c: i for i, c in enumerate(self.configs)})
+        times_us = dict(zip(self.configs, self.time_us.tolist(), strict=True))
+        object.__setattr__(self, "_time_us", times_us)
 
     @staticmethod
     def of(
@@ -162,7 +165,13 @@ class Profile:
         try:
             return self._index[config]
         except KeyError:
-            raise Rejected(f"profile of {self.function}: no config {config}") from None
+            raise self._unknown(config) from None
 
     def time_us_of(self, config: Config) -> int:
-        return int(self.time_us[self.index(config)])
+        time_us = self._time_us.get(config)
+        if time_us is None:
+            raise self._unknown(config)
+        return time_us
+
+    def _unknown(self, config: Config) -> Rejected:
+        return Rejected(f"profile of {self.function}: no config {config}")

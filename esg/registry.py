@@ -15,7 +15,6 @@ A change is drafted first. Whoever depends on the catalog may refuse the draft, 
 happened; adopting it cannot fail.
 """
 
-import math
 from dataclasses import dataclass, replace
 
 from esg.catalog import Application, Catalog, Stage, versioned
@@ -161,7 +160,7 @@ def application_of(event: ApplicationRegistered, base: Catalog) -> Application:
     if event.slo_us is not None and event.slo_scale is not None:
         raise Rejected("the SLO is given as a time and as a multiple of L; give one of them")
     slo_scale = 1.0 if event.slo_scale is None else event.slo_scale
-    if not (slo_scale > 0 and math.isfinite(slo_scale)):
+    if slo_scale <= 0:
         raise Rejected(f"the SLO is {slo_scale} times L; it must be a number greater than 0")
     stages = [_stage(spec, base) for spec in event.stages]
     return Application.of(

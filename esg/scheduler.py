@@ -136,7 +136,8 @@ class Scheduler:
         """When to send `Woke` if nothing else happens before; always later than the last event."""
         wake_us = self.state.forgive_at_us
         for queue in self.state.queues.values():
-            wake_us = min(wake_us, queue.wake_us())
+            if (queue_us := queue.wake_us() if queue.jobs else queue.warm_at_us) < wake_us:
+                wake_us = queue_us
         for rest in self.state.resting:
             wake_us = min(wake_us, rest.until_us)
         return None if wake_us >= NEVER_US else wake_us

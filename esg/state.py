@@ -6,9 +6,11 @@ tree and a restored state equals the one that was saved.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 
+from msgspec import field
+
+from esg.codec import Message, Record
 from esg.commands import StageReport
 from esg.events import ApplicationRegistered, Correction
 from esg.ledger import Seat
@@ -29,8 +31,7 @@ class Phase(StrEnum):
     DONE = "done"
 
 
-@dataclass(slots=True)
-class Run:
+class Run(Record):
     """One request's work at one stage."""
 
     phase: Phase = Phase.BLOCKED
@@ -44,8 +45,7 @@ class Run:
     report: StageReport | None = None
 
 
-@dataclass(slots=True)
-class Request:
+class Request(Record):
     name: str
     application: str
     number: int
@@ -57,8 +57,7 @@ class Request:
     kept_on: list[str] = field(default_factory=list)  # every invoker that was left something
 
 
-@dataclass(slots=True)
-class Job:
+class Job(Record):
     """A queued piece of work, as policies see it. `planned` are the steps that the plan of the
     stage before it foresaw, from this stage on; `avoid` the invokers where it has failed."""
 
@@ -70,8 +69,7 @@ class Job:
     avoid: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class Rest:
+class Rest(Record):
     """A job that waits for a moment before it is tried again."""
 
     request: str
@@ -79,8 +77,7 @@ class Rest:
     until_us: int
 
 
-@dataclass(slots=True)
-class Queue:
+class Queue(Record):
     """The AFW queue of one stage of one application; jobs in the order of their requests.
 
     A queue is *blocked* while it is on the recheck list: none of its plans fitted anywhere.
@@ -107,9 +104,8 @@ class Queue:
     remote_us: int = 0  # what inputs from other nodes add; 0 while nothing is known
 
     def wake_us(self) -> int:
-        """When it is to be looked at again: for its jobs, or to have its model loaded."""
-        if not self.jobs:
-            return self.warm_at_us
+        """When it is to be looked at again: for its jobs, or to have its model loaded, which is all
+        that there is to do without any."""
         jobs_us = self.retry_at_us if self.blocked else self.hold_until_us
         return min(jobs_us, self.warm_at_us, self.drop_at_us)
 
@@ -119,8 +115,7 @@ class Queue:
         self.retry_at_us = NEVER_US
 
 
-@dataclass(slots=True)
-class Task:
+class Task(Record):
     name: str
     number: int
     invoker: str
@@ -132,8 +127,7 @@ class Task:
     started_us: int
 
 
-@dataclass(slots=True)
-class Traffic:
+class Traffic(Record):
     """One application's requests, of all its versions: how many there are, how often they have been
     answered lately while others waited, and the vGPU time that they were given (see `overload` and
     `dispatch`)."""
@@ -146,8 +140,7 @@ class Traffic:
     given_us: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Message, frozen=True):
     """How an application that changed at run time stands: its latest version, and whether that
     is still to be had."""
 
@@ -155,8 +148,7 @@ class Standing:
     retired: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Registrations:
+class Registrations(Message, frozen=True):
     """What changed about the applications since the catalog was read (see `registry`).
 
     `versions` are those that are in force or in use, by their versioned names. Never changed in
@@ -167,8 +159,7 @@ class Registrations:
     versions: dict[str, ApplicationRegistered] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class Measured:
+class Measured(Record):
     """What the latest tasks of one function with one batch size took, in thousandths of their
     profile, the newest last; and how many there were in all."""
 
@@ -178,8 +169,7 @@ class Measured:
     permille: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class State:
+class State(Record):
     now_us: int = 0
     tasks_started: int = 0
     requests_admitted: int = 0

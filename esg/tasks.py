@@ -128,12 +128,12 @@ class Tasks:
         queue = self._state.queues[queue_name(task.application, task.stage)]
         profile = stage.function.profile
         profiled_us = profile.time_us_of(task.config)
-        runs = [
-            self._state.requests[name].runs
-            for name in task.requests
-            if name in self._state.requests
-        ]
-        remote = sum(run[before].keeper != task.invoker for run in runs for before in stage.after)
+        remote = 0
+        for name in task.requests:
+            request = self._state.requests.get(name)
+            if request is not None:
+                for before in stage.after:
+                    remote += request.runs[before].keeper != task.invoker
         if not remote:  # what has to be fetched says more about the network
             expected_us = profiled_us * queue.pace_ppm // PPM
             self._setbacks.task_took(task.invoker, took_us, expected_us, now_us)

@@ -11,10 +11,10 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from dataclasses import replace
 from secrets import token_hex
 
 import grpc
+from msgspec.structs import replace
 
 from invoker.node import Node
 from mesh.channels import channel

@@ -12,7 +12,9 @@ forget all data. The same holds for a process that was started again.
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from emulator.faults.controller import Controller
 from emulator.faults.storage import Storage

@@ -12,6 +12,7 @@ config, as a search that is out of options suggests, lets the hopeless crowd out
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from esg.catalog import Application, Catalog
 from esg.ledger import Seat
@@ -26,6 +27,14 @@ _ALL_THE_TIME_US = 2**50
 
 NODES_PER_MS = {"astar": 300, "frontier": 10_000}
 """How many paths `astar` takes up, and how many configs `frontier` looks at, in a millisecond."""
+
+
+@dataclass(slots=True)
+class Best(Offer):
+    """The best plan alone; the others are searched for if there is no room for it."""
+
+    left_us: int = 0
+    complete: bool = False
 
 
 class Engines:
@@ -64,9 +73,13 @@ class Esg:
         return round_robin(queues)
 
     def decide(self, case: Case) -> Offer | Hold:
-        search = self._engines[case.application.name].search
-        stage = case.stage.name
-        answer = search(stage, queue=len(case.jobs), left_us=case.left_us(), k=self._k)
+        engine, stage = self._engines[case.application.name], case.stage.name
+        queue, left_us = len(case.jobs), case.left_us()
+        best = engine.cheapest(stage, queue=queue, left_us=left_us)
+        if best is not None:
+            return Best((best,), effort=1, left_us=left_us)
+        search = engine.search
+        answer = search(stage, queue=queue, left_us=left_us, k=self._k)
         effort = answer.effort
         if not answer.feasible:
             lost, count = self._front(case)
@@ -77,7 +90,14 @@ class Esg:
         return Offer(answer.plans, effort)
 
     def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
-        return self._place(case, offer, seats)
+        placement = self._place(case, offer, seats)
+        if placement is None and isinstance(offer, Best) and not offer.complete:
+            engine, queue = self._engines[case.application.name], len(case.jobs)
+            answer = engine.search(case.stage.name, queue=queue, left_us=offer.left_us, k=self._k)
+            offer.plans, offer.complete = answer.plans, True
+            offer.effort += answer.effort
+            placement = self._place(case, offer, seats)
+        return placement
 
     def _front(self, case: Case) -> tuple[bool, int]:
         """Whether the oldest job can no longer make its deadline, and how many jobs at the front

@@ -3,7 +3,8 @@
 The cheapest cost of all stages after the current one, as a function of the time left for them,
 depends on nothing but profiles: a staircase (see `staircase`), built once per application from the
 back of its reduced DAG. A decision is then a few vector operations: every config of the current
-stage, plus the staircase at the time it leaves over; take the k cheapest.
+stage, plus the staircase at the time it leaves over; take the k cheapest. The very cheapest, which
+is all that is needed while there is room, is a look-up in one more staircase (`cheapest`).
 
 Stages before a split reckon with all branches; a stage inside a branch reckons with the rest of
 its own branch and what follows the join. Where the DAG is not series-parallel (a tangle), each of
@@ -22,6 +23,7 @@ A chain of two stages, each with a cheap config (100 us) and a fast one (95 us):
 [(1, 4, 195), (4, 1, 195)]
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,7 +33,7 @@ from esg.dominators import Parallel, Series, Tangle
 from esg.profile import Config, Int64s
 from esg.quota import normalised_lengths, path_lengths
 from esg.search.plan import Answer, Plan, Step
-from esg.search.staircase import Staircase, nothing, of_profile
+from esg.search.staircase import Staircase, corners, nothing, of_profile
 
 _NEVER = np.int64(2**62)
 """The cost of what cannot be done in time; far above any real cost, and safe to add to."""
@@ -48,7 +50,40 @@ class _Choice:
     rest: Staircase
     rest_times: Int64s  # both shifted by one, so that index 0 stands for "too late for any corner"
     rest_costs: Int64s
-    fastest: dict[int, int]  # by number of configs that come into question, as they are asked for
+    # by number of configs that come into question, as they are asked for:
+    fastest: dict[int, int]
+    best: "dict[int, _Best]"
+
+
+class _Best:
+    """The cheapest plan from a stage on, by the time that is left: one staircase, whose corners are
+    plans. It takes milliseconds to build, and a microsecond to ask."""
+
+    def __init__(self, stage: str, choice: _Choice, count: int) -> None:
+        # by their number, not by their time: of equal plans the first config's is taken
+        self._own = np.sort(corners(choice.times[:count], choice.costs[:count]))
+        self._stage, self._choice = stage, choice
+        times = np.add.outer(choice.times[self._own], choice.rest.times).ravel()
+        costs = np.add.outer(choice.costs[self._own], choice.rest.costs).ravel()
+        self._kept = corners(times, costs)
+        self._times: list[int] = times[self._kept].tolist()
+        self._costs = costs[self._kept]
+        self._plans: list[Plan | None] = [None] * len(self._kept)
+
+    def within(self, left_us: int) -> Plan | None:
+        corner = bisect_right(self._times, left_us) - 1
+        if corner < 0:
+            return None
+        plan = self._plans[corner]
+        if plan is None:
+            plan = self._plans[corner] = self._unfold(corner)
+        return plan
+
+    def _unfold(self, corner: int) -> Plan:
+        own, rest = divmod(int(self._kept[corner]), len(self._choice.rest))
+        config = self._choice.configs[self._own[own]]
+        steps = self._choice.rest.steps(rest)
+        return Plan(self._stage, config, self._times[corner], int(self._costs[corner]), steps)
 
 
 class Frontier:
@@ -99,6 +134,14 @@ class Frontier:
             return Answer((fastest,), feasible, left_us, count)
         return Answer(plans, True, left_us, count)
 
+    def cheapest(self, stage: str, *, queue: int, left_us: int) -> Plan | None:
+        choice = self._choices[stage]
+        count = choice.count_by_batch[min(queue, len(choice.count_by_batch) - 1)]
+        best = choice.best.get(count)
+        if best is None:
+            best = choice.best[count] = _Best(stage, choice, count)
+        return best.within(left_us)
+
     def fastest_us(self, stage: str) -> int:
         return self._fastest_us[stage]
 
@@ -146,6 +189,7 @@ class Frontier:
             rest_times=np.concatenate(([0], rest.times)),
             rest_costs=np.concatenate(([_NEVER], rest.costs)),
             fastest={},
+            best={},
         )
 
     def _walk(self, series: Series, after: Staircase) -> Staircase:

@@ -57,6 +57,10 @@ class Engine(Protocol):
         """
         ...
 
+    def cheapest(self, stage: str, *, queue: int, left_us: int) -> Plan | None:
+        """The first plan of that answer, if it can be told without a search."""
+        ...
+
     def fastest_us(self, stage: str) -> int:
         """The least time in which the pipeline can be finished from `stage` on."""
         ...

@@ -43,7 +43,7 @@ class Staircase:
         """This, and afterwards that."""
         times = np.add.outer(self.times, after.times).ravel()
         costs = np.add.outer(self.costs, after.costs).ravel()
-        kept = _corners(times, costs)
+        kept = corners(times, costs)
         width = len(after)
 
         def unfold(corner: int) -> tuple[Step, ...]:
@@ -85,14 +85,14 @@ def of_profile(stage: str, profile: Profile) -> Staircase:
     >>> [staircase.steps(i)[0].config for i in range(len(staircase))]
     [Config(batch=1, vcpus=2, vgpus=1)]
     """
-    kept = _corners(profile.time_us, profile.job_cost_pusd)
+    kept = corners(profile.time_us, profile.job_cost_pusd)
     configs: list[Config] = [profile.configs[i] for i in kept]
     return Staircase(
         profile.time_us[kept], profile.job_cost_pusd[kept], lambda i: (Step(stage, configs[i]),)
     )
 
 
-def _corners(times: Int64s, costs: Int64s) -> Int64s:
+def corners(times: Int64s, costs: Int64s) -> Int64s:
     """Which points are corners, by rising time; of equal points the first one."""
     order = np.lexsort((costs, times))
     falling = costs[order]

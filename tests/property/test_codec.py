@@ -1,10 +1,10 @@
 """Any value survives the codec, and anything else is refused in one way only."""
 
-from dataclasses import fields, is_dataclass
 from enum import Enum
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +19,8 @@ KINDS = [*EVENTS, *get_args(Command), State, Header]
 kinds = st.sampled_from(KINDS)
 often = settings(max_examples=400, deadline=None)
 
-texts = st.text(st.characters(), max_size=5)  # lone surrogates too: JSON can spell them
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+"""Without lone surrogates: what is sent and written is UTF-8, which has none."""
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | texts
 anything = st.recursive(
     scalars,
@@ -39,9 +40,10 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
         return st.dictionaries(texts, values(arguments[1]), max_size=2)
     if kind is str:
         return texts
-    if is_dataclass(kind):
-        hints = get_type_hints(kind)
-        return st.builds(kind, **{field.name: values(hints[field.name]) for field in fields(kind)})
+    if kind is float:
+        return st.floats(allow_nan=False, allow_infinity=False)  # JSON has neither
+    if issubclass(kind, msgspec.Struct):
+        return st.builds(kind, **{n: values(hint) for n, hint in get_type_hints(kind).items()})
     if hasattr(kind, "_fields"):
         return st.builds(kind, *map(values, get_type_hints(kind).values()))
     if issubclass(kind, Enum):

@@ -1,5 +1,7 @@
 """Both engines against the brute force, and what must hold where no brute force says so."""
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -131,6 +133,27 @@ def test_on_any_dag_the_plans_of_the_frontier_are_whole_and_keep_the_budget(
     answer = ask("frontier", pipeline.application(), question)
     assert_honest(answer, pipeline, question)
     assert_whole(answer, pipeline, question)
+
+
+@often
+@given(st.data(), pipelines(any_dags(), max_configs=4))
+def test_what_the_frontier_looks_up_is_the_first_plan_that_it_finds(
+    data: st.DataObject, pipeline: Pipeline
+) -> None:
+    asked = [data.draw(questions(pipeline)) for _ in range(3)]
+    frontier = engine("frontier", pipeline.application())
+    for question in asked:
+        in_no_time = replace(question, left_us=0)
+        looked_up = frontier.cheapest(
+            question.stage, queue=question.queue, left_us=question.left_us
+        )
+        found = ask("frontier", pipeline.application(), question)
+        if looked_up is None:  # then nothing was found, and the answer is the fastest there is
+            assert len(found.plans) == 1
+            assert found.plans == ask("frontier", pipeline.application(), in_no_time).plans
+        else:
+            assert found.feasible
+            assert looked_up == found.plans[0]
 
 
 @often

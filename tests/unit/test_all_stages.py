@@ -1,6 +1,6 @@
 """A request for what all stages make: every output is kept for the next stage, and is a result."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from esg.commands import JobOrder, Outcome
 from esg.events import Event, RequestArrived

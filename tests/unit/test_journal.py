@@ -159,7 +159,7 @@ def test_a_line_that_is_no_entry_is_refused_by_its_number(line: str) -> None:
 
 def test_a_torn_last_line_is_refused_by_its_number(run: Run) -> None:
     torn = run.lines[-1][: len(run.lines[-1]) // 2]
-    with pytest.raises(Rejected, match=f"^journal line {len(run.lines)}: not JSON"):
+    with pytest.raises(Rejected, match=f"^journal line {len(run.lines)}: not an entry"):
         list(read_entries([*run.lines[1:-1], torn]))
 
 

@@ -23,7 +23,7 @@ BANNED_CALLS = {"__import__", "breakpoint", "compile", "eval", "exec", "hash", "
 BANNED_CALLS |= {"print"}
 FILES = {"csv", "glob", "open", "pathlib", "tomllib"}
 
-KNOWN = sys.stdlib_module_names | {"esg", "numpy"}
+KNOWN = sys.stdlib_module_names | {"esg", "msgspec", "numpy"}
 EXCEPTIONS = {"esg/catalog_file.py": FILES, "esg/dominators.py": {"rustworkx"}}
 
 SERVICES = ("controller", "gateway", "invoker", "loadgen")

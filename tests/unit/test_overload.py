@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace as changed
 
 from esg.catalog import Application, Catalog, LateRequests
 from esg.commands import Outcome, RefuseRequest
@@ -249,7 +250,7 @@ def test_what_becomes_of_late_requests_can_be_registered(
     open_desk: OpenDesk, late: LateRequests
 ) -> None:
     desk = open_desk()
-    event = replace(registered("fresh", "resize", slo_us=ms(50)), late_requests=late)
+    event = changed(registered("fresh", "resize", slo_us=ms(50)), late_requests=late)
     desk.at(ms(0), event, arrived("r1", "fresh")).at(ms(60), joined("i0"))
     dropped = answer("r1", Outcome.DROPPED)
     ran = start("t1", "fresh/resize", "r1")

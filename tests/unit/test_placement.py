@@ -51,16 +51,16 @@ def test_it_goes_home_even_if_it_is_warm_elsewhere(desk: Desk) -> None:
 
 
 def test_the_home_stays_when_other_nodes_come_and_go() -> None:
-    nodes = [f"i{n}" for n in range(12)]
+    nodes = tuple(f"i{n}" for n in range(12))
     queues = [f"app{n}/stage" for n in range(200)]
     for gone in nodes:
         for queue in queues:
-            before, after = home(queue, nodes), home(queue, [n for n in nodes if n != gone])
+            before, after = home(queue, nodes), home(queue, tuple(n for n in nodes if n != gone))
             assert after == before or before == gone
 
 
 def test_homes_are_spread_over_the_nodes() -> None:
-    nodes = [f"i{n}" for n in range(4)]
+    nodes = tuple(f"i{n}" for n in range(4))
     homes = [home(f"app{n}/stage", nodes) for n in range(400)]
     assert all(70 < homes.count(node) < 130 for node in nodes)
 

@@ -83,7 +83,7 @@ def test_an_order_says_all_that_an_invoker_must_know(desk: Desk) -> None:
             jobs=(job("r1"),),
             publish=True,
             predicted_us=ms(100),
-            effort=2,
+            effort=1,
             missed=False,
         )
     ]

@@ -165,7 +165,7 @@ async def test_damage_in_the_middle_is_refused_by_its_line(tmp_path: Path) -> No
     again = opened(tmp_path)
     past = again.past()
     assert past is not None
-    with pytest.raises(Rejected, match="journal line 4: not JSON"):
+    with pytest.raises(Rejected, match="journal line 4: not an entry: JSON is malformed"):
         list(past.entries)
     again.close()
 

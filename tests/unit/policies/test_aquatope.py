@@ -146,7 +146,7 @@ def test_a_first_stage_goes_home_unless_locality_is_off() -> None:
     trained = learnt(a=(1, 1, 1), b=(1, 1, 1))
     one = case(TWO_STAGES)
     seats = nodes(node("i0"), node("i1"))
-    at_home = home(one.queue.name, seats)
+    at_home = home(one.queue.name, tuple(seats))
     seats[at_home].take("t0", "other", 100, Config(1, 1, 1), 0)  # the other one is roomier
     for locality, expected in ((True, {at_home}), (False, seats.keys() - {at_home})):
         settings = PolicySettings(trained=trained, locality=locality)
