@@ -84,7 +84,8 @@ class Nature:
 
     def work_us(self, function: str, key: str, profiled_us: int) -> int:
         """What takes this long on average takes this long for the task of this key."""
-        return round(profiled_us * self._factor(function, key))
+        spread = self.settings.noise * self._catalog.functions[function].profile.relative_std
+        return round(profiled_us * max(0.05, 1 + spread * self._gauss(key)))
 
     def load_us(self, invoker: str, index: int, function: str) -> int:
         """A cold start."""
@@ -102,10 +103,6 @@ class Nature:
                 else:
                     remote += size
         return max(self.settings.local.time_us(local), self.settings.remote.time_us(remote))
-
-    def _factor(self, function: str, key: str) -> float:
-        spread = self.settings.noise * self._catalog.functions[function].profile.relative_std
-        return max(0.05, 1 + spread * self._gauss(key))
 
     def _gauss(self, key: str) -> float:
         """A standard normal number that depends on the seed and the key alone (Box-Muller)."""

@@ -225,6 +225,11 @@ class World:
         match command:
             case ExecuteTask(order=order):
                 self._execute(pool, order)
+            case Report(event=event):
+                if self.wire is None:
+                    self._push(now_us, event, None)
+                else:
+                    self.wire.report(pool.invoker, event)
             case AbortTask(task=task):
                 self._aborted.add(task)
                 stopped = TaskEnded(task=task, failure="stopped")
@@ -235,11 +240,6 @@ class World:
             case UnloadModel(slice=index, function=function):
                 gone = ModelUnloaded(slice=index, function=function)
                 self._push(now_us + nature.settings.unload_us, gone, pool)
-            case Report(event=event):
-                if self.wire is None:
-                    self._push(now_us, event, None)
-                else:
-                    self.wire.report(pool.invoker, event)
             case _:
                 assert_never(command)
 

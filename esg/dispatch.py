@@ -134,12 +134,7 @@ class Dispatcher:
 
     def _start(self, case: Case, offer: Offer, placement: Placement) -> None:
         plan, seat, queue = placement.plan, placement.seat, case.queue
-        picks = (offer.picks or range(len(queue.jobs)))[: plan.config.batch]
-        jobs = [queue.jobs[place] for place in picks]
-        if len(jobs) < plan.config.batch:
-            raise Bug(f"{queue.name}: a batch of {plan.config.batch} from {len(queue.jobs)} jobs")
-        for place in sorted(picks, reverse=True):
-            del queue.jobs[place]
+        jobs = _taken_from(queue, plan.config.batch, offer.picks)
         function = case.stage.function
         self._state.tasks_started += 1
         task = Task(
@@ -150,7 +145,7 @@ class Dispatcher:
             stage=queue.stage,
             config=plan.config,
             slices=(),
-            requests=tuple(job.request for job in jobs),
+            requests=tuple([job.request for job in jobs]),
             started_us=case.now_us,
         )
         taken = seat.take(task.name, function.name, function.memory_mb, plan.config, case.now_us)
@@ -161,7 +156,7 @@ class Dispatcher:
         traffic.given_us += predicted_us * plan.config.vgpus
         for index, name in taken.dropped:
             self._emit(DropInstance(invoker=seat.invoker, slice=index, function=name))
-        orders = tuple(self._job_order(case, job, task, plan) for job in jobs)
+        orders = tuple([self._job_order(case, job, task, plan) for job in jobs])
         self._emit(
             StartTask(
                 task=task.name,
@@ -199,6 +194,20 @@ class Dispatcher:
             inputs=tuple(inputs) or (Input(),),
             publish=request.all_stages and bool(read_by),
         )
+
+
+def _taken_from(queue: Queue, batch: int, picks: tuple[int, ...]) -> list[Job]:
+    """A batch of jobs, which leave their queue: the oldest, or those that were picked."""
+    if not picks:
+        jobs = queue.jobs[:batch]
+        del queue.jobs[:batch]
+    else:
+        jobs = [queue.jobs[place] for place in picks[:batch]]
+        for place in sorted(picks[:batch], reverse=True):
+            del queue.jobs[place]
+    if len(jobs) < batch:
+        raise Bug(f"{queue.name}: a batch of {batch} from {len(jobs)} jobs")
+    return jobs
 
 
 def _minimum(stage: Stage) -> Plan:

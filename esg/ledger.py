@@ -84,24 +84,23 @@ class Seat(Record):
     def fits(self, config: Config) -> bool:
         return self.vcpus_free >= config.vcpus and self.vgpus_free >= config.vgpus
 
-    def warm_free(self, function: str) -> list[int]:
-        """The free slices that have the function's model ready."""
-        if function not in self.instances:
-            return []
-        return [
-            index
-            for index, part in enumerate(self.slices)
-            if part.usable
-            and not part.holder
-            and (resident := part.residents.get(function)) is not None
-            and resident.ready
-        ]
+    def warm_free(self, function: str, count: int) -> list[int]:
+        """Free slices that have the function's model ready; no more than so many."""
+        found: list[int] = []
+        if function in self.instances:
+            for index, part in enumerate(self.slices):
+                if not part.holder and part.usable and function in part.residents:
+                    if part.residents[function].ready:
+                        found.append(index)
+                        if len(found) == count:
+                            break
+        return found
 
     def pick(self, function: str, memory_mb: int, count: int) -> list[int] | None:
         """Free slices for a task: warm ones first, then loading, then those with most room."""
-        warm = self.warm_free(function)
-        if len(warm) >= count:
-            return warm[:count]
+        warm = self.warm_free(function, count)
+        if len(warm) == count:
+            return warm
         others = [
             (function not in part.residents, -part.memory_free_mb, index)
             for index, part in enumerate(self.slices)

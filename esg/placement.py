@@ -84,7 +84,7 @@ def _seat_for(
             return seat
     able = sorted([seat for seat in seats.values() if seat.fits(config)], key=_roomiest_first)
     for seat in able:
-        if len(seat.warm_free(function.name)) >= config.vgpus:
+        if len(seat.warm_free(function.name, config.vgpus)) == config.vgpus:
             return seat
     for seat in able:
         if seat.pick(function.name, function.memory_mb, config.vgpus) is not None:

@@ -129,6 +129,8 @@ class Pool:
         match event:
             case StartTask():
                 self._start(now_us, event)
+            case TaskEnded():
+                self._task_ended(now_us, event)
             case StopTask():
                 self._stop(now_us, event.task)
             case WarmInstance():
@@ -148,8 +150,6 @@ class Pool:
                 self._slice_lost(now_us, event)
             case SliceBack():
                 self._slice_back(event.slice)
-            case TaskEnded():
-                self._task_ended(now_us, event)
             case Woke():
                 self._unload_idle(now_us)
             case _:

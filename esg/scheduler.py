@@ -233,9 +233,13 @@ class Scheduler:
         )
 
     def _learn(self, now_us: int, event: Event) -> None:
-        match event:
+        match event:  # what happens most often comes first
+            case TaskFinished():
+                self._tasks.finished(now_us, event)
             case RequestArrived():
                 self._request_arrived(now_us, event)
+            case Woke():
+                pass  # what is due is done after every event
             case RequestCancelled():
                 request = self.state.requests.get(event.request)
                 if request is not None:
@@ -248,16 +252,12 @@ class Scheduler:
                 self._nodes.leaving(event.invoker)
             case InvokerLost():
                 self._nodes.lost(now_us, event.invoker)
-            case TaskFinished():
-                self._tasks.finished(now_us, event)
             case TaskFailed():
                 self._tasks.failed(now_us, event)
             case InstanceReady():
                 self._nodes.instance_ready(now_us, event)
             case InstanceGone():
                 self._nodes.instance_gone(now_us, event)
-            case Woke():
-                pass  # what is due is done after every event
             case ApplicationRegistered() | ApplicationRetired():
                 self._applications_changed(event)
             case ProfilesCorrected():

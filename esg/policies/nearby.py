@@ -69,7 +69,7 @@ def nearby(
 
 
 def _room(seat: Seat, function: str) -> Room:
-    return Room(seat.vcpus_free, len(seat.warm_free(function)))
+    return Room(seat.vcpus_free, len(seat.warm_free(function, len(seat.slices))))
 
 
 def _tasks(jobs: int, config: Config) -> int:

@@ -102,9 +102,9 @@ def test_a_held_slice_is_neither_warm_nor_free() -> None:
     books = seat()
     books.load(0, "a", 300, 0, ready=True)
     books.load(1, "a", 300, 0)
-    assert books.warm_free("a") == [0]
+    assert books.warm_free("a", 2) == [0]
     books.take("t1", "a", 300, Config(1, 1, 1), now_us=1)
-    assert books.warm_free("a") == []
+    assert books.warm_free("a", 2) == []
     assert books.pick("a", 300, 1) == [1]  # loading, which is better than cold
     assert books.pick("a", 300, 2) is None
 
