@@ -11,6 +11,7 @@ from protos import gateway_v1_pb2 as public
 from protos import gateway_v1_pb2_grpc as public_grpc
 from protos import model_v1_pb2 as model
 from storage.names import payload_stage
+from tests.redis_server import RedisServer
 from tests.unit.gateway.conftest import Keys
 from tests.unit.gateway.scripted import KNOWN, ScriptedController, until
 
@@ -214,3 +215,20 @@ async def test_outputs_that_were_delivered_are_gone(
         await asyncio.wait_for(anext(aiter(fetch)), 60)
     assert caught.value.code() is grpc.StatusCode.NOT_FOUND
     assert "delivered before" in (caught.value.details() or "")
+
+
+async def test_a_request_that_nobody_waits_for_is_not_accepted_without_its_payload_on_disk(
+    stub: public_grpc.PipelinesStub, controller: ScriptedController, redis_server: RedisServer
+) -> None:
+    with redis_server.client() as inside:
+        inside.config_set("appendonly", "no")
+        try:
+            call = stub.SubmitAsync(ASKED)
+            await controller.takes_in("r1")  # it is in Redis, but only there
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await call
+            assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+            assert "appendonly yes, or set durable_payloads" in (caught.value.details() or "")
+            await answered(stub, controller, "r2")  # whoever waits can bring it again
+        finally:
+            inside.config_set("appendonly", "yes")
