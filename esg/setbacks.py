@@ -5,11 +5,12 @@
 - A model that could not be loaded on a slice is not loaded there for a while; each failure in a row
   doubles that. Otherwise a slice that fails fast, and so is always free, would draw all work to it.
   When every slice has failed as often as a job may, those who wait for the model are told so.
-- A node whose tasks take much longer than the same tasks take elsewhere is given work only while no
-  other node has room. After a while it gets another chance.
+- A node whose tasks take much longer than the same tasks take elsewhere, or where a job failed that
+  was then done elsewhere, is given work only while no other node has room. After a while it gets
+  another chance. Otherwise a node that fails fast, and so is always free, would draw all work to it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from esg.catalog import Catalog, Function
 from esg.commands import Outcome
@@ -124,6 +125,12 @@ class Setbacks:
             state.slow[invoker] = now_us + SLOW_FOR_US
             average_ppm = PPM  # its next chance is a fair one
         state.paces_ppm[invoker] = average_ppm
+
+    def done_elsewhere(self, failed_on: Sequence[str], invoker: str, now_us: int) -> None:
+        """A job was done that had failed on these nodes: it was not the job's own fault."""
+        for other in failed_on:
+            if other != invoker and other in self._state.seats:
+                self._state.slow[other] = now_us + SLOW_FOR_US
 
     def forget_node(self, invoker: str) -> None:
         self._state.paces_ppm.pop(invoker, None)

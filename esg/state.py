@@ -183,7 +183,7 @@ class State(Record):
     resting: list[Rest] = field(default_factory=list)
     forgive_at_us: int = NEVER_US  # when a slice may be tried again; see `setbacks`
     paces_ppm: dict[str, int] = field(default_factory=dict)  # of invokers, beside each other
-    slow: dict[str, int] = field(default_factory=dict)  # invokers that are, and until when
+    slow: dict[str, int] = field(default_factory=dict)  # invokers that are, or fail, and until when
     leaving: list[str] = field(default_factory=list)  # invokers that want no new work
     registrations: Registrations = field(default_factory=Registrations)
     measured: dict[str, list[Measured]] = field(default_factory=dict)  # by function

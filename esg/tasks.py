@@ -64,6 +64,8 @@ class Tasks:
             elif request is None:
                 self._emit(DiscardData(invoker=task.invoker, request=name, results=True))
             else:
+                failed_on = request.runs[task.stage].failed_on
+                self._setbacks.done_elsewhere(failed_on, task.invoker, now_us)
                 self._lifecycle.finish_job(request, task, share_pusd, now_us)
 
     def failed(self, now_us: int, event: TaskFailed) -> None:
@@ -86,10 +88,14 @@ class Tasks:
         named = [name for name in task.requests if any(o.request == name for o in event.missing)]
         for name in task.requests:
             blamed = not named or name in named
-            self.give_back(now_us, task, name, event.reason if blamed else None)
+            reason = event.reason if blamed else None
+            self.give_back(now_us, task, name, reason, avoid=not event.missing)
 
-    def give_back(self, now_us: int, task: Task, name: str, reason: str | None) -> None:
-        """Queue a lost task's job again. With a reason, it counts as one of its tries."""
+    def give_back(
+        self, now_us: int, task: Task, name: str, reason: str | None, *, avoid: bool = True
+    ) -> None:
+        """Queue a lost task's job again. With a reason, it counts as one of its tries, and another
+        node is tried, unless that could do no better."""
         request = self._lifecycle.wants(name, task)
         if request is None:
             return
@@ -98,7 +104,7 @@ class Tasks:
             self._lifecycle.return_job(request, task.stage, now_us)
             return
         run.attempts += 1
-        if task.invoker not in run.failed_on:
+        if avoid and task.invoker not in run.failed_on:
             run.failed_on.append(task.invoker)
         function = self._catalog.functions[self.function_of(task)]
         if run.attempts >= self._max_attempts or self._setbacks.loads_nowhere(function):

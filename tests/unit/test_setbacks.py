@@ -124,6 +124,35 @@ def test_a_node_that_is_much_slower_than_planned_comes_last(
     assert where(used_both(desk, took_ms)) == [expected]
 
 
+def failed_here_and_done_there(desk: Desk) -> Desk:
+    desk.at(ms(0), joined(SLOW), joined(OTHER), arrived("r1"))
+    assert where(desk) == [SLOW]
+    desk.at(ms(1), failed("t1", SLOW, reason="out of order"))
+    assert where(desk) == [OTHER]
+    return desk.at(ms(101), finished("t2", OTHER, running_us=ms(100)))
+
+
+def test_a_node_where_a_job_failed_that_was_done_elsewhere_comes_last(desk: Desk) -> None:
+    failed_here_and_done_there(desk).at(ms(102), arrived("r2"))
+    assert where(desk) == [OTHER]
+    desk.at(ms(202), finished("t3", OTHER, running_us=ms(100)))
+    desk.at(seconds(10.2), arrived("r3"))  # another chance
+    assert where(desk) == [SLOW]
+
+
+def test_an_input_that_is_nowhere_speaks_against_no_node(desk: Desk) -> None:
+    desk.at(ms(0), joined(SLOW), joined(OTHER), arrived("r1"))
+    desk.at(ms(1), failed("t1", SLOW, missing=("r1/",)))
+    assert where(desk) == [SLOW]  # no other would find it either
+
+
+def test_a_job_that_fails_everywhere_speaks_against_no_node(desk: Desk) -> None:
+    desk.at(ms(0), joined(SLOW), joined(OTHER), arrived("r1"))
+    desk.at(ms(1), failed("t1", SLOW)).at(ms(2), failed("t2", OTHER)).wake()
+    desk.at(seconds(1), failed("t3", SLOW), arrived("r2"))
+    assert where(desk) == [SLOW]
+
+
 def test_it_is_used_when_no_other_has_room(desk: Desk) -> None:
     used_both(desk, 400).at(ms(401), lost(OTHER))
     assert where(desk) == [SLOW]
