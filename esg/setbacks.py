@@ -7,7 +7,7 @@
   When every slice has failed as often as a job may, those who wait for the model are told so.
 - A node whose tasks take much longer than the same tasks take elsewhere, or where a job failed that
   was then done elsewhere, is given work only while no other node has room. After a while it gets
-  another chance. Otherwise a node that fails fast, and so is always free, would draw all work to it.
+  another chance. Else a node that fails fast, and so is always free, would draw all work to it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
