@@ -70,6 +70,8 @@ class Dispatcher:
 
     def _in_turn(self, due: list[Queue], now_us: int) -> list[Queue]:
         """The policy's order, and while room is short, fair to applications."""
+        if len(due) == 1:
+            return due
         order = self._policy.order(due, now_us)
         if not self._fair_quantum_us or not any(q.blocked for q in self._state.queues.values()):
             return order
