@@ -8,6 +8,7 @@ from benchmarks.search_questions import SETTINGS
 
 THREE, FIVE, DIAMOND = "three stages", "five stages", "diamond"
 FRONTIER = "frontier"
+LOOK_UP = "look-up"
 ASTAR_3, ASTAR_4, ASTAR_5 = "astar, group 3", "astar, group 4", "astar, group 5"
 LISTING, BRUTE_FORCE, LOOPS = "paper's listing", "brute force", "plain loops"
 

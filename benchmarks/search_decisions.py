@@ -14,6 +14,7 @@ from benchmarks.search_aims import (
     FIVE,
     FRONTIER,
     LISTING,
+    LOOK_UP,
     LOOPS,
     THREE,
 )
@@ -28,9 +29,24 @@ from benchmarks.search_questions import (
     warm_up,
 )
 from esg.catalog import Application, Catalog
-from esg.search import engine
+from esg.search import Answer, engine
 
 Advance = Callable[[str], None]
+
+
+class LookUp:
+    """What policy esg does: the cheapest plan is looked up, and searched for only if there is none
+    in time. The others are needed only when there is no room for it."""
+
+    def __init__(self, application: Application) -> None:
+        self._frontier = engine("frontier", application)
+
+    def search(self, stage: str, *, queue: int, left_us: int, k: int) -> Answer:
+        best = self._frontier.cheapest(stage, queue=queue, left_us=left_us)
+        if best is None:
+            return self._frontier.search(stage, queue=queue, left_us=left_us, k=k)
+        return Answer((best,), True, left_us, 1)
+
 
 PLAIN_LOOPS = Contender(name=LOOPS, build=PlainLoops, best_only=True, decisions=1)
 
@@ -81,6 +97,7 @@ def subjects(catalog: Catalog, scope: Scope) -> list[Subject]:
     of_three = tuple(app for app in catalog.applications.values() if len(app.stages) == 3)
     of_five = catalog.application("expanded-image-classification")
     frontier = Contender(name=FRONTIER, build=partial(engine, "frontier"))
+    look_up = Contender(name=LOOK_UP, build=LookUp, best_only=True, ks=KS[:1])
     brute_force = partial(Contender, decisions=scope.brute_forces, ks=scope.reference_ks)
     return [
         Subject(
@@ -88,6 +105,7 @@ def subjects(catalog: Catalog, scope: Scope) -> list[Subject]:
             of_three,
             (
                 frontier,
+                look_up,
                 _astar(ASTAR_3, 3, whole=True),
                 Contender(
                     name=LISTING,
@@ -104,6 +122,7 @@ def subjects(catalog: Catalog, scope: Scope) -> list[Subject]:
             (of_five,),
             (
                 frontier,
+                look_up,
                 _astar(ASTAR_3, 3, whole=False),
                 _astar(ASTAR_4, 4, whole=False),
                 _astar(ASTAR_5, 5, whole=True),
