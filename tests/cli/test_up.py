@@ -117,6 +117,19 @@ def test_ctrl_c_before_it_is_up_leaves_nothing(
     assert [look(pid) for pid in running.values()] == [None] * len(ALL)
 
 
+def test_it_begins_anew_unless_it_is_to_go_on(directory: RunDirectory) -> None:
+    directory.make_private()
+    directory.journal.mkdir()
+    (directory.journal / "00000001.journal").touch()
+    for more, left in (
+        (["--resume"], {"logs", "mesh.journal", "mesh.log", "redis"}),
+        ([], {"logs", "mesh.journal.previous", "mesh.log"}),
+    ):
+        assert ran("up", *SMALL, *more, "--detach").returncode == 0
+        assert ran("down").returncode == 0
+        assert {entry.name for entry in directory.path.iterdir()} == left
+
+
 def test_in_the_background_it_goes_on_until_esg_down(directory: RunDirectory) -> None:
     done = ran("up", *SMALL, "--detach")
     assert (done.returncode, done.stderr) == (0, "")
