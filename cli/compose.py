@@ -29,7 +29,7 @@ def compose(
 
     \b
     Examples:
-      esg compose && docker compose up --detach
+      esg compose && docker compose up --wait
       esg compose --output docker-compose.gpu.yml
     """
     from cli.compose_file import compose_file, without_model_file

@@ -64,8 +64,9 @@ SLICE = """\
       - --http-port={http}
       - --allow-metrics=false
       - --backend-config=python,shm-region-prefix-name=slice-{index}-
+    # Not "ready": that is taken back while models come and go, and for good if one fails to load
     healthcheck:
-      test: [CMD, curl, --fail, --silent, "http://127.0.0.1:{http}/v2/health/ready"]
+      test: [CMD, curl, --fail, --silent, "http://127.0.0.1:{http}/v2/health/live"]
       interval: 5s
       timeout: 10s
       retries: 24

@@ -84,6 +84,14 @@ def test_the_invoker_starts_when_all_its_slices_are_healthy(make: Any) -> None:
     assert healthy == {f"slice-{n}" for n in range(7)}
 
 
+def test_a_slice_that_could_not_load_a_model_is_healthy_still(make: Any) -> None:
+    """Triton is not ready any more then, for good, and an invoker could not be started again."""
+    services = make(ONE_GPU)["services"]
+    for number in range(7):
+        *_, url = services[f"slice-{number}"]["healthcheck"]["test"]
+        assert url == f"http://127.0.0.1:{9100 + number}/v2/health/live"
+
+
 def test_slices_of_different_sizes_count_with_the_least(make: Any) -> None:
     environment = make(TWO_GPUS)["services"]["invoker"]["environment"]
     assert environment["ESG_INVOKER_SLICE_MEMORY_MB"] == "5952"
