@@ -3,9 +3,12 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from functools import cache
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +63,26 @@ def has_image(tag: str) -> bool:
     return bool(run("docker", "images", "--quiet", tag))
 
 
+def free_port(host: str = "127.0.0.1") -> int:
+    with socket.socket() as found:
+        found.bind((host, 0))
+        return int(found.getsockname()[1])
+
+
+def address_for_containers() -> str:
+    """One that this machine has, and that containers of every network can call."""
+    described = json.loads(run("docker", "network", "inspect", "bridge"))[0]
+    subnet = ip_network(described["IPAM"]["Config"][0]["Subnet"])
+    return described["IPAM"]["Config"][0].get("Gateway") or str(subnet[1])
+
+
+def until(condition: Callable[[], object], limit_s: float = 300.0) -> None:
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, "it has never become true"
+        time.sleep(0.5)
+
+
 class Project:
     """A Compose project: some files, and what their variables are."""
 
@@ -84,6 +107,12 @@ class Project:
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def remove(self) -> None:
+        """All of it, commands that go on included."""
+        if commands := self.left("ps", "--filter", "label=com.docker.compose.oneoff=True"):
+            run("docker", "rm", "--force", *commands)
+        self("down", "--volumes", "--timeout", "60")
 
     def containers(self) -> dict[str, dict[str, Any]]:
         """All there are, by the names of their services, as the engine describes them."""

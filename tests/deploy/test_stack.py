@@ -5,11 +5,8 @@ image's base is made of Debian's packages (see `debian`).
 """
 
 import json
-import os
-import socket
+import shutil
 import subprocess
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,13 +14,19 @@ import pytest
 from cli.reckoned import reckoned_outputs
 from client import Client, Credentials, MeshStatus
 from esg.catalog_file import load_catalog
-from tests.deploy.debian import base_image, builder_image, redis_image
-from tests.deploy.engine import ROOT, Project, run, why_no_engine
+from tests.deploy.conftest import SCALE, BringUp
+from tests.deploy.engine import (
+    ROOT,
+    Project,
+    address_for_containers,
+    free_port,
+    run,
+    until,
+    why_no_engine,
+)
 
 SERVICES = {"redis", "controller", "gateway", "node", "invoker", "node-b", "invoker-b"}
 FILES = ["docker-compose.yml", "docker-compose.cpu.yml"]
-SCALE = 0.01
-"""Of the data between stages, relative to the paper's: two cores carry it beside the rest."""
 LIMIT_S = 300.0
 LOAD = ("--rate", "5/s", "--duration", "20", "--json", "--max-error-rate", "1")
 REFUSED = "the controller cannot be reached at the moment; try again"
@@ -31,69 +34,81 @@ PICTURE = (ROOT / "cli" / "demo.png").read_bytes()
 pytestmark = pytest.mark.skipif(bool(why_no_engine()), reason=why_no_engine())
 
 
-@pytest.fixture
-def secrets(tmp_path: Path) -> Path:
-    run(ROOT / ".venv/bin/esg", "secrets", tmp_path / "secrets")
-    return tmp_path / "secrets"
-
-
-@pytest.fixture
-def project(secrets: Path) -> Iterator[Project]:
-    variables = {
-        "MESH_IMAGE": "esg-test",
-        "MESH_BASE": base_image(),
-        "MESH_BUILDER": builder_image(),
-        "MESH_REDIS_IMAGE": redis_image(),
-        "MESH_SECRETS": str(secrets),
-        "MESH_PORT": str(_free_port()),
-        "MESH_WARM_START": "true",
-        "MESH_PAYLOAD_SCALE": str(SCALE),
-    }
-    project = Project(f"esg-test-{os.getpid()}", FILES, variables)
-    project("build", "gateway")
-    try:
-        yield project
-    finally:
-        project("down", "--volumes", "--timeout", "60")
-
-
-def test_a_mesh_in_containers_answers_all_it_accepts(project: Project, secrets: Path) -> None:
-    project("up", "--detach", "--no-build")
-    _until(lambda: _all_are_well(project))
+def test_a_mesh_in_containers_answers_all_it_accepts(bring_up: BringUp, secrets: Path) -> None:
+    project = bring_up("stack", FILES, MESH_PORT=str(free_port()))
+    until(lambda: _all_are_well(project))
     _nobody_has_more_than_needed(project)
     published = project.containers()["gateway"]["NetworkSettings"]["Ports"]["50051/tcp"]
     address = f"127.0.0.1:{published[0]['HostPort']}"
 
-    with Client(address, credentials=_me(secrets)) as mesh:
-        _until(lambda: len(_status(mesh).nodes) == 2)
-        _every_application_answers(mesh)
+    with Client(address, credentials=as_me(secrets)) as mesh:
+        until(lambda: len(status(mesh).nodes) == 2)
+        every_application_answers(mesh)
         load = project.process("run", "--rm", "-T", "loadgen", *LOAD)
-        begun = _status(mesh).tasks
+        begun = status(mesh).tasks
 
         def has_done(tasks: int) -> bool:
             assert load.poll() is None, load.communicate()
-            return _status(mesh).tasks >= begun + tasks
+            return status(mesh).tasks >= begun + tasks
 
-        _until(lambda: has_done(20))
+        until(lambda: has_done(20))
         _crash(project, "invoker")
-        _until(lambda: has_done(60))
+        until(lambda: has_done(60))
         _crash(project, "controller")
         _all_accepted_were_answered(load)
-        _until(lambda: _all_are_well(project))
-        _every_application_answers(mesh)
+        until(lambda: _all_are_well(project))
+        every_application_answers(mesh)
         assert "esg_requests_total" in _metrics(project)
 
-    project("down", "--volumes", "--timeout", "60")
+    project.remove()
     for kind in (("ps", "--all"), ("volume", "ls"), ("network", "ls")):
         assert project.left(*kind) == [], kind
 
 
-def _me(secrets: Path) -> Credentials:
+def test_nodes_join_a_controller_of_another_host(
+    bring_up: BringUp, secrets: Path, tmp_path: Path
+) -> None:
+    """Two projects share no network: they meet at an address of this machine, as two hosts do."""
+    here = address_for_containers()
+    run(ROOT / ".venv/bin/esg", "secrets", secrets, "--host", here)
+    controller, redis, port = (str(free_port(here)) for _ in range(3))
+    files = [*FILES, "deploy/compose.hosts.yml"]
+    bring_up(
+        "first",
+        files,
+        COMPOSE_PROFILES="control",
+        MESH_ADDRESS=here,
+        MESH_CONTROLLER_PORT=controller,
+        MESH_REDIS_PORT=redis,
+        MESH_PORT=port,
+    )
+    theirs = tmp_path / "those-of-a-node"
+    theirs.mkdir(mode=0o700)
+    for name in ("ca.pem", "invoker.pem", "invoker.key"):
+        shutil.copy(secrets / name, theirs)
+    second = bring_up(
+        "second",
+        files,
+        COMPOSE_PROFILES="node",
+        MESH_ADDRESS=here,
+        MESH_METRICS_PORT=str(free_port(here)),
+        MESH_CONTROLLER=f"{here}:{controller}",
+        MESH_REDIS=f"{here}:{redis}",
+        MESH_NODE="far",
+        MESH_SECRETS=str(theirs),
+    )
+    assert set(second.containers()) == {"node", "invoker", "node-b", "invoker-b"}
+    with Client(f"{here}:{port}", credentials=as_me(secrets)) as mesh:
+        until(lambda: {one.node for one in status(mesh).nodes} == {"far", "far-b"})
+        every_application_answers(mesh)
+
+
+def as_me(secrets: Path) -> Credentials:
     token = (secrets / "client.token").read_text("utf-8").strip()
     return Credentials(token=token, ca=secrets / "ca.pem")
 
 
-def _status(mesh: Client) -> MeshStatus:
+def status(mesh: Client) -> MeshStatus:
     return next(mesh.watch_mesh(interval_ms=0))
 
 
@@ -103,7 +118,7 @@ def _all_are_well(project: Project) -> bool:
     states = {name: found[name]["State"] for name in SERVICES}
     checked = [state["Health"]["Status"] for state in states.values() if "Health" in state]
     return (
-        len(checked) == 5
+        len(checked) == len(SERVICES)
         and set(checked) == {"healthy"}
         and all(state["Running"] for state in states.values())
     )
@@ -122,7 +137,7 @@ def _nobody_has_more_than_needed(project: Project) -> None:
         assert bool(host["PortBindings"]) == (name == "gateway"), name
 
 
-def _every_application_answers(mesh: Client) -> None:
+def every_application_answers(mesh: Client) -> None:
     for application in load_catalog().applications.values():
         result = mesh.submit(application.name, PICTURE, slo_ms=60_000)
         assert result.outputs == reckoned_outputs(application, PICTURE, SCALE)
@@ -134,7 +149,7 @@ def _crash(project: Project, service: str) -> None:
     container = project.containers()[service]["Id"]
     kill = ["docker", "exec", container, "python3", "-c", "import os; os.kill(-1, 9)"]
     subprocess.run(kill, capture_output=True, timeout=LIMIT_S, check=False)
-    _until(lambda: project.containers()[service]["RestartCount"] == 1)
+    until(lambda: project.containers()[service]["RestartCount"] == 1)
 
 
 def _all_accepted_were_answered(load: "subprocess.Popen[str]") -> None:
@@ -155,16 +170,3 @@ def _metrics(project: Project) -> str:
         "context=c).read().decode())"
     )
     return run("docker", "exec", project.containers()["gateway"]["Id"], "python3", "-c", read)
-
-
-def _until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it has never become true"
-        time.sleep(0.5)
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
