@@ -44,6 +44,9 @@ async def stands_still(scene: Scene, node: str, stopped_s: float) -> None:
     finally:
         os.kill(pid, signal.SIGCONT)
     assert "silent for too long" in log_of(scene, "controller")
+    # A result that it was about to write, and that another node has made and delivered meanwhile.
+    # It must not delete it either: the other one's has the same name, and may still be waited for.
+    scene.keys_may_expire = True
 
 
 async def is_cut(scene: Scene) -> None:

@@ -46,7 +46,7 @@ async def nothing_is_left(
     mesh: Mesh, client: AsyncClient, *, keys_may_expire: bool = False
 ) -> None:
     """Neither on any node's disk nor in Redis, and all resources are free. If whoever should have
-    deleted a key died before that, it may be there until it expires."""
+    deleted a key died before that, or did not know of it, it may be there until it expires."""
     redis = Redis.from_url(mesh.redis_url)
     left: list[object] = []
 
