@@ -272,12 +272,15 @@ class Node:
             self._tell(ModelUnloaded(slice=index, function=function))
 
     async def _check_resident(self, index: int, function: str) -> None:
-        """A server that was started again without our knowing has no models."""
+        """A server that was started again without our knowing has no models; one that is about to
+        end has none either, and would fail whatever is tried again before its end is noticed."""
         serving = self._servings[index]
         try:
             resident = await self._slices[index].resident()
-        except Fault:
-            return  # whoever watches the slice will notice
+        except Fault as error:
+            if isinstance(error, Gone) and serving == self._servings[index]:
+                self.slice_lost(index, str(error))
+            return  # if it is silent, whoever watches the slice will notice
         if (
             serving == self._servings[index]
             and self.pool.slices[index].has(function)

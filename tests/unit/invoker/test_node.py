@@ -18,7 +18,7 @@ from esg.events import (
 )
 from esg.pool_messages import ModelLoaded
 from invoker.emulated.repository import State
-from invoker.slices import Slice
+from invoker.slices import Gone, Slice
 from storage.errors import Missing
 from storage.node import NodeStore
 from tests.redis_server import RedisServer
@@ -265,6 +265,24 @@ async def test_a_model_that_its_slice_has_lost_is_loaded_again(live: LiveNode) -
     assert (await live.tells(InstanceGone)).reason == "slice 0 has lost it"
     live.node.order(start("t3", "quick", job("r1")))
     assert (await live.tells(TaskFinished, 3)).failed == ()
+
+
+async def test_a_slice_that_is_about_to_end_gets_no_more_work(
+    live: LiveNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Triton gives its models up first, and answers for a while yet that it has none."""
+    await live.payload("r1", b"picture")
+    live.node.order(start("t1", "quick", job("r1")))
+    await live.tells(TaskFinished)
+    live.servers[0].repository.models["quick"].state = State.UNAVAILABLE
+
+    async def resident(part: Slice) -> list[str]:
+        raise Gone(f"slice {part.address} did not list its models: UNAVAILABLE: Server exiting")
+
+    monkeypatch.setattr(Slice, "resident", resident)
+    live.node.order(start("t2", "quick", job("r1")))
+    assert "unknown model: 'quick'" in (await live.tells(TaskFinished, 2)).failed[0].reason
+    await until(lambda: [part.usable for part in live.pool.slices] == [False, True])
 
 
 async def test_a_function_that_has_no_model_here_says_so(live: LiveNode) -> None:
