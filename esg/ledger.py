@@ -205,7 +205,8 @@ class Seat(Record):
 
     def mark_used(self, index: int, function: str, now_us: int) -> None:
         """A model was in use until now, so it has been loaded."""
-        self.mark_ready(index, function, now_us)
         resident = self.slices[index].residents.get(function)
         if resident is not None:
+            if not resident.ready:
+                self.mark_ready(index, function, now_us)
             resident.used_us = now_us

@@ -90,8 +90,10 @@ class Lifecycle:
                 next_run.planned = tuple([step for step in run.planned if step.stage in onward])
                 self._queue_up(request, follower, now_us)
                 self._note_call(request, follower, now_us)
-        if all(run.phase is Phase.DONE for run in request.runs.values()):
-            self.end(request, Outcome.DONE, "", now_us)
+        for other in request.runs.values():
+            if other.phase is not Phase.DONE:
+                return
+        self.end(request, Outcome.DONE, "", now_us)
 
     def return_job(self, request: Request, stage: str, now_us: int, pause_us: int = 0) -> None:
         """A job comes back from a task that gave no result; it keeps its place in line, unless it
@@ -106,8 +108,6 @@ class Lifecycle:
 
     def end_rests(self, now_us: int) -> None:
         """Jobs that have paused for long enough are tried again."""
-        if not self._state.resting:
-            return
         over = [rest for rest in self._state.resting if rest.until_us <= now_us]
         for rest in over:
             self._state.resting.remove(rest)

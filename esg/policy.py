@@ -44,7 +44,7 @@ class Case:
     def left_us(self, count: int | None = None) -> int:
         """The time to the nearest deadline among the first jobs: as many as could go together."""
         batch = self.stage.function.profile.max_batch if count is None else count
-        return min(job.deadline_us for job in self.queue.jobs[:batch]) - self.now_us
+        return min([job.deadline_us for job in self.queue.jobs[:batch]]) - self.now_us
 
     def keepers(self, batch: int) -> list[str]:
         """The invokers that keep inputs of the first `batch` jobs, most inputs first."""

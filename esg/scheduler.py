@@ -124,7 +124,8 @@ class Scheduler:
         self._orders.clear()
         self._setbacks.forgive(now_us)
         self._learn(now_us, event)
-        self._lifecycle.end_rests(now_us)
+        if self.state.resting:
+            self._lifecycle.end_rests(now_us)
         self._overload.drop_hopeless(now_us)
         self._dispatcher.run(now_us)
         if self._prewarmer is not None:
