@@ -200,8 +200,8 @@ class Nodes:
                 request.kept_on.append(invoker)
 
     def _publish_again(self, invoker: str) -> None:
-        """An order to publish may have been lost while the node was away, and someone elsewhere
-        waits for what it keeps."""
+        """An order to publish may have been lost while the node was away. If someone elsewhere
+        waits for what it keeps, it is said again now, otherwise when somebody will."""
         for request in self._state.requests.values():
             successors = self._catalog.applications[request.application].successors
             for stage, run in request.runs.items():
@@ -209,6 +209,8 @@ class Nodes:
                     if any(request.runs[f].phase is Phase.RUNNING for f in successors[stage]):
                         order = PublishData(invoker=invoker, request=request.name, stage=stage)
                         self._emit(order)
+                    elif successors[stage] and not request.all_stages:  # not a result
+                        run.published = False
 
     def _stays(self, invoker: str) -> None:
         """It is not leaving, or not any more."""

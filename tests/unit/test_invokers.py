@@ -270,6 +270,22 @@ def test_what_others_wait_for_is_published_again_by_a_node_that_comes_back(desk:
     assert desk.new_orders == [publish("r1/resize")]
 
 
+def test_what_others_will_wait_for_is_published_again_when_they_do(desk: Desk) -> None:
+    """Those who waited for it are gone, so it cannot be said again as the node comes back."""
+    near = home("photo/resize", ("i0", "i1"))
+    far = "i1" if near == "i0" else "i0"
+    desk.at(ms(0), joined(near, memory_mb=300), joined(far), arrived("r1", "photo"))
+    desk.at(ms(10), finished("t1", on=near))
+    assert publish("r1/resize", on=near) in desk.new_orders
+    desk.at(ms(15), lost(far)).at(ms(20), joined(near, memory_mb=300, latest_task=1, kept=("r1",)))
+    assert publish("r1/resize", on=near) not in desk.new_orders
+    desk.at(ms(30), joined(far))
+    assert desk.new_orders == [
+        publish("r1/resize", on=near),
+        start("t3", "photo/detect", job("r1", resize=near), on=far),
+    ]
+
+
 def test_what_a_node_keeps_of_a_request_under_way_is_discarded_at_its_end(desk: Desk) -> None:
     desk.at(ms(0), joined("i0"), arrived("r1", "thumb"))
     desk.at(ms(1), joined("i1", kept=("r1",)))
