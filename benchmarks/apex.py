@@ -1,6 +1,6 @@
 """Is our own policy better than ESG? By how much, thanks to what, and where not?
 
-    .venv/bin/python -m benchmarks.apex [--quick] [--results FILE] [--trace FILE] [--only TABLE]
+    .venv/bin/python -m benchmarks.apex [--quick] [--results FILE] [--trace FILE ...] [--only TABLE]
 
 Four tables: the paper's three settings (warm and cold) with every policy, beside how far any policy
 could get (`apex_floors` explains the steps); apex without each of its ingredients; conditions that
@@ -90,7 +90,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--results", type=Path, default=Path("apex-results.json"))
-    parser.add_argument("--trace", default="", help="a trace for the last row of the third table")
+    parser.add_argument("--trace", action="append", default=[], help="a row of the third table")
     parser.add_argument("--only", default="", choices=("", *TABLES))
     parser.add_argument("--policies", default=",".join(("esg", "apex", *RIVALS)))
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)

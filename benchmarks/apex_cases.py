@@ -156,7 +156,7 @@ def settings_runs(policies: Sequence[str], seeds: int, requests: int) -> Iterato
 def ablation_runs(seeds: int, requests: int) -> Iterator[Run]:
     """Apex without each of its ingredients: in the three settings, cold, and beyond capacity."""
     rows = [(name, s.slo_scale, s.rate, True) for name, s in SETTINGS.items()]
-    rows += [("cold relaxed-heavy", 1.2, "heavy", False), ("overload", 1.2, "106/s", True)]
+    rows += [("cold moderate-normal", 1.0, "normal", False), ("overload", 1.2, "106/s", True)]
     for row, slo_scale, rate, warm in rows:
         for without in ("", *Ingredient):
             for seed in range(seeds):
@@ -173,7 +173,7 @@ def ablation_runs(seeds: int, requests: int) -> Iterator[Run]:
                 )
 
 
-def beyond_runs(seeds: int, requests: int, trace: str) -> Iterator[Run]:
+def beyond_runs(seeds: int, requests: int, traces: Sequence[str]) -> Iterator[Run]:
     """Outside of the paper's settings, apex beside esg."""
     rows: list[tuple[str, dict[str, Any]]] = []
     rows += [(f"SLO {scale:g} L", {"slo_scale": scale, "rate": "normal"}) for scale in SCALES]
@@ -189,9 +189,10 @@ def beyond_runs(seeds: int, requests: int, trace: str) -> Iterator[Run]:
         ("profiles 20 % wrong", {"wrong": 0.2, "rate": "normal", "slo_scale": 1.2}),
         ("split and join, normal", {"split": True, "rate": "normal", "slo_scale": 1.0}),
     ]
-    if trace:
-        name = Path(trace).name
-        rows.append((f"trace {name}", {"trace": trace, "rate": "normal", "slo_scale": 1.2}))
+    rows += [
+        (f"trace {Path(trace).stem}", {"trace": trace, "rate": "normal", "slo_scale": 1.2})
+        for trace in traces
+    ]
     for row, conditions in rows:
         for policy in ("esg", "apex"):
             for seed in range(seeds):

@@ -39,36 +39,48 @@ def _picture(title: str, parts: Sequence[str]) -> str:
     )
 
 
-def load_picture(results: Results) -> str:
-    """In time, by load: where each policy stops coping."""
+def load_pictures(results: Results) -> str:
+    """By load: where each policy stops coping, and what a request costs."""
+    parts = [_text(WIDTH / 2, 20, "by load, in percent of capacity (SLO 1.2 L, 16 nodes)", size=14)]
+    parts += _curves(
+        results, "slo_hit_rate", "in time", left=MARGIN, grid=(0.0, 0.25, 0.5, 0.75, 1.0)
+    )
+    dollars = "dollars per thousand requests"
+    grid = (0.19, 0.2, 0.21, 0.22, 0.23)
+    parts += _curves(
+        results, "cost_usd_per_1k_requests", dollars, left=WIDTH / 2 + MARGIN, grid=grid
+    )
+    return _picture("requests in time, and their cost, by load", parts)
+
+
+def _curves(
+    results: Results, figure: str, title: str, *, left: float, grid: Sequence[float]
+) -> list[str]:
+    wide, high = WIDTH / 2 - 2 * MARGIN, HEIGHT - 2.4 * MARGIN
+    low, top = grid[0], grid[-1]
 
     def x(load: float) -> float:
-        return MARGIN + (WIDTH - 2 * MARGIN) * (load - LOADS[0]) / (LOADS[-1] - LOADS[0])
+        return left + wide * (load - LOADS[0]) / (LOADS[-1] - LOADS[0])
 
-    def y(share: float) -> float:
-        return HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * (share - 0.5) / 0.5
+    def y(value: float) -> float:
+        return HEIGHT - 1.2 * MARGIN - high * (value - low) / (top - low)
 
-    parts = [_text(WIDTH / 2, 20, "requests in time, by load (SLO 1.2 L, 16 nodes)", size=14)]
-    for share in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0):
-        parts.append(
-            f'<line x1="{MARGIN}" x2="{WIDTH - MARGIN}" y1="{y(share):.1f}" y2="{y(share):.1f}" '
-            'stroke="#eaeef2"/>'
-        )
-        parts.append(_text(MARGIN - 6, y(share) + 4, f"{share:.0%}", anchor="end"))
-    parts += [_text(x(load), HEIGHT - MARGIN + 18, f"{load:.0%}") for load in LOADS]
+    parts = [_text(left + wide / 2, 45, title)]
+    for value in grid:
+        across = f'x1="{left:.1f}" x2="{left + wide:.1f}" y1="{y(value):.1f}" y2="{y(value):.1f}"'
+        parts.append(f'<line {across} stroke="#eaeef2"/>')
+        parts.append(_text(left - 6, y(value) + 4, f"{value:g}", anchor="end", size=10))
+    parts += [_text(x(load), HEIGHT - MARGIN + 8, f"{100 * load:.0f}", size=9) for load in LOADS]
     for policy in ("esg", "apex"):
-        shares = [
-            mean(results, f"beyond: load {load:.0%}: {policy}:", "slo_hit_rate") for load in LOADS
-        ]
+        values = [mean(results, f"beyond: load {load:.0%}: {policy}:", figure) for load in LOADS]
         points = " ".join(
-            f"{x(load):.1f},{max(y(share), 0):.1f}"
-            for load, share in zip(LOADS, shares, strict=True)
+            f"{x(load):.1f},{y(value):.1f}" for load, value in zip(LOADS, values, strict=True)
         )
         parts.append(
             f'<polyline points="{points}" fill="none" stroke="{COLOURS[policy]}" stroke-width="3"/>'
         )
-        parts.append(_text(x(LOADS[-1]) + 6, y(shares[-1]) + 4, policy, anchor="start"))
-    return _picture("requests in time by load", parts)
+        parts.append(_text(x(LOADS[-1]) + 6, y(values[-1]) + 4, policy, anchor="start"))
+    return parts
 
 
 def cost_picture(results: Results) -> str:
@@ -107,7 +119,7 @@ def main() -> None:
     if any(name.startswith("warm start") for name in results):
         (arguments.to / "apex-cost.svg").write_text(cost_picture(results))
     if any(name.startswith("beyond: load") for name in results):
-        (arguments.to / "apex-load.svg").write_text(load_picture(results))
+        (arguments.to / "apex-load.svg").write_text(load_pictures(results))
 
 
 if __name__ == "__main__":

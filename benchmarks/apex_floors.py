@@ -10,12 +10,14 @@ All of them are means over the applications, per job, over the cost of ESG's cho
 the cheapest plan in which every job goes alone, fetching included.
 """
 
+from bisect import bisect_right
 from statistics import fmean
 
 from emulator.nature import NatureSettings
 from emulator.scenario import SETTINGS
 from esg.catalog import Application, Catalog
 from esg.policies.forecast import Forecast, onward
+from esg.policies.outlook import NEVER_PUSD
 from esg.search.company import Company
 from loadgen.arrivals import RATES_US
 
@@ -38,7 +40,9 @@ def floors(catalog: Catalog, setting: str) -> dict[str, float]:
         expected = Forecast(pace, _spread(application))
 
         def pusd(jobs: int, left_us: int, *, company: Company = company, root: str = root) -> int:
-            return company.cost_pusd(root, jobs=jobs, left_us=left_us)
+            times_us, costs_pusd = company.stairs(root, jobs)
+            place = bisect_right(times_us, left_us)
+            return costs_pusd[place - 1] if place else NEVER_PUSD
 
         safe_us = expected.safe_us(slo_us)
         later_us = safe_us - expected.likely_us(interval_us)

@@ -7,10 +7,14 @@ the distance from that (`spread_ppm`), and of what inputs from another node add 
 """
 
 from esg.state import PPM, Queue
+from esg.units import US_PER_S, ms
 
 PRIOR, ALL = 2, 16
 """What is profiled counts like two runs, until sixteen have been seen: from then on the newest run
 always weighs a sixteenth."""
+
+ASSUMED_DELAY_US, ASSUMED_BYTES_PER_S = ms(10), 100_000_000
+"""A transfer that nobody has seen yet: about what a gigabit link takes."""
 
 NORMAL_MILLIS = 1253
 """The standard deviation of a normal distribution, in thousandths of its mean distance."""
@@ -48,6 +52,16 @@ def relative_std(queue: Queue, profiled: float) -> float:
     if queue.spread_ppm < 0:
         return profiled
     return queue.spread_ppm * NORMAL_MILLIS / 1000 / queue.pace_ppm
+
+
+def remote_us(queue: Queue, input_bytes: int) -> int:
+    """What an input from another node adds: measured, or as over an ordinary network while nothing
+    is.
+
+    >>> remote_us(Queue("app/f", "app", "f"), 1_000_000)
+    20000
+    """
+    return queue.remote_us or ASSUMED_DELAY_US + input_bytes * US_PER_S // ASSUMED_BYTES_PER_S
 
 
 def _closer(average: int, newest: int, of: int) -> int:

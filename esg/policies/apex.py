@@ -4,7 +4,8 @@ Like ESG it plans the rest of the pipeline before every stage and takes the chea
 time. It differs in what it reckons with (each is an `Ingredient` that can be left out; docs/apex.md
 tells the whole story and what each of them brings):
 
-    - times as they are measured, with a margin for their spread (`forecast`);
+    - times as they are measured (`forecast`), and the risk to be late as part of the price
+      (`outlook`);
     - batches that the jobs at hand can fill (`company`), and waiting for more (`holding`);
     - vCPUs that get dearer as they run out (`scarcity`);
     - nodes where a group of jobs can stay together (`groups`, `nearby`);
@@ -28,6 +29,7 @@ from esg.policies.groups import Group, groups
 from esg.policies.holding import hold_until_us
 from esg.policies.ingredients import Ingredient
 from esg.policies.nearby import cold, nearby
+from esg.policies.outlook import Outlook
 from esg.policies.scarcity import LEVELS, level, repriced
 from esg.policy import Case, Hold, Offer, Placement
 from esg.profile import Prices
@@ -39,8 +41,8 @@ from esg.units import ms
 NODES_PER_MS = 200
 """What `Offer.effort` counts, in a millisecond of CPython."""
 
-MANY, FEW = 24, 5
-"""Configs offered with and without `Ingredient.FALLBACKS`."""
+CONFIGS = 24
+"""How many are offered, so that one of them fits somewhere."""
 
 SPARED = 0.25
 """The share of vGPUs that the hopeless leave free for those that can still make it."""
@@ -53,19 +55,24 @@ _ALL_THE_TIME_US = 2**50
 
 @dataclass(slots=True)
 class Aimed(Offer):
-    """Plans for one group: where it would like to run, and how late it may be."""
+    """Plans for one group: where it would like to run, and what it would pay for being late."""
 
     near: str = ""
-    limit_us: int = 0
+    left_us: int = 0
     rest_us: int = 0
-    own_pace: float = 1.0
     stage: Stage = field(kw_only=True)
+    expected: Forecast = field(kw_only=True)
+    late_pusd: int = 0
 
-    def in_time(self, plan: Plan, late_us: int) -> bool:
-        """Whether a plan that is so much later would still do. The minimum config, which is tried
-        when nothing else fits, knows of its own stage only; others need some time too."""
-        own_us = int(self.stage.function.profile.time_us_of(plan.config) * self.own_pace)
-        return max(plan.time_us, own_us + self.rest_us) + late_us <= self.limit_us
+    def price(self, plan: Plan, late_us: int) -> int | None:
+        """The minimum config, which is tried when nothing else fits, knows of its own stage only;
+        others need some time too."""
+        expected, left_us = self.expected, self.left_us - late_us
+        own_us = int(self.stage.function.profile.time_us_of(plan.config) * expected.own_pace)
+        planned_us = expected.from_search_us(max(plan.time_us, own_us + self.rest_us))
+        if planned_us > expected.likely_us(left_us):
+            return None
+        return plan.job_cost_pusd + int(self.late_pusd * expected.risk(left_us, planned_us))
 
 
 class Companies:
@@ -104,7 +111,6 @@ class Apex:
             for application in catalog.applications.values()
             for stage in application.stages
         }
-        self._k = FEW if Ingredient.FALLBACKS in without else MANY
 
     def order(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
         if Ingredient.ORDER in self._without:
@@ -129,14 +135,14 @@ class Apex:
             return self._hopeless(case, company)
         if Ingredient.HOPELESS in self._without and case.jobs[0].deadline_us < lost_before_us:
             return self._hopeless(case, company)
+        outlook = Outlook(company, case.stage.name, expected)
         holds: list[int] = []
         for group in found:
-            safe_us = expected.safe_us(group.deadline_us - case.now_us)
             until_us = None
             if Ingredient.HOLDING not in self._without:
-                until_us = hold_until_us(case, group, company, expected, safe_us)
+                until_us = hold_until_us(case, group, outlook)
             if until_us is None:
-                return self._offer(case, group, company, expected, safe_us)
+                return self._offer(case, group, outlook)
             holds.append(until_us)
         return Hold(min(holds))
 
@@ -144,10 +150,10 @@ class Apex:
         if Ingredient.PLACEMENT in self._without:
             return locality_first(case, offer, seats)
         if isinstance(offer, Aimed):
-            return nearby(case, offer, seats, offer.near, offer.in_time) or cold(case, offer, seats)
+            return nearby(case, offer, seats, offer.near, offer.price) or cold(case, offer, seats)
         keepers = case.keepers(offer.plans[0].config.batch)
         near = keepers[0] if keepers else ""
-        return nearby(case, offer, seats, near, lambda *_: True) or cold(case, offer, seats)
+        return nearby(case, offer, seats, near, _as_cheap_as_possible) or cold(case, offer, seats)
 
     def _expected(self, case: Case) -> Forecast:
         if Ingredient.RISK in self._without:
@@ -165,20 +171,25 @@ class Apex:
         fastest_us = self._companies[case.application.name][0].fastest_us(case.stage.name)
         return case.now_us + int(fastest_us * expected.pace)
 
-    def _offer(
-        self, case: Case, group: Group, company: Company, expected: Forecast, safe_us: int
-    ) -> Offer:
+    def _offer(self, case: Case, group: Group, outlook: Outlook) -> Offer:
+        company = outlook.company
         stage, jobs = case.stage.name, len(group.places)
         together = company.most if Ingredient.COMPANY in self._without else group.company
-        search = partial(company.search, stage, k=self._k, own_pace=expected.own_pace)
-        limit_us = expected.for_search_us(safe_us)
+        left_us = group.deadline_us - case.now_us
+        pusd, planned_us = outlook.now(together, left_us)
+        alone_pusd, alone_us = outlook.now(1, left_us)
+        if alone_pusd < pusd:  # there is no time for company
+            jobs = together = 1
+            planned_us = alone_us
+        expected = outlook.counts_on(together)
+        search = partial(company.search, stage, k=CONFIGS, own_pace=expected.own_pace)
+        limit_us = expected.for_search_us(max(planned_us, expected.safe_us(left_us)))
         answer = search(jobs=jobs, company=together, left_us=limit_us)
         plans, effort = answer.plans, answer.effort
         profile = case.stage.function.profile
         if not answer.feasible:
             # too late to be safe: the oldest goes by itself, as fast as there is room for
-            likely_us = expected.likely_us(group.deadline_us - case.now_us)
-            limit_us = expected.for_search_us(likely_us)
+            limit_us = expected.for_search_us(expected.likely_us(left_us))
             answer = search(jobs=1, company=1, left_us=limit_us)
             plans = tuple(sorted(answer.plans, key=lambda plan: profile.time_us_of(plan.config)))
             effort += answer.effort
@@ -190,10 +201,11 @@ class Apex:
             effort,
             picks=tuple(group.places),
             near=near,
-            limit_us=limit_us,
+            left_us=left_us,
             rest_us=company.fastest_us(stage) - int(profile.time_us.min()),
-            own_pace=expected.own_pace,
             stage=case.stage,
+            expected=expected,
+            late_pusd=outlook.late_pusd,
         )
 
     def _hopeless(self, case: Case, company: Company) -> Offer | Hold:
@@ -205,7 +217,7 @@ class Apex:
             return Hold(case.now_us + LOOK_AGAIN_US)
         jobs = self._lost_in_front(case)
         answer = company.search(
-            case.stage.name, jobs=jobs, company=jobs, left_us=_ALL_THE_TIME_US, k=self._k
+            case.stage.name, jobs=jobs, company=jobs, left_us=_ALL_THE_TIME_US, k=CONFIGS
         )
         return Offer(answer.plans, answer.effort)
 
@@ -214,3 +226,8 @@ class Apex:
         lost_before_us = self._lost_before_us(case, self._expected(case))
         kept = (n for n, job in enumerate(case.jobs) if job.deadline_us >= lost_before_us)
         return next(kept, len(case.jobs))
+
+
+def _as_cheap_as_possible(plan: Plan, late_us: int) -> int:
+    """The price for those that are late anyway."""
+    return plan.job_cost_pusd

@@ -1,26 +1,31 @@
-"""How much of the time left a plan may use: what was measured, and a margin for what was not.
+"""How long the stages to come will take, beside their profiles, and how sure that is.
 
 A plan adds up profiled times. What stages really take is a multiple of them (`pace`), and varies
-around it. So a plan may use
+around it (`spread`). The pace of a plan is the mean over the stages to come, each weighted by its
+share of their work, and the spread is that of their sum: independent, so that squares add up. As
+stages go by, fewer are left to even each other out, but there is less work left to go wrong. How
+the current stage's pace compares with the others' is reckoned with by itself (`own_pace`): one may
+be slow and the others fast.
 
-    time left / (pace + Z x spread)
-
-where pace is the mean over the stages to come, each weighted by its share of their work, and the
-spread is that of their sum: independent, so that squares add up. As stages go by, fewer are left to
-even each other out, but there is less work left to go wrong. How the current stage's pace compares
-with the others' is reckoned with by itself (`own_pace`): one may be slow and the others fast.
+While little was measured, all profiles may be wrong in the same way, so that `doubt` about them
+adds up as it is. It goes as measurements come in.
 """
 
-from dataclasses import dataclass
-from math import sqrt
+from dataclasses import dataclass, replace
+from math import erfc, hypot, sqrt
 
 from esg.catalog import Application
-from esg.pace import relative_std
+from esg.pace import PRIOR, relative_std
 from esg.policy import Case
 from esg.state import PPM, queue_name
 
-Z = 2.5
-"""Standard deviations to be safe from: of two hundred jobs on the edge, one is late."""
+Z = 3.0
+"""Standard deviations to be safe from: of a thousand jobs on the edge, one is late."""
+
+DOUBT = 0.15
+"""How far off a profile may be that was never seen at work: a standard deviation, as a share."""
+
+_SQRT2 = sqrt(2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +36,37 @@ class Forecast:
     spread: float
     own_pace: float = 1.0  # the current stage's over that of those after it
     after: float = 1.0  # the latter over the pace of all
+    doubt: float = 0.0  # how far off the pace itself may be
+
+    def wary(self) -> "Forecast":
+        """The same for those who would rather not rely on it."""
+        return replace(self, spread=hypot(self.spread, self.doubt), doubt=0.0)
 
     def safe_us(self, left_us: int) -> int:
         """The profiled time that fits into the time left, almost certainly."""
         return int(left_us / (self.pace + Z * self.spread))
 
+    def risk(self, left_us: int, planned_us: int) -> float:
+        """How likely it is that a plan takes longer than the time left.
+
+        >>> round(Forecast(1.0, 0.02).risk(104, 100), 3)  # two standard deviations
+        0.023
+        """
+        room = left_us / planned_us - self.pace
+        if not self.spread:
+            return float(room < 0)
+        return erfc(room / self.spread / _SQRT2) / 2
+
     def for_search_us(self, planned_us: int) -> int:
         """Planned time in the pace of the later stages, which is what a search counts in."""
         return int(planned_us / self.after)
 
+    def from_search_us(self, searched_us: int) -> int:
+        """The other way round."""
+        return int(searched_us * self.after)
+
     def likely_us(self, left_us: int) -> int:
-        """The same as likely as not."""
+        """The profiled time that fits into the time left, as likely as not."""
         return int(left_us / self.pace)
 
 
@@ -64,13 +89,14 @@ def onward(application: Application, stage: str) -> Onward:
 
 def forecast(case: Case, stages: Onward) -> Forecast:
     """For the stages to come, from what their queues have seen."""
-    pace = variance = 0.0
+    pace = variance = doubt = 0.0
     for name, profiled_std, share in stages:
         queue = case.state.queues[name]
         part = share * queue.pace_ppm / PPM
         pace += part
         variance += (part * relative_std(queue, profiled_std)) ** 2
+        doubt += part * DOUBT * PRIOR / (PRIOR + queue.runs_seen)
     own_pace = case.queue.pace_ppm / PPM
     own_share = stages[0][2]
     after_pace = (pace - own_share * own_pace) / (1 - own_share) if len(stages) > 1 else own_pace
-    return Forecast(pace, sqrt(variance), own_pace / after_pace, after_pace / pace)
+    return Forecast(pace, sqrt(variance), own_pace / after_pace, after_pace / pace, doubt)

@@ -8,7 +8,8 @@ together can stay together to the end. So waiting pays as long as time is cheape
               none does
 
 As long as there is slack, having less of it costs nothing, and waiting is free. Near the point from
-which on every millisecond must be bought with larger configs, it stops to pay.
+which on every millisecond must be bought with larger configs or with risk (`outlook`), it stops to
+pay.
 
 At a first stage the next job is as likely as the average interval says. At a later one it is known:
 it runs on the same node, one stage before, and has a profile.
@@ -17,10 +18,10 @@ it runs on the same node, one stage before, and has a profile.
 from collections.abc import Iterator
 
 from esg.pace import relative_std
-from esg.policies.forecast import Forecast, Z
+from esg.policies.forecast import Z
 from esg.policies.groups import Group
+from esg.policies.outlook import Outlook
 from esg.policy import Case
-from esg.search.company import Company
 from esg.state import PPM, queue_name
 
 WORTH_IT = 0.998
@@ -39,21 +40,17 @@ Wait = tuple[int, int, int, float]
 """How long at most, how long on average, for how many jobs, and how likely they come by then."""
 
 
-def hold_until_us(
-    case: Case, group: Group, company: Company, expected: Forecast, safe_us: int
-) -> int | None:
+def hold_until_us(case: Case, group: Group, outlook: Outlook) -> int | None:
     """Until when to wait, or None if the jobs should go."""
-    if group.company >= company.most:
+    count, left_us = group.company, group.deadline_us - case.now_us
+    if count >= outlook.company.most:
         return None
-    stage, count = case.stage.name, group.company
-    best_pusd = WORTH_IT * company.cost_pusd(stage, jobs=count, left_us=safe_us)
+    best_pusd = WORTH_IT * min(outlook.now(jobs, left_us)[0] for jobs in (1, count))
     until_us = None
     waits = _under_way(case, group) if case.stage.after else _by_chance(case)
     for wait_us, comes_us, more, chance in waits:
-        then_us = safe_us - expected.likely_us(comes_us)
-        joined_pusd = company.cost_pusd(stage, jobs=count + more, left_us=then_us)
-        last_us = safe_us - expected.likely_us(wait_us)
-        alone_pusd = company.cost_pusd(stage, jobs=count, left_us=last_us)
+        joined_pusd = outlook.later_pusd(count + more, left_us - comes_us)
+        alone_pusd = outlook.later_pusd(count, left_us - wait_us)
         pusd = chance * min(joined_pusd, alone_pusd) + (1 - chance) * alone_pusd
         if pusd < best_pusd:
             best_pusd, until_us = pusd, case.now_us + wait_us

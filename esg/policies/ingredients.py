@@ -8,12 +8,10 @@ from esg.spelling import one_of
 
 
 class Ingredient(StrEnum):
-    FALLBACKS = "fallbacks"
-    """Offer many configs, so that one of them fits somewhere."""
     ORDER = "order"
     """Visit the queues whose jobs are nearest to their end first, not round-robin."""
     RISK = "risk"
-    """Plan with measured times and their spread, not with the profiles' means."""
+    """Plan with measured times, and weigh the risk to be late; not with the profiles' means."""
     COMPANY = "company"
     """Plan for the batches that the jobs at hand can fill, not for those one might wish for."""
     HOLDING = "holding"

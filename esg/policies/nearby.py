@@ -6,7 +6,7 @@ as many as the plan splits them into. Only if no plan has a place for all is one
 a place for some.
 
     1. the node that keeps the inputs, or where the group's company has just been started;
-    2. if another node is cheaper, the transfer included, and in time, that one;
+    2. if another node is cheaper, the transfer and its risk included, that one;
     3. of several, the one with most left over: the next stage will want to stay there.
 
 Loading a model takes longer than most deadlines allow, and a task pays for its slices meanwhile. So
@@ -14,11 +14,13 @@ a task waits for a slice that has its model, while there are any; it loads one i
 are none, or if it has waited for as long as that takes.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from esg.ledger import Seat
+from esg.pace import remote_us
 from esg.placement import can_take
+from esg.policies.outlook import Price
 from esg.policy import Case, Offer, Placement
 from esg.profile import Config
 from esg.search.plan import Plan
@@ -47,15 +49,14 @@ def nearby(
     offer: Offer,
     seats: Mapping[str, Seat],
     near: str,
-    in_time: Callable[[Plan, int], bool],
+    price: Price,
 ) -> Placement | None:
-    """A warm place for one of the plans. `in_time` says whether a plan that is so much later would
-    still do."""
+    """A warm place for one of the plans."""
     function = case.stage.function.name
     jobs = len(offer.picks) or 1
     here = None
     if near in seats:
-        plans = (plan for plan in offer.plans if in_time(plan, 0))
+        plans = (plan for plan in offer.plans if price(plan, 0) is not None)
         here = _at(near, _room(seats[near], function), plans, jobs)
     found = here
     if here is None or here.plan is not offer.plans[0]:  # nothing is cheaper than that
@@ -64,7 +65,7 @@ def nearby(
             for name, seat in seats.items()
             if seat.vgpus_free and seat.vcpus_free
         }
-        found = _elsewhere(case, offer.plans, rooms, jobs, here, in_time)
+        found = _elsewhere(case, offer.plans, rooms, jobs, here, price)
     return None if found is None else Placement(found.plan, seats[found.invoker])
 
 
@@ -93,18 +94,20 @@ def _elsewhere(
     rooms: Mapping[str, Room],
     jobs: int,
     best: _Found | None,
-    in_time: Callable[[Plan, int], bool],
+    price: Price,
 ) -> _Found | None:
     """The same on the node with most left over, if that is cheaper than what was found so far."""
     for_some = None
+    transfer_us = remote_us(case.queue, case.stage.function.input_bytes) if case.stage.after else 0
     for plan in plans:
-        late_us = case.queue.remote_us * plan.config.batch if case.stage.after else 0
-        cost_pusd = plan.job_cost_pusd + _transfer_pusd(case, plan.config, late_us)
-        if best is not None and cost_pusd >= best.cost_pusd:
-            if plan.job_cost_pusd >= best.cost_pusd:
-                break
+        if best is not None and plan.job_cost_pusd >= best.cost_pusd:
+            break
+        late_us = transfer_us * plan.config.batch
+        price_pusd = price(plan, late_us)
+        if price_pusd is None:
             continue
-        if not in_time(plan, late_us):
+        cost_pusd = price_pusd + _transfer_pusd(case, plan.config, late_us)
+        if best is not None and cost_pusd >= best.cost_pusd:
             continue
         invoker = _roomiest(rooms, plan.config, _tasks(jobs, plan.config))
         if invoker is not None:

@@ -8,15 +8,11 @@ What waiting for one more job would bring can then be read off: the cost of a jo
 n + 1, with the time that is left by then, beside its cost in a company of n now.
 """
 
-from bisect import bisect_right
 from dataclasses import replace
 
 from esg.catalog import Application, Stage
 from esg.search.frontier import Frontier
 from esg.search.plan import Answer
-
-_BEYOND_PUSD = 2**62
-"""The cost of what cannot be done in time."""
 
 
 class Company:
@@ -30,6 +26,8 @@ class Company:
             for stage in application.stages:
                 stairs = engine.onward(stage)
                 self._stairs[stage, count] = stairs.times.tolist(), stairs.costs.tolist()
+        self.whole_pusd = self._stairs[application.root, 1][1][-1]
+        """What a job pays for all stages if it goes alone and has all the time."""
 
     def search(
         self, stage: str, *, jobs: int, company: int, left_us: int, k: int, own_pace: float = 1.0
@@ -38,11 +36,10 @@ class Company:
         engine = self._engines[min(company, self.most) - 1]
         return engine.search(stage, queue=jobs, left_us=left_us, k=k, own_pace=own_pace)
 
-    def cost_pusd(self, stage: str, *, jobs: int, left_us: int) -> int:
-        """What each of so many jobs pays from this stage on, if all goes as planned."""
-        times, costs = self._stairs[stage, min(jobs, self.most)]
-        corner = bisect_right(times, left_us)
-        return costs[corner - 1] if corner else _BEYOND_PUSD
+    def stairs(self, stage: str, jobs: int) -> tuple[list[int], list[int]]:
+        """What each of so many jobs pays from this stage on: the times of plans, and their costs,
+        which fall as the times rise."""
+        return self._stairs[stage, min(jobs, self.most)]
 
     def fastest_us(self, stage: str) -> int:
         """The least time in which the pipeline can be finished from `stage` on."""
