@@ -60,11 +60,12 @@ FEWER = 5
 def main() -> None:
     arguments = _arguments()
     catalog = load_catalog()
-    seeds, requests = (2, 400) if arguments.quick else (arguments.seeds, arguments.requests)
+    count, requests = (2, 400) if arguments.quick else (arguments.seeds, arguments.requests)
+    seeds = range(arguments.first_seed, arguments.first_seed + count)
     runs = [
         *settings_runs(arguments.policies.split(","), seeds, requests),
-        *ablation_runs(min(seeds, FEWER), requests),
-        *beyond_runs(min(seeds, FEWER), requests, arguments.trace),
+        *ablation_runs(seeds[:FEWER], requests),
+        *beyond_runs(seeds[:FEWER], requests, arguments.trace),
     ]
     wanted = [run for run in runs if arguments.only in ("", run.table)]
     results: Results = {}
@@ -88,6 +89,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="two seeds, few requests")
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument(
+        "--first-seed", type=int, default=0, help="10: seeds that apex was not tuned with"
+    )
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--results", type=Path, default=Path("apex-results.json"))
     parser.add_argument("--trace", action="append", default=[], help="a row of the third table")
@@ -118,7 +122,7 @@ def measure(
 
 
 def _learnt(catalog: Catalog, slo_scale: float) -> Trained:
-    usual = next(settings_runs(("esg",), 1, 1)).scenario()
+    usual = next(settings_runs(("esg",), [0], 1)).scenario()
     return trained_configs(applied(catalog, replace(usual, slo_scale=slo_scale)), seed=0)
 
 

@@ -135,12 +135,12 @@ def with_split(catalog: Catalog) -> Catalog:
     return replace(catalog, applications=applications)
 
 
-def settings_runs(policies: Sequence[str], seeds: int, requests: int) -> Iterator[Run]:
+def settings_runs(policies: Sequence[str], seeds: Sequence[int], requests: int) -> Iterator[Run]:
     """The paper's three settings, warm and cold."""
     for warm in (True, False):
         for name, setting in SETTINGS.items():
             for policy in policies:
-                for seed in range(seeds):
+                for seed in seeds:
                     yield Run(
                         table="warm start" if warm else "cold start",
                         row=name,
@@ -153,13 +153,13 @@ def settings_runs(policies: Sequence[str], seeds: int, requests: int) -> Iterato
                     )
 
 
-def ablation_runs(seeds: int, requests: int) -> Iterator[Run]:
+def ablation_runs(seeds: Sequence[int], requests: int) -> Iterator[Run]:
     """Apex without each of its ingredients: in the three settings, cold, and beyond capacity."""
     rows = [(name, s.slo_scale, s.rate, True) for name, s in SETTINGS.items()]
     rows += [("cold moderate-normal", 1.0, "normal", False), ("overload", 1.2, "106/s", True)]
     for row, slo_scale, rate, warm in rows:
         for without in ("", *Ingredient):
-            for seed in range(seeds):
+            for seed in seeds:
                 yield Run(
                     table="ablation",
                     row=row,
@@ -173,7 +173,7 @@ def ablation_runs(seeds: int, requests: int) -> Iterator[Run]:
                 )
 
 
-def beyond_runs(seeds: int, requests: int, traces: Sequence[str]) -> Iterator[Run]:
+def beyond_runs(seeds: Sequence[int], requests: int, traces: Sequence[str]) -> Iterator[Run]:
     """Outside of the paper's settings, apex beside esg."""
     rows: list[tuple[str, dict[str, Any]]] = []
     rows += [(f"SLO {scale:g} L", {"slo_scale": scale, "rate": "normal"}) for scale in SCALES]
@@ -195,7 +195,7 @@ def beyond_runs(seeds: int, requests: int, traces: Sequence[str]) -> Iterator[Ru
     ]
     for row, conditions in rows:
         for policy in ("esg", "apex"):
-            for seed in range(seeds):
+            for seed in seeds:
                 yield Run(
                     table="beyond",
                     row=row,
