@@ -10,6 +10,10 @@ from esg.events import Correction
 from esg.profile import Config
 
 
+class Order(Message, frozen=True, tag=True):
+    """Its kind is written down with it: some orders differ in nothing else."""
+
+
 class Input(Message, frozen=True, kw_only=True):
     """One input of a job: the output of `stage`, kept by `invoker`.
 
@@ -33,7 +37,7 @@ class JobOrder(Message, frozen=True, kw_only=True):
     publish: bool = False
 
 
-class StartTask(Message, frozen=True, kw_only=True):
+class StartTask(Order, frozen=True, kw_only=True):
     """Run a batch of jobs as one invocation.
 
     `publish` says that the outputs are results: they go to the remote store at once. `effort` is
@@ -55,14 +59,14 @@ class StartTask(Message, frozen=True, kw_only=True):
     missed: bool
 
 
-class StopTask(Message, frozen=True, kw_only=True):
+class StopTask(Order, frozen=True, kw_only=True):
     """Nobody wants this task's results any more."""
 
     invoker: str
     task: str
 
 
-class WarmInstance(Message, frozen=True, kw_only=True):
+class WarmInstance(Order, frozen=True, kw_only=True):
     """Load a function's model on a slice, ahead of its use."""
 
     invoker: str
@@ -70,7 +74,7 @@ class WarmInstance(Message, frozen=True, kw_only=True):
     function: str
 
 
-class DropInstance(Message, frozen=True, kw_only=True):
+class DropInstance(Order, frozen=True, kw_only=True):
     """Unload a function's model: its memory is needed."""
 
     invoker: str
@@ -78,7 +82,7 @@ class DropInstance(Message, frozen=True, kw_only=True):
     function: str
 
 
-class PublishData(Message, frozen=True, kw_only=True):
+class PublishData(Order, frozen=True, kw_only=True):
     """Copy a stage's output from the local store to the remote one: its consumer runs elsewhere."""
 
     invoker: str
@@ -86,7 +90,7 @@ class PublishData(Message, frozen=True, kw_only=True):
     stage: str
 
 
-class DiscardData(Message, frozen=True, kw_only=True):
+class DiscardData(Order, frozen=True, kw_only=True):
     """Forget everything kept for a request; with `results`, what was published as its result too,
     because nobody will come for it."""
 
@@ -115,7 +119,7 @@ class StageReport(Message, frozen=True, kw_only=True):
     cost_pusd: int
 
 
-class AnswerRequest(Message, frozen=True, kw_only=True):
+class AnswerRequest(Order, frozen=True, kw_only=True):
     """The end of an admitted request, one way or another. If it is done, the outputs of the stages
     in `results` are in the remote store."""
 
@@ -131,7 +135,7 @@ class AnswerRequest(Message, frozen=True, kw_only=True):
     results: tuple[str, ...] = ()
 
 
-class RefuseRequest(Message, frozen=True, kw_only=True):
+class RefuseRequest(Order, frozen=True, kw_only=True):
     """A request that is not admitted, and why. With a time, the same request may be admitted after
     it: there is too much to do just now."""
 
@@ -140,14 +144,14 @@ class RefuseRequest(Message, frozen=True, kw_only=True):
     retry_after_us: int | None = None
 
 
-class RefuseApplication(Message, frozen=True, kw_only=True):
+class RefuseApplication(Order, frozen=True, kw_only=True):
     """An application that is not registered or retired as asked, and why."""
 
     application: str
     reason: str
 
 
-class CorrectProfiles(Message, frozen=True, kw_only=True):
+class CorrectProfiles(Order, frozen=True, kw_only=True):
     """Tasks take another time than planned: have these corrections in force soon.
 
     Whoever carries this out may prepare for it first (`Scheduler.prepare`), and then says

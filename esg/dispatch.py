@@ -15,7 +15,9 @@ it. So a flood of requests for one application delays the others by a quantum at
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from esg.catalog import Catalog, Stage, plain_name
 from esg.commands import Command, DropInstance, Input, JobOrder, PublishData, StartTask
@@ -26,6 +28,9 @@ from esg.search.plan import Plan
 from esg.setbacks import rather_elsewhere
 from esg.state import NEVER_US, Job, Phase, Queue, State, Task
 from esg.units import ms
+
+PAYLOAD = (Input(),)
+"""The input of a first stage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +198,7 @@ class Dispatcher:
         read_by = case.application.successors[case.stage.name]
         return JobOrder(
             request=job.request,
-            inputs=tuple(inputs) or (Input(),),
+            inputs=tuple(inputs) or PAYLOAD,
             publish=request.all_stages and bool(read_by),
         )
 

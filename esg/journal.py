@@ -17,9 +17,8 @@ to remember of an event stands beside it as a `memo`; a scheduler never sees it.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -109,15 +108,9 @@ class Diverged(Exception):
         self.got = got
 
 
-def orders_digest(commands: Iterable[Command]) -> str:
+def orders_digest(commands: Sequence[Command]) -> str:
     """A fingerprint of some orders: kind, content and sequence."""
-    text = b"\n".join([_kind(type(command)) + to_bytes(command) for command in commands])
-    return digest_of(text) if text else ""
-
-
-@cache
-def _kind(command: type[Command]) -> bytes:
-    return command.__name__.encode()
+    return digest_of(to_bytes(commands)) if commands else ""
 
 
 def catalog_digest(catalog: Catalog) -> str:

@@ -7,8 +7,9 @@ to the next travels with the jobs (`Job.planned`), so that a snapshot of the sta
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from esg.catalog import Application, Stage
 from esg.ledger import Seat
@@ -16,8 +17,7 @@ from esg.search.plan import Plan
 from esg.state import Job, Queue, Request, State
 
 
-@dataclass(slots=True)
-class Case:
+class Case(Struct):
     """One AFW queue with work in it, at one moment. To look at, not to change."""
 
     now_us: int
@@ -61,8 +61,7 @@ class Case:
         return sorted(counts, key=lambda keeper: -counts[keeper])
 
 
-@dataclass(slots=True)
-class Offer:
+class Offer(Struct):
     """Plans for the current queue, best first.
 
     `effort` is what they took to find. `missed` says that a plan made at an earlier stage could
@@ -77,15 +76,13 @@ class Offer:
     picks: tuple[int, ...] = ()
 
 
-@dataclass(slots=True)
-class Hold:
+class Hold(Struct):
     """Wait for more jobs, at most until then (strictly later than now)."""
 
     until_us: int
 
 
-@dataclass(slots=True)
-class Placement:
+class Placement(Struct):
     plan: Plan
     seat: Seat
 

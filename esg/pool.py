@@ -14,9 +14,10 @@ of them there fails, and the scheduler hears of it at once, by an inventory. A t
 executed on it goes on: whoever executes it knows which of its jobs can be saved.
 """
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import assert_never
+
+from msgspec import Struct, field
 
 from esg.catalog import Catalog
 from esg.commands import DropInstance, StartTask, StopTask, WarmInstance
@@ -58,16 +59,14 @@ class ModelState(StrEnum):
     UNLOADING = "unloading"
 
 
-@dataclass(slots=True)
-class Model:
+class Model(Struct):
     state: ModelState
     memory_mb: int
     used_us: int
     ordered_us: int  # when loading it began
 
 
-@dataclass(slots=True)
-class PoolSlice:
+class PoolSlice(Struct):
     memory_mb: int
     holder: str = ""
     usable: bool = True
@@ -87,8 +86,7 @@ class PoolSlice:
         return model is not None and model.state is ModelState.READY
 
 
-@dataclass(slots=True)
-class Running:
+class Running(Struct):
     order: StartTask
     taken_us: int
     executing_us: int | None = None  # since when; None while it waits for models
@@ -119,11 +117,11 @@ class Pool:
 
     def handle(self, now_us: int, event: PoolEvent) -> list[PoolCommand]:
         """Learn one fact or order; returns what to do about it, in order."""
-        self._orders.clear()
+        self._orders = []
         self._learn(now_us, event)
         if self._wake_us is not None and now_us >= self._wake_us:
             self._unload_idle(now_us)
-        return self._orders.copy()
+        return self._orders
 
     def _learn(self, now_us: int, event: PoolEvent) -> None:
         match event:

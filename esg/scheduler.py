@@ -121,7 +121,7 @@ class Scheduler:
         if now_us < self.state.now_us:
             raise Bug(f"time ran backwards, from {self.state.now_us} to {now_us}")
         self.state.now_us = now_us
-        self._orders.clear()
+        self._orders = []
         self._setbacks.forgive(now_us)
         self._learn(now_us, event)
         if self.state.resting:
@@ -130,7 +130,7 @@ class Scheduler:
         self._dispatcher.run(now_us)
         if self._prewarmer is not None:
             self._prewarmer.run_due(now_us)
-        return self._orders.copy()
+        return self._orders
 
     @property
     def next_wake(self) -> int | None:

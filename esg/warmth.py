@@ -85,6 +85,7 @@ class PreWarmer:
         self._emit = emit
         self._queues_of: dict[str, list[str]] = {name: [] for name in catalog.functions}
         self._service_us: dict[str, int] = {}
+        self._due_us = 0  # no queue is due before that
         for application in current:
             for stage in application.stages.values():
                 name = queue_name(application.name, stage.name)
@@ -105,13 +106,18 @@ class PreWarmer:
         start_us = now_us + queue.interval_us - cold_start_us
         if start_us > now_us:
             queue.warm_at_us = start_us
+            self._due_us = min(self._due_us, start_us)
         else:
             self.warm(queue, now_us)
 
     def run_due(self, now_us: int) -> None:
-        for queue in self._state.queues.values():
+        if now_us < self._due_us:
+            return
+        queues = self._state.queues.values()
+        for queue in queues:
             if queue.warm_at_us <= now_us:
                 self.warm(queue, now_us)
+        self._due_us = min((queue.warm_at_us for queue in queues), default=NEVER_US)
 
     def warm(self, queue: Queue, now_us: int) -> None:
         """Load as many instances as are predicted to be missing, nearest to home first."""

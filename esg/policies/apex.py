@@ -17,7 +17,6 @@ of the cluster is free.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 
 from esg.catalog import Application, Catalog, Stage
@@ -53,15 +52,14 @@ LOOK_AGAIN_US = ms(50)
 _ALL_THE_TIME_US = 2**50
 
 
-@dataclass(slots=True)
-class Aimed(Offer):
+class Aimed(Offer, kw_only=True):
     """Plans for one group: where it would like to run, and what it would pay for being late."""
 
+    stage: Stage
+    expected: Forecast
     near: str = ""
     left_us: int = 0
     rest_us: int = 0
-    stage: Stage = field(kw_only=True)
-    expected: Forecast = field(kw_only=True)
     late_pusd: int = 0
 
     def price(self, plan: Plan, late_us: int) -> int | None:

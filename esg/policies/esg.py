@@ -12,7 +12,6 @@ config, as a search that is out of options suggests, lets the hopeless crowd out
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from esg.catalog import Application, Catalog
 from esg.ledger import Seat
@@ -29,7 +28,6 @@ NODES_PER_MS = {"astar": 300, "frontier": 10_000}
 """How many paths `astar` takes up, and how many configs `frontier` looks at, in a millisecond."""
 
 
-@dataclass(slots=True)
 class Best(Offer):
     """The best plan alone; the others are searched for if there is no room for it."""
 

@@ -1,7 +1,8 @@
 """What is asked of a search engine, and what it answers."""
 
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct
 
 from esg.profile import Config
 
@@ -13,8 +14,7 @@ class Step(NamedTuple):
     config: Config
 
 
-@dataclass(slots=True)
-class Plan:
+class Plan(Struct):
     """Configs from the current stage on, with the time and cost they predict.
 
     `time_us` is the longest path through the planned stages (within a tangle it may be a little
@@ -33,8 +33,7 @@ class Plan:
         return (Step(self.stage, self.config), *self.rest)
 
 
-@dataclass(slots=True)
-class Answer:
+class Answer(Struct):
     """Up to k plans, cheapest first, each with another config for the current stage.
 
     If no plan keeps the budget, `feasible` is False and the one plan is the fastest there is.
