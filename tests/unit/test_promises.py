@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LINES = (ROOT / "docs" / "promises.md").read_text("utf-8").splitlines()
+LINES = (ROOT / "docs" / "promises.md").read_text("utf-8").partition("\n## ")[0].splitlines()
 ROWS = [line for line in LINES if line.startswith("| ") and not line.startswith("| promise ")]
 
 
