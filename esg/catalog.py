@@ -5,7 +5,7 @@ acyclic, has one root, and knows its shape. Files are read by `catalog_file`.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
@@ -99,6 +99,18 @@ class Application:
             successors={stage: tuple(found) for stage, found in followers.items()},
             late_requests=late_requests,
         )
+
+    def with_profiles(self, changed: Callable[[Profile], Profile]) -> "Application":
+        """The same with other profiles for its functions, whichever version it is."""
+        stages = {
+            name: Stage(
+                name,
+                replace(stage.function, profile=changed(stage.function.profile)),
+                stage.after,
+            )
+            for name, stage in self.stages.items()
+        }
+        return replace(self, stages=stages)
 
     def onward(self, stage: str) -> set[str]:
         """The stage and all that wait for it, directly or not."""

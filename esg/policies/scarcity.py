@@ -9,7 +9,7 @@ share in use keep that from happening: every plan gives up what it can spare mos
 from collections.abc import Iterable
 from dataclasses import replace
 
-from esg.catalog import Application, Stage
+from esg.catalog import Application
 from esg.ledger import Seat
 from esg.profile import Prices, Profile
 
@@ -41,15 +41,7 @@ def repriced(application: Application, prices: Prices, factor: float) -> Applica
     if factor == 1:
         return application
     dear = replace(prices, vcpu_usd_per_hour=prices.vcpu_usd_per_hour * factor)
-    stages = [
-        Stage(
-            stage.name,
-            replace(stage.function, profile=_repriced(stage.function.profile, dear)),
-            stage.after,
-        )
-        for stage in application.stages.values()
-    ]
-    return Application.of(application.name, stages, slo_us=application.slo_us)
+    return application.with_profiles(lambda profile: _repriced(profile, dear))
 
 
 def _repriced(profile: Profile, prices: Prices) -> Profile:

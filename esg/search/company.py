@@ -8,9 +8,7 @@ What waiting for one more job would bring can then be read off: the cost of a jo
 n + 1, with the time that is left by then, beside its cost in a company of n now.
 """
 
-from dataclasses import replace
-
-from esg.catalog import Application, Stage
+from esg.catalog import Application
 from esg.search.frontier import Frontier
 from esg.search.plan import Answer
 
@@ -48,15 +46,6 @@ class Company:
 
 def _up_to(application: Application, batch: int) -> Application:
     """The same without larger batches."""
-    stages = [
-        Stage(
-            stage.name,
-            replace(
-                stage.function,
-                profile=stage.function.profile.narrowed(lambda config: config.batch <= batch),
-            ),
-            stage.after,
-        )
-        for stage in application.stages.values()
-    ]
-    return Application.of(application.name, stages, slo_us=application.slo_us)
+    return application.with_profiles(
+        lambda profile: profile.narrowed(lambda config: config.batch <= batch)
+    )

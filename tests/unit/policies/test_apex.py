@@ -1,5 +1,7 @@
 """Apex, ingredient by ingredient. A vCPU costs one picodollar per microsecond and a vGPU ten."""
 
+from dataclasses import replace
+
 import pytest
 
 from esg.catalog import Catalog
@@ -328,3 +330,12 @@ def test_everything_is_served_without_any_one_ingredient(ingredient: Ingredient)
     assert found["requests"] == 60
     assert found["failed"] == 0
     assert found["slo_hit_rate"] > 0.9
+
+
+def test_a_later_version_of_an_application_is_planned_for_like_the_first() -> None:
+    first = chain(LEAN_AND_FAST, PAIRS)
+    ((name, application),) = first.applications.items()
+    later = replace(application, name=f"{name}@2")
+    both = replace(first, applications={name: application, later.name: later})
+    assert offered(both, case(both, slo_ms=300)) == offered(first, case(first, slo_ms=300))
+    assert set(Companies().of(both)) == {name, later.name}
