@@ -2,7 +2,7 @@
 
 One line of JSON each, the first being a header that says which code, catalog and policy wrote it:
 
-    {"journal": 1, "esg": "0.1.0", "catalog": "f3...", "policy": "esg", ...}
+    {"journal": 2, "esg": "0.1.0", "catalog": "f3...", "policy": "esg", ...}
     {"snapshot": {...}, "memory": {...}, "wall_us": 1793870400000000}
     {"at": 12000, "event": "RequestArrived", "is": {"request": "r1", ...}, "orders": "9c..."}
 
@@ -33,7 +33,7 @@ from esg.events import EVENTS, Event
 from esg.profile import Profile
 from esg.scheduler import Scheduler
 
-FORMAT = 1
+FORMAT = 2
 SEGMENTS = "[0-9]*.journal"
 """The files of a journal that is a directory; in the order of their names."""
 _EVENT_READERS = {kind.__name__: msgspec.json.Decoder(kind).decode for kind in EVENTS}

@@ -13,6 +13,7 @@ from esg.catalog import Application, Catalog, Cluster, Function, Stage
 from esg.errors import Bug, Rejected
 from esg.events import Event, RequestArrived
 from esg.journal import (
+    FORMAT,
     Diverged,
     Entry,
     Header,
@@ -120,7 +121,7 @@ def test_time_that_runs_backwards_is_found(entries: list[Entry]) -> None:
 # Refused.
 
 
-@pytest.mark.parametrize(("field", "value"), [("journal", 2), ("esg", "99.0")])
+@pytest.mark.parametrize(("field", "value"), [("journal", FORMAT + 1), ("esg", "99.0")])
 def test_a_journal_of_another_version_is_refused_with_advice(field: str, value: object) -> None:
     raw = json.loads(header_line(HEADER)) | {field: value}
     with pytest.raises(Rejected, match=r"written by esg .* only the same one can replay it"):
