@@ -57,7 +57,7 @@ class _Choice:
 
 class _Best:
     """The cheapest plan from a stage on, by the time that is left: one staircase, whose corners are
-    plans. It takes milliseconds to build, and a microsecond to ask."""
+    plans. It takes up to a millisecond to build, and about a microsecond to ask."""
 
     def __init__(self, stage: str, choice: _Choice, count: int) -> None:
         # by their number, not by their time: of equal plans the first config's is taken
