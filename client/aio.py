@@ -87,6 +87,7 @@ class AsyncClient:
         shorter than the SLO becomes the SLO. If the waiting is cancelled, so is the request.
         """
         message = _request(application, payload, slo_ms, request_id, all_stages)
+        patience = self._patience(timeout_s)
 
         async def once(left_s: float | None) -> Result:
             if len(payload) > PIECE_BYTES:
@@ -94,11 +95,11 @@ class AsyncClient:
             reply = await self._stub.Submit(message, timeout=left_s)
             if reply.fetch_outputs:
                 fetch = public.FetchRequest(request_id=message.request_id)
-                return await _collected(self._stub.Fetch(fetch, timeout=left_s))
+                return await _collected(self._stub.Fetch(fetch, timeout=patience.left_s()))
             outputs = {output.stage: output.content for output in reply.outputs}
             return result_of(reply.result, outputs)
 
-        return await persistently(once, self._patience(timeout_s), self.address)
+        return await persistently(once, patience, self.address)
 
     async def submit_async(
         self,
@@ -117,7 +118,7 @@ class AsyncClient:
 
     def stream(self) -> RequestStream:
         """For many requests: `async with client.stream() as stream: stream.submit(...)`."""
-        return RequestStream(self._stub, self.address, self._patience_s, self.fetch)
+        return RequestStream(self._stub, self.address, self._patience_s, self.fetch, self.submit)
 
     async def get(self, request_id: str, *, timeout_s: float | None = None) -> State:
         """What has become of a request; does not wait for it."""

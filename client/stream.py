@@ -2,11 +2,15 @@
 
 This is the cheap way to send thousands of requests. If the stream breaks, it is opened again and
 what was not answered is sent again; the ids make sure that nothing runs twice.
+
+A large payload goes by a call of its own, in pieces: a message that is larger than a gateway takes
+is the end of its stream, and so of everybody's requests on it.
 """
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -21,19 +25,26 @@ from protos import gateway_v1_pb2 as public
 from protos import gateway_v1_pb2_grpc as public_grpc
 
 MESSAGE_BYTES = 2**20
-"""A group that is larger goes out as several, so that no answer waits for a long message."""
+"""A group that is larger goes out as several, so that no answer waits for a long message; a payload
+that is larger goes by itself."""
 GOODBYE_S = 5.0
 """How long the gateway may take to end a stream, once everything is answered."""
 
 
 class _Asked:
-    """A request that is not answered yet."""
+    """A request that is not answered yet. One without a message has a call of its own."""
 
-    __slots__ = ("answer", "message", "patience")
+    __slots__ = ("answer", "message", "patience", "request_id")
 
-    def __init__(self, message: public.SubmitRequest, answer: asyncio.Future[Result]) -> None:
-        self.message = message
+    def __init__(
+        self,
+        request_id: str,
+        answer: asyncio.Future[Result],
+        message: public.SubmitRequest | None = None,
+    ) -> None:
+        self.request_id = request_id
         self.answer = answer
+        self.message = message
         self.patience: Patience | None = None
 
 
@@ -46,16 +57,19 @@ class RequestStream:
         address: str,
         patience_s: float,
         fetch: Callable[[str], Awaitable[Result]],
+        submit: Callable[..., Awaitable[Result]],
     ) -> None:
         self._stub = stub
         self._address = address
         self._patience_s = patience_s
         self._fetch = fetch
+        self._submit = submit
         self._loop = asyncio.get_running_loop()
+        self._later = self._loop.call_later
         self._prefix = uuid.uuid4().hex[:16]
         self._made = 0
         self._asked: dict[str, _Asked] = {}
-        self._fetching: set[asyncio.Task[None]] = set()
+        self._calls: set[asyncio.Task[None]] = set()  # besides the stream
         self._outbox: Outbox[public.SubmitRequest] = Outbox()
         self._wanted = asyncio.Event()
         self._idle = asyncio.Event()
@@ -104,6 +118,20 @@ class RequestStream:
             request_id = f"{self._prefix}-{self._made}"
         if request_id in self._asked:
             return self._asked[request_id].answer
+        answer: asyncio.Future[Result] = self._loop.create_future()
+        if len(payload) > MESSAGE_BYTES:
+            call = partial(
+                self._submit,
+                application,
+                payload,
+                slo_ms=slo_ms,
+                request_id=request_id,
+                all_stages=all_stages,
+            )
+            asked = self._asked[request_id] = _Asked(request_id, answer)
+            self._idle.clear()
+            self._begin_call(asked, call)
+            return answer
         message = public.SubmitRequest(
             application=application,
             payload=payload,
@@ -111,8 +139,7 @@ class RequestStream:
             request_id=request_id,
             all_stages=all_stages,
         )
-        answer: asyncio.Future[Result] = self._loop.create_future()
-        self._asked[request_id] = _Asked(message, answer)
+        self._asked[request_id] = _Asked(request_id, answer, message)
         self._idle.clear()
         self._outbox.put(message)
         self._wanted.set()
@@ -132,15 +159,15 @@ class RequestStream:
             if pause_s is None:
                 self._fail_all(error)
                 patience.succeeded()
-            elif self._asked:
+            elif any(self._on_stream()):
                 await asyncio.sleep(pause_s)
                 self._wanted.set()
 
     async def _converse(self, patience: Patience) -> ClientError:
         """Until the stream breaks: why it did."""
         self._outbox = Outbox()
-        for asked in self._asked.values():
-            self._outbox.put(asked.message)
+        for _, message in self._on_stream():
+            self._outbox.put(message)
         call = self._stub.SubmitMany(_messages(self._outbox))
         try:
             async for group in call:
@@ -154,6 +181,12 @@ class RequestStream:
             self._outbox.close()
             call.cancel()
 
+    def _on_stream(self) -> Iterator[tuple[_Asked, public.SubmitRequest]]:
+        """What is to be answered by the stream; what has a call of its own is not its concern."""
+        for asked in self._asked.values():
+            if asked.message is not None:
+                yield asked, asked.message
+
     def _hear(self, reply: public.Reply) -> None:
         asked = self._asked.get(reply.request_id)
         if asked is None:
@@ -161,9 +194,7 @@ class RequestStream:
         if reply.HasField("refusal"):
             self._refused(asked, _refusal(reply.refusal))
         elif reply.done.fetch_outputs:
-            task = self._loop.create_task(self._fetched(asked))
-            self._fetching.add(task)
-            task.add_done_callback(self._fetching.discard)
+            self._begin_call(asked, partial(self._fetch, asked.request_id))
         else:
             outputs = {output.stage: output.content for output in reply.done.outputs}
             self._answer(asked, result_of(reply.done.result, outputs))
@@ -177,20 +208,27 @@ class RequestStream:
         if pause_s is None:
             self._answer(asked, error)
         else:
-            self._loop.call_later(pause_s, self._send_again, asked)
+            self._later(pause_s, self._send_again, asked, self._outbox)
 
-    def _send_again(self, asked: _Asked) -> None:
-        if self._asked.get(asked.message.request_id) is asked:
-            self._outbox.put(asked.message)
+    def _send_again(self, asked: _Asked, outbox: Outbox[public.SubmitRequest]) -> None:
+        if outbox is not self._outbox:
+            return  # the stream broke meanwhile, and the next one has sent it
+        if asked.message is not None and self._asked.get(asked.request_id) is asked:
+            outbox.put(asked.message)
 
-    async def _fetched(self, asked: _Asked) -> None:
+    def _begin_call(self, asked: _Asked, call: Callable[[], Awaitable[Result]]) -> None:
+        task = self._loop.create_task(self._called(asked, call))
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+
+    async def _called(self, asked: _Asked, call: Callable[[], Awaitable[Result]]) -> None:
         try:
-            self._answer(asked, await self._fetch(asked.message.request_id))
-        except ClientError as error:
-            self._answer(asked, error)
+            self._answer(asked, await call())
+        except Exception as error:
+            self._answer(asked, error)  # whatever it is, somebody waits for it
 
-    def _answer(self, asked: _Asked, answer: Result | ClientError) -> None:
-        self._asked.pop(asked.message.request_id, None)
+    def _answer(self, asked: _Asked, answer: Result | Exception) -> None:
+        self._asked.pop(asked.request_id, None)
         if not self._asked:
             self._idle.set()
         if asked.answer.done():
@@ -201,7 +239,7 @@ class RequestStream:
             asked.answer.set_exception(answer)
 
     def _fail_all(self, error: ClientError) -> None:
-        for asked in list(self._asked.values()):
+        for asked, _ in list(self._on_stream()):
             self._answer(asked, error)
 
     async def _say_goodbye(self) -> None:
@@ -214,7 +252,7 @@ class RequestStream:
             await asyncio.wait({self._runner}, timeout=GOODBYE_S)
 
     async def _close(self) -> None:
-        tasks = [*self._fetching, *([self._runner] if self._runner else [])]
+        tasks = [*self._calls, *([self._runner] if self._runner else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from typing import Any
 
 import pytest
 
@@ -62,6 +63,29 @@ async def test_a_small_payload_may_have_a_large_output(
     await controller.hears("follow")
     controller.accept("r1")
     assert (await waiting).outputs == {"second": LARGE}
+
+
+async def test_an_output_is_fetched_in_what_is_left_of_the_timeout(
+    gateways: Gateways, controller: ScriptedController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_s: list[float] = []
+
+    def noted(method: Any) -> Any:
+        def call(message: Any, timeout: float) -> Any:
+            given_s.append(timeout)
+            return method(message, timeout=timeout)
+
+        return call
+
+    controller.playing = True
+    payload = LARGE[:2000]
+    async with AsyncClient(await gateways.start(inline_bytes=1024)) as mesh:
+        for name in ("Submit", "Fetch"):
+            monkeypatch.setattr(mesh._stub, name, noted(getattr(mesh._stub, name)))
+        result = await mesh.submit(KNOWN, payload, timeout_s=LIMIT_S)
+    assert result.outputs == {"second": payload[::-1]}
+    submit_s, fetch_s = given_s
+    assert fetch_s < submit_s
 
 
 async def test_a_request_is_watched_to_its_result(
