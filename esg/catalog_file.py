@@ -27,7 +27,7 @@ from esg.errors import Rejected
 from esg.fields import Fields
 from esg.profile import Config, Prices, Profile
 from esg.profile_model import Grid, TimeModel
-from esg.spelling import one_of
+from esg.spelling import one_of, shortened
 from esg.units import ms
 
 # Far beyond anything real; `Profile` has the bounds that keep sums within 64 bits.
@@ -152,11 +152,7 @@ def _function(name: str, fields: Fields, beside: Path, prices: Prices) -> Functi
 
 def _profile_of(name: str, fields: Fields, beside: Path, prices: Prices) -> Profile:
     path = beside / fields.text("profile")
-    try:
-        found = path.is_file()
-    except OSError:
-        found = False
-    if not found:
+    if not _is_file(path):
         raise fields.error("profile", f"no such file: {path}; write it or correct the name")
     profile = load_profile(path, prices)
     if profile.function != name:
@@ -165,6 +161,13 @@ def _profile_of(name: str, fields: Fields, beside: Path, prices: Prices) -> Prof
             f"{path} is the profile of {profile.function!r}, not of {name!r}; name the right file",
         )
     return profile
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that no file can have
+        return False
 
 
 def _handler(fields: Fields, beside: Path) -> str:
@@ -180,7 +183,7 @@ def _handler(fields: Fields, beside: Path) -> str:
     if not is_file:
         return handler
     file = (beside / home).resolve()
-    if not file.is_file():
+    if not _is_file(file):
         raise fields.error("handler", f"no such file: {file}; write it or correct the name")
     return f"{file}:{name}"
 
@@ -291,7 +294,8 @@ def _table_row(where: str, header: Sequence[str], row: Sequence[str]) -> tuple[C
         config = Config(int(cell["batch"]), int(cell["vcpus"]), int(cell["vgpus"]))
         time = None if cell["time_ms"] in ("", "oom") else float(cell["time_ms"])
     except ValueError as error:
-        raise Rejected(f"{where}: {error}; expected whole numbers and a time in ms") from None
+        problem = shortened(str(error))
+        raise Rejected(f"{where}: {problem}; expected whole numbers and a time in ms") from None
     if min(config) < 1:
         raise Rejected(f"{where}: batch, vcpus and vgpus must be at least 1")
     if time is not None and not 0 < time <= MAX_MS:

@@ -8,6 +8,7 @@ from esg.spelling import one_of, shortened
 
 _REQUIRED: Any = object()
 MAX_CHOICE = 10_000
+LONGEST_PROBLEM = 1_000
 
 
 class Fields:
@@ -30,6 +31,7 @@ class Fields:
 
     def error(self, key: str, problem: str) -> Rejected:
         where = ".".join(shortened(part) for part in (self._path, key) if part)
+        problem = shortened(problem, LONGEST_PROBLEM)
         return Rejected(
             f"{self._source}: {where}: {problem}" if where else f"{self._source}: {problem}"
         )
@@ -41,13 +43,15 @@ class Fields:
     def text(self, key: str, *, default: str = _REQUIRED, empty: bool = False) -> str:
         value = self._get(key, default)
         if not isinstance(value, str) or not (value or empty):
-            raise self.error(key, f"is {value!r}; it must be a {'' if empty else 'non-empty '}text")
+            raise self.error(
+                key, f"is {_quoted(value)}; it must be a {'' if empty else 'non-empty '}text"
+            )
         return value
 
     def flag(self, key: str) -> bool:
         value = self._get(key, _REQUIRED)
         if not isinstance(value, bool):
-            raise self.error(key, f"is {value!r}; it must be true or false")
+            raise self.error(key, f"is {_quoted(value)}; it must be true or false")
         return value
 
     def number(
@@ -62,13 +66,13 @@ class Fields:
         value = self._get(key, default)
         # not math.isfinite(): a whole number may be too large for it
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-            raise self.error(key, f"is {value!r}; it must be a number")
+            raise self.error(key, f"is {_quoted(value)}; it must be a number")
         if minimum is not None and value < minimum:
-            raise self.error(key, f"is {value}; it must be at least {minimum}")
+            raise self.error(key, f"is {_short(value)}; it must be at least {minimum}")
         if value > maximum:
             raise self.error(key, f"is {_short(value)}; it must be at most {maximum:g}")
         if above is not None and value <= above:
-            raise self.error(key, f"is {value}; it must be greater than {above}")
+            raise self.error(key, f"is {_short(value)}; it must be greater than {above}")
         return float(value)
 
     def integer(
@@ -76,7 +80,7 @@ class Fields:
     ) -> int:
         value = self._get(key, default)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise self.error(key, f"is {value!r}; it must be a whole number")
+            raise self.error(key, f"is {_quoted(value)}; it must be a whole number")
         if value < minimum:
             raise self.error(key, f"is {_short(value)}; it must be at least {minimum}")
         if value > maximum:
@@ -112,7 +116,7 @@ class Fields:
     def table(self, key: str, *, required: bool = True) -> "Fields":
         value = self._get(key, _REQUIRED if required else {})
         if not isinstance(value, dict):
-            raise self.error(key, f"must be a table; write [{key}]")
+            raise self.error(key, f"must be a table; write [{shortened(key)}]")
         return Fields(self._source, f"{self._path}.{key}" if self._path else key, value)
 
     def tables(self, key: str) -> Iterator[tuple[str, "Fields"]]:
@@ -136,6 +140,15 @@ class Fields:
         if default is _REQUIRED:
             raise self.error(key, "is missing; add it")
         return default
+
+
+def _quoted(value: Any) -> str:
+    """Whatever it is, as it would be written.
+
+    >>> _quoted("x"), len(_quoted("x" * 1000))
+    ("'x'", 103)
+    """
+    return shortened(repr(value))
 
 
 def _short(value: float) -> str:

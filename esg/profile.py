@@ -5,6 +5,7 @@ memory of its slices are simply absent. Costs follow from times and prices (pape
 "Applications"): a task pays for all it holds, for as long as it runs, and a job pays its share.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -123,7 +124,7 @@ class Profile:
 
     def count_up_to(self, batch: int) -> int:
         """How many configs, from the front, have at most this batch (configs are sorted by it)."""
-        return sum(config.batch <= batch for config in self.configs)
+        return bisect_right(self.configs, batch, key=lambda config: config.batch)
 
     def narrowed(self, allowed: Callable[[Config], bool]) -> "Profile":
         """The same with only some of its configs; one with batch 1 must be among them."""

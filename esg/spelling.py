@@ -14,7 +14,7 @@ def one_of(kind: str, given: str, known: Iterable[str]) -> str:
     >>> one_of("engine", "dijkstra", ["astar", "frontier"])
     "unknown engine 'dijkstra'; known: astar, frontier"
     """
-    names = list(known)
+    names = [shortened(name) for name in known]
     said = shortened(given)
     close = get_close_matches(said, names, n=1)
     if close:
@@ -22,10 +22,10 @@ def one_of(kind: str, given: str, known: Iterable[str]) -> str:
     return f"unknown {kind} {said!r}; known: {', '.join(names) or 'none'}"
 
 
-def shortened(text: str) -> str:
+def shortened(text: str, longest: int = LONGEST_QUOTE) -> str:
     """What somebody wrote, as long as a message may quote it.
 
     >>> shortened("depth"), len(shortened("x" * 1000))
     ('depth', 103)
     """
-    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}..."
+    return text if len(text) <= longest else f"{text[:longest]}..."

@@ -4,7 +4,7 @@ Written by one run and read by another, it makes both send exactly the same requ
 """
 
 import csv
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,23 +19,18 @@ COLUMNS = ["application", "at_us"]
 
 @contextmanager
 def saving(path: Path) -> Iterator[Callable[[Arrival], None]]:
-    """Give a function that writes one arrival. The file is there when all are, or not at all."""
+    """Give a function that writes one arrival. The file is there when all are, or not at all; what
+    could not be read again is not written."""
     with written(path) as file:
         rows_of = csv.writer(file, lineterminator="\n")
         rows_of.writerow(("at_us", "application"))
-        yield lambda arrival: rows_of.writerow((arrival.at_us, arrival.application))
 
-
-def write_arrivals(path: Path, arrivals: Iterable[Arrival]) -> int:
-    """Write the arrivals and say how many. An endless list needs `arrivals.until` around it."""
-    count = 0
-    with saving(path) as save:
-        for arrival in arrivals:
+        def save(arrival: Arrival) -> None:
             if not _can_be_named(arrival.application):
                 raise Rejected(f"{path}: application {arrival.application!r}; {_NAMES}")
-            save(arrival)
-            count += 1
-    return count
+            rows_of.writerow((arrival.at_us, arrival.application))
+
+        yield save
 
 
 def read_arrivals(path: Path, known: Collection[str] | None = None) -> Iterator[Arrival]:

@@ -32,7 +32,7 @@ from loadgen.traces.rows import check_width, column, plain, rows
 
 MINUTES_PER_DAY = 1440
 KEYS = ("hashowner", "hashapp", "hashfunction")
-_MINUTE = re.compile(r"(?:minute_)?(\d+)|(\d+)_minute")
+_MINUTE = re.compile(r"(?:minute_)?(\d{1,18})|(\d{1,18})_minute")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ def read_azure2019(path: Path) -> CountedTrace:
         return grid
 
     calls = count(1, lambda _: 0)[0]
-    return CountedTrace(path=path, format="azure2019", first_minute=first, calls=calls, count=count)
+    return CountedTrace(path=path, format="azure2019", calls=calls, count=count)
 
 
 def minute_of(name: str) -> int | None:
@@ -68,6 +68,7 @@ def minute_of(name: str) -> int | None:
 
     >>> [minute_of(name) for name in ("480", "minute_7", "7_minute", "trigger")]
     [480, 7, 7, None]
+    >>> minute_of("1" * 5000)  # no minute
     """
     found = _MINUTE.fullmatch(name)
     return int(found[1] or found[2]) if found else None

@@ -28,7 +28,6 @@ class CountedTrace:
 
     path: Path
     format: str
-    first_minute: int
     calls: Calls
     count: Callable[[int, Bucket], Calls] | None
 

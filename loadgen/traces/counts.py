@@ -40,7 +40,7 @@ def read_counts(path: Path) -> CountedTrace:
     totals = np.zeros(max(calls) + 1 - start, np.int64)
     for minute, number in calls.items():
         totals[minute - start] = number
-    return CountedTrace(path=path, format="counts", first_minute=start, calls=totals, count=None)
+    return CountedTrace(path=path, format="counts", calls=totals, count=None)
 
 
 def _columns(path: Path, line: int, first: list[str]) -> tuple[int, int | None, bool]:

@@ -12,9 +12,10 @@ import pytest
 
 from loadgen.arrivals import Arrival
 from loadgen.record import Record
-from loadgen.saved import read_arrivals, write_arrivals
+from loadgen.saved import read_arrivals
 from protos import gateway_v1_pb2 as public
 from tests.cli.conftest import Ran, Run
+from tests.loadgen.conftest import save_arrivals
 from tests.loadgen.gateway import APPLICATIONS, Gateway, done, refused, serving
 
 LOADGEN = Path(sys.executable).with_name("loadgen")
@@ -176,7 +177,7 @@ def test_ctrl_c_waits_for_what_is_in_flight_and_prints_the_summary(
     gateway.answer, gateway.holds = (lambda asked: None), 2
     path, rows = tmp_path / "arrivals.csv", tmp_path / "rows.csv"
     name = next(iter(APPLICATIONS))
-    write_arrivals(path, [Arrival(0, name), Arrival(1, name), Arrival(HOUR_US, name)])
+    save_arrivals(path, [Arrival(0, name), Arrival(1, name), Arrival(HOUR_US, name)])
     process = subprocess.Popen(
         [LOADGEN, "--arrivals", path, "--gateway", gateway.address, "--csv", rows],
         stdout=subprocess.PIPE,

@@ -1,9 +1,12 @@
-"""Small trace files, written for one test."""
+"""Small files of traces and arrivals, written for one test."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+
+from loadgen.arrivals import Arrival
+from loadgen.saved import saving
 
 Write = Callable[..., Path]
 
@@ -19,3 +22,9 @@ def write(tmp_path: Path) -> Write:
         return path
 
     return file
+
+
+def save_arrivals(path: Path, arrivals: Iterable[Arrival]) -> None:
+    with saving(path) as save:
+        for arrival in arrivals:
+            save(arrival)

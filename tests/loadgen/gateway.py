@@ -92,6 +92,19 @@ class Gateway(public_grpc.PipelinesServicer):
                 await self._released.wait()
                 yield public.ReplyGroup(replies=[done(asked) for asked in held])
 
+    async def SubmitChunked(
+        self, chunks: AsyncIterator[public.SubmitChunk], context: Any
+    ) -> AsyncIterator[public.ResultChunk]:
+        """What is too large for a stream is always answered at once."""
+        asked = public.SubmitRequest()
+        async for chunk in chunks:
+            if chunk.HasField("request"):
+                asked.CopyFrom(chunk.request)
+            else:
+                asked.payload += chunk.payload
+        self.got.append(asked)
+        yield public.ResultChunk(result=done(asked).done.result)
+
     def release(self) -> None:
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self._released.set)

@@ -11,8 +11,8 @@ from loadgen.arrivals import Arrival
 from loadgen.crew import Crew
 from loadgen.payloads import Pictures
 from loadgen.plan import Plan
-from loadgen.saved import write_arrivals
 from loadgen.worker import UNANSWERED, Assignment, Report
+from tests.loadgen.conftest import save_arrivals
 from tests.loadgen.gateway import APPLICATIONS, Gateway, refused, serving
 
 NAMES = list(APPLICATIONS)
@@ -64,7 +64,7 @@ def hold_everything(asked: object) -> None:
 
 
 def saved(folder: Path, *instants_us: int) -> Plan:
-    write_arrivals(folder / "saved.csv", [Arrival(at_us, NAMES[0]) for at_us in instants_us])
+    save_arrivals(folder / "saved.csv", [Arrival(at_us, NAMES[0]) for at_us in instants_us])
     return Plan(saved=folder / "saved.csv")
 
 

@@ -13,10 +13,9 @@ from loadgen.arrivals import Arrival, at_rate, until
 from loadgen.mix import Mix, parse_mix
 from loadgen.plan import DEFAULT_REQUESTS, Plan
 from loadgen.rates import bursts, poisson, steady
-from loadgen.saved import write_arrivals
 from loadgen.shaping import Shaping, from_trace
 from loadgen.traces.read import read_trace
-from tests.loadgen.conftest import Write
+from tests.loadgen.conftest import Write, save_arrivals
 
 NAMES = ["photo", "scene"]
 MIX = Mix.uniform(NAMES)
@@ -89,7 +88,7 @@ def test_functions_of_a_trace_keep_their_application(write: Write) -> None:
 
 def test_saved_arrivals_are_replayed_exactly(tmp_path: Path) -> None:
     saved = [Arrival(5, "scene"), Arrival(5, "photo"), Arrival(9_000_000, "scene")]
-    write_arrivals(tmp_path / "saved.csv", saved)
+    save_arrivals(tmp_path / "saved.csv", saved)
     assert arrivals(saved=tmp_path / "saved.csv") == saved
     assert arrivals(saved=tmp_path / "saved.csv", duration_s=1) == saved[:2]
     assert arrivals(saved=tmp_path / "saved.csv", requests=1) == saved[:1]
@@ -130,7 +129,7 @@ def test_what_contradicts_itself_is_refused(chosen: dict[str, Any], words: str) 
 def test_applications_that_there_are_not_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Rejected, match="unknown application 'phot'; did you mean 'photo'"):
         arrivals(rate="heavy", mix="phot=1")
-    write_arrivals(tmp_path / "saved.csv", [Arrival(1, "other")])
+    save_arrivals(tmp_path / "saved.csv", [Arrival(1, "other")])
     with pytest.raises(Rejected, match=r"saved.csv:2: unknown application 'other'"):
         arrivals(saved=tmp_path / "saved.csv")
 

@@ -29,9 +29,7 @@ placements = st.sampled_from(["even", "uniform", "poisson"])
 
 
 def counted(calls: list[int]) -> CountedTrace:
-    return CountedTrace(
-        path=Path("t"), format="counts", first_minute=1, calls=np.array(calls), count=None
-    )
+    return CountedTrace(path=Path("t"), format="counts", calls=np.array(calls), count=None)
 
 
 def shaped(trace: Trace, seed: int = 1, mix: Mix = MIX, **shaping: Any) -> list[Arrival]:

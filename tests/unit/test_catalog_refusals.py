@@ -248,3 +248,26 @@ def test_a_file_that_cannot_be_read_is_refused(
         with pytest.raises(Rejected, match=says) as refused:
             read(path)
         assert str(refused.value).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("catalog.toml", 'profile = "detect.toml"', f'profile = "{"x" * 5000}"'),
+        (
+            "catalog.toml",
+            'profile = "detect.toml"',
+            f'profile = "detect.toml"\nhandler = "{"x" * 5000}.py:Handler"',
+        ),
+        ("catalog.toml", STREET, f"[applications.{'x' * 5000}]"),
+        ("classify.csv", "1,1,1,40", f"1,1,1,{'x' * 5000}"),
+    ],
+    ids=["a profile", "a handler", "an application", "a time"],
+)
+def test_however_long_a_mistake_is_the_refusal_is_short(
+    tmp_path: Path, file: str, old: str, new: str
+) -> None:
+    assert old in FILES[file]
+    with pytest.raises(Rejected) as refused:
+        load(tmp_path, FILES | {file: FILES[file].replace(old, new, 1)})
+    assert len(str(refused.value)) < 2000
