@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from cli.served import latency_text
 from cli.terminal import fits, open_table
 from cli.words import at_hyphens, counted
 
@@ -83,7 +84,8 @@ def print_summary(screen: Console, result: Result) -> None:
     screen.print(
         f"{counted(result['requests'], 'request')} in {result['virtual_s']:.1f} s: "
         f"{_rate(result['slo_hit_rate'])} in time, {_cost(result['cost_usd_per_1k_requests'])} USD "
-        f"per 1000; p50 {_whole(latency_ms['p50'])} ms, p99 {_whole(latency_ms['p99'])} ms; "
+        f"per 1000; p50 {latency_text(latency_ms['p50'])} ms, "
+        f"p99 {latency_text(latency_ms['p99'])} ms; "
         f"mean batch {result['mean_batch']:.2f}; vGPUs {_rate(result['vgpu_utilisation'])} in use."
     )
 
@@ -123,8 +125,8 @@ def _table(rows: Mapping[str, Result], limits: Limits, *, margins_below: bool) -
             _cost(result["cost_usd_per_1k_requests"])
             + _margin(gap, result.get("cost_usd_per_1k_requests_margin"), 1, decimals=4),
             "" if result is first else _against(result["cost_usd_per_1k_requests"], first),
-            _whole(latency_ms["p50"]),
-            _whole(latency_ms["p99"]),
+            latency_text(latency_ms["p50"]),
+            latency_text(latency_ms["p99"]),
             f"{result['mean_batch']:.2f}",
             _rate(remote / (remote + local)) if remote + local else "-",
             _rate(result["plan_miss_rate"]),
@@ -192,7 +194,3 @@ def _against(cost: float, first: Result) -> str:
 
 def _decision(time_ms: float | None) -> str:
     return "-" if time_ms is None else f"{time_ms:.3f}"
-
-
-def _whole(latency_ms: float | None) -> str:
-    return "-" if latency_ms is None else f"{latency_ms:.0f}"

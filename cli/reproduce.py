@@ -196,7 +196,7 @@ def print_study(screen: Console, study: Study) -> None:
 def _main_table(results: Results) -> Table:
     from emulator.reproduce.experiments import SYSTEMS
 
-    table = _settings_table("system", results)
+    table = _settings_table("system")
     for system in SYSTEMS:
         policy = results.reading(system)
         name = system if policy == system.lower() else f"{system}\n  {policy}"
@@ -209,7 +209,7 @@ def _main_table(results: Results) -> Table:
 def _readings_table(results: Results) -> Table:
     from emulator.reproduce.experiments import SYSTEMS
 
-    table = _settings_table("reading", results)
+    table = _settings_table("reading")
     for readings in SYSTEMS.values():
         for policy in readings:
             table.add_row(policy, *_cells(results, policy))
@@ -217,7 +217,7 @@ def _readings_table(results: Results) -> Table:
     return table
 
 
-def _settings_table(what: str, results: Results) -> Table:
+def _settings_table(what: str) -> Table:
     from emulator.scenario import SETTINGS
 
     table = open_table()

@@ -1,17 +1,14 @@
 """The plots of a run's report. Names are escaped: plotly takes tags in its texts for markup."""
 
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 import plotly.graph_objects as go
 
-from emulator.reproduce.figures import COLOURS, GREY, Figure, Panel
+from emulator.plots import BLUE, GREY, ORANGE, Figure, Panel, empty_plot, tick
 from esg.units import US_PER_S, to_ms
 from loadgen.outcome import Figures, Outcome
 from loadgen.run import Findings
-
-BLUE, ORANGE, YELLOW, GREEN, PINK = COLOURS.values()
 
 
 def figures(found: Findings, emulated: Outcome | None) -> list[Figure]:
@@ -32,7 +29,7 @@ def _latencies(found: Findings) -> Figure:
         seen = [(second, b.latencies[name]) for second, b in bins if name in b.latencies]
         seconds = [second for second, _ in seen]
         percentiles = [times.percentiles_ms(50, 99) for _, times in seen]
-        plot = _plot("ms", "s")
+        plot = empty_plot("ms", "s")
         plot.add_trace(_line("p50", BLUE, seconds, [p50 for p50, _ in percentiles]))
         plot.add_trace(_line("p99", ORANGE, seconds, [p99 for _, p99 in percentiles]))
         if figures.slo_us:
@@ -51,7 +48,7 @@ def _arrivals(found: Findings) -> Figure:
     bins = list(found.timeline.bins())
     seconds = [second for second, _ in bins]
     per_s = US_PER_S / found.timeline.width_us
-    plot = _plot("per s", "s")
+    plot = empty_plot("per s", "s")
     plot.add_trace(_line("sent", GREY, seconds, [b.planned * per_s for _, b in bins]))
     plot.add_trace(_line("done", BLUE, seconds, [b.answered * per_s for _, b in bins]))
     return Figure(
@@ -65,7 +62,7 @@ def _arrivals(found: Findings) -> Figure:
 
 def _by_application(live: Outcome, emulated: Outcome | None) -> Figure:
     names = sorted(live.by_application)
-    hits, costs = _plot("SLO hit rate, %"), _plot("USD per 1k requests")
+    hits, costs = empty_plot("SLO hit rate, %"), empty_plot("USD per 1k requests")
     hits.update_yaxes(range=[0, 105])
     runs = {"live": (live, BLUE)} | ({"emulated": (emulated, ORANGE)} if emulated else {})
     for label, (outcome, colour) in runs.items():
@@ -83,7 +80,7 @@ def _by_application(live: Outcome, emulated: Outcome | None) -> Figure:
 def _batches(outcome: Outcome) -> Figure:
     sizes = sorted(outcome.total.batches)
     jobs = outcome.total.batches.total() or 1
-    plot = _plot("share of jobs, %")
+    plot = empty_plot("share of jobs, %")
     shares = [100 * outcome.total.batches[size] / jobs for size in sizes]
     plot.add_trace(_bars("live", BLUE, [str(size) for size in sizes], shares))
     plot.update_xaxes(type="category", title={"text": "batch"})
@@ -100,36 +97,11 @@ def _width(found: Findings) -> str:
     return "second" if width_s == 1 else f"span of {width_s} s"
 
 
-def _plot(y_title: str, x_title: str = "") -> Any:
-    """An empty plot; the page's style sheet colours its texts and its grid."""
-    plot = go.Figure()
-    plot.update_layout(
-        template="none",
-        height=280,
-        margin={"l": 56, "r": 12, "t": 12, "b": 44},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"family": "system-ui, sans-serif", "size": 12, "color": GREY},
-        showlegend=False,
-        barmode="group",
-        dragmode=False,
-    )
-    plot.update_xaxes(showgrid=False, zeroline=False, fixedrange=True, title={"text": x_title})
-    plot.update_yaxes(
-        title={"text": y_title, "standoff": 6},
-        gridcolor="rgba(138,143,152,0.3)",
-        zeroline=False,
-        fixedrange=True,
-        rangemode="tozero",
-    )
-    return plot
-
-
 def _line(name: str, colour: str, x: Sequence[float], y: Sequence[float]) -> Any:
     rounded = [round(value, 2) for value in y]
     return go.Scatter(name=name, x=list(x), y=rounded, line={"color": colour, "width": 2})
 
 
 def _bars(name: str, colour: str, x: Sequence[str], y: Sequence[float]) -> Any:
-    labels = [escape(text).replace("-", "-<br>", 1) for text in x]
+    labels = [tick(text) for text in x]
     return go.Bar(name=name, x=labels, y=[round(v, 4) for v in y], marker={"color": colour})

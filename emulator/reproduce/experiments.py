@@ -27,7 +27,6 @@ SYSTEMS: dict[str, tuple[str, ...]] = {
 K_VALUES = (1, 5, 20, 80)
 GROUP_SIZES = (1, 2, 3, 4)
 ORION_CUTOFFS_MS = (1, 10, 50, 100, 200)
-ABLATIONS = ("no-gpu-sharing", "no-batching")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from a catalog is escaped: plotly takes some tags in its texts for markup.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 import plotly.graph_objects as go
 
+from emulator.plots import GREY, PALETTE, Figure, Panel, empty_plot, tick
 from emulator.reproduce.claims import COST, PLAN_MISSES, signed
 from emulator.reproduce.experiments import (
     GROUP_SIZES,
@@ -26,36 +26,9 @@ from emulator.scenario import SETTINGS
 from emulator.sweep import Estimate
 from esg.units import US_PER_S, to_ms
 
-COLOURS = {
-    "ESG": "#0072b2",
-    "INFless": "#d55e00",
-    "FaST-GShare": "#e69f00",
-    "Orion": "#009e73",
-    "Aquatope": "#cc79a7",
-}
-"""Okabe and Ito's palette, which colour-blind people can tell apart, too."""
-
-GREY = "#8a8f98"
+COLOURS = dict(zip(SYSTEMS, PALETTE, strict=True))
 MOST_POINTS = 250
 """Per line of a latency panel; more would only make the file larger."""
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """One plot. `title` is plain text."""
-
-    title: str
-    plot: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """Panels that belong together. `legend` has the colours of all; texts are plain."""
-
-    title: str
-    panels: list[Panel]
-    caption: str
-    legend: dict[str, str]
 
 
 def figures(study: Study) -> list[Figure]:
@@ -75,7 +48,7 @@ def figures(study: Study) -> list[Figure]:
 def _main(results: Results) -> Figure:
     settings = list(SETTINGS)
     hits = _rate_plot()
-    costs = _plot("cost, ESG = 1", above_zero=True)
+    costs = empty_plot("cost, ESG = 1")
     for system, colour in COLOURS.items():
         labels = [main(setting, results.reading(system)) for setting in settings]
         hits.add_trace(_bars(system, colour, settings, [_hits(results, lb) for lb in labels]))
@@ -113,7 +86,7 @@ def _by_application(study: Study) -> Figure:
     panels = []
     for name in study.catalog.applications:
         hits = _rate_plot()
-        costs = _plot("cost, ESG = 1", above_zero=True)
+        costs = empty_plot("cost, ESG = 1")
         for system, colour in COLOURS.items():
             labels = [main(setting, results.reading(system)) for setting in settings]
             rates = [
@@ -147,7 +120,7 @@ def _by_application(study: Study) -> Figure:
 def _latencies(study: Study) -> Figure:
     results, panels = study.results, []
     for application in study.catalog.applications.values():
-        plot = _plot("end-to-end latency, ms", above_zero=True)
+        plot = empty_plot("end-to-end latency, ms")
         slo_ms = SETTINGS["relaxed-heavy"].slo_scale * to_ms(application.alone_us)
         for system, colour in COLOURS.items():
             label = main("relaxed-heavy", results.reading(system))
@@ -209,7 +182,7 @@ def _plan_misses(results: Results) -> Figure:
     colours = {"paper": GREY, "here": COLOURS["ESG"]}
     panels, ours = [], []
     for policy, paper in PLAN_MISSES.items():
-        plot = _plot("plans missed, %", above_zero=True)
+        plot = empty_plot("plans missed, %")
         here = [_percent(results.estimate(main(s, policy), "plan_miss_rate")) for s in SETTINGS]
         plot.add_trace(_bars("paper", GREY, list(SETTINGS), [Estimate(p, 0) for p in paper]))
         plot.add_trace(_bars("here", COLOURS["ESG"], list(SETTINGS), here))
@@ -228,7 +201,7 @@ def _plan_misses(results: Results) -> Figure:
 def _overhead(study: Study) -> Figure:
     overhead, settings = study.overhead, list(SETTINGS)
     colours = {"mean here": COLOURS["ESG"], "p99 here": COLOURS["Orion"], "paper": GREY}
-    by_setting = _plot("ms per decision", above_zero=True)
+    by_setting = empty_plot("ms per decision")
     times = [overhead.search[setting, 3, 5] for setting in settings]
     by_setting.add_trace(
         _bars("mean", COLOURS["ESG"], settings, [Estimate(t.mean_ms, 0) for t in times])
@@ -236,7 +209,7 @@ def _overhead(study: Study) -> Figure:
     by_setting.add_trace(
         _bars("p99", COLOURS["Orion"], settings, [Estimate(t.p99_ms, 0) for t in times])
     )
-    by_k = _plot("ms per decision", above_zero=True)
+    by_k = empty_plot("ms per decision")
     values = [overhead.mean_ms(3, k) for k in K_VALUES]
     ks = [f"K = {k}" for k in K_VALUES]
     by_k.add_trace(_line("mean", COLOURS["ESG"], ks, [Estimate(v, 0) for v in values]))
@@ -350,36 +323,9 @@ def _named(names: Sequence[str]) -> str:
     return ", ".join(names) if names else "none of the settings"
 
 
-def _plot(y_title: str, *, above_zero: bool = False) -> Any:
-    """An empty plot; the page's style sheet colours its texts and its grid."""
-    plot = go.Figure()
-    plot.update_layout(
-        template="none",
-        height=280,
-        margin={"l": 56, "r": 12, "t": 12, "b": 44},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"family": "system-ui, sans-serif", "size": 12, "color": GREY},
-        showlegend=False,
-        barmode="group",
-        bargap=0.25,
-        hovermode="closest",
-        dragmode=False,
-    )
-    plot.update_xaxes(showgrid=False, zeroline=False, fixedrange=True, tickangle=0)
-    plot.update_yaxes(
-        title={"text": escape(y_title), "standoff": 6},
-        gridcolor="rgba(138,143,152,0.3)",
-        zeroline=False,
-        fixedrange=True,
-        rangemode="tozero" if above_zero else "normal",
-    )
-    return plot
-
-
 def _rate_plot() -> Any:
     """Up to 100 %, however wide an interval may be."""
-    plot = _plot("SLO hit rate, %")
+    plot = empty_plot("SLO hit rate, %", above_zero=False)
     plot.update_yaxes(range=[0, 105])
     return plot
 
@@ -387,7 +333,7 @@ def _rate_plot() -> Any:
 def _bars(name: str, colour: str, x: Sequence[str], found: Sequence[Estimate]) -> Any:
     return go.Bar(
         name=escape(name),
-        x=[_tick(text) for text in x],
+        x=[tick(text) for text in x],
         y=[round(e.mean, 4) for e in found],
         error_y=_error_bars(found),
         marker={"color": colour},
@@ -397,7 +343,7 @@ def _bars(name: str, colour: str, x: Sequence[str], found: Sequence[Estimate]) -
 def _line(name: str, colour: str, x: Sequence[str], found: Sequence[Estimate]) -> Any:
     return go.Scatter(
         name=escape(name),
-        x=[_tick(text) for text in x],
+        x=[tick(text) for text in x],
         y=[round(e.mean, 4) for e in found],
         error_y=_error_bars(found),
         mode="lines+markers",
@@ -410,16 +356,11 @@ def _marks(name: str, x: Sequence[str], y: Sequence[float]) -> Any:
     """A dash across each group of bars."""
     return go.Scatter(
         name=escape(name),
-        x=[_tick(text) for text in x],
+        x=[tick(text) for text in x],
         y=[round(value, 4) for value in y],
         mode="markers",
         marker={"symbol": "line-ew", "size": 60, "line": {"width": 2, "color": GREY}},
     )
-
-
-def _tick(text: str) -> str:
-    """A label, on two lines if it can be."""
-    return escape(text).replace("-", "-<br>", 1)
 
 
 def _mark_style(colour: str) -> dict[str, Any]:
@@ -441,7 +382,7 @@ def _single(
     y_title: str, x: Sequence[str], found: Sequence[Estimate], spread: float | None = None
 ) -> Any:
     """One line. With a `spread` the axis shows that much around the values, or all of them."""
-    plot = _plot(y_title, above_zero=spread is None)
+    plot = empty_plot(y_title, above_zero=spread is None)
     plot.add_trace(_line("here", COLOURS["ESG"], x, found))
     plot.update_xaxes(type="category")
     if spread is not None:
@@ -452,6 +393,6 @@ def _single(
 
 
 def _single_bars(y_title: str, x: Sequence[str], found: Sequence[Estimate]) -> Any:
-    plot = _plot(y_title, above_zero=True)
+    plot = empty_plot(y_title)
     plot.add_trace(_bars("here", COLOURS["ESG"], x, found))
     return plot
