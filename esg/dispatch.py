@@ -25,7 +25,7 @@ from esg.errors import Bug
 from esg.placement import locality_first
 from esg.policy import Case, Hold, Offer, Placement, Policy
 from esg.search.plan import Plan
-from esg.setbacks import rather_elsewhere
+from esg.setbacks import not_a_third_time, rather_elsewhere
 from esg.state import NEVER_US, Job, Phase, Queue, State, Task
 from esg.units import ms
 
@@ -125,12 +125,15 @@ class Dispatcher:
 
     def _place(self, case: Case, offer: Offer) -> Placement | None:
         """Where the policy says; first among the nodes that nothing speaks against."""
-        better = rather_elsewhere(self._state, case.jobs[0])
-        if better is not None:
-            placement = self._policy.place(case, offer, better)
-            if placement is not None:
-                return placement
-        return self._policy.place(case, offer, self._state.open_seats)
+        job = case.jobs[0]
+        better = rather_elsewhere(self._state, job)
+        if better is None:
+            return self._policy.place(case, offer, self._state.open_seats)
+        placement = self._policy.place(case, offer, better)
+        if placement is not None:
+            return placement
+        rest = not_a_third_time(self._state, job, case.stage.function)
+        return self._policy.place(case, offer, rest)
 
     def _put_on_recheck_list(self, queue: Queue, now_us: int) -> None:
         """The alarm only drives the rounds; once they are over, something must be given back."""

@@ -32,6 +32,7 @@ from esg.errors import Rejected
 from esg.events import EVENTS, Event
 from esg.profile import Profile
 from esg.scheduler import Scheduler
+from esg.spelling import shortened
 
 FORMAT = 2
 SEGMENTS = "[0-9]*.journal"
@@ -212,9 +213,11 @@ def read_entries(lines: Iterable[str], first_line: int = 2) -> Iterator[Entry]:
             raw = _read_line(line)
             yield Entry(raw.at, _EVENT_READERS[raw.event](raw.content), raw.orders, raw.memo)
         except KeyError:
-            raise Rejected(f"journal line {number}: no event is called {raw.event!r}") from None
+            called = shortened(raw.event)
+            raise Rejected(f"journal line {number}: no event is called {called!r}") from None
         except (ValueError, RecursionError) as error:
-            raise Rejected(f"journal line {number}: not an entry: {error}") from None
+            problem = shortened(str(error))
+            raise Rejected(f"journal line {number}: not an entry: {problem}") from None
 
 
 def replay(

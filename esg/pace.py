@@ -16,6 +16,10 @@ always weighs a sixteenth."""
 ASSUMED_DELAY_US, ASSUMED_BYTES_PER_S = ms(10), 100_000_000
 """A transfer that nobody has seen yet: about what a gigabit link takes."""
 
+AT_MOST = 2
+"""One run counts as twice as slow as expected at most, or twice as fast as profiled: a task that
+hung says nothing about those after it. If all of them are that slow, a dozen will show it."""
+
 NORMAL_MILLIS = 1253
 """The standard deviation of a normal distribution, in thousandths of its mean distance."""
 
@@ -36,6 +40,7 @@ def observe_run(
     if queue.spread_ppm < 0:
         queue.spread_ppm = round(relative_std * PPM * 1000 / NORMAL_MILLIS)
     expected_us = profiled_us * queue.pace_ppm // PPM
+    took_us = max(1, profiled_us // AT_MOST, min(took_us, expected_us * AT_MOST))
     if remote:
         extra_us = max(0, took_us - expected_us) // remote
         queue.remote_us = _closer(queue.remote_us, extra_us, ALL) if queue.remote_us else extra_us
@@ -45,6 +50,19 @@ def observe_run(
     pace = took_us * PPM // profiled_us
     queue.spread_ppm = _closer(queue.spread_ppm, abs(pace - queue.pace_ppm), weight)
     queue.pace_ppm = _closer(queue.pace_ppm, pace, weight)
+
+
+def forget_pace(queue: Queue) -> None:
+    """Runs take what is profiled again, and vary as much beside that as they did before.
+
+    >>> queue = Queue("app/f", "app", "f", pace_ppm=3_000_000, spread_ppm=150_000)
+    >>> forget_pace(queue)
+    >>> queue.pace_ppm, queue.spread_ppm
+    (1000000, 50000)
+    """
+    if queue.spread_ppm >= 0:
+        queue.spread_ppm = queue.spread_ppm * PPM // queue.pace_ppm
+    queue.pace_ppm = PPM
 
 
 def relative_std(queue: Queue, profiled: float) -> float:

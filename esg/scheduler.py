@@ -50,11 +50,12 @@ from esg.events import (
 from esg.lifecycle import Lifecycle
 from esg.nodes import Nodes
 from esg.overload import Overload, OverloadSettings
+from esg.pace import forget_pace
 from esg.policy import Policy
 from esg.registry import Registry, slo_refusal
 from esg.setbacks import Setbacks
 from esg.spelling import one_of
-from esg.state import NEVER_US, PPM, State
+from esg.state import NEVER_US, State
 from esg.tasks import Tasks
 from esg.units import ms
 from esg.warmth import PreWarmer
@@ -290,7 +291,7 @@ class Scheduler:
         for queue in self.state.queues.values():
             stages = [c.applications[queue.application].stages for c in (before, self.planned)]
             if stages[0][queue.stage].function is not stages[1][queue.stage].function:
-                queue.pace_ppm = PPM  # it was the pace beside the profile as it was before
+                forget_pace(queue)  # it was beside the profile as it was before
 
     def _request_arrived(self, now_us: int, event: RequestArrived) -> None:
         if event.request in self.state.requests:

@@ -1,7 +1,8 @@
 """Learning from what went wrong: when to try again, and where rather not.
 
 - A job that failed is tried again at once, and after that with pauses that grow; and if there is
-  room elsewhere, not on a node where it has failed before.
+  room elsewhere, not on a node where it has failed before. Where it has failed twice, it is not
+  tried again, however long others take to have room, unless there are none.
 - A model that could not be loaded on a slice is not loaded there for a while; each failure in a row
   doubles that. Otherwise a slice that fails fast, and so is always free, would draw all work to it.
   When every slice has failed as often as a job may, those who wait for the model are told so.
@@ -146,3 +147,18 @@ def rather_elsewhere(state: State, job: Job) -> Mapping[str, Seat] | None:
     seats = state.open_seats
     better = {n: s for n, s in seats.items() if n not in state.slow and n not in job.avoid}
     return better if 0 < len(better) < len(seats) else None
+
+
+def not_a_third_time(state: State, job: Job, function: Function) -> Mapping[str, Seat]:
+    """The nodes that come into question for a job at all: all that are open, but not those where it
+    has failed twice, while there are others that could ever run it."""
+    seats = state.open_seats
+    if len(set(job.avoid)) == len(job.avoid):
+        return seats
+    left = {name: seat for name, seat in seats.items() if job.avoid.count(name) < 2}
+    able = any(
+        part.usable and part.memory_mb >= function.memory_mb and not part.spares(function.name)
+        for seat in left.values()
+        for part in seat.slices
+    )
+    return left if able else seats

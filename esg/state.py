@@ -59,7 +59,8 @@ class Request(Record):
 
 class Job(Record):
     """A queued piece of work, as policies see it. `planned` are the steps that the plan of the
-    stage before it foresaw, from this stage on; `avoid` the invokers where it has failed."""
+    stage before it foresaw, from this stage on; `avoid` the invokers where it has failed, each as
+    often as it has."""
 
     request: str
     number: int

@@ -104,7 +104,7 @@ class Tasks:
             self._lifecycle.return_job(request, task.stage, now_us)
             return
         run.attempts += 1
-        if avoid and task.invoker not in run.failed_on:
+        if avoid:
             run.failed_on.append(task.invoker)
         function = self._catalog.functions[self.function_of(task)]
         if run.attempts >= self._max_attempts or self._setbacks.loads_nowhere(function):

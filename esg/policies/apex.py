@@ -8,7 +8,8 @@ tells the whole story and what each of them brings):
       (`outlook`);
     - batches that the jobs at hand can fill (`company`), and waiting for more (`holding`);
     - vCPUs that get dearer as they run out (`scarcity`);
-    - nodes where a group of jobs can stay together (`groups`, `nearby`);
+    - nodes where a group of jobs can stay together (`groups`, `nearby`), and where there is no room
+      for what is safe, what there is room for;
     - the jobs that can make it before those that cannot, and of them the ones nearest to their end;
     - models for all stages of an application that is called (`warmth`).
 
@@ -18,6 +19,8 @@ of the cluster is free.
 
 from collections.abc import Iterable, Mapping
 from functools import partial
+
+from msgspec.structs import replace
 
 from esg.catalog import Application, Catalog, Stage
 from esg.ledger import Seat
@@ -37,7 +40,7 @@ from esg.search.plan import Plan
 from esg.state import Queue
 from esg.units import ms
 
-NODES_PER_MS = 200
+NODES_PER_MS = 500
 """What `Offer.effort` counts, in a millisecond of CPython."""
 
 CONFIGS = 24
@@ -53,7 +56,11 @@ _ALL_THE_TIME_US = 2**50
 
 
 class Aimed(Offer, kw_only=True):
-    """Plans for one group: where it would like to run, and what it would pay for being late."""
+    """Plans for one group: where it would like to run, and what it would pay for being late.
+
+    If there is no room for any of them, its oldest job had better go by itself, `at_once`, with
+    what there is room for, than wait until only large configs would do: the fastest come first.
+    """
 
     stage: Stage
     expected: Forecast
@@ -61,6 +68,7 @@ class Aimed(Offer, kw_only=True):
     left_us: int = 0
     rest_us: int = 0
     late_pusd: int = 0
+    at_once: tuple[Plan, ...] = ()
 
     def price(self, plan: Plan, late_us: int) -> int | None:
         """The minimum config, which is tried when nothing else fits, knows of its own stage only;
@@ -74,23 +82,33 @@ class Aimed(Offer, kw_only=True):
 
 
 class Companies:
-    """What plans are made with, for each application of a catalog. Building it takes about a tenth
-    of a second, so when another catalog has some of the same applications, it is used again."""
+    """What plans are made with, for each application of a catalog. Building all of it takes some
+    thirty milliseconds per application, so if another catalog has the same one, it is used again;
+    and what was needed so far for one that has changed is built at once, not when the next decision
+    waits for it: whoever changes it may do that in a thread.
+    """
 
     def __init__(self) -> None:
         self._built: dict[Application, tuple[Company, ...]] = {}
 
     def of(self, catalog: Catalog) -> dict[str, tuple[Company, ...]]:
         """By the names of the applications, for each level of scarcity."""
+        before = {application.name: found for application, found in self._built.items()}
         self._built = {
-            application: self._built.get(application) or _companies(application, catalog.prices)
+            application: self._built.get(application)
+            or _companies(application, catalog.prices, before.get(application.name, ()))
             for application in catalog.applications.values()
         }
         return {application.name: found for application, found in self._built.items()}
 
 
-def _companies(application: Application, prices: Prices) -> tuple[Company, ...]:
-    return tuple(Company(repriced(application, prices, factor)) for _, factor in LEVELS)
+def _companies(
+    application: Application, prices: Prices, before: tuple[Company, ...]
+) -> tuple[Company, ...]:
+    found = tuple(Company(repriced(application, prices, factor)) for _, factor in LEVELS)
+    for company, other in zip(found, before, strict=False):
+        company.build(other.built)
+    return found
 
 
 class Apex:
@@ -148,7 +166,11 @@ class Apex:
         if Ingredient.PLACEMENT in self._without:
             return locality_first(case, offer, seats)
         if isinstance(offer, Aimed):
-            return nearby(case, offer, seats, offer.near, offer.price) or cold(case, offer, seats)
+            found = nearby(case, offer, seats, offer.near, offer.price)
+            if found is None and offer.at_once:
+                alone = replace(offer, plans=offer.at_once, picks=offer.picks[:1])
+                found = nearby(case, alone, seats, offer.near, offer.price)
+            return found or cold(case, offer, seats)
         keepers = case.keepers(offer.plans[0].config.batch)
         near = keepers[0] if keepers else ""
         return nearby(case, offer, seats, near, _as_cheap_as_possible) or cold(case, offer, seats)
@@ -184,13 +206,15 @@ class Apex:
         limit_us = expected.for_search_us(max(planned_us, expected.safe_us(left_us)))
         answer = search(jobs=jobs, company=together, left_us=limit_us)
         plans, effort = answer.plans, answer.effort
+        at_once: tuple[Plan, ...] = ()
         profile = case.stage.function.profile
-        if not answer.feasible:
-            # too late to be safe: the oldest goes by itself, as fast as there is room for
-            limit_us = expected.for_search_us(expected.likely_us(left_us))
-            answer = search(jobs=1, company=1, left_us=limit_us)
-            plans = tuple(sorted(answer.plans, key=lambda plan: profile.time_us_of(plan.config)))
-            effort += answer.effort
+        if not answer.feasible or Ingredient.DARING not in self._without:
+            likely_us = expected.for_search_us(expected.likely_us(left_us))
+            alone = search(jobs=1, company=1, left_us=likely_us)
+            at_once = tuple(sorted(alone.plans, key=lambda plan: profile.time_us_of(plan.config)))
+            effort += alone.effort
+        if not answer.feasible:  # too late to be safe
+            plans, at_once = at_once, ()
         near = group.beside_on
         if case.stage.after:
             near = case.keepers_of(case.jobs[place] for place in group.places)[0]
@@ -204,14 +228,14 @@ class Apex:
             stage=case.stage,
             expected=expected,
             late_pusd=outlook.late_pusd,
+            at_once=at_once,
         )
 
     def _hopeless(self, case: Case, company: Company) -> Offer | Hold:
         seats = case.state.open_seats.values()
         free = sum(seat.vgpus_free for seat in seats)
-        if Ingredient.HOPELESS not in self._without and free <= SPARED * sum(
-            len(seat.slices) for seat in seats
-        ):
+        usable = sum(part.usable for seat in seats for part in seat.slices)
+        if Ingredient.HOPELESS not in self._without and free <= SPARED * usable:
             return Hold(case.now_us + LOOK_AGAIN_US)
         jobs = self._lost_in_front(case)
         answer = company.search(

@@ -47,6 +47,8 @@ def groups(case: Case, lost_before_us: int, most: int) -> list[Group]:
         elif len(group.places) < most:
             group.places.append(place)
             group.deadline_us = min(group.deadline_us, job.deadline_us)
+        elif not case.stage.after:
+            break  # there is only one group, and it is full
     for task in _just_started(case):
         for group in found.values():
             if not group.keeper or group.keeper == task.invoker:
@@ -59,7 +61,7 @@ def _keeper(case: Case, job: Job) -> str:
     if not case.stage.after:
         return ""
     runs = case.requests[job.request].runs
-    return ",".join(runs[before].keeper for before in case.stage.after)
+    return ",".join(dict.fromkeys(runs[before].keeper for before in case.stage.after))
 
 
 def _just_started(case: Case) -> list[Task]:

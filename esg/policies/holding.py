@@ -11,8 +11,14 @@ As long as there is slack, having less of it costs nothing, and waiting is free.
 which on every millisecond must be bought with larger configs or with risk (`outlook`), it stops to
 pay.
 
-At a first stage the next job is as likely as the average interval says. At a later one it is known:
-it runs on the same node, one stage before, and has a profile.
+At a first stage the next job is as likely as the average interval says, and less and less so once
+it is overdue. At a later one it is known: it runs on the same node, one stage before, and has a
+profile.
+
+Where deadlines are far away there is slack without end. A client that sends its next request when
+it has the last one's answer would be waited for in vain, and the longer, the larger the interval
+between its requests becomes for it. So at no stage does anybody wait for longer than the work takes
+that is left: whatever deadlines say, who waits at the first stage in vain takes twice as long.
 """
 
 from collections.abc import Iterator
@@ -22,13 +28,14 @@ from esg.policies.forecast import Z
 from esg.policies.groups import Group
 from esg.policies.outlook import Outlook
 from esg.policy import Case
-from esg.state import PPM, queue_name
+from esg.state import PPM, Phase, Task, queue_name
 
 WORTH_IT = 0.998
 """What saves less than a fifth of a percent is not worth waiting for."""
 
 QUARTERS = (1, 2, 4, 8, 16)
-"""Waits that are considered, in quarters of the average interval between jobs."""
+"""Waits that are considered, in quarters of the average interval, from the last job's arrival on.
+After that, nobody is expected any more."""
 
 NEARLY_CERTAIN = 0.9
 """How far to trust that a running task ends when it should."""
@@ -45,10 +52,14 @@ def hold_until_us(case: Case, group: Group, outlook: Outlook) -> int | None:
     count, left_us = group.company, group.deadline_us - case.now_us
     if count >= outlook.company.most:
         return None
-    best_pusd = WORTH_IT * min(outlook.now(jobs, left_us)[0] for jobs in (1, count))
+    now_pusd, work_us = min(outlook.now(jobs, left_us) for jobs in (1, count))
+    best_pusd = WORTH_IT * now_pusd
+    last_us = case.jobs[group.places[0]].ready_us + work_us
     until_us = None
     waits = _under_way(case, group) if case.stage.after else _by_chance(case)
     for wait_us, comes_us, more, chance in waits:
+        if case.now_us + wait_us > last_us:
+            break
         joined_pusd = outlook.later_pusd(count + more, left_us - comes_us)
         alone_pusd = outlook.later_pusd(count, left_us - wait_us)
         pusd = chance * min(joined_pusd, alone_pusd) + (1 - chance) * alone_pusd
@@ -59,12 +70,14 @@ def hold_until_us(case: Case, group: Group, outlook: Outlook) -> int | None:
 
 def _by_chance(case: Case) -> Iterator[Wait]:
     """One more job, sooner or later. After one average interval it has come in half of all cases;
-    that is a little less than if arrivals knew nothing of each other."""
+    that is a little less than if arrivals knew nothing of each other. The longer nobody has come,
+    the longer that is likely to go on."""
     interval_us = case.queue.interval_us
-    if interval_us:
-        for quarter in QUARTERS:
-            wait_us = max(1, interval_us * quarter // 4)
-            yield wait_us, wait_us // 2, 1, quarter / (quarter + 4)
+    silent_us = case.now_us - case.queue.last_arrival_us
+    for quarter in QUARTERS:
+        wait_us = interval_us * quarter // 4 - silent_us
+        if wait_us > 0:
+            yield wait_us, wait_us // 2, 1, wait_us / (interval_us + silent_us + wait_us)
 
 
 def _under_way(case: Case, group: Group) -> Iterator[Wait]:
@@ -79,9 +92,22 @@ def _under_way(case: Case, group: Group) -> Iterator[Wait]:
             run_us = profile.time_us_of(task.config) * queue.pace_ppm // PPM
             late_us = int(Z * run_us * relative_std(queue, profile.relative_std))
             wait_us = task.started_us + run_us + late_us - case.now_us
-            if wait_us > 0:
-                ends.append((wait_us, len(task.requests)))
+            coming = [r for r in task.requests if _lacks_nothing_else(case, r, task)]
+            if wait_us > 0 and coming:
+                ends.append((wait_us, len(coming)))
     more = 0
     for wait_us, jobs in sorted(ends)[:LOOK_AHEAD]:
         more += jobs
         yield wait_us, wait_us, more, NEARLY_CERTAIN
+
+
+def _lacks_nothing_else(case: Case, name: str, task: Task) -> bool:
+    """Whether a request can join as soon as the task has ended, with all its inputs there."""
+    others = [before for before in case.stage.after if before != task.stage]
+    if not others:
+        return True
+    request = case.requests.get(name)
+    if request is None:
+        return False
+    runs = [request.runs[before] for before in others]
+    return all(run.phase is Phase.DONE and run.keeper == task.invoker for run in runs)

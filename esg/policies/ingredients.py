@@ -22,6 +22,8 @@ class Ingredient(StrEnum):
     """Reckon with higher prices for vCPUs as they run out."""
     PLACEMENT = "placement"
     """Keep together what will be batched; weigh a transfer against another config."""
+    DARING = "daring"
+    """Take what there is room for, if that may be in time, rather than wait for what is safe."""
     FORESIGHT = "foresight"
     """Load the models of all stages as soon as an application is called."""
 

@@ -14,7 +14,7 @@ a task waits for a slice that has its model, while there are any; it loads one i
 are none, or if it has waited for as long as that takes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from esg.ledger import Seat
@@ -60,17 +60,23 @@ def nearby(
         here = _at(near, _room(seats[near], function), plans, jobs)
     found = here
     if here is None or here.plan is not offer.plans[0]:  # nothing is cheaper than that
-        rooms = {
-            name: _room(seat, function)
-            for name, seat in seats.items()
-            if seat.vgpus_free and seat.vcpus_free
-        }
-        found = _elsewhere(case, offer.plans, rooms, jobs, here, price)
+        found = _elsewhere(case, offer.plans, _rooms(seats, function), jobs, here, price)
     return None if found is None else Placement(found.plan, seats[found.invoker])
 
 
 def _room(seat: Seat, function: str) -> Room:
     return Room(seat.vcpus_free, len(seat.warm_free(function, len(seat.slices))))
+
+
+def _rooms(seats: Mapping[str, Seat], function: str) -> list[tuple[str, Room]]:
+    """All nodes that have any, those with most left over first."""
+    rooms = [
+        (name, _room(seat, function))
+        for name, seat in seats.items()
+        if seat.vgpus_free and seat.vcpus_free
+    ]
+    able = [(name, room) for name, room in rooms if room.vgpus]
+    return sorted(able, key=lambda one: (-one[1].vcpus, -one[1].vgpus, one[0]))
 
 
 def _tasks(jobs: int, config: Config) -> int:
@@ -91,12 +97,14 @@ def _at(near: str, room: Room, plans: Iterable[Plan], jobs: int) -> _Found | Non
 def _elsewhere(
     case: Case,
     plans: Iterable[Plan],
-    rooms: Mapping[str, Room],
+    rooms: Sequence[tuple[str, Room]],
     jobs: int,
     best: _Found | None,
     price: Price,
 ) -> _Found | None:
     """The same on the node with most left over, if that is cheaper than what was found so far."""
+    if not rooms:
+        return best
     for_some = None
     transfer_us = remote_us(case.queue, case.stage.function.input_bytes) if case.stage.after else 0
     for plan in plans:
@@ -118,9 +126,11 @@ def _elsewhere(
     return best or for_some
 
 
-def _roomiest(rooms: Mapping[str, Room], config: Config, tasks: int) -> str | None:
-    able = [(-r.vcpus, -r.vgpus, name) for name, r in rooms.items() if r.takes(config, tasks)]
-    return min(able)[2] if able else None
+def _roomiest(rooms: Sequence[tuple[str, Room]], config: Config, tasks: int) -> str | None:
+    for name, room in rooms:
+        if room.takes(config, tasks):
+            return name
+    return None
 
 
 def _transfer_pusd(case: Case, config: Config, late_us: int) -> int:
@@ -135,7 +145,8 @@ def _transfer_pusd(case: Case, config: Config, late_us: int) -> int:
 def cold(case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
     """A place on the roomiest node that can load the model, if there is no point in waiting."""
     function = case.stage.function
-    exists = any(function.name in seat.instances for seat in seats.values())
+    # on a node that had better be spared, too
+    exists = any(function.name in seat.instances for seat in case.state.open_seats.values())
     oldest = case.jobs[offer.picks[0] if offer.picks else 0]
     if exists and case.now_us - oldest.ready_us <= function.cold_start_us:
         return None

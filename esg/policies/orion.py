@@ -95,7 +95,6 @@ class Found:
     """What a search came to; `reached` says whether that meets the goal."""
 
     steps: tuple[Step, ...]
-    p95_us: int
     reached: bool
     effort: int
 
@@ -167,7 +166,7 @@ class Pipeline:
             Step(name, configs[place])
             for name, configs, place in zip(self._names, self._configs, state[2], strict=True)
         )
-        return Found(steps, state[0], reached, effort)
+        return Found(steps, reached, effort)
 
 
 class Orion:

@@ -8,40 +8,70 @@ What waiting for one more job would bring can then be read off: the cost of a jo
 n + 1, with the time that is left by then, beside its cost in a company of n now.
 """
 
+from collections.abc import Iterable
+from functools import cached_property
+
 from esg.catalog import Application
 from esg.search.frontier import Frontier
 from esg.search.plan import Answer
 
 
 class Company:
-    """Plans for one application, by how many jobs there are."""
+    """Plans for one application, by how many jobs there are.
+
+    An engine takes a millisecond or two to build, a quarter of a second for the longest chain that
+    is accepted. So each is built when it is asked for; most are never needed.
+    """
 
     def __init__(self, application: Application) -> None:
+        self._application = application
         self.most = max(s.function.profile.max_batch for s in application.stages.values())
-        self._engines = [Frontier(_up_to(application, batch)) for batch in range(1, self.most + 1)]
+        self._engines: dict[int, Frontier] = {}
         self._stairs: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
-        for count, engine in enumerate(self._engines, 1):
-            for stage in application.stages:
-                stairs = engine.onward(stage)
-                self._stairs[stage, count] = stairs.times.tolist(), stairs.costs.tolist()
-        self.whole_pusd = self._stairs[application.root, 1][1][-1]
+        self._fastest_us = application.fastest_us()
+
+    @cached_property
+    def whole_pusd(self) -> int:
         """What a job pays for all stages if it goes alone and has all the time."""
+        return self.stairs(self._application.root, 1)[1][-1]
 
     def search(
         self, stage: str, *, jobs: int, company: int, left_us: int, k: int, own_pace: float = 1.0
     ) -> Answer:
         """The k best plans for so many jobs that have so much company, themselves included."""
-        engine = self._engines[min(company, self.most) - 1]
+        engine = self._engine(company)
         return engine.search(stage, queue=jobs, left_us=left_us, k=k, own_pace=own_pace)
 
     def stairs(self, stage: str, jobs: int) -> tuple[list[int], list[int]]:
         """What each of so many jobs pays from this stage on: the times of plans, and their costs,
         which fall as the times rise."""
-        return self._stairs[stage, min(jobs, self.most)]
+        key = stage, min(jobs, self.most)
+        found = self._stairs.get(key)
+        if found is None:
+            stairs = self._engine(jobs).onward(stage)
+            found = self._stairs[key] = stairs.times.tolist(), stairs.costs.tolist()
+        return found
 
     def fastest_us(self, stage: str) -> int:
         """The least time in which the pipeline can be finished from `stage` on."""
-        return self._engines[0].fastest_us(stage)
+        return self._fastest_us[stage]
+
+    @property
+    def built(self) -> tuple[int, ...]:
+        """For how many jobs it was asked so far."""
+        return tuple(sorted(self._engines))
+
+    def build(self, company: Iterable[int]) -> None:
+        """Build what will be asked for."""
+        for jobs in company:
+            self._engine(jobs)
+
+    def _engine(self, company: int) -> Frontier:
+        batch = min(company, self.most)
+        engine = self._engines.get(batch)
+        if engine is None:
+            engine = self._engines[batch] = Frontier(_up_to(self._application, batch))
+        return engine
 
 
 def _up_to(application: Application, batch: int) -> Application:

@@ -91,7 +91,6 @@ class Frontier:
 
     def __init__(self, application: Application) -> None:
         self._application = application
-        self._lengths = normalised_lengths(application)
         self._own = {
             name: of_profile(name, stage.function.profile)
             for name, stage in application.stages.items()
@@ -230,10 +229,11 @@ class Frontier:
 
     def _tangled(self, stages: tuple[str, ...]) -> Staircase:
         """Every stage within its share of the time: its length over that of its longest path."""
-        through = path_lengths(stages, self._lengths, self._application.successors)
+        lengths = normalised_lengths(self._application)
+        through = path_lengths(stages, lengths, self._application.successors)
         total = nothing()
         for stage in stages:
-            stretched = self._own[stage].stretched(through[stage], self._lengths[stage])
+            stretched = self._own[stage].stretched(through[stage], lengths[stage])
             total = total.beside(stretched)
         return total
 

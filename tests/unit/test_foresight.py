@@ -30,9 +30,9 @@ def test_the_first_call_has_the_models_of_all_stages_loaded(open_desk: Callable[
     desk = foreseeing(open_desk).at(ms(0), joined("i0"), joined("i1"))
     desk.at(ms(1), arrived("r1", "photo"))
     assert warmed(desk) == [
-        warm("resize", on="i0"),
-        warm("detect", on="i0"),
-        warm("label", on="i0"),
+        warm("resize", on="i0", slice=0),
+        warm("detect", on="i0", slice=1),
+        warm("label", on="i0", slice=0),  # there are two slices
     ]
 
 

@@ -178,3 +178,24 @@ def test_a_node_that_comes_back_begins_anew(desk: Desk) -> None:
     used_both(desk, 400).at(ms(500), finished("t2", OTHER, running_us=ms(100)))
     desk.at(ms(501), lost(SLOW), joined(SLOW)).at(ms(502), arrived("r3"))
     assert where(desk) == [SLOW]
+
+
+def two_failures_here(desk: Desk, vgpus: int = 1) -> Desk:
+    """The other node is busy with something long, so both tries of r2 go to the one that fails."""
+    desk.at(ms(0), joined(OTHER, vgpus=vgpus), arrived("r1"), joined(SLOW, vgpus=1), arrived("r2"))
+    assert where(desk) == [OTHER, SLOW]
+    desk.at(ms(1), failed("t2", SLOW))
+    assert where(desk) == [SLOW]
+    return desk.at(ms(2), failed("t3", SLOW)).at(ms(100), Woke())
+
+
+def test_a_job_that_failed_twice_on_a_node_waits_for_another_one(desk: Desk) -> None:
+    two_failures_here(desk)
+    assert where(desk) == []
+    desk.at(ms(150), finished("t1", OTHER, running_us=ms(150)))
+    assert where(desk) == [OTHER]
+
+
+def test_if_there_is_no_other_it_is_tried_there_again(desk: Desk) -> None:
+    two_failures_here(desk).at(ms(150), lost(OTHER))
+    assert where(desk)[0] == SLOW

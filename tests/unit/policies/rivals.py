@@ -66,7 +66,8 @@ def case(
     now_ms: float = 0,
     planned: tuple[Step, ...] = (),
 ) -> Case:
-    """Jobs of requests that all came at 0; the next one is expected after the interval."""
+    """Jobs that came just now, of requests that all came at 0; the next one is expected after the
+    interval."""
     app = catalog.applications["app"]
     slo_us = ms(slo_ms)
     names = [f"r{number}" for number in range(1, waiting + 1)]
@@ -76,6 +77,7 @@ def case(
     }
     jobs = [Job(name, found[name].number, ms(now_ms), slo_us, planned) for name in names]
     queue = Queue(f"app/{stage}", "app", stage, jobs=jobs, interval_us=ms(interval_ms))
+    queue.last_arrival_us = ms(now_ms)
     queues = {f"app/{name}": Queue(f"app/{name}", "app", name) for name in app.stages}
     state = State(requests=found, queues=queues | {queue.name: queue})
     return Case(ms(now_ms), app, app.stages[stage], queue, state)
@@ -109,7 +111,8 @@ def place(chosen: Policy, one: Case, *seats: Seat) -> tuple[Config, str] | None:
     """The config that is chosen for a case and the node it goes to."""
     offer = chosen.decide(one)
     assert isinstance(offer, Offer)
-    placement = chosen.place(one, offer, nodes(*seats))
+    one.state.seats = nodes(*seats)
+    placement = chosen.place(one, offer, one.state.seats)
     return None if placement is None else (placement.plan.config, placement.seat.invoker)
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from esg.catalog import Catalog
+from esg.catalog import Application, Catalog, Stage
 from esg.errors import Rejected
 from esg.ledger import Seat
 from esg.policies import PolicySettings, policy
@@ -12,12 +12,15 @@ from esg.policies.apex import SPARED, Apex, Companies
 from esg.policies.ingredients import Ingredient, left_out
 from esg.policy import Case, Hold, Offer
 from esg.profile import Config
-from esg.state import PPM, Task
+from esg.state import PPM, Phase, Task
 from esg.units import ms
+from tests.desk import Desk, arrived, finished, joined, start
 from tests.emulator.runs import run
 from tests.unit.policies.rivals import (
     case,
+    catalog,
     chain,
+    function,
     node,
     nodes,
     place,
@@ -117,9 +120,9 @@ def test_a_plan_takes_no_batch_for_which_there_is_no_company() -> None:
 
 def test_waiting_goes_on_until_the_job_could_no_longer_go_alone() -> None:
     pairs = chain(PAIRS)
-    lone = trusted(case(pairs, slo_ms=301, interval_ms=50))
-    # after four intervals a second job has come in four of five cases, and 101 ms are left
-    assert held_until_ms(pairs, lone) == 200
+    lone = trusted(case(pairs, slo_ms=201, interval_ms=24))
+    # after four intervals a second job has come in four of five cases, and 105 ms are left
+    assert held_until_ms(pairs, lone) == 96
     assert held_until_ms(pairs, trusted(case(pairs, slo_ms=151, interval_ms=50))) == 50
     too_late = case(pairs, slo_ms=151, interval_ms=50, now_ms=50)
     assert held_until_ms(pairs, trusted(too_late)) is None
@@ -134,6 +137,42 @@ def test_nobody_waits_for_nothing() -> None:
     assert held_until_ms(pairs, trusted(case(pairs, slo_ms=105, interval_ms=50))) is None
     linear = chain({(1, 1, 1): 100, (2, 1, 1): 200})
     assert held_until_ms(linear, trusted(case(linear, slo_ms=300, interval_ms=10))) is None
+
+
+def test_nobody_waits_for_longer_than_the_work_takes() -> None:
+    pairs = chain(PAIRS)  # 100 ms, alone
+    patient = trusted(case(pairs, slo_ms=60_000, interval_ms=45))
+    assert held_until_ms(pairs, patient) == 90
+    assert held_until_ms(pairs, trusted(case(pairs, slo_ms=60_000, interval_ms=500))) is None
+    patient.jobs[0].ready_us -= ms(70)  # it has waited already
+    assert held_until_ms(pairs, patient) == 22.5
+
+
+def test_nobody_waits_for_those_who_should_have_come_long_ago() -> None:
+    pairs = chain(PAIRS)
+    lone = trusted(case(pairs, slo_ms=60_000, interval_ms=10))
+    assert held_until_ms(pairs, lone) == 40
+    lone.queue.last_arrival_us -= ms(39)
+    assert held_until_ms(pairs, lone) == 1
+    lone.queue.last_arrival_us -= ms(1)
+    assert held_until_ms(pairs, lone) is None
+
+
+def test_a_client_that_waits_for_each_answer_is_not_waited_for_ever_longer() -> None:
+    desk = Desk(catalog=chain(PAIRS), policy=apex)
+    desk.at(0, joined(resident={0: ("a",), 1: ("a",)}))
+    took_ms = []
+    for number in range(1, 13):
+        asked_us = desk.now_us
+        desk.at(asked_us, arrived(f"r{number}", "app", slo_us=ms(60_000)))
+        if not desk.new_orders:
+            desk.wake()
+        assert desk.new_orders == [start(f"t{number}", "app/a", f"r{number}")]
+        desk.at(desk.now_us + ms(100), finished(f"t{number}", running_us=ms(100)))
+        took_ms.append((desk.now_us - asked_us) // 1000)
+    assert took_ms[0] == 100
+    assert max(took_ms) <= 200
+    desk.close()
 
 
 def second_stage(*keepers: str, running_on: str) -> tuple[Catalog, Case]:
@@ -207,6 +246,16 @@ def test_the_lost_go_together_where_there_is_room_to_spare() -> None:
     assert held_until_ms(pairs, lost, "hopeless") is None
 
 
+def test_slices_that_are_out_of_order_are_not_waited_for() -> None:
+    pairs = chain(PAIRS)
+    lost = case(pairs, slo_ms=50)
+    seat = node("i0", vgpus=4)
+    for index in range(3):
+        seat.set_usable(index, False)
+    lost.state.seats = nodes(seat)
+    assert held_until_ms(pairs, lost) is None
+
+
 # Scarcity.
 
 
@@ -242,6 +291,15 @@ def test_jobs_that_belong_together_go_where_there_is_room_for_all() -> None:
     small, large = warm("i0", vcpus=3), warm("i1", vcpus=4)
     assert place(apex(catalog), pair, small, large) == ((1, 2, 1), "i1")
     assert place(apex(catalog), pair, small, warm("i1", vcpus=2)) == ((2, 2, 2), "i0")
+
+
+def test_a_risk_is_better_than_to_wait_for_room() -> None:
+    catalog = chain(LEAN_AND_FAST, spread=0.02)
+    on_the_edge = case(catalog, waiting=2, slo_ms=104)  # two vCPUs would be better
+    assert place(apex(catalog), on_the_edge, warm("i0", vcpus=1)) == ((1, 1, 1), "i0")
+    assert place(apex(catalog, "daring"), on_the_edge, warm("i0", vcpus=1)) is None
+    too_late = case(catalog, slo_ms=99)  # one vCPU takes 100
+    assert place(apex(catalog), too_late, warm("i0", vcpus=1)) is None
 
 
 def remote(extra_ms: float, slo_ms: float) -> tuple[Catalog, Case]:
@@ -297,6 +355,47 @@ def test_nobody_loads_a_model_while_one_is_to_be_had_soon() -> None:
     assert place(apex(catalog), one, loading, cold) == ((1, 1, 1), "i1")
 
 
+def test_a_model_on_a_node_that_is_spared_is_waited_for_all_the_same() -> None:
+    catalog = chain(LEAN_AND_FAST)
+    spared, other = warm("i0"), node("i1")
+    one = case(catalog)
+    one.state.seats = nodes(spared, other)
+    offer = offered(catalog, one)
+    assert apex(catalog).place(one, offer, nodes(other)) is None
+
+
+# Joins.
+
+
+def joining(*, branch_done: bool) -> tuple[Catalog, Case]:
+    """A job waits for company where two branches join; a task of one of them runs on the same node,
+    for a request whose other branch has been done there, or has not."""
+    linear, pairs = function("f", {(1, 1, 1): 100}), function("g", PAIRS)
+    stages = [
+        Stage("a", linear),
+        Stage("b", linear, ("a",)),
+        Stage("c", linear, ("a",)),
+        Stage("d", pairs, ("b", "c")),
+    ]
+    split = catalog(Application.of("app", stages, slo_us=ms(900)))
+    found = trusted(case(split, stage="d", waiting=2, slo_ms=900, now_ms=300))
+    for branch in ("b", "c"):
+        found.requests["r1"].runs[branch].keeper = "i0"
+    coming = found.requests["r2"].runs
+    del found.queue.jobs[1]
+    if branch_done:
+        coming["c"].phase, coming["c"].keeper = Phase.DONE, "i0"
+    found.state.tasks["t1"] = Task(
+        "t1", 1, "i0", "app", "b", Config(1, 1, 1), (0,), ("r2",), started_us=ms(250)
+    )
+    return split, found
+
+
+def test_where_branches_join_company_is_waited_for_if_it_lacks_nothing_else() -> None:
+    assert held_until_ms(*joining(branch_done=True)) == 350
+    assert held_until_ms(*joining(branch_done=False)) is None
+
+
 # The whole.
 
 
@@ -322,6 +421,15 @@ def test_what_is_not_an_ingredient_cannot_be_left_out() -> None:
     catalog = chain(LEAN_AND_FAST)
     with pytest.raises(Rejected, match="did you mean 'holding'"):
         policy("apex", catalog, PolicySettings(without=("holdin",)))
+
+
+def test_what_was_needed_so_far_is_built_at_once_for_a_corrected_profile() -> None:
+    companies = Companies()
+    before = companies.of(chain(PAIRS))["app"]
+    assert before[0].whole_pusd > 0
+    after = companies.of(chain({cell: 2 * time_ms for cell, time_ms in PAIRS.items()}))["app"]
+    assert [company.built for company in before] == [company.built for company in after]
+    assert after[0].whole_pusd == 2 * before[0].whole_pusd
 
 
 @pytest.mark.parametrize("ingredient", list(Ingredient))

@@ -10,7 +10,7 @@ from esg.policies.orion import CUTOFF_NODES, NODES_PER_MS, Aim, Found, Orion, Pi
 from esg.policy import Policy
 from esg.profile import Config
 from esg.search.plan import Step
-from esg.units import ms, to_ms
+from esg.units import ms
 from tests.desk import Desk, arrived, failed, finished, joined, start
 from tests.unit.policies.rivals import (
     Cell,
@@ -53,7 +53,7 @@ def test_the_search_goes_down_in_latency_one_step_at_a_time() -> None:
     # 1 start; 3 successors; of the best of them 2; the best of those is the goal
     found = search(EXAMPLE, 150)
     assert cells(found) == [(1, 2, 1), (1, 2, 1)]
-    assert (to_ms(found.p95_us), found.reached, found.effort) == (140, True, 6)
+    assert (found.reached, found.effort) == (True, 6)
 
 
 def test_the_state_with_the_lowest_latency_is_the_goal_not_the_one_that_just_meets_it() -> None:
@@ -88,7 +88,6 @@ def test_the_spread_of_the_stages_adds_up_to_a_p95() -> None:
     # sigma is 10 and 30 ms: 400 + 1.645 x root of (100 + 900) = 400 + 52.019
     spread = chain({(1, 1, 1): 100}, {(1, 1, 1): 300}, spread=0.1)
     assert search(spread, 452.019).reached
-    assert search(spread, 452.019).p95_us == 452_019
     assert not search(spread, 452.018).reached
 
 
@@ -99,8 +98,7 @@ def test_a_dag_is_as_long_as_its_longest_path() -> None:
     after = {"a": (), "b": ("a",), "c": ("a",), "d": ("b", "c")}
     stages = [Stage(name, function(name, table), after[name]) for name, table in tables.items()]
     diamond = catalog(Application.of("app", stages))
-    found = search(diamond, 270)
-    assert (to_ms(found.p95_us), found.reached) == (270, True)
+    assert search(diamond, 270).reached
     assert not search(diamond, 269).reached
 
 
@@ -133,14 +131,14 @@ def test_aiming_at_the_slo_spends_what_is_left_on_a_batch() -> None:
     # 200 is too far below 230; a batch of 2 for b makes just 230
     found = search(EXAMPLE, 230, aim=Aim.AT_SLO)
     assert cells(found) == [(1, 1, 1), (2, 1, 1)]
-    assert (to_ms(found.p95_us), found.reached) == (230, True)
+    assert found.reached
     assert cells(search(EXAMPLE, 230)) == [(1, 1, 1), (1, 1, 1)]
 
 
 def test_aiming_at_the_slo_ends_within_a_hundredth_below_it() -> None:
     assert search(EXAMPLE, 202, aim=Aim.AT_SLO).reached  # 200 > 0.99 x 202 = 199.98
     found = search(EXAMPLE, 203, aim=Aim.AT_SLO)
-    assert (to_ms(found.p95_us), found.reached) == (200, False)
+    assert (cells(found), found.reached) == ([(1, 1, 1), (1, 1, 1)], False)
     assert search(EXAMPLE, 199, aim=Aim.AT_SLO).reached is False  # 200 is nearest, but above
 
 
