@@ -15,6 +15,7 @@ from cli.demo_run import PAYLOAD_SCALE, VCPUS, VGPUS
 from cli.served import COST_HEADING, cost_text, latency_text, rate_text
 from cli.terminal import fits, open_table
 from cli.words import CONFIG_LEGEND, counted
+from mesh.settings import DEFAULT_POLICY
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -118,7 +119,8 @@ class View:
         )
         self._screen.print(
             "\nNext: esg up, and in another terminal esg top. The same load in virtual time: esg "
-            f"emulate --rate {demonstration.rate.name} --nodes {demonstration.nodes} "
+            f"emulate --policy {DEFAULT_POLICY} --rate {demonstration.rate.name} "
+            f"--nodes {demonstration.nodes} "
             f"--duration {demonstration.seconds:g}"
         )
 

@@ -61,7 +61,7 @@ async def _serve(
     service: ControllerService, server: Server, common: CommonSettings, stop: asyncio.Event
 ) -> None:
     """Until told to stop; then everyone is answered first."""
-    watching = asyncio.create_task(service.invokers.watch())
+    watching = asyncio.create_task(service.watch())
     stopping = asyncio.create_task(stop.wait())
     try:
         ends: set[asyncio.Future[Any]] = {stopping, service.driver.failed}

@@ -105,11 +105,6 @@ class Invokers:
             why = "not back after the controller was"
             link.giving_up = self._loop.call_later(wait_s, self._give_up, link, why)
 
-    def away(self, invoker: str) -> bool:
-        """Whether it has broken off and may still come back."""
-        link = self._links.get(invoker)
-        return link is not None and link.outbox is None
-
     async def attach(
         self, messages: AsyncIterator[wire.FromInvoker]
     ) -> AsyncIterator[wire.ToInvoker]:

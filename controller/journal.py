@@ -135,6 +135,7 @@ class Journal:
     def finish(self) -> None:
         """A good end: a last segment with nothing but a snapshot, from which another version, or
         one with another catalog, can go on."""
+        self._end_writer()  # it may be in the middle of a group, and has the file
         try:
             if self._opening is not None:
                 self._next_segment(self._opening())
@@ -144,11 +145,15 @@ class Journal:
             self.close()
 
     def close(self) -> None:
-        if self._writer is not None:
-            self._writer.shutdown()
+        self._end_writer()
         if self._file is not None:
             self._file.close()
         os.close(self._lock)
+
+    def _end_writer(self) -> None:
+        """Wait until all is written that was handed over."""
+        if self._writer is not None:
+            self._writer.shutdown()
 
     # ---- in the writer's thread
 

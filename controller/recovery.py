@@ -23,7 +23,16 @@ from esg.catalog import Catalog
 from esg.codec import decode, encode, to_text
 from esg.errors import Rejected
 from esg.events import InvokerJoined, InvokerLost, RequestArrived
-from esg.journal import Diverged, Entry, Header, Segment, catalog_digest, replay, snapshot_line
+from esg.journal import (
+    FORMAT,
+    Diverged,
+    Entry,
+    Header,
+    Segment,
+    catalog_digest,
+    replay,
+    snapshot_line,
+)
 from esg.overload import OverloadSettings
 from esg.policies import PolicySettings, policy
 from esg.policies.ingredients import listed
@@ -114,7 +123,7 @@ def recover(past: Segment, catalog: Catalog, own: ControllerSettings) -> Remembe
             "its latest segment has no snapshot, so no controller wrote it; name another "
             "directory (controller.journal)"
         )
-    if past.header.esg != __version__ or past.header.catalog != catalog_digest(catalog):
+    if not _is_replayable(past.header) or past.header.catalog != catalog_digest(catalog):
         return _carried_over(past)
     state, memory = past.snapshot.state, decode(Memory, past.snapshot.memory)
     began_us = decode(State, state).now_us
@@ -167,6 +176,13 @@ def _now_us(began_us: int, wall_us: int) -> int:
     return began_us + max(0, time.time_ns() // 1000 - wall_us)
 
 
+def _is_replayable(header: Header) -> bool:
+    """Whether code that decides as this does wrote it. Between two releases the version says
+    nothing about that; the format, and the settings that were known, say at least something."""
+    ours = header.esg == __version__ and header.journal == FORMAT
+    return ours and all(name in header.settings for name in DECIDING)
+
+
 def _settings_then(header: Header, own: ControllerSettings) -> ControllerSettings:
     """As the segment was written with, whatever they are now."""
     said: dict[str, Any] = {}
@@ -184,8 +200,9 @@ def _carried_over(past: Segment) -> Remembered:
     if next(past.entries, None) is not None or state.requests:
         raise Rejected(
             "it was written with another catalog or by another version of ESG "
-            f"({past.header.esg}), and requests were under way. Start that once more and stop it "
-            "(SIGTERM), or name another directory (controller.journal)"
+            f"({past.header.esg}, format {past.header.journal}), and requests were under way. "
+            "Start that once more and stop it (SIGTERM), or name another directory "
+            "(controller.journal)"
         )
     new = State(
         now_us=state.now_us,

@@ -49,6 +49,7 @@ from esg.scheduler import Scheduler
 from esg.spelling import one_of
 from esg.units import seconds
 from mesh.catalog import functions_digest
+from mesh.metrics import FORGET_S
 from mesh.problems import AlreadyExists, NotFound, aborting
 from mesh.security_tls import check_peer
 from mesh.settings import ControllerSettings
@@ -126,11 +127,27 @@ class ControllerService(wire_grpc.ControllerServicer):
         if self._requests.under_way(event.request) is None:
             self._requests.begin(event.request, record_of(event, memo))
 
+    async def watch(self) -> None:
+        """Give up invokers that are silent, and forget applications that are gone; runs as long as
+        the controller does."""
+        await asyncio.gather(self.invokers.watch(), self._forget())
+
     async def finish(self) -> None:
         """Take nothing new, and wait until everyone is answered."""
         self.gateways.draining = True
         if self._scheduler.state.requests:
             await self._idle.wait()
+
+    async def _forget(self) -> None:
+        while True:
+            await asyncio.sleep(FORGET_S)
+            self.forget_gone()
+
+    def forget_gone(self) -> None:
+        """An application that was deleted is needed until its last request is answered."""
+        traffic = self._scheduler.state.traffic
+        under_way = {name for name, of_name in traffic.items() if of_name.under_way}
+        self._tally.forget_gone(under_way.union(self._scheduler.applications))
 
     # ---- gRPC
 

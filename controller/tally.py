@@ -1,10 +1,11 @@
 """How each application has fared, in bounded memory.
 
 `esg.report` folds a whole journal and keeps every latency; a process that runs for months counts
-instead, and keeps the latest ones only.
+instead, and keeps the latest ones only. Applications that are gone are forgotten.
 """
 
 from collections import deque
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from esg.commands import AnswerRequest, Outcome, StartTask
 from esg.events import TaskFinished
 from esg.units import to_usd
+from mesh.metrics import Gone
 from protos import model_v1_pb2 as model
 
 LATEST = 1000
@@ -52,6 +54,7 @@ class Tally:
         self.cold_starts = 0
         self.local_transfers = 0
         self.remote_transfers = 0
+        self._gone = Gone()
 
     def arrived(self, application: str, *, refused: bool = False) -> None:
         tally = self._of(application)
@@ -80,6 +83,11 @@ class Tally:
             tally.latest_us.append(now_us - answer.arrived_us)
         else:
             tally.failed += 1
+
+    def forget_gone(self, needed: Container[str]) -> None:
+        """Forget applications that were not needed at the last look either."""
+        for name in self._gone.look(self.applications, needed):
+            del self.applications[name]
 
     def _of(self, application: str) -> ApplicationTally:
         return self.applications.setdefault(application, ApplicationTally())

@@ -4,11 +4,12 @@ import asyncio
 import sys
 from contextlib import suppress
 
+from gateway.applications import Applications
 from gateway.book import Book
 from gateway.callers import Callers
 from gateway.gate import Gate
 from gateway.link import Link
-from gateway.metrics import RequestMetrics
+from gateway.metrics import RequestMetrics, forget_deleted
 from gateway.service import Pipelines
 from gateway.sweeper import Sweeper
 from mesh.channels import channel
@@ -52,6 +53,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     linking = asyncio.create_task(link.run())
     with suppress(TimeoutError):
         await asyncio.wait_for(link.up.wait(), FIRST_LINK_S)
+    forgetting = asyncio.create_task(forget_deleted(metrics, Applications(controller), book))
     told = asyncio.create_task(stop.wait())
     async with metrics_page(common, own.metrics_port, metrics):
         say_ready(f"{own.host}:{port}")
@@ -61,7 +63,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     await pipelines.drain(common.drain_s)
     await server.stop(LAST_WORDS_S)
     await sweeper.finish()
-    for task in (linking, told):
+    for task in (linking, forgetting, told):
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task

@@ -43,7 +43,7 @@ from collections.abc import Callable, Sequence
 
 from gateway.request import Question, Request
 from mesh.logs import about
-from mesh.ownership import plainly, seen
+from mesh.ownership import owned, plainly, seen
 from mesh.problems import AlreadyExists, Exhausted, NotFound, Unavailable, problem
 from protos import controller_v1_pb2 as controller
 from protos import model_v1_pb2 as model
@@ -76,6 +76,12 @@ class Book:
 
     def __len__(self) -> int:
         return len(self._requests)
+
+    def applications(self) -> set[str]:
+        """What requests here are for. Whether a client's application is its own or everybody's is
+        not known here, so both names are among them."""
+        names = {(request.owner, request.application) for request in self._requests.values()}
+        return {name for owner, seen_as in names for name in (seen_as, owned(owner, seen_as))}
 
     # ---- calls
 
@@ -304,10 +310,9 @@ class Book:
                     latency_us=result.latency_us,
                 ),
             )
+            self._count_ended(result)
         result.request_id = request.name
         result.application = seen(request.owner, result.application) or ""
-        if request.submission is not None:
-            self._count_ended(result)
         request.finish(result)
         self._tidy(request)
 

@@ -1,12 +1,17 @@
 """What became of the requests that came by here, for Prometheus."""
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Callable, Container, Iterator
+from contextlib import suppress
 
 from prometheus_client import Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from mesh.metrics import LATENCY_BUCKETS_S
+from esg.errors import Fault, Rejected
+from gateway.applications import Applications
+from gateway.book import Book
+from mesh.metrics import FORGET_S, LATENCY_BUCKETS_S, Gone
 from protos import model_v1_pb2 as model
 
 
@@ -28,13 +33,25 @@ class RequestMetrics(Collector):
             buckets=LATENCY_BUCKETS_S,
             registry=None,
         )
+        self._series: dict[str, set[tuple[Counter | Histogram, tuple[str, ...]]]] = {}
+        self._gone = Gone()
 
     def ended(self, result: model.Result) -> None:
         outcome = model.Outcome.Name(result.outcome).removeprefix("OUTCOME_").lower()
         in_time = "yes" if result.slo_met else "no"
-        self._ended.labels(result.application, outcome, in_time).inc()
+        series = self._series.setdefault(result.application, set())
+        labels = result.application, outcome, in_time
+        series.add((self._ended, labels))
+        self._ended.labels(*labels).inc()
         if result.outcome == model.OUTCOME_DONE:
+            series.add((self._latency, labels[:1]))
             self._latency.labels(result.application).observe(result.latency_us / 1e6)
+
+    def forget_gone(self, needed: Container[str]) -> None:
+        """Forget applications that were not needed at the last look either."""
+        for name in self._gone.look(self._series, needed):
+            for metric, labels in self._series.pop(name):
+                metric.remove(*labels)
 
     def collect(self) -> Iterator[Metric]:
         yield from self._ended.collect()
@@ -42,3 +59,12 @@ class RequestMetrics(Collector):
         yield GaugeMetricFamily(
             "esg_gateway_under_way", "requests under way", value=self._under_way()
         )
+
+
+async def forget_deleted(metrics: RequestMetrics, applications: Applications, book: Book) -> None:
+    """Forget applications that are gone, whoever deleted them; runs as long as the gateway does."""
+    while True:
+        await asyncio.sleep(FORGET_S)
+        with suppress(Rejected, Fault):  # a controller that cannot be asked now: later, then
+            known = {application.name for application in await applications.all("")}
+            metrics.forget_gone(known | book.applications())

@@ -10,7 +10,7 @@ otherwise (`insecure`).
 import asyncio
 import logging
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Container, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,30 @@ LONGEST_REQUEST = 16_384
 """In bytes: what a browser sends, several times over."""
 
 LATENCY_BUCKETS_S = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
+
+FORGET_S = 60.0
+"""How often a service looks for applications that are gone, to forget their numbers."""
+
+
+class Gone:
+    """Names that nobody needs any more, found by looking again and again: at the second look, so
+    that Prometheus has the time between two looks to read their last numbers.
+
+    >>> gone = Gone()
+    >>> gone.look(["photo", "trial"], needed=["photo"])
+    []
+    >>> gone.look(["photo", "trial"], needed=["photo"])
+    ['trial']
+    """
+
+    def __init__(self) -> None:
+        self._missed: set[str] = set()
+
+    def look(self, known: Iterable[str], needed: Container[str]) -> list[str]:
+        missed = [name for name in known if name not in needed]
+        gone = [name for name in missed if name in self._missed]
+        self._missed = set(missed)
+        return gone
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ A service raises what it means; `status` says it on the wire. Whoever is to blam
 `Rejected` and its kinds are the caller's doing, `Fault` the world's, anything else is ours.
 """
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,6 +13,8 @@ import grpc
 
 from esg.errors import Fault, Rejected
 from esg.units import US_PER_MS
+
+log = logging.getLogger(__name__)
 
 RETRY_AFTER = "retry-after-ms"
 """The trailing metadata of a call that may be worth trying again after so many milliseconds."""
@@ -93,10 +96,15 @@ def problem(code: int, message: str, retry_after_us: int | None = None) -> Excep
 
 @asynccontextmanager
 async def aborting(context: Any) -> AsyncIterator[None]:
-    """Around a call: what it raises becomes its status."""
+    """Around a call: what it raises becomes its status; if that is ours, the log has its story."""
     try:
         yield
+    except grpc.aio.AbortError:
+        raise  # it has its status
     except (Rejected, Fault) as error:
         wait_us = retry_after_us(error)
         trailer = () if wait_us is None else ((RETRY_AFTER, str(-(-wait_us // US_PER_MS))),)
         await context.abort(*status(error), trailer)
+    except Exception as error:
+        log.exception("call failed")
+        await context.abort(*status(error))

@@ -24,6 +24,7 @@ CLIENT_VARIABLES = {"ESG_TOKEN", "ESG_CLIENT_CA", "ESG_CLIENT_CERTIFICATE", "ESG
 OTHER_VARIABLES = {FILE_VARIABLE, "ESG_READY_FILE", "ESG_GATEWAY", "ESG_DIR", *CLIENT_VARIABLES}
 """Variables that are no setting of a service: clients and the command line have their own."""
 
+DEFAULT_POLICY = "apex"
 LARGEST_PORT = 65_535
 NO_MAXIMUM = 10**12
 """Beyond this a number is a slip, whatever it is about."""
@@ -133,10 +134,15 @@ class ControllerSettings:
     host: str = setting("127.0.0.1", "the address to listen on")
     port: int = port_setting(50052, "the port to listen on")
     metrics_port: int = metrics_port_setting()
-    policy: str = setting("esg", "the scheduling policy; `esg emulate --help` lists them")
+    policy: str = setting(
+        DEFAULT_POLICY,
+        "the scheduling policy: apex, esg (the paper's), or any other that `esg emulate` knows",
+    )
     engine: str = setting("frontier", "the search engine of policy esg: frontier or astar")
-    k: int = setting(5, "plans offered per decision", minimum=1)
-    group_size: int = setting(3, "functions per group, for the astar engine", minimum=1)
+    k: int = setting(5, "plans that policy esg offers per decision", minimum=1)
+    group_size: int = setting(
+        3, "functions per group, for policy esg with the astar engine", minimum=1
+    )
     without: str = setting(
         "", "parts of policy apex to leave out, separated by commas (docs/apex.md)"
     )
@@ -162,7 +168,7 @@ class ControllerSettings:
         maximum=1000,
     )
     segment_mb: float = setting(
-        8.0,
+        4.0,
         "a segment of the journal with more events than that, and than its own snapshot, is "
         "followed by another one: the larger, the longer a restart may take",
         minimum=0.001,

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class NodeStore:
-    """What one invoker reads and writes. The counters are of inputs read since it started."""
+    """What one invoker reads and writes."""
 
     def __init__(
         self,
@@ -34,10 +34,6 @@ class NodeStore:
         self.local = local
         self.remote = remote
         self.invoker = invoker
-        self.local_reads = 0
-        self.remote_reads = 0
-        self.local_bytes = 0
-        self.remote_bytes = 0
         self._written: dict[str, dict[str, bool]] = {}
         """Of every request that something is kept of, what is in Redis from here, by stage; true
         if it is a result."""
@@ -88,18 +84,11 @@ class NodeStore:
         its keeper is the name that it was stored under."""
         if stage and keeper == self.invoker:
             try:
-                kept = self.local.get(request, stage)
+                return self.local.get(request, stage)
             except Missing:
                 if not self._is_written(request, stage):
                     raise
-            else:
-                self.local_reads += 1
-                self.local_bytes += len(kept)
-                return kept
-        content = await self.remote.wait(request, stage or keeper, timeout_s)
-        self.remote_reads += 1
-        self.remote_bytes += len(content)
-        return content
+        return await self.remote.wait(request, stage or keeper, timeout_s)
 
     def _is_written(self, request: str, stage: str) -> bool:
         """Whether an output is in Redis from here."""

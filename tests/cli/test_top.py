@@ -113,7 +113,7 @@ def test_the_document_has_the_whole_state_of_the_mesh(esg: Run, gateway: str) ->
     ran = esg("top", "--once", "--json", "--interval", 0.1, "--gateway", gateway)
     assert (ran.code, ran.err) == (0, "")
     found = json.loads(ran.out)
-    assert (found["policy"], found["under_way"]) == ("esg", 0)
+    assert (found["policy"], found["under_way"]) == ("apex", 0)
     assert found["requests_per_s"] == 0
     rows = {row["application"]: row for row in found["applications"]}
     assert rows["image-classification"]["arrived"] >= 1
@@ -135,7 +135,7 @@ def test_once_it_is_plain_text_of_80_columns(
     assert max(map(len, ran.out.splitlines())) <= 80
     assert "…" not in ran.out
     assert "\x1b" not in ran.out
-    assert ran.out.startswith(f"{gateway}  policy esg  up 0:0")
+    assert ran.out.startswith(f"{gateway}  policy apex  up 0:0")
     assert "node1  ░░░░░░░   0/16 vCPUs" in ran.out
 
 
@@ -168,7 +168,7 @@ def test_on_a_terminal_it_takes_the_screen_and_gives_it_back(gateway: str) -> No
         os.close(theirs)
         try:
             seen = b""
-            while seen.count(b"policy esg") < 3:
+            while seen.count(b"policy apex") < 3:
                 seen += os.read(ours, 65536)
             process.send_signal(signal.SIGINT)
             while chunk := _read_to_end(ours):
@@ -177,8 +177,8 @@ def test_on_a_terminal_it_takes_the_screen_and_gives_it_back(gateway: str) -> No
         finally:
             process.kill()
             os.close(ours)
-    assert seen.index(b"\x1b[?1049h") < seen.index(b"policy esg")
-    assert seen.rindex(b"\x1b[?1049l") > seen.rindex(b"policy esg")
+    assert seen.index(b"\x1b[?1049h") < seen.index(b"policy apex")
+    assert seen.rindex(b"\x1b[?1049l") > seen.rindex(b"policy apex")
     assert b"Traceback" not in seen
 
 

@@ -134,7 +134,7 @@ async def test_a_flood_is_refused_with_a_time_and_another_application_is_served(
 async def test_a_queue_is_as_long_as_it_may_be_and_the_rest_is_refused(launch: Launch) -> None:
     seen, longest = Seen(), 5
     settings = {"controller": {"max_waiting": longest}}
-    async with launch(**ONE_SLOW_SLICE, more=settings) as (mesh, client):
+    async with launch(**ONE_SLOW_SLICE, warm_start=True, more=settings) as (mesh, client):
         await client.register_application(CALM, [Stage("detect")], slo_ms=60_000)
         async with client.stream() as stream:
             await asyncio.gather(*(seen.ask(stream.submit, CALM) for _ in range(60)))

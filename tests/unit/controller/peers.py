@@ -64,7 +64,7 @@ async def running_controller(**settings: Any) -> AsyncIterator[Running]:
     server = Server()
     wire_grpc.add_ControllerServicer_to_server(service, server.grpc)
     port = await server.start("127.0.0.1", 0, [])
-    watching = asyncio.create_task(service.invokers.watch())
+    watching = asyncio.create_task(service.watch())
     try:
         yield Running(service, f"127.0.0.1:{port}", clock)
         if service.driver.failed.done():

@@ -4,6 +4,7 @@ from typing import Any
 
 import grpc
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 
 from controller.requests import Answered, Record, Requests
 from mesh.channels import channel
@@ -261,6 +262,52 @@ async def test_an_application_is_registered_updated_used_and_deleted() -> None:
         door.say(submission("r2", "tag"))
         (refused,) = await door.hears("refused")
         assert code(refused) is grpc.StatusCode.NOT_FOUND
+
+
+async def test_how_a_deleted_application_fared_is_forgotten_once_all_are_answered() -> None:
+    async with running_controller() as controller, gateway(controller) as door:
+        service = controller.service
+
+        async def arrived() -> dict[str, int]:
+            looks = stub.WatchMesh(wire.WatchMeshRequest())
+            told = [row async for look in looks for row in look.applications]
+            return {row.application: row.arrived for row in told}
+
+        def look_often() -> None:
+            for _ in range(3):
+                service.forget_gone()
+
+        await put(controller.address, name="trial", stages=[model.Stage(function="label")])
+        door.say(submission("r1", "trial"), submission("r2", "thumb"))
+        await door.hears("accepted", 2)
+        async with channel(controller.address) as to_controller:
+            stub = wire_grpc.ControllerStub(to_controller)
+            await stub.DeleteApplication(wire.DeleteApplicationRequest(name="trial"))
+            look_often()
+            assert await arrived() == {"trial": 1, "thumb": 1}
+            door.say(wire.GatewayNote(cancel="r1"), wire.GatewayNote(cancel="r2"))
+            await door.hears("result", 2)
+            service.forget_gone()
+            assert await arrived() == {"trial": 1, "thumb": 1}  # for whoever looks now and then
+            look_often()
+            assert await arrived() == {"thumb": 1}
+
+
+async def test_a_controller_looks_by_itself_for_applications_that_are_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("controller.service.FORGET_S", 0.001)
+    registry = CollectorRegistry()
+    async with running_controller() as controller, gateway(controller) as door:
+        registry.register(controller.service.metrics)
+        await put(controller.address, name="trial", stages=[model.Stage(function="label")])
+        door.say(submission("r1", "trial"), wire.GatewayNote(cancel="r1"))
+        await door.hears("result")
+        assert b'esg_cost_dollars_total{application="trial"}' in generate_latest(registry)
+        async with channel(controller.address) as to_controller:
+            stub = wire_grpc.ControllerStub(to_controller)
+            await stub.DeleteApplication(wire.DeleteApplicationRequest(name="trial"))
+        await until(lambda: b'"trial"' not in generate_latest(registry))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import resource
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from esg.events import RequestArrived
 from esg.journal import Header, read_segment, snapshot_line
 from mesh.settings import ControllerSettings
 
+LIMIT_S = 60.0
 HEADER = Header(catalog="c0ffee", policy="esg", settings={})
 ARRIVAL = RequestArrived(request="r1", application="thumb")
 
@@ -30,7 +32,7 @@ def begun(folder: Path, **settings: Any) -> Journal:
     return journal
 
 
-async def flushed(journal: Journal) -> None:
+def handed_over(journal: Journal) -> asyncio.Future[None]:
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def then(error: Exception | None) -> None:
@@ -40,7 +42,11 @@ async def flushed(journal: Journal) -> None:
             done.set_exception(error)
 
     journal.flush(then)
-    await done
+    return done
+
+
+async def flushed(journal: Journal) -> None:
+    await handed_over(journal)
 
 
 async def write(journal: Journal, count: int = 1) -> None:
@@ -120,6 +126,32 @@ async def test_a_good_end_is_a_segment_with_nothing_but_a_snapshot(tmp_path: Pat
     assert past.snapshot is not None
     assert past.snapshot.wall_us == 1
     again.close()
+
+
+async def test_a_good_end_waits_for_what_is_being_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = begun(tmp_path)
+    assert journal._writer is not None
+    waited_for = threading.Event()
+    sync, shutdown = os.fdatasync, journal._writer.shutdown
+
+    def slow(handle: int) -> None:
+        assert waited_for.wait(LIMIT_S)
+        sync(handle)
+
+    def noted() -> None:
+        waited_for.set()
+        shutdown()
+
+    monkeypatch.setattr(os, "fdatasync", slow)
+    monkeypatch.setattr(journal._writer, "shutdown", noted)
+    journal.append(7, ARRIVAL, [])
+    writing = handed_over(journal)
+    journal.finish()
+    await writing
+    assert entries(tmp_path / "00000001.journal") == [7]
+    assert entries(tmp_path / "00000002.journal") == []
 
 
 @pytest.mark.parametrize(

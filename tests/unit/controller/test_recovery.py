@@ -1,16 +1,18 @@
 """A controller that starts again goes on where the other one was killed."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as changed
 
 from controller.journal import Journal
 from controller.recovery import recover
 from esg.errors import Rejected
+from esg.journal import Segment
 from mesh.settings import ControllerSettings
 from protos import controller_v1_pb2 as wire
 from protos import model_v1_pb2 as model
@@ -213,6 +215,53 @@ async def test_another_catalog_goes_on_only_from_a_good_end(tmp_path: Path) -> N
     with pytest.raises(Rejected, match=r"another catalog .* requests were under way"):
         recover(past, OTHER, ControllerSettings())
     journal.close()
+
+
+@pytest.fixture(params=["format", "settings"])
+def older(request: pytest.FixtureRequest) -> Callable[[Segment], Segment]:
+    """Makes a segment one of an older build, of the same version."""
+
+    def made(past: Segment) -> Segment:
+        if request.param == "format":
+            return replace(past, header=changed(past.header, journal=1))
+        settings = {name: text for name, text in past.header.settings.items() if name != "without"}
+        return replace(past, header=changed(past.header, settings=settings))
+
+    return made
+
+
+async def test_another_build_goes_on_only_from_a_good_end(
+    tmp_path: Path, older: Callable[[Segment], Segment]
+) -> None:
+    async with journaled(tmp_path) as first, gateway(first) as door:
+        door.say(submission("r1"))
+        await door.hears("accepted")
+    journal = Journal(tmp_path, ControllerSettings())
+    past = journal.past()
+    assert past is not None
+    with pytest.raises(Rejected, match=r"another version of ESG .* requests were under way"):
+        recover(older(past), SMALL, ControllerSettings())
+    journal.close()
+
+
+async def test_another_build_goes_on_from_a_good_end(
+    tmp_path: Path, older: Callable[[Segment], Segment]
+) -> None:
+    from tests.unit.controller.test_gateway_door import put
+
+    async with journaled(tmp_path) as first, invoker(first) as node:
+        await put(first.address, name="tag", stages=[model.Stage(function="label")], slo_scale=2.0)
+        node.say(greeting(), joined())
+        await until(lambda: first.state.seats)
+    async with journaled(tmp_path):
+        pass  # its segment has nothing but a snapshot
+    journal = Journal(tmp_path, ControllerSettings())
+    past = journal.past()
+    assert past is not None
+    state = recover(older(past), SMALL, ControllerSettings()).state
+    journal.close()
+    assert state["registrations"]
+    assert not state["seats"]  # the nodes join anew
 
 
 async def test_an_edited_journal_is_refused(tmp_path: Path) -> None:
