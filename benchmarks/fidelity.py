@@ -1,6 +1,6 @@
 """Is the emulator honest? The same requests through a live mesh and through the emulator.
 
-    .venv/bin/python -m benchmarks.fidelity [--setting NAME] [--nodes N] [--seconds S] [--json]
+    .venv/bin/python -m benchmarks.fidelity [--setting NAME] [--policy NAME] [--seconds S]
     .venv/bin/python -m benchmarks.fidelity --slices cpu:2 --catalog measured/catalog.toml \\
         --payload photo.jpg --rate 10/min --slo-scale 2 --seconds 300
 
@@ -49,6 +49,7 @@ from loadgen.arrivals import Arrival, until
 from loadgen.mix import Mix
 from loadgen.rates import steady
 from loadgen.send import Answered, Load, send
+from mesh.settings import DEFAULT_POLICY
 from mesh.supervisor import Mesh, MeshOptions
 
 AIM_POINTS = 5.0
@@ -63,6 +64,7 @@ class Trial:
     """What is compared. Without slices they are emulated, as many as the catalog says."""
 
     nodes: int
+    policy: str
     rate: str
     slo_scale: float
     slices: str | None = None
@@ -116,6 +118,7 @@ async def live(
     with TemporaryDirectory() as folder:
         options = MeshOptions(
             nodes=trial.nodes,
+            policy=trial.policy,
             slices=trial.slices,
             catalog=trial.catalog,
             warm_start=True,
@@ -195,6 +198,7 @@ def added_ms(results: list[Result], catalog: Catalog, planned: Catalog) -> list[
 def trial_of(arguments: argparse.Namespace) -> Trial:
     setting = SETTINGS[arguments.setting]
     return Trial(
+        policy=arguments.policy,
         nodes=arguments.nodes or (1 if arguments.slices else 16),
         rate=arguments.rate or setting.rate,
         slo_scale=arguments.slo_scale or setting.slo_scale,
@@ -215,6 +219,7 @@ def compare(arguments: argparse.Namespace) -> dict[str, Any]:
         watched, summary = uvloop.run(live(trial, arrivals, catalog, lambda: progress.advance(bar)))
     cluster = catalog.cluster
     scenario = Scenario(
+        policy=trial.policy,
         nodes=trial.nodes,
         vcpus=cluster.vcpus,
         vgpus=cluster.vgpus,
@@ -229,8 +234,9 @@ def compare(arguments: argparse.Namespace) -> dict[str, Any]:
     emulated = emulate(catalog, scenario, chain([(0, found)], requests(arrivals))).summary()
     count = len(arrivals)
     halves = np.array_split(watched.waiting, 2)
+    slices = trial.slices or "emulated slices"
     return {
-        "setting": f"{trial.rate}, SLO {trial.slo_scale:g} L, {trial.slices or 'emulated slices'}",
+        "setting": f"{trial.policy}, {trial.rate}, SLO {trial.slo_scale:g} L, {slices}",
         "nodes": trial.nodes,
         "requests": count,
         "seconds": arguments.seconds,
@@ -300,6 +306,7 @@ def main() -> None:
     parser.add_argument("--slices", help="real ones: cpu:N, mig, host:port,...")
     parser.add_argument("--catalog", type=Path, help="what esg profile measured on them")
     parser.add_argument("--payload", type=Path, help="what every request carries")
+    parser.add_argument("--policy", default=DEFAULT_POLICY)
     parser.add_argument("--nodes", type=int, help="16, or 1 with real slices")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0, help="of the arrivals")

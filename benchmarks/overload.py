@@ -37,6 +37,7 @@ from esg.commands import AnswerRequest, Command, RefuseRequest
 from esg.events import Event, RequestArrived
 from esg.scheduler import Scheduler
 from esg.units import US_PER_S
+from mesh.settings import DEFAULT_POLICY
 from mesh.supervisor import Mesh, MeshOptions
 
 FUNCTION = "super-resolution"
@@ -138,7 +139,13 @@ def arrivals(per_s: dict[str, float], seconds: float) -> Iterator[tuple[int, Eve
 
 def emulated(seconds: float, *, fair_quantum_ms: int) -> list[dict[str, Any]]:
     full = two_applications()
-    scenario = Scenario(nodes=NODES, vcpus=16, vgpus=VGPUS, fair_quantum_ms=fair_quantum_ms)
+    scenario = Scenario(
+        policy=DEFAULT_POLICY,
+        nodes=NODES,
+        vcpus=16,
+        vgpus=VGPUS,
+        fair_quantum_ms=fair_quantum_ms,
+    )
     catalog = applied(full, scenario)
     scheduler, _ = build_scheduler(catalog, scenario, {})
     watch = Stopwatch(scheduler)

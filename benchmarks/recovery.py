@@ -149,7 +149,7 @@ async def death(kind: str, seconds: float) -> dict[str, Any]:
     }
 
 
-async def measure(seconds: float, requests: int) -> dict[str, list[dict[str, Any]]]:
+async def measure(seconds: float) -> dict[str, list[dict[str, Any]]]:
     return {
         "deaths": [await death(kind, seconds) for kind in KINDS],
         "per_request": await per_request(seconds),
@@ -217,7 +217,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=2000, help="in the journals replayed")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    found = uvloop.run(measure(arguments.seconds, arguments.requests))
+    found = uvloop.run(measure(arguments.seconds))
     found |= {"per_entry": per_entry(), "replays": replays(arguments.requests)}
     if arguments.json:
         print(json.dumps(found, indent=2))

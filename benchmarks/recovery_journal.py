@@ -114,7 +114,7 @@ def replays(requests: int) -> list[dict[str, Any]]:
     """The paper's applications at the heavy rate, emulated: read, and replayed strictly."""
     catalog = load(CommonSettings())
     rows = []
-    for policy in ("esg", "fast-gshare"):
+    for policy in ("apex", "esg", "fast-gshare"):
         scenario = Scenario(nodes=16, vcpus=16, vgpus=7, policy=policy)
         arrivals = Load(rate="heavy", requests=requests).arrivals(list(catalog.applications), 0)
         with TemporaryDirectory() as folder:

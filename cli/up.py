@@ -10,6 +10,7 @@ import typer
 from cli.conditions import policy_names
 from cli.options import CatalogFile, RunDir, above_zero, at_least, from_zero, read_catalog
 from esg.errors import Rejected
+from mesh.settings import DEFAULT_POLICY
 
 LARGEST_FACTOR = 1_000
 
@@ -59,7 +60,7 @@ def up(
     ] = None,
     policy: Annotated[
         str | None,
-        typer.Option(metavar="NAME", show_default="esg", help="The scheduling policy."),
+        typer.Option(metavar="NAME", show_default=DEFAULT_POLICY, help="The scheduling policy."),
     ] = None,
     host: Annotated[
         str | None,
