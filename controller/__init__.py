@@ -8,6 +8,9 @@ invokers     the door for invokers: who is attached, who is lost, which orders g
 requests     what is remembered of each request, and who wants to know about it
 gateways     the door for gateways: submissions in, answers out
 drift        corrections of profiles, brought into force
+tally        how each application has fared
 status       the mesh at one moment, for people
+metrics      the same in numbers, for Prometheus
+convert      the scheduler's words as protobuf
 service      the gRPC service made of these
 """

@@ -49,8 +49,8 @@ class Scenario:
     `time_scale` multiplies the times of the catalog, as the setting of a live mesh does.
     `stage_delay_ms` is what a stage takes beyond its profile where its inputs are local; a live
     mesh's own can be measured (benchmarks/fidelity.py). `without` names what policy apex does
-    without, separated by commas. The last three are the settings of a live controller
-    (docs/settings.md); here they are off, as the paper has none of them.
+    without, separated by commas. `max_waiting`, `max_waiting_in_all` and `fair_quantum_ms` are the
+    settings of a live controller (docs/settings.md); here they are off, as the paper has none.
     """
 
     policy: str = "esg"

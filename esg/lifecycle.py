@@ -1,8 +1,9 @@
 """The way of a request through its stages, and back when something is lost.
 
-A job is in exactly one place: blocked (its inputs are not all made), queued, running, or done.
-These functions move it along and keep the AFW queues in the order of the requests' arrival, so
-that work which comes back after a failure takes the place it had.
+A job is in exactly one place: blocked (its inputs are not all made), resting (it has failed, and
+pauses), queued, running, or done. These functions move it along and keep the AFW queues in the
+order of the requests' arrival, so that work which comes back after a failure takes the place it
+had.
 """
 
 from bisect import bisect_left

@@ -22,7 +22,7 @@ _ADVICE = (
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One MIG instance. Its memory is what is free of it for models, in whole MB."""
+    """One MIG instance. Its memory is all that it has, in MB of 2**20 bytes."""
 
     uuid: str
     name: str

@@ -27,7 +27,7 @@ STAY_CONNECTED = [
     ("grpc.max_reconnect_backoff_ms", 1000),
 ]
 NO_PROXY = ("grpc.enable_http_proxy", 0)
-"""Loopback never goes through a proxy."""
+"""Nothing goes through a proxy that the environment names, wherever it goes."""
 OPTIONS: list[tuple[str, Any]] = [*ANY_SIZE, *STAY_CONNECTED, NO_PROXY]
 
 

@@ -2,7 +2,7 @@
 
 A server looks at its files before every handshake, so a new certificate is shown to whoever
 connects next. A connection that is there stays: certificates are checked when it is made. A channel
-keeps the certificates it was made with for all its connections, so `serving.channel` makes a new
+keeps the certificates it was made with for all its connections, so `channels.channel` makes a new
 one when `ClientTls.credentials` gives others than before.
 """
 

@@ -97,7 +97,7 @@ class Mesh:
 
     @property
     def journal(self) -> Path | None:
-        """The file that every event is written to."""
+        """The directory that every event is written to."""
         named = self._chosen.settings.of(ControllerSettings).journal
         return Path(named) if named else None
 

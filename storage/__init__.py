@@ -4,6 +4,9 @@
     remote    Redis, for what another node reads: payloads, published outputs, results
     node      the choice between the two, by locality
     pipeline  many coroutines' commands to Redis in one round trip
+    durable   the same, until the server has it on disk
+    patience  waiting for a Redis that is away
+    names     under what name a payload is stored
     embedded  a private Redis for a mesh on one machine
 
 An output is kept where it was made, because its consumer is mostly placed there too. Only when it
