@@ -201,7 +201,7 @@ def _plain(outcome: Tensors | Fault) -> bytes | Fault:
 async def _result_of(fetch: Coroutine[Any, Any, Bytes]) -> Bytes | BaseException:
     try:
         return await fetch
-    except (Missing, Fault) as error:
+    except Fault as error:
         return error
 
 

@@ -35,7 +35,6 @@ from invoker.slices import Gone, Slice
 from mesh.logs import about
 from mesh.settings import InvokerSettings
 from mesh.wire import InvokerNews, InvokerOrder
-from storage.errors import Missing
 from storage.node import NodeStore
 
 log = logging.getLogger(__name__)
@@ -224,7 +223,7 @@ class Node:
     async def _publish(self, order: PublishData) -> None:
         try:
             await self.store.publish(order.request, order.stage)
-        except (Missing, Fault) as error:
+        except Fault as error:
             # Its consumer waits in vain, fails with what it misses, and the scheduler sees to it
             log.warning(
                 "could not publish",
