@@ -9,14 +9,26 @@ batch the weather is that of its oldest request, so that others can have better 
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 
 from emulator.nature import Nature
 from esg.catalog import Application, Catalog, Stage
 from esg.commands import Input, JobOrder, StartTask
-from esg.events import Event, RequestArrived
+from esg.corrected import corrected
+from esg.errors import Rejected
+from esg.events import (
+    ApplicationRegistered,
+    ApplicationRetired,
+    Correction,
+    Event,
+    ProfilesCorrected,
+    RequestArrived,
+)
+from esg.registry import Registry
 from esg.search import engine
+from esg.state import State
 from esg.units import to_usd
 
 
@@ -32,20 +44,36 @@ def limits(catalog: Catalog, arrivals: Iterable[tuple[int, Event]], nature: Natu
     """The limits for these arrivals; `catalog` is the one that the policies see.
 
     A request that no policy can serve, and that is refused, misses its deadline at no cost.
+    Applications that come and go, and functions that turn out to take another time than profiled,
+    are taken as the scheduler takes them: it promises by the profile, and pays what it takes.
     """
     floor_pusd = cache(cheapest_pusd)
-    fastest_us = {a.name: a.fastest_us()[a.root] for a in catalog.applications.values()}
+    fastest_us = cache(lambda application: application.fastest_us()[application.root])
+    registry, planned = Registry(catalog, State()), catalog
+    corrections: tuple[Correction, ...] = ()
     count = hits = cost_pusd = 0
     for _, event in arrivals:
-        if isinstance(event, RequestArrived):
-            count += 1
-            application = catalog.applications.get(event.application)
-            if application is None:
-                continue
-            slo_us = application.slo_us if event.slo_us is None else event.slo_us
-            if slo_us >= fastest_us[application.name]:
-                cost_pusd += floor_pusd(application, slo_us)
-                hits += alone_at_full_speed_us(application, event.request, nature) <= slo_us
+        match event:
+            case ApplicationRegistered() | ApplicationRetired():
+                with suppress(Rejected):  # as the scheduler would refuse it
+                    registry.adopt(registry.draft(event))
+                    planned = corrected(registry.catalog, corrections, planned)
+            case ProfilesCorrected():
+                nature.correct(event.corrections)
+                corrections = event.corrections
+                planned = corrected(registry.catalog, corrections, planned)
+            case RequestArrived():
+                count += 1
+                promised = registry.current.get(event.application)
+                if promised is None:
+                    continue
+                slo_us = promised.slo_us if event.slo_us is None else event.slo_us
+                if slo_us >= fastest_us(promised):
+                    application = planned.applications[promised.name]
+                    cost_pusd += floor_pusd(application, slo_us)
+                    hits += alone_at_full_speed_us(application, event.request, nature) <= slo_us
+            case _:
+                pass
     return Limits(1000 * to_usd(cost_pusd) / max(1, count), hits / max(1, count))
 
 

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from emulator.limits import limits
 from emulator.run import Trained, build_nature, emulate, requests
-from emulator.scenario import Scenario, applied
+from emulator.scenario import Scenario, applied, applied_to_events
 from esg.catalog import Catalog
 from esg.events import Event
 from esg.units import seconds
@@ -101,7 +101,7 @@ def run_limits(job: Job) -> Outcome:
     catalog = applied(job.catalog, job.scenario)
     nature = build_nature(catalog, job.scenario)
     arrivals = job.load.arrivals(list(job.catalog.applications), job.scenario.seed)
-    found = limits(catalog, arrivals, nature)
+    found = limits(catalog, applied_to_events(arrivals, job.catalog, job.scenario), nature)
     summary = {
         "slo_hit_rate": found.slo_hit_rate,
         "cost_usd_per_1k_requests": found.cost_usd_per_1k_requests,

@@ -6,7 +6,16 @@ import pytest
 
 from emulator.limits import alone_at_full_speed_us, cheapest_pusd, limits
 from emulator.nature import Nature, NatureSettings
-from esg.events import Event, RequestArrived, RequestCancelled
+from esg.events import (
+    ApplicationRegistered,
+    ApplicationRetired,
+    Correction,
+    Event,
+    ProfilesCorrected,
+    RequestArrived,
+    RequestCancelled,
+    StageSpec,
+)
 from esg.units import ms
 from tests.small_catalog import SMALL
 
@@ -63,6 +72,38 @@ def test_only_requests_count() -> None:
     gave_up: tuple[int, Event] = (5, RequestCancelled(request="r"))
     assert limits(SMALL, [arrived("thumb"), gave_up], CALM).slo_hit_rate == 1
     assert limits(SMALL, [gave_up], CALM).slo_hit_rate == 0
+
+
+def registered(slo_us: int) -> tuple[int, Event]:
+    """The same as `scan`, under a name of its own."""
+    (stage,) = SMALL.applications["scan"].stages.values()
+    spec = StageSpec(name=stage.name, function=stage.function.name, after=())
+    return 0, ApplicationRegistered(application="mine", stages=(spec,), slo_us=slo_us)
+
+
+def test_an_application_that_comes_later_counts_from_then_on() -> None:
+    mine = arrived("mine")
+    assert limits(SMALL, [mine, registered(ms(300)), mine], CALM).slo_hit_rate == 1 / 2
+    again = limits(SMALL, [registered(ms(300)), mine, registered(ms(149)), mine], CALM)
+    assert again.cost_usd_per_1k_requests == pytest.approx(1000 * (825_000 + 990_000) / 2 / 1e12)
+
+
+def test_an_application_that_is_refused_or_retired_counts_for_nothing() -> None:
+    gone: tuple[int, Event] = (0, ApplicationRetired(application="thumb"))
+    impossible = registered(ms(1))
+    found = limits(SMALL, [impossible, arrived("mine"), gone, arrived("thumb")], CALM)
+    assert (found.slo_hit_rate, found.cost_usd_per_1k_requests) == (0, 0)
+
+
+def test_functions_that_take_longer_than_profiled_move_both_limits() -> None:
+    (stage,) = SMALL.applications["scan"].stages.values()
+    slow = Correction(function=stage.function.name, batch=1, permille=2000)
+    later: tuple[int, Event] = (0, ProfilesCorrected(corrections=(slow,)))
+    nature = Nature(SMALL, 0, NatureSettings(noise=0))
+    found = limits(SMALL, [later, arrived("scan", ms(100)), arrived("scan", ms(600))], nature)
+    assert found.slo_hit_rate == 1 / 2  # the fastest takes twice 60 ms now
+    dearer = limits(SMALL, [later, arrived("scan", ms(600))], nature)
+    assert dearer.cost_usd_per_1k_requests == pytest.approx(1000 * 2 * 825_000 / 1e12)
 
 
 def test_bad_weather_lowers_the_ceiling() -> None:
