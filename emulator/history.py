@@ -22,7 +22,7 @@ from msgspec.structs import replace as changed
 
 from emulator.run import Trained, build_scheduler
 from emulator.scenario import Scenario, applied
-from esg.catalog import Catalog, scaled
+from esg.catalog import Catalog, scaled, versioned
 from esg.codec import decode
 from esg.commands import Command
 from esg.errors import Rejected
@@ -102,16 +102,20 @@ def catalog_of(path: Path, catalog: Catalog, scenario: Scenario) -> Catalog:
     raise Rejected(f"{path}: this journal was written with another catalog; name it with --catalog")
 
 
+Observe = Callable[[int, Event, list[Command]], None]
+
+
 def replay_strictly(
     path: Path,
     catalog: Catalog,
     trained: Trained,
-    observe: Callable[[int, Event, list[Command]], None] = lambda now_us, event, commands: None,
+    observe: Observe = lambda now_us, event, commands: None,
 ) -> Replayed:
     """Every event again, every order compared; raises `Diverged` where they differ."""
     scenario = scenario_of(path)
     catalog = catalog_of(path, catalog, scenario)
-    report, chain, count = Report(), blake2b(digest_size=8), 0
+    report: Report | None = None
+    chain, count = blake2b(digest_size=8), 0
     state: Any = None
 
     def counted(entries: Iterable[Entry]) -> Iterator[Entry]:
@@ -120,10 +124,6 @@ def replay_strictly(
             count += 1
             chain.update(entry.orders.encode())
             yield entry
-
-    def seen(now_us: int, event: Event, commands: list[Command]) -> None:
-        report.observe(now_us, event, commands)
-        observe(now_us, event, commands)
 
     began = perf_counter()
     header = read_header(path)
@@ -137,10 +137,20 @@ def replay_strictly(
         if state not in (None, snapshot):
             raise Rejected(f"{path}: a segment's snapshot is not where the one before it ended")
         scheduler, _ = build_scheduler(catalog, scenario, trained, snapshot)
+        report = report or Report.from_here(scheduler.state)
         with _naming(path):
-            replay(scheduler, counted(segment.entries), seen)
+            replay(scheduler, counted(segment.entries), _both(report.observe, observe))
         state = scheduler.snapshot()
+    assert report is not None  # a journal has at least one segment
     return Replayed(count, perf_counter() - began, report, chain.hexdigest(), scheduler)
+
+
+def _both(first: Observe, second: Observe) -> Observe:
+    def observe(now_us: int, event: Event, commands: list[Command]) -> None:
+        first(now_us, event, commands)
+        second(now_us, event, commands)
+
+    return observe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +165,24 @@ class Recorded:
 
     def arrivals(self, applications: Sequence[str], seed: int) -> Iterator[tuple[int, Event]]:
         """The same for every policy and every seed."""
-        return exogenous(read_journal(self.journal), keep_slos=self.keep_slos)
+        yield from ((0, event) for event in _known_before(self.journal, applications))
+        yield from exogenous(read_journal(self.journal), keep_slos=self.keep_slos)
+
+
+def _known_before(path: Path, applications: Sequence[str]) -> Iterator[Event]:
+    """What had happened before a journal that begins in the middle: how the applications stand,
+    beside those of the catalog, and what functions were found to take."""
+    snapshot = next(read_segments(path)).snapshot
+    if snapshot is None:
+        return
+    state = decode(State, snapshot.state)
+    for name, standing in state.registrations.standings.items():
+        if not standing.retired:
+            yield state.registrations.versions[versioned(name, standing.version)]
+        elif name in applications:
+            yield ApplicationRetired(application=name)
+    if state.corrections:
+        yield ProfilesCorrected(corrections=state.corrections)
 
 
 def exogenous(entries: Iterable[Entry], *, keep_slos: bool) -> Iterator[tuple[int, Event]]:

@@ -4,6 +4,9 @@ Whoever drives a scheduler, live, emulated or replayed, can feed a `Report` with
 runs are judged by the same code. A request that was refused, failed or was cancelled is a miss.
 Costs are what requests paid: their shares of the tasks that finished, for all that those held, as
 long as they held it. What failed or was stopped is on the house.
+
+A report may begin in the middle, with what a scheduler remembers. Requests that were under way by
+then are none of its own: neither their coming nor what becomes of them counts.
 """
 
 from collections.abc import Sequence
@@ -15,6 +18,7 @@ import numpy as np
 from esg.catalog import plain_name
 from esg.commands import AnswerRequest, Command, Outcome, RefuseRequest, StartTask
 from esg.events import Event, InvokerJoined, RequestArrived, TaskFailed, TaskFinished
+from esg.state import State
 from esg.units import US_PER_S, to_ms, to_usd
 
 
@@ -49,14 +53,23 @@ class Report:
     slices: dict[str, int] = field(default_factory=dict)  # of every node that ever joined
     vgpu_busy_us: int = 0
     _vgpus_of: dict[str, int] = field(default_factory=dict)
+    _earlier: set[str] = field(default_factory=set)
+    _under_way: set[str] = field(default_factory=set)
+
+    @staticmethod
+    def from_here(state: State) -> "Report":
+        """What happens from now on, to a scheduler that has this memory."""
+        return Report(
+            slices={name: len(seat.slices) for name, seat in state.seats.items()},
+            _vgpus_of={name: task.config.vgpus for name, task in state.tasks.items()},
+            _earlier=set(state.requests),
+        )
 
     def observe(self, now_us: int, event: Event, commands: Sequence[Command]) -> None:
         """One handled event, with its orders."""
         match event:
             case RequestArrived():
-                if self.first_us is None:
-                    self.first_us = now_us
-                self._tally(event.application).arrived += 1
+                self._arrived(now_us, event)
             case TaskFinished():
                 vgpus = self._vgpus_of.pop(event.task, 0)
                 self.vgpu_busy_us += vgpus * (event.loading_us + event.running_us)
@@ -74,10 +87,19 @@ class Report:
                 case AnswerRequest():
                     self._answered(now_us, command)
                 case RefuseRequest():
+                    self._under_way.discard(command.request)
                     self.refused += 1
                     self.last_us = now_us
                 case _:
                     pass
+
+    def _arrived(self, now_us: int, event: RequestArrived) -> None:
+        """A client that was not sure to have been heard may have said so twice."""
+        if event.request not in self._under_way and event.request not in self._earlier:
+            self._under_way.add(event.request)
+            if self.first_us is None:
+                self.first_us = now_us
+            self._tally(event.application).arrived += 1
 
     def _started(self, order: StartTask) -> None:
         self.tasks += 1
@@ -94,6 +116,10 @@ class Report:
                         self.remote_transfers += 1
 
     def _answered(self, now_us: int, answer: AnswerRequest) -> None:
+        if answer.request in self._earlier:
+            self._earlier.remove(answer.request)
+            return
+        self._under_way.discard(answer.request)
         self.last_us = now_us
         tally = self._tally(plain_name(answer.application))
         tally.cost_pusd += answer.cost_pusd

@@ -25,7 +25,9 @@ from esg.errors import Rejected
 from esg.events import (
     ApplicationRegistered,
     ApplicationRetired,
+    Correction,
     Event,
+    ProfilesCorrected,
     RequestArrived,
     RequestCancelled,
     StageSpec,
@@ -225,6 +227,31 @@ def test_segments_of_different_policies_are_replayed_one_at_a_time(segmented: Pa
         replay_strictly(segmented, paper(), {})
 
 
+def from_the_middle(path: Path, rest: Path, after: int) -> Path:
+    """The journal without so many of its first entries: what was known by then is a snapshot."""
+    header, *entries = path.read_text("utf-8").splitlines(keepends=True)
+    conditions = scenario_of(path)
+    scheduler, _ = build_scheduler(catalog_of(path, paper(), conditions), conditions, {})
+    replay(scheduler, read_entries(entries[:after]))
+    snapshot = snapshot_line(to_text(scheduler.state), "{}", 0)
+    rest.write_text("".join([header, f"{snapshot}\n", *entries[after:]]), "utf-8")
+    return rest
+
+
+def test_a_journal_that_begins_in_the_middle_is_judged_by_its_own_requests(
+    recorded: tuple[Path, Emulation], tmp_path: Path
+) -> None:
+    """Others were under way when it began, and their nodes had joined."""
+    path = from_the_middle(recorded[0], tmp_path / "rest.journal", after=60)
+    rest = replay_strictly(path, paper(), {}).report
+    coming = [e.event for e in read_journal(path) if isinstance(e.event, RequestArrived)]
+    answered = sum(len(tally.latency_us) for tally in rest.applications.values())
+    assert 0 < rest.arrived == len(coming) == answered < 50
+    summary = rest.summary()
+    assert max(summary["hit_rate_by_application"].values()) <= 1
+    assert 0 < summary["vgpu_utilisation"] <= 1
+
+
 # Journals that no emulator wrote: no word about nodes in the header, and a clock of their own.
 
 
@@ -358,6 +385,50 @@ def test_under_other_conditions_the_same_applications_come_and_go(
         other = again(changed[0], **changes)
         assert other.report.refused == 1
         assert len(other.report.applications["twice"].latency_us) == 10
+
+
+def after_the(kind: type[Event], path: Path) -> int:
+    """How many entries there are up to the first of this kind."""
+    kinds = [type(entry.event) for entry in read_journal(path)]
+    return kinds.index(kind) + 1
+
+
+@pytest.mark.parametrize("kind", [ApplicationRegistered, ApplicationRetired])
+def test_applications_that_a_snapshot_knows_are_there_from_the_start(
+    changed: tuple[Path, Emulation], tmp_path: Path, kind: type[Event]
+) -> None:
+    after = after_the(kind, changed[0])
+    path = from_the_middle(changed[0], tmp_path / "rest.journal", after=after)
+    judged, other = replay_strictly(path, paper(), {}).report, again(path, nodes=5).report
+    assert judged.arrived > 0
+    assert (other.arrived, other.refused) == (judged.arrived, judged.refused)
+
+
+def test_a_catalogs_application_that_was_retired_before_stays_so(tmp_path: Path) -> None:
+    name = "image-classification"
+    events: list[tuple[int, Event]] = [
+        (0, ApplicationRetired(application=name)),
+        (1, RequestArrived(request="r1", application=name)),
+    ]
+    whole = tmp_path / "whole.journal"
+    with whole.open("w", encoding="utf-8") as file:
+        emulate(paper(), scenario(nodes=3), events, journal=file)
+    after = after_the(ApplicationRetired, whole)
+    path = from_the_middle(whole, tmp_path / "rest.journal", after=after)
+    assert again(path).report.refused == 1
+
+
+def test_what_functions_were_found_to_take_is_known_from_the_start(tmp_path: Path) -> None:
+    slow = ProfilesCorrected(
+        corrections=(Correction(function="classification", batch=1, permille=3000),)
+    )
+    came = RequestArrived(request="r1", application="image-classification")
+    whole = tmp_path / "whole.journal"
+    with whole.open("w", encoding="utf-8") as file:
+        emulation = emulate(paper(), scenario(nodes=3), [(0, slow), (1, came)], journal=file)
+    after = after_the(ProfilesCorrected, whole)
+    path = from_the_middle(whole, tmp_path / "rest.journal", after=after)
+    assert again(path).report.summary()["latency_ms"] == emulation.summary()["latency_ms"]
 
 
 def deadlines(conditions: Scenario, registered: ApplicationRegistered) -> list[int]:

@@ -317,6 +317,13 @@ def test_reports_are_by_plain_name() -> None:
     assert report.applications["scan"].hits == 1
 
 
+def test_a_request_that_is_said_twice_is_reported_once() -> None:
+    report, scheduler = Report(), Scheduler(SMALL, esg_policy(SMALL), policy_for=esg_policy)
+    for event in [joined("i0"), arrived("r1"), arrived("r1"), finished("t1")]:
+        report.observe(0, event, scheduler.handle(0, event))
+    assert (report.arrived, report.summary()["slo_hit_rate"]) == (1, 1)
+
+
 class Counting(Engines):
     """Engines that know for which applications they were made."""
 
