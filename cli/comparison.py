@@ -92,8 +92,9 @@ def print_summary(screen: Console, result: Result) -> None:
 
 def _unserved(name: str, result: Result) -> str:
     return (
-        f"{name}: of {result['requests']:g} requests {result['refused']:g} were refused, because "
-        f"no config is fast enough for them, and {result['failed']:g} failed or were cancelled."
+        f"{name}: of {result['requests']:g} requests {result['refused']:g} were refused (no config "
+        "is fast enough for them, too many wait, or there is no such application), and "
+        f"{result['failed']:g} failed or were cancelled."
     )
 
 
@@ -188,8 +189,13 @@ def _margin(gap: str, margin: float | None, scale: float, *, decimals: int) -> s
 
 
 def _against(cost: float, first: Result) -> str:
+    """
+    >>> [_against(cost, {"cost_usd_per_1k_requests": 2.0}) for cost in (1.999, 2.5, 1.0)]
+    ['+0%', '+25%', '-50%']
+    """
     whole = first["cost_usd_per_1k_requests"]
-    return f"{cost / whole - 1:+.0%}" if whole else "-"
+    percent = round(100 * (cost / whole - 1)) if whole else None
+    return "-" if percent is None else f"{percent:+d}%"
 
 
 def _decision(time_ms: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,12 +13,15 @@ from cli.words import counted
 from esg.errors import Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from emulator.scenario import Scenario
 
 LARGEST_SCALE = 1_000
 """Deadlines a thousand times as long as the work are no deadlines any more."""
+
+MOST_NODES, MOST_PER_NODE = 10_000, 10_000
+"""Memory is taken for every node and slice, so a slip of the finger must not ask for billions."""
 
 SloScale = Annotated[
     float | None,
@@ -30,15 +34,30 @@ SloScale = Annotated[
 ]
 Nodes = Annotated[
     int | None,
-    typer.Option(metavar="N", callback=at_least(1), show_default=False, help="Worker nodes."),
+    typer.Option(
+        metavar="N",
+        callback=at_least(1, at_most=MOST_NODES),
+        show_default=False,
+        help="Worker nodes.",
+    ),
 ]
 Vcpus = Annotated[
     int | None,
-    typer.Option(metavar="N", callback=at_least(1), show_default=False, help="vCPUs per node."),
+    typer.Option(
+        metavar="N",
+        callback=at_least(1, at_most=MOST_PER_NODE),
+        show_default=False,
+        help="vCPUs per node.",
+    ),
 ]
 Vgpus = Annotated[
     int | None,
-    typer.Option(metavar="N", callback=at_least(1), show_default=False, help="vGPUs per node."),
+    typer.Option(
+        metavar="N",
+        callback=at_least(1, at_most=MOST_PER_NODE),
+        show_default=False,
+        help="vGPUs per node.",
+    ),
 ]
 Workers = Annotated[
     int | None,
@@ -126,6 +145,14 @@ def conditions_text(scenario: Scenario) -> str:
             *(text for text, so in unusual.items() if so),
         ]
     )
+
+
+def all_different(files: Mapping[str, Path | None]) -> None:
+    """What is written must not take the place of what is read, or of what else is written."""
+    given = [(option, file) for option, file in files.items() if file is not None]
+    for (option, file), (other, same) in combinations(given, 2):
+        if file.resolve() == same.resolve():
+            raise Rejected(f"{option} and {other} are the same file, {file}; name different ones")
 
 
 def only_one_run(option: str, policies: Sequence[str], seeds: Sequence[int]) -> None:

@@ -15,6 +15,7 @@ from cli.conditions import (
     Vcpus,
     Vgpus,
     Workers,
+    all_different,
     conditions,
     conditions_text,
     ingredient_names,
@@ -46,6 +47,9 @@ DEFAULT_REQUESTS = 1_000
 
 LONGEST_S = 31_536_000
 """A year, at most: the largest number of seconds anybody can mean."""
+
+MOST_SEEDS = 10_000
+"""Margins are narrow long before."""
 
 LOUDEST = 100
 """More noise than this is all noise."""
@@ -116,7 +120,7 @@ def emulate(
         int | None,
         typer.Option(
             metavar="N",
-            callback=at_least(1),
+            callback=at_least(1, at_most=MOST_SEEDS),
             show_default=False,
             help="Run with the seeds 0 to N - 1 instead; figures are means, with 95 % margins.",
         ),
@@ -244,6 +248,9 @@ def emulate(
     for option, file in (("--journal", journal), ("--trace-out", trace_out)):
         if file is not None:
             only_one_run(option, policies, all_seeds)
+    all_different(
+        {"--trace": trace, "--catalog": catalog, "--journal": journal, "--trace-out": trace_out}
+    )
 
     known = read_catalog(catalog)
     scenario = Scenario(
@@ -279,6 +286,7 @@ def emulate(
         load=load,
         requests=requests,
         duration_s=duration,
+        file=trace,
     )
     findings = carry_out(
         study, workers=workers, shown=not as_json, journal=journal, trace_out=trace_out

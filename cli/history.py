@@ -138,6 +138,7 @@ def what_if(
         seeds=[scenario.seed],
         load=Recorded(journal=journal, keep_slos=slo_scale is None),
         requests=replayed.report.arrived,
+        file=journal,
     )
     findings = carry_out(study, workers=workers, shown=not as_json)
     if as_json:

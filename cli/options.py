@@ -17,12 +17,16 @@ LONGEST_MS = 86_400_000
 """A day. Longer deadlines are slips, and far longer ones do not fit into 64 bits."""
 
 
-def at_least(minimum: int) -> Callable[[typer.CallbackParam, int | None], int | None]:
-    """A check that a whole number is not too small."""
+def at_least(
+    minimum: int, *, at_most: int | None = None
+) -> Callable[[typer.CallbackParam, int | None], int | None]:
+    """A check that a whole number is not too small, nor larger than anybody can mean."""
 
     def check(param: typer.CallbackParam, value: int | None) -> int | None:
         if value is not None and value < minimum:
             raise Rejected(f"{param.opts[0]} is {value}; it must be at least {minimum}")
+        if value is not None and at_most is not None and value > at_most:
+            raise Rejected(f"{param.opts[0]} is {value}; it must be at most {at_most}")
         return value
 
     return check

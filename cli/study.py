@@ -17,6 +17,7 @@ from emulator.scenario import applied
 from emulator.sweep import Estimate, Job, Outcome, run_job, run_limits, sweep
 from emulator.trace import ChromeTrace
 from esg.errors import Rejected
+from esg.events import RequestArrived
 from esg.units import US_PER_S
 from mesh.files import written
 
@@ -38,7 +39,7 @@ LIMITS = "limits"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
     """Policies times seeds. `scenario` is the first of them; it ends after so many requests or
-    after so long."""
+    after so long. The requests may be those of a file."""
 
     catalog: Catalog
     scenario: Scenario
@@ -47,14 +48,19 @@ class Study:
     load: Source
     requests: int | None
     duration_s: float | None = None
+    file: Path | None = None
 
     def arrivals(self, seed: int) -> Iterator[tuple[int, Event]]:
         """What comes, which is not nothing."""
         arrivals = self.load.arrivals(list(self.catalog.applications), seed)
-        first = next(arrivals, None)
-        if first is None:
-            raise Rejected("no request comes in this time; give a longer one")
-        return chain((first,), arrivals)
+        before: list[tuple[int, Event]] = []
+        for at_us, event in arrivals:
+            before.append((at_us, event))
+            if isinstance(event, RequestArrived):
+                return chain(before, arrivals)
+        if self.duration_s is None:
+            raise Rejected(f"{self.file}: no request comes in it; name another one")
+        raise Rejected("no request comes in this time; give a longer one")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

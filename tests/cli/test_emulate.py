@@ -344,6 +344,10 @@ REFUSED = {
     "--nodes 0": "--nodes is 0; it must be at least 1",
     "--vcpus 0": "--vcpus is 0; it must be at least 1",
     "--vgpus -2": "--vgpus is -2; it must be at least 1",
+    "--nodes 1000000": "--nodes is 1000000; it must be at most 10000",
+    "--vgpus 1000000": "--vgpus is 1000000; it must be at most 10000",
+    "--seeds 1000000": "--seeds is 1000000; it must be at most 10000",
+    "--journal a --trace-out ./a": "--journal and --trace-out are the same file, a; name ...",
     "--nodes two": "--nodes: ...valid...; see esg emulate --help",
     "--requests 0": "--requests is 0; it must be at least 1",
     "--duration 0": "--duration is 0; it must be greater than 0 ...",
@@ -383,6 +387,7 @@ def test_esg_emulate_refuses_in_one_line(esg: Run, line: str, words: str) -> Non
         ("minute,count\n0,many\n", "...trace.csv:2: ...many...; give a whole number ..."),
         ("minute,count\n0,-3\n", "...trace.csv:2: ...-3...; give a whole number ..."),
         ("what,is,this\n1,2,3\n", "...trace.csv:1: cannot tell the format: ..."),
+        ("minute,count\n0,0\n", "...trace.csv: no request comes in it; name another one"),
     ],
 )
 @pytest.mark.parametrize("arguments", [(), ("--policy", "esg,orion")])
@@ -392,3 +397,14 @@ def test_a_malformed_trace_is_refused_by_its_line(
     path = tmp_path / "trace.csv"
     path.write_text(content, "utf-8")
     assert_refused(esg("emulate", "--trace", path, *arguments), words)
+
+
+@pytest.mark.parametrize("option", ["--journal", "--trace-out"])
+def test_no_output_takes_the_place_of_the_trace(esg: Run, tmp_path: Path, option: str) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("minute,count\n0,5\n", "utf-8")
+    ran = esg("emulate", "--trace", path, option, tmp_path / "." / "trace.csv")
+    assert_refused(
+        ran, f"--trace and {option} are the same file, ...trace.csv; name different ones"
+    )
+    assert path.read_text("utf-8") == "minute,count\n0,5\n"
