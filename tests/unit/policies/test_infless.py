@@ -166,6 +166,13 @@ def test_plans_are_offered_in_the_order_of_what_the_score_is_before_the_node() -
     assert configs(coded.decide(case(FILLING)).plans) == [(1, 4, 2), (1, 1, 1)]
 
 
+@pytest.mark.parametrize(("slow_ms", "first"), [(135, (1, 16, 1)), (136, (1, 1, 2))])
+def test_a_vcpu_weighs_64_and_a_vgpu_2029(slow_ms: int, first: tuple[int, int, int]) -> None:
+    # (16, 1) weighs 3053, (1, 2) weighs 4122: that is worth it down to 100 / 135.01 of the time
+    table = chain({(1, 16, 1): slow_ms, (1, 1, 2): 100})
+    assert configs(infless(table).decide(case(table)).plans)[0] == first
+
+
 def test_a_pair_is_chosen_not_a_config_and_then_a_node() -> None:
     # i0 has 1 vCPU and 1 vGPU left: the small config fills it, which nothing beats on i1, where
     # the large one would leave a vCPU and a vGPU.
