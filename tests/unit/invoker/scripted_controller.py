@@ -70,6 +70,7 @@ class ScriptedController(wire_grpc.ControllerServicer):
         attachment = Attachment()
         self.attachments.append(attachment)
         if self.refusals:
+            await anext(messages)  # as long as it is on its way, a caller may hear gRPC's own error
             await context.abort(*self.refusals.pop(0))
         reading = asyncio.create_task(self._read(attachment, messages))
         try:
