@@ -139,6 +139,7 @@ class Pipelines(public_grpc.PipelinesServicer):
     ) -> AsyncIterator[public.ResultChunk]:
         async with self._called(context) as caller:
             asked, payload = await self._joined(chunks)
+            await _still_there(context)
             request = await self._take_in(asked, payload, caller, context)
             del payload
             async for chunk in self._results(request):
@@ -264,6 +265,15 @@ class Pipelines(public_grpc.PipelinesServicer):
             delivered = True
         finally:
             self._desk.leave(request, delivered=delivered)
+
+
+async def _still_there(context: Context) -> None:
+    """A client that goes away between pieces ends its stream, too, and gRPC says that first: half a
+    payload would be taken for the whole. But nothing can be sent to a client that has gone."""
+    try:
+        await context.send_initial_metadata(())
+    except grpc.aio.InternalError:
+        raise asyncio.CancelledError("its client has gone") from None
 
 
 def _pieces(content: bytes) -> Iterator[bytes]:

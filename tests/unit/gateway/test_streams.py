@@ -2,10 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
 
 import grpc
 import pytest
 
+from gateway.service import Pipelines
 from mesh.channels import channel
 from protos import gateway_v1_pb2 as public
 from protos import gateway_v1_pb2_grpc as public_grpc
@@ -63,20 +66,37 @@ async def test_an_empty_output_is_an_output(
 
 
 async def test_a_client_that_goes_away_between_pieces_leaves_nothing(
-    stub: public_grpc.PipelinesStub, controller: ScriptedController, keys: Keys
+    stub: public_grpc.PipelinesStub,
+    controller: ScriptedController,
+    keys: Keys,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sent = asyncio.Event()
+    """To who reads, its stream ends as any other does; that it was cancelled is heard later."""
+    sent, ended = asyncio.Event(), asyncio.Event()
+    really = Pipelines._joined
 
     async def half() -> AsyncIterator[public.SubmitChunk]:
         yield in_chunks(LARGE)[0]
         sent.set()
         await asyncio.Event().wait()
 
+    async def joined(pipelines: Pipelines, chunks: AsyncIterator[public.SubmitChunk]) -> Any:
+        joining = asyncio.create_task(really(pipelines, chunks))
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(joining)
+        ended.set()
+        return await joining
+
+    monkeypatch.setattr(Pipelines, "_joined", joined)
     call = stub.SubmitChunked(half())
     await sent.wait()
+    await stub.ListApplications(public.ListApplicationsRequest())  # by now the piece is there
     call.cancel()
-    controller.playing = True
-    await stub.Submit(asked("r2"))
+    await ended.wait()
+    other = stub.Submit(asked("r2"))
+    await controller.takes_in("r2")  # and nothing before it
+    await controller.finish("r2", second=b"y")
+    await other
     assert controller.said == []
     await until(lambda: keys() == [])
 
