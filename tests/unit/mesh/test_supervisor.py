@@ -12,7 +12,7 @@ from esg.errors import Fault, Rejected
 from mesh.embedded_health import is_serving, redis_answers
 from mesh.embedded_proc import look
 from mesh.supervisor import Mesh, MeshOptions, Process, State
-from tests.unit.mesh.waiting import names, until
+from tests.unit.mesh.waiting import LIMIT_S, names, until
 
 pytestmark = pytest.mark.usefixtures("_stand_ins")
 
@@ -23,6 +23,13 @@ QUICK = MeshOptions(nodes=2, more={"common": {"drain_s": 0}})
 @pytest.fixture
 def news() -> list[tuple[str, State]]:
     return []
+
+
+@pytest.fixture
+def _all_deaths_are_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a process takes to start and to fail here; and none is paused after."""
+    monkeypatch.setattr("mesh.embedded_revival.QUICK_S", float("inf"))
+    monkeypatch.setattr("mesh.embedded_revival.FIRST_PAUSE_S", 0.001)
 
 
 def gone(pids: dict[str, int]) -> bool:
@@ -175,24 +182,20 @@ async def test_a_process_that_dies_is_told_and_started_again_where_it_was(name: 
         assert await redis_answers(mesh.redis_url)
 
 
+@pytest.mark.usefixtures("_all_deaths_are_quick")
 @pytest.mark.parametrize("name", ["controller", "gateway"])
-async def test_a_mesh_fails_with_a_process_that_it_needs_and_that_keeps_dying(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mesh.embedded_revival.FIRST_PAUSE_S", 0.001)
+async def test_a_mesh_fails_with_a_process_that_it_needs_and_that_keeps_dying(name: str) -> None:
     async with Mesh(MeshOptions(nodes=1)) as mesh:
         failing = asyncio.create_task(mesh.failed())
         mesh._all[name].program.environ["STAND_IN"] = f"{name} fails"  # type: ignore[index]
         os.kill(mesh.processes[name], signal.SIGKILL)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(LIMIT_S):
             failed = await failing
         assert (failed.name, failed.given_up) == (name, True)
 
 
-async def test_a_node_that_keeps_dying_is_given_up_and_the_rest_goes_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("mesh.embedded_revival.FIRST_PAUSE_S", 0.001)
+@pytest.mark.usefixtures("_all_deaths_are_quick")
+async def test_a_node_that_keeps_dying_is_given_up_and_the_rest_goes_on() -> None:
     told: list[tuple[State, bool]] = []
 
     def tell(process: Process) -> None:
