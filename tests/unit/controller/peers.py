@@ -22,6 +22,7 @@ from protos import controller_v1_pb2_grpc as wire_grpc
 from tests.small_catalog import SMALL
 
 LIMIT_S = 60.0
+PATIENT = {"lost_after_ms": 600_000, "rejoin_ms": 600_000}
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -50,8 +51,8 @@ class Running:
 @asynccontextmanager
 async def running_controller(**settings: Any) -> AsyncIterator[Running]:
     """As `python -m controller` has it. With a journal, it goes on from there; at the end of the
-    block it is gone without another word."""
-    own = ControllerSettings(**{"prewarm": False, **settings})
+    block it is gone without another word. Peers send no heartbeats, and may take their time."""
+    own = ControllerSettings(**{**PATIENT, "prewarm": False, **settings})
     journal = Journal(Path(own.journal), own) if own.journal else None
     past = None if journal is None else journal.past()
     known = Remembered() if past is None else recover(past, SMALL, own)
