@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import ssl
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,13 @@ LOOPBACK = "127.0.0.1"
 
 
 @pytest.fixture
-def port() -> int:
+def port() -> Iterator[int]:
+    """One that nobody else is given meanwhile, because it is bound; a server may listen on it all
+    the same."""
     with socket.socket() as found:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((LOOPBACK, 0))
-        return int(found.getsockname()[1])
+        yield int(found.getsockname()[1])
 
 
 @pytest.fixture
