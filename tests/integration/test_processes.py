@@ -52,14 +52,13 @@ async def test_requests_survive_a_node_that_dies(launch: Launch) -> None:
             await mesh.kill("node0")
             for n, answer in enumerate(answers):
                 assert (await answer).outputs == photo(f"{n}".encode())
-        status = await status_of(client)
-        assert [node.node for node in status.nodes] == ["node1"]
+
+        async def are_there(*names: str) -> bool:
+            return {node.node for node in (await status_of(client)).nodes} == {*names}
+
+        await until(lambda: are_there("node1"))
         await mesh.restart("node0")
-
-        async def both() -> bool:
-            return len((await status_of(client)).nodes) == 2
-
-        await until(both)
+        await until(lambda: are_there("node0", "node1"))
         assert (await client.submit("scene", b"again")).outputs == scene(b"again")
 
 
