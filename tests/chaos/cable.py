@@ -17,18 +17,20 @@ class Cable:
         self._streams: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
         self.address = ""
-        self.cuts = 0
 
     async def laid(self) -> Self:
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
         self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         return self
 
+    @property
+    def connected(self) -> bool:
+        return bool(self._streams)
+
     def cut(self) -> None:
         """Everything that is connected through it is broken off; it may connect again."""
         for stream in self._streams:
             stream.transport.abort()
-            self.cuts += 1
 
     def close(self) -> None:
         assert self._server is not None

@@ -2,11 +2,12 @@
 
 import asyncio
 import os
+import re
 import resource
 import signal
 
 from mesh.embedded_proc import in_session
-from tests.chaos.cable import CabledMesh
+from tests.chaos.cable import Cable, CabledMesh
 from tests.chaos.conftest import Scene
 from tests.integration.expected import until
 
@@ -38,12 +39,20 @@ def slices_die(scene: Scene, node: str) -> None:
 async def stands_still(scene: Scene, node: str, stopped_s: float) -> None:
     """Stop a node for longer than the controller waits for it, and let it go on."""
     pid = scene.mesh.processes[node]
+
+    async def is_there() -> bool:
+        return was_last_heard_of(scene, node) == "joined"
+
+    async def is_lost() -> bool:
+        return was_last_heard_of(scene, node) == "lost"
+
+    await until(is_there)
     os.kill(pid, signal.SIGSTOP)
     try:
         await asyncio.sleep(stopped_s)  # the fault itself: for so long, nothing comes from it
+        await until(is_lost)
     finally:
         os.kill(pid, signal.SIGCONT)
-    assert "silent for too long" in log_of(scene, "controller")
     # A result that it was about to write, and that another node has made and delivered meanwhile.
     # It must not delete it either: the other one's has the same name, and may still be waited for.
     scene.keys_may_expire = True
@@ -53,9 +62,12 @@ async def is_cut(scene: Scene) -> None:
     """Cut every connection to the controller, one after the other."""
     assert isinstance(scene.mesh, CabledMesh)
     for cable in scene.mesh.cables.values():
-        before = cable.cuts
+
+        async def connected(cable: Cable = cable) -> bool:
+            return cable.connected
+
+        await until(connected)
         cable.cut()
-        assert cable.cuts > before
         await scene.load.goes_on(5)
 
 
@@ -71,6 +83,12 @@ async def disk_is_full(scene: Scene, node: str) -> None:
     await until(noticed)
     await scene.load.goes_on(10)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+
+
+def was_last_heard_of(scene: Scene, node: str) -> str:
+    """What the controller's log says of a node in the end: that it joined, or that it is lost."""
+    said = re.findall(rf'"invoker (joined|lost)".*"{node}"', log_of(scene, "controller"))
+    return str(said[-1])
 
 
 def log_of(scene: Scene, name: str) -> str:
