@@ -47,7 +47,7 @@ format: $(INSTALLED)  ## format the code and fix what can be fixed
 	.venv/bin/ruff check --fix
 
 fuzz: $(INSTALLED)  ## look for inputs that break something: make fuzz EXAMPLES=10000
-	FUZZ_EXAMPLES=$(or $(EXAMPLES),2000) .venv/bin/pytest -n 2 tests/fuzz
+	FUZZ_EXAMPLES=$(or $(EXAMPLES),2000) .venv/bin/pytest -n 2 tests/fuzz tests/property
 
 protos: $(INSTALLED)  ## generate the code for the wire from protos/*.proto
 	.venv/bin/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. --grpc_python_out=. protos/*.proto

@@ -3,14 +3,20 @@
 Desks are for tests that tell stories; each story is checked and retold when its test is over.
 """
 
+import os
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import settings
 
 from esg.scheduler import SchedulerSettings
 from tests.desk import Desk
 from tests.redis_server import redis_server as redis_server
 from tests.redis_server import redis_url as redis_url
+
+# Always the same examples, however long one takes on a busy machine; others with `make fuzz`
+settings.register_profile("here", deadline=None, derandomize="FUZZ_EXAMPLES" not in os.environ)
+settings.load_profile("here")
 
 
 @pytest.fixture
