@@ -1,7 +1,14 @@
 """Catalogs and profiles as files. The one module of the brains that reads any.
 
-A catalog is a TOML file; `profiles/catalog.toml` is the default and the example to copy. Each
-function names a profile file beside it, which holds either a model or a measured table:
+A catalog is a TOML file; `profiles/catalog.toml` is the default. One that begins with
+
+    extends = "default"
+
+says only what is different: what it does not say of cluster and prices is as in the default, and
+functions and applications are the default's and its own, which win if they have the same name.
+
+Each function names a profile, relative to the file that names it, which holds either a model or a
+measured table:
 
     function = "segmentation"
     [provenance]                      # free text: where the numbers come from
@@ -35,13 +42,18 @@ MAX_MS = 1e8
 MAX_USD_PER_HOUR = 1e3
 MAX_MB = 1e9
 
+EXTENDS, SHIPPED = "extends", "default"
 MANIFEST = "function.toml"
 DEFAULT = Path(__file__).parent.parent / "profiles" / "catalog.toml"
 
 
 def load_catalog(path: Path = DEFAULT) -> Catalog:
     """Read and check a whole catalog, profiles included."""
-    top = _read_toml(path)
+    top = Fields(str(path), "", catalog_content(path))
+    if not top.has(EXTENDS) and not top.has("cluster"):
+        raise top.error(
+            "cluster", f'is missing; add it, or make {EXTENDS} = "{SHIPPED}" the first line'
+        )
     price = top.table("prices", required=False)
     prices = Prices(
         vcpu_usd_per_hour=_price(price, "vcpu_usd_per_hour", 0.034),
@@ -60,6 +72,26 @@ def load_catalog(path: Path = DEFAULT) -> Catalog:
     return Catalog(functions=functions, applications=applications, cluster=cluster, prices=prices)
 
 
+def catalog_content(path: Path) -> dict[str, Any]:
+    """What a catalog says, together with what it takes over from the default one; unchecked."""
+    content = _content(path)
+    if EXTENDS not in content:
+        return content
+    top = Fields(str(path), "", content)
+    if content[EXTENDS] != SHIPPED:
+        raise top.error(
+            EXTENDS, f'must be "{SHIPPED}", the catalog that comes with ESG; or leave it out'
+        )
+    shipped = _content(DEFAULT)
+    for function in shipped["functions"].values():
+        for key in ("folder", "profile"):
+            function[key] = str(DEFAULT.parent / function[key])
+    for key, table in shipped.items():
+        top.table(key, required=False)  # refuses what is none
+        content[key] = table | content.get(key, {})
+    return content
+
+
 def load_profile(path: Path, prices: Prices) -> Profile:
     """Read one profile file, modelled or measured."""
     top = _read_toml(path)
@@ -73,7 +105,7 @@ def load_profile(path: Path, prices: Prices) -> Profile:
         times_us = model.times_us(_grid(top.table("grid")))
     else:
         measured = top.table("measured")
-        times_us = _read_table(path.parent / measured.text("table"))
+        times_us = _read_table(_file(measured, "table", path.parent))
         spread = measured.number("relative_std", minimum=0, default=0.0)
         measured.finish()
     top.finish()
@@ -120,7 +152,7 @@ def _cluster(fields: Fields) -> Cluster:
 
 def _function(name: str, fields: Fields, beside: Path, prices: Prices) -> Function:
     """What the catalog says about a function, and for the rest what its folder's manifest does."""
-    folder = (beside / fields.text("folder")).resolve() if fields.has("folder") else None
+    folder = _folder(fields, beside) if fields.has("folder") else None
     manifest = Fields("", "", {}) if folder is None else _read_toml(folder / MANIFEST)
     for key in ("description", "network"):
         manifest.text(key, default="", empty=True)
@@ -151,9 +183,7 @@ def _function(name: str, fields: Fields, beside: Path, prices: Prices) -> Functi
 
 
 def _profile_of(name: str, fields: Fields, beside: Path, prices: Prices) -> Profile:
-    path = beside / fields.text("profile")
-    if not _is_file(path):
-        raise fields.error("profile", f"no such file: {path}; write it or correct the name")
+    path = _file(fields, "profile", beside)
     profile = load_profile(path, prices)
     if profile.function != name:
         raise fields.error(
@@ -161,6 +191,20 @@ def _profile_of(name: str, fields: Fields, beside: Path, prices: Prices) -> Prof
             f"{path} is the profile of {profile.function!r}, not of {name!r}; name the right file",
         )
     return profile
+
+
+def _folder(fields: Fields, beside: Path) -> Path:
+    manifest = beside / fields.text("folder") / MANIFEST
+    if not _is_file(manifest):
+        raise fields.error("folder", f"no such file: {manifest}; write it or correct the folder")
+    return manifest.parent.resolve()
+
+
+def _file(fields: Fields, key: str, beside: Path) -> Path:
+    path = beside / fields.text(key)
+    if not _is_file(path):
+        raise fields.error(key, f"no such file: {path}; write it or correct the name")
+    return path
 
 
 def _is_file(path: Path) -> bool:
@@ -182,10 +226,10 @@ def _handler(fields: Fields, beside: Path) -> str:
         )
     if not is_file:
         return handler
-    file = (beside / home).resolve()
+    file = beside / home
     if not _is_file(file):
         raise fields.error("handler", f"no such file: {file}; write it or correct the name")
-    return f"{file}:{name}"
+    return f"{file.resolve()}:{name}"
 
 
 def _application(name: str, fields: Fields, functions: dict[str, Function]) -> Application:
@@ -307,16 +351,19 @@ def _table_row(where: str, header: Sequence[str], row: Sequence[str]) -> tuple[C
 
 
 def _read_toml(path: Path) -> Fields:
+    return Fields(str(path), "", _content(path))
+
+
+def _content(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
-            content: dict[str, Any] = tomllib.load(file)
+            return tomllib.load(file)
     except FileNotFoundError:
         raise Rejected(f"{path}: no such file; write it or correct the name") from None
     except (OSError, UnicodeDecodeError) as error:
         raise Rejected(f"{path}: cannot be read: {_why(error)}") from None
     except (ValueError, RecursionError) as error:
         raise Rejected(f"{path}: not valid TOML: {error}") from None
-    return Fields(str(path), "", content)
 
 
 def _why(error: OSError | UnicodeDecodeError) -> str:

@@ -11,13 +11,13 @@ multiple of L there is the same multiple of the measured L here.
 import csv
 import json
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, TextIO
 
 from esg.catalog import Catalog
+from esg.catalog_file import catalog_content
 from esg.units import to_ms
 from mesh.files import written
 from profiler.grid import SMALLEST
@@ -55,7 +55,7 @@ def write_catalog(
 ) -> list[str]:
     """A catalog of all functions that are profiled in the folder; returns the applications that it
     has not got, because a function of theirs is not. Without any other there is no catalog."""
-    given = tomllib.loads(source.read_text("utf-8"))
+    given = catalog_content(source)
     names = [n for n in catalog.functions if profiled(record.functions.get(n, Function()))]
     whole = [
         name

@@ -52,6 +52,13 @@ function = "depth"
 function = "label"
 after = ["a"]
 """
+EXTENDING = b"""
+extends = "default"
+[cluster]
+nodes = 2
+[applications.pair]
+chain = ["depth", "segmentation"]
+"""
 MANIFEST_TEXT = b"""
 description = "A label"
 network = "none"
@@ -144,6 +151,8 @@ def good() -> dict[str, bytes]:
 def test_what_is_spoilt_below_was_good(folder: Path) -> None:
     """Otherwise every example would fail early, and nothing be found."""
     assert isinstance(load_catalog(folder / "catalog.toml"), Catalog)
+    (folder / "e").write_bytes(EXTENDING)
+    assert "pair" in load_catalog(folder / "e").applications
     load_profile(folder / "measured.toml", PRICES)
     for name, content in {"s": SETTINGS, "t": TOKENS, "a": ARRIVALS}.items():
         (folder / name).write_bytes(content)
@@ -156,7 +165,7 @@ def test_what_is_spoilt_below_was_good(folder: Path) -> None:
 
 
 @fuzzed()
-@given(spoilt([CATALOG, DEFAULT.read_bytes()]))
+@given(spoilt([CATALOG, EXTENDING, DEFAULT.read_bytes()]))
 def test_a_catalog(folder: Path, content: bytes) -> None:
     (folder / "spoilt.toml").write_bytes(content)
     gives_a_value_or_is_refused(lambda: load_catalog(folder / "spoilt.toml"))

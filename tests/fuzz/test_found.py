@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from esg.catalog_file import load_catalog
+from esg.catalog_file import DEFAULT, load_catalog
 from esg.errors import Rejected
 from mesh.embedded_directory import RunDirectory
 from mesh.security_tls import authorities
@@ -21,6 +21,18 @@ def test_toml_that_python_itself_gives_up_on_is_refused(text: str, tmp_path: Pat
     for read in (load_catalog, read_entries, lambda path: Settings({}, path)):
         with pytest.raises(Rejected, match=r"not (valid )?TOML"):
             read(file)
+
+
+@pytest.mark.parametrize("key", ["folder", "profile", "handler"])
+def test_a_path_that_no_file_can_have_is_refused(key: str, tmp_path: Path) -> None:
+    file = tmp_path / "catalog.toml"
+    said = {"folder": "", "profile": DEFAULT.parent / "depth.toml", "handler": ""}
+    said[key] = r"a\u0000b.py:Handler"
+    text = "\n".join(f'{name} = "{value}"' for name, value in said.items() if value)
+    numbers = "cold_start_ms = 1\ninput_mb = 1\nmemory_mb = 1"
+    file.write_text(f'extends = "default"\n[functions.depth]\n{text}\n{numbers}\n')
+    with pytest.raises(Rejected, match=f"functions.depth.{key}: no such file"):
+        load_catalog(file)
 
 
 def test_a_refusal_does_not_repeat_a_long_name(tmp_path: Path) -> None:

@@ -101,6 +101,19 @@ def test_a_folder_is_found_from_where_the_catalog_is(tmp_path: Path, source: Pat
     assert Path(found) == folder
 
 
+def test_a_catalog_that_extends_the_shipped_one_is_measured_whole(tmp_path: Path) -> None:
+    source = tmp_path / "source" / "mine.toml"
+    source.parent.mkdir()
+    source.write_text('extends = "default"\n[applications.one]\nchain = ["depth"]\nslo_ms = 900\n')
+    out = tmp_path / "out"
+    out.mkdir()
+    written(out, source, depth=measured(cell(1, 7)))
+    catalog = load_catalog(out / "catalog.toml")
+    assert (list(catalog.functions), list(catalog.applications)) == (["depth"], ["one"])
+    assert catalog.functions["depth"].folder == load_catalog().functions["depth"].folder
+    assert catalog.cluster.vcpus == NODE["vcpus"]
+
+
 def test_without_a_whole_application_there_is_no_catalog(tmp_path: Path, source: Path) -> None:
     assert written(tmp_path, source, resize=measured(cell(1, 7))) == ["photo", "night", "scene"]
     assert not (tmp_path / "catalog.toml").exists()

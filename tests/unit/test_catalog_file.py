@@ -1,5 +1,6 @@
 """Catalogs from files: the default one, and one with splits and joins and a measured table."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from esg.catalog import Catalog, LateRequests, scaled
 from esg.catalog_file import load_catalog
 from esg.dominators import Parallel
 from esg.errors import Rejected
+from esg.journal import functions_digest
 from esg.profile import Config, Prices
 from esg.units import ms
 
@@ -222,3 +224,38 @@ def test_a_function_may_name_the_code_of_its_cpu_part(tmp_path: Path) -> None:
     catalog = load(tmp_path, FILES | {"catalog.toml": text})
     assert catalog.function("detect").handler == "shop.vision:Detect"
     assert catalog.function("classify").handler == ""
+
+
+# A catalog that extends the default one.
+
+
+def extending(folder: Path, text: str) -> Catalog:
+    return load(folder, FILES | {"catalog.toml": f'extends = "default"\n{text}'})
+
+
+def test_a_catalog_may_say_only_what_it_adds(tmp_path: Path, default: Catalog) -> None:
+    ours = extending(tmp_path, '[applications.labels]\nchain = ["deblur", "classification"]\n')
+    assert list(ours.applications) == [*default.applications, "labels"]
+    assert ours.application("labels").alone_us == ms(319 + 147)
+    assert functions_digest(ours) == functions_digest(default)
+    assert [f.folder for f in ours.functions.values()] == [
+        f.folder for f in default.functions.values()
+    ]
+    assert (ours.cluster, ours.prices) == (default.cluster, default.prices)
+
+
+def test_what_it_says_wins_over_the_default(tmp_path: Path, default: Catalog) -> None:
+    function = '[functions.depth]\nprofile = "depth.toml"\ncold_start_ms = 1\ninput_mb = 1\n'
+    (tmp_path / "depth.toml").write_text(MODELLED.replace("detect", "depth"))
+    ours = extending(
+        tmp_path,
+        "[cluster]\nnodes = 3\n[prices]\nvgpu_usd_per_hour = 1\n"
+        f'{function}memory_mb = 5\n[applications.depth-recognition]\nchain = ["depth"]\n',
+    )
+    assert ours.cluster == replace(default.cluster, nodes=3)
+    assert ours.prices == Prices(0.034, 1)
+    assert ours.function("depth").memory_mb == 5
+    assert ours.application("depth-recognition").alone_us == ms(100)
+    assert list(ours.applications) == list(default.applications)
+    cheaper = default.function("deblur").profile
+    assert (ours.function("deblur").profile.job_cost_pusd > cheaper.job_cost_pusd).all()

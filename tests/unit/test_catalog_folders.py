@@ -116,5 +116,6 @@ def test_what_nobody_says_is_missing_from_the_catalog(folder: Path) -> None:
 
 def test_a_folder_without_a_manifest_is_refused(folder: Path) -> None:
     (folder / "function.toml").unlink()
-    with pytest.raises(Rejected, match=r"edges/function\.toml: no such file"):
+    words = r"catalog\.toml: functions\.edges\.folder: no such file: .*edges/function\.toml; write"
+    with pytest.raises(Rejected, match=words):
         load(folder)

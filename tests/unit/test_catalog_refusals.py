@@ -130,6 +130,24 @@ KEYS_AND_TYPES: Mistakes = {
         for handler in ("vision", "vision:", ":Detect", "my vision:Detect", "a:b:c", "a..b:C")
     },
     ("[cluster]", "prices = 3\n[cluster]"): "catalog.toml: prices: ...a table; write [prices]",
+    ("[cluster]\nnodes = 2\nvcpus = 16\nvgpus = 7\nslice_memory_mb = 10_000\n", ""): (
+        'catalog.toml: cluster: is missing; add it, or make extends = "default" the first line'
+    ),
+    ("[cluster]", 'extend = "default"\n[cluster]'): (
+        "catalog.toml: extend: unknown key 'extend'; did you mean 'extends'?"
+    ),
+    **{
+        ("[cluster]", f"extends = {other}\n[cluster]"): (
+            'catalog.toml: extends: must be "default", the catalog that comes with ESG; or ...'
+        )
+        for other in ('"defaults"', '"../catalog.toml"', "3", "[]")
+    },
+    ("[cluster]", 'extends = "default"\nprices = 3\n[cluster]'): (
+        "catalog.toml: prices: ...a table; write [prices]"
+    ),
+    ("[cluster]", 'extends = "default"\n[cluster]\nslices = 1'): (
+        "catalog.toml: cluster.slices: unknown key 'slices'; ..."
+    ),
     ("memory_mb = 500\n", ""): "catalog.toml: functions.detect.memory_mb: is missing; add it",
     (SLO, f"{SLO}\nslo_scal = 1.0"): (
         "catalog.toml: applications.street.slo_scal: ...; did you mean 'slo_scale'?"
@@ -175,7 +193,7 @@ MODELS: Mistakes = {
 
 REFERENCES: Mistakes = {
     ('table = "classify.csv"', 'table = "elsewhere.csv"'): (
-        "elsewhere.csv: cannot be read: ...No such file..."
+        "classify.toml: measured.table: no such file: ...elsewhere.csv; write it or ..."
     ),
 }
 
