@@ -71,6 +71,7 @@ class ControllerService(wire_grpc.ControllerServicer):
         clock_us: Callable[[], int],
     ) -> None:
         self.driver = Driver(scheduler, journal, self.perform, clock_us=clock_us)
+        self._began_us = self.driver.now_us  # the clock goes on where an earlier process left it
         requests = Requests(
             remembered=settings.remembered,
             fetched_later_us=seconds(settings.remembered_s),
@@ -223,6 +224,7 @@ class ControllerService(wire_grpc.ControllerServicer):
                     self._tally,
                     self._orders,
                     policy=self._settings.policy,
+                    began_us=self._began_us,
                     now_us=self.driver.now_us,
                 )
                 if request.interval_ms <= 0:

@@ -19,10 +19,11 @@ def mesh_status(
     orders: Mapping[str, StartTask],
     *,
     policy: str,
+    began_us: int,
     now_us: int,
 ) -> model.MeshStatus:
     return model.MeshStatus(
-        uptime_us=now_us,
+        uptime_us=now_us - began_us,
         policy=policy,
         queues=_queues(state, now_us),
         nodes=[_node(seat, orders) for seat in state.seats.values()],

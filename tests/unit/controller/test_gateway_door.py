@@ -1,5 +1,6 @@
 """Requests are accepted, refused, repeated, followed and cancelled."""
 
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -7,6 +8,8 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from controller.requests import Answered, Record, Requests
+from esg.events import Woke
+from esg.units import seconds
 from mesh.channels import channel
 from protos import controller_v1_pb2 as wire
 from protos import controller_v1_pb2_grpc as wire_grpc
@@ -361,6 +364,21 @@ async def test_the_mesh_tells_its_state() -> None:
         assert {part.function for part in seat.slices if part.task} == {"detect"}
         (scan,) = status.applications
         assert (scan.application, scan.arrived) == ("scan", 4)
+
+
+async def test_a_controller_that_goes_on_has_an_uptime_of_its_own(tmp_path: Path) -> None:
+    kept = {"journal": str(tmp_path / "journal")}
+    for clock_us in (0, seconds(5)):  # the second one goes on with the clock of the first
+        async with (
+            running_controller(**kept) as controller,
+            channel(controller.address) as to_controller,
+        ):
+            assert controller.clock[0] >= clock_us
+            controller.clock[0] += seconds(5)
+            await controller.service.driver.ask(Woke())
+            stub = wire_grpc.ControllerStub(to_controller)
+            (status,) = [s async for s in stub.WatchMesh(wire.WatchMeshRequest())]
+            assert status.uptime_us == seconds(5)
 
 
 async def test_while_there_is_hope_a_gateway_hears_that_a_payload_was_not_found() -> None:
