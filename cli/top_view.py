@@ -75,7 +75,11 @@ class Look:
 
 def _ended(told: ApplicationStatus) -> int:
     """Those that count: a request under way is neither in time nor late."""
-    return told.done + told.failed + told.refused
+    return _answered(told) + told.refused
+
+
+def _answered(told: ApplicationStatus) -> int:
+    return told.done + told.failed + told.cancelled + told.dropped
 
 
 def view(look: Look, gateway: str, screen: Console) -> RenderableType:
@@ -98,7 +102,7 @@ def _view(look: Look, gateway: str, screen: Console, least_jobs: float) -> Rende
         _head(look, gateway),
         "",
         applications,
-        *(_unserved(told) for told in status.applications if told.failed or told.refused),
+        *(_unserved(told) for told in status.applications if _ended(told) > told.done),
         "",
         Columns([_node(node, width) for node in nodes], padding=(0, 4), equal=True)
         if nodes
@@ -175,13 +179,19 @@ def _figures(look: Look, told: ApplicationStatus) -> tuple[str, ...]:
         rate_text(told.in_time, _ended(told)),
         latency_text(p50_ms),
         latency_text(p99_ms),
-        cost_text(told.cost_usd, told.done + told.failed),
+        cost_text(told.cost_usd, _answered(told)),
     )
 
 
 def _unserved(told: ApplicationStatus) -> Text:
-    words = f"{told.application}: {told.failed} failed or cancelled, {told.refused} refused"
-    return Text(words, "red")
+    counts = {
+        "failed": told.failed,
+        "dropped": told.dropped,
+        "cancelled": told.cancelled,
+        "refused": told.refused,
+    }
+    words = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
+    return Text(f"{told.application}: {words}", "red")
 
 
 def _node(node: NodeStatus, width: int) -> Text:

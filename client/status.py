@@ -43,6 +43,8 @@ class ApplicationStatus:
     done: int
     in_time: int
     failed: int
+    cancelled: int
+    dropped: int
     refused: int
     cost_usd: float
     latency_ms_p50: float
@@ -138,6 +140,8 @@ def _application(told: model.ApplicationStatus) -> ApplicationStatus:
         done=told.done,
         in_time=told.in_time,
         failed=told.failed,
+        cancelled=told.cancelled,
+        dropped=told.dropped,
         refused=told.refused,
         cost_usd=told.cost_usd,
         latency_ms_p50=told.latency_us_p50 / 1000,

@@ -6,6 +6,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from controller.tally import Tally
+from esg.commands import Outcome
 from esg.ledger import Seat
 from esg.scheduler import Scheduler
 from esg.state import State
@@ -39,9 +40,9 @@ def _applications(tally: Tally) -> Iterator[Metric]:
         "esg_cost_dollars", "what requests have cost", labels=["application"]
     )
     for name, one in sorted(tally.applications.items()):
-        outcomes = {"done": one.done, "failed": one.failed, "refused": one.refused}
-        for outcome, count in outcomes.items():
-            ended.add_metric([name, outcome], count)
+        for outcome in Outcome:
+            ended.add_metric([name, outcome], one.ended[outcome])
+        ended.add_metric([name, "refused"], one.refused)
         in_time.add_metric([name], one.in_time)
         cost.add_metric([name], to_usd(one.cost_pusd))
     yield from (ended, in_time, cost)

@@ -4,7 +4,7 @@
 instead, and keeps the latest ones only. Applications that are gone are forgotten.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Container
 from dataclasses import dataclass, field
 
@@ -22,10 +22,9 @@ LATEST = 1000
 @dataclass(slots=True)
 class ApplicationTally:
     arrived: int = 0
-    done: int = 0
-    in_time: int = 0
-    failed: int = 0
     refused: int = 0
+    ended: Counter[Outcome] = field(default_factory=Counter)
+    in_time: int = 0
     cost_pusd: int = 0
     latest_us: deque[int] = field(default_factory=lambda: deque(maxlen=LATEST))
 
@@ -34,9 +33,11 @@ class ApplicationTally:
         return model.ApplicationStatus(
             application=name,
             arrived=self.arrived,
-            done=self.done,
+            done=self.ended[Outcome.DONE],
             in_time=self.in_time,
-            failed=self.failed,
+            failed=self.ended[Outcome.FAILED],
+            cancelled=self.ended[Outcome.CANCELLED],
+            dropped=self.ended[Outcome.DROPPED],
             refused=self.refused,
             cost_usd=to_usd(self.cost_pusd),
             latency_us_p50=round(p50),
@@ -78,11 +79,9 @@ class Tally:
         tally = self._of(application)
         tally.cost_pusd += answer.cost_pusd
         tally.in_time += answer.slo_met
+        tally.ended[answer.outcome] += 1
         if answer.outcome is Outcome.DONE:
-            tally.done += 1
             tally.latest_us.append(now_us - answer.arrived_us)
-        else:
-            tally.failed += 1
 
     def forget_gone(self, needed: Container[str]) -> None:
         """Forget applications that were not needed at the last look either."""

@@ -50,8 +50,9 @@ def _no_gateway_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def told(name: str, *, arrived: int = 0, **counts: float) -> ApplicationStatus:
+    ends = ("done", "in_time", "failed", "cancelled", "dropped", "refused")
     kept: dict[str, float] = dict.fromkeys(
-        ("done", "in_time", "failed", "refused", "cost_usd", "latency_ms_p50", "latency_ms_p99"), 0
+        (*ends, "cost_usd", "latency_ms_p50", "latency_ms_p99"), 0
     )
     return ApplicationStatus(application=name, arrived=arrived, **kept | counts)  # type: ignore[arg-type]
 
@@ -221,7 +222,8 @@ def test_a_first_look_and_a_new_controller_have_no_rates() -> None:
 
 
 def test_a_request_under_way_counts_neither_as_in_time_nor_as_late() -> None:
-    look = Look(status(told("photo", arrived=9, done=4, in_time=3, failed=1, refused=1)), None)
+    ends = {"done": 4, "failed": 1, "cancelled": 1, "dropped": 1, "refused": 1}
+    look = Look(status(told("photo", arrived=9, in_time=4, **ends)), None)
     assert look.document()["applications"][0]["slo_hit_rate"] == 0.5
     none = Look(status(told("photo", arrived=9)), None)
     assert none.document()["applications"][0]["slo_hit_rate"] is None
@@ -276,8 +278,10 @@ def test_slices_that_are_out_of_order_stand_out() -> None:
 
 
 def test_what_was_not_served_is_told() -> None:
-    shown = lines(status(told("photo", failed=2, refused=3), told("other", done=1)))
-    assert "photo: 2 failed or cancelled, 3 refused" in shown
+    mixed = told("photo", done=1, failed=2, refused=3)
+    late, left = told("late", dropped=4), told("left", cancelled=5)
+    shown = lines(status(mixed, late, left, told("other", done=1)))
+    assert {"photo: 2 failed, 3 refused", "late: 4 dropped", "left: 5 cancelled"} <= {*shown}
     assert not any(line.startswith("other:") for line in shown)
 
 

@@ -36,19 +36,24 @@ def test_jobs_that_nobody_can_take_are_seen_waiting(desk: Desk) -> None:
 
 def test_requests_are_counted_by_what_became_of_them(desk: Desk) -> None:
     tally = Tally()
-    for _ in range(3):
+    for _ in range(6):
         tally.arrived("photo")
     tally.arrived("photo", refused=True)
     tally.answered("photo", answer(Outcome.DONE, in_time=True), ms(100))
     tally.answered("photo", answer(Outcome.DONE, in_time=False), ms(100))
     tally.answered("photo", answer(Outcome.FAILED, in_time=False), ms(100))
+    tally.answered("photo", answer(Outcome.CANCELLED, in_time=False), ms(100))
+    for _ in range(2):
+        tally.answered("photo", answer(Outcome.DROPPED, in_time=False), ms(100))
     tally.finished(TaskFinished(task="t1", invoker="i0", loading_us=5, running_us=5))
     value = values_of(desk, tally)
-    assert value("esg_requests_total", application="photo", outcome="done") == 2
-    assert value("esg_requests_total", application="photo", outcome="failed") == 1
-    assert value("esg_requests_total", application="photo", outcome="refused") == 1
+    ends = {"done": 2, "failed": 1, "cancelled": 1, "dropped": 2, "refused": 1}
+    for outcome, count in ends.items():
+        assert value("esg_requests_total", application="photo", outcome=outcome) == count
+    told = tally.applications["photo"].to_wire("photo")
+    assert {outcome: getattr(told, outcome) for outcome in ends} == ends
     assert value("esg_requests_in_time_total", application="photo") == 1
-    assert value("esg_cost_dollars_total", application="photo") == 3
+    assert value("esg_cost_dollars_total", application="photo") == 6
     assert value("esg_cold_starts_total") == 1
 
 
