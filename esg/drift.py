@@ -116,19 +116,27 @@ def drifts(state: State, catalog: Catalog) -> list[Drift]:
 
 
 def median(permille: Sequence[int]) -> int:
-    """Within bounds; of an even number, the upper one of the middle.
+    """Of an even number, the upper one of the middle.
 
-    >>> median([990, 1310, 1300, 1290, 9000]), median([9000]), median([3, 2, 1])
+    >>> median([990, 1310, 1300, 1290, 9000]), median([1, 2])
+    (1300, 2)
+    """
+    return sorted(permille)[len(permille) // 2]
+
+
+def _within_bounds(permille: int) -> int:
+    """
+    >>> _within_bounds(1300), _within_bounds(9000), _within_bounds(2)
     (1300, 4000, 250)
     """
-    return min(MOST, max(LEAST, sorted(permille)[len(permille) // 2]))
+    return min(MOST, max(LEAST, permille))
 
 
 def _has_moved(measured: Measured, in_force: int) -> bool:
     seen = measured.permille
     if len(seen) < ENOUGH:
         return False
-    if abs(median(seen) - in_force) * AS_PROFILED <= STEP_PERMILLE * in_force:
+    if abs(_within_bounds(median(seen)) - in_force) * AS_PROFILED <= STEP_PERMILLE * in_force:
         return False
     above = sum(permille > in_force for permille in seen)
     below = sum(permille < in_force for permille in seen)
@@ -148,7 +156,7 @@ def _corrections(
     known = {correction.batch: correction for correction in kept}
     for one in fresh:
         if len(one.permille) >= ENOUGH:
-            permille = median(one.permille)
+            permille = _within_bounds(median(one.permille))
             known[one.batch] = Correction(function=function, batch=one.batch, permille=permille)
     return [known[batch] for batch in sorted(known)]
 

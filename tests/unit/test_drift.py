@@ -6,7 +6,7 @@ import pytest
 
 from esg.commands import Command, CorrectProfiles
 from esg.corrected import corrected
-from esg.drift import corrections_due, observe
+from esg.drift import corrections_due, drifts, observe
 from esg.events import Correction, Event, ProfilesCorrected
 from esg.policies import PolicySettings, policy
 from esg.policies.esg import Engines
@@ -111,6 +111,14 @@ def test_a_correction_stays_within_bounds(story: Story) -> None:
 def test_however_slow_a_function_is_four_times_its_profile_is_the_most(story: Story) -> None:
     story.ran(*[900] * 8)
     assert story.corrections == [order(correction(4000))]
+
+
+@pytest.mark.parametrize(("took_ms", "planned"), [(10, 250), (900, 4000)])
+def test_what_was_measured_is_shown_as_it_was(story: Story, took_ms: int, planned: int) -> None:
+    story.ran(*[took_ms] * 8)
+    story.desk.at(story.now_us, corrected_to(correction(planned)))
+    (shown,) = drifts(story.desk.scheduler.state, SMALL)
+    assert (shown.measured_permille, shown.planned_permille) == (took_ms * 10, planned)
 
 
 def test_tasks_that_waited_for_a_model_say_nothing(story: Story) -> None:
