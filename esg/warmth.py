@@ -124,7 +124,7 @@ class PreWarmer:
         queue.warm_at_us = NEVER_US
         function = self._function(queue)
         missing = self._wanted(function)
-        for seat in self._state.seats.values():
+        for seat in self._state.open_seats.values():
             missing -= seat.instances.get(function.name, 0)
             if missing <= 0:
                 return

@@ -5,6 +5,7 @@ and 40 ms each. Slices have 1000 MB unless a story says otherwise.
 """
 
 from esg.commands import DropInstance, StartTask, WarmInstance
+from esg.events import InvokerLeaving
 from esg.state import Queue
 from esg.units import ms, seconds
 from esg.warmth import observe_arrival
@@ -190,6 +191,14 @@ def test_models_are_loaded_near_the_home_of_the_application(foreseeing_desk: Des
     desk.at(ms(0), arrived("r1")).at(ms(50), arrived("r2"))
     near = "i1"  # the home of scan/detect
     assert desk.orders == [warm("detect", near, 0), warm("detect", near, 1)]
+
+
+def test_models_of_a_node_that_leaves_are_loaded_elsewhere(foreseeing_desk: Desk) -> None:
+    desk = foreseeing_desk
+    desk.at(ms(0), joined("i0"), arrived("r1")).at(ms(300), finished("t1"))
+    desk.at(seconds(10), arrived("r2")).at(seconds(10.3), finished("t2"))
+    desk.at(seconds(11), joined("i1"), InvokerLeaving(invoker="i0")).wake()
+    assert desk.new_orders == [warm("detect", "i1")]
 
 
 def test_jobs_that_come_back_are_no_new_calls(foreseeing_desk: Desk) -> None:
