@@ -127,7 +127,7 @@ def up(
         typer.Option(
             "--resume",
             help="Go on where the last mesh in DIR ended, with its applications, requests and "
-            "results; Redis' data are then in DIR, too, so that the next one can do the same.",
+            "results; Redis' data are then in DIR all the time, not only from the mesh's end on.",
         ),
     ] = False,
     secure: Annotated[
@@ -157,8 +157,8 @@ def up(
     """Start a whole mesh on this machine: Redis, controller, gateway and worker nodes.
 
     Each is a process of its own, and each node has its own local store. Ctrl-C lets requests that
-    are under way end, stops everything, and leaves logs and journal. All settings of the services
-    can be given in a file or in the environment; docs/settings.md lists them.
+    are under way end, stops everything, and leaves logs, journal and Redis' data. All settings of
+    the services can be given in a file or in the environment; docs/settings.md lists them.
 
     \b
     Examples:

@@ -131,8 +131,9 @@ class Desk:
                 )
         except Missing:
             raise NotFound(
-                f"the outputs of request {request.name} are gone: they were delivered before, or "
-                "have expired; Get still has its result, a new request id runs it again"
+                f"the outputs of request {request.name} are gone: they were delivered before, have "
+                "expired, or were lost with the memory of a Redis; Get still has its result, a new "
+                "request id runs it again"
             ) from None
         return list(zip(stages, contents, strict=True))
 

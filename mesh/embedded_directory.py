@@ -1,11 +1,12 @@
-"""The directory of a mesh on one machine: who runs in it, and what must go when it ends.
+"""The directory of a mesh on one machine: who runs in it, and what stays and goes when it ends.
 
     mesh.json      the record: processes, addresses, settings; there while a mesh runs
     run/           ready files and the socket of Redis; there while a mesh runs
     mesh.log       what a mesh in the background has to say
     logs/NAME.log  those of its processes; all logs stay until the next mesh starts here
     mesh.journal/  stays too, and the one before it as mesh.journal.previous
-    redis/         what Redis was given, of a mesh that the next one is to go on from (`resume`)
+    redis/         what Redis was given, for one that goes on from the journal (`resume`): written
+                   all the time by a mesh that was told to, by any other one when it ends
 
 One mesh at a time: its supervisor holds a lock on the directory itself, which the kernel releases
 however that process ends. What a mesh that crashed left behind goes when the next one starts, or
@@ -125,15 +126,32 @@ class RunDirectory:
         return record
 
     def clean(self) -> None:
-        """Remove all that a mesh leaves apart from logs and journal; end what it left running."""
+        """Remove all that a mesh leaves apart from logs, journal and what Redis was given; end what
+        it left running."""
         record = self.read()
         if record is not None:
             for process in record["processes"]:
                 send(process["pid"], process["began"], signal.SIGKILL)
-            shutil.rmtree(record["scratch"], ignore_errors=True)
-        shutil.rmtree(self.scratch, ignore_errors=True)
+            self._remove_scratch(Path(record["scratch"]))
+        self._remove_scratch(self.scratch)
         shutil.rmtree(self.run, ignore_errors=True)
         self._record.unlink(missing_ok=True)
+
+    def _remove_scratch(self, scratch: Path) -> None:
+        data = scratch / self.redis.name
+        if data.is_dir() and self.journal.exists() and not self.redis.exists():
+            self._keep(data)
+        shutil.rmtree(scratch, ignore_errors=True)
+
+    def _keep(self, data: Path) -> None:
+        """All of Redis' data or, if there is no room, none."""
+        copy = self.path / f"{self.redis.name}.unfinished"
+        shutil.rmtree(copy, ignore_errors=True)
+        try:
+            shutil.copytree(data, copy, ignore=shutil.ignore_patterns("*.sock"))
+            copy.rename(self.redis)
+        except OSError:
+            shutil.rmtree(copy, ignore_errors=True)
 
     def release(self) -> None:
         """A mesh has ended: leave nothing behind, and let others in."""

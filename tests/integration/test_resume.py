@@ -2,17 +2,20 @@
 
 from pathlib import Path
 
+import pytest
+
 from client import AsyncClient, Progress, Result, Stage
 from mesh.supervisor import Mesh
 from tests.integration.conftest import options
 from tests.integration.expected import made, nothing_is_left, status_of, until
 
 
+@pytest.mark.parametrize("resume", [True, False], ids=["resumed", "new"])
 async def test_the_next_mesh_goes_on_with_applications_requests_and_results(
-    catalog: Path, tmp_path: Path
+    catalog: Path, tmp_path: Path, resume: bool
 ) -> None:
-    chosen = options(catalog, nodes=1, vgpus=1, resume=True)
-    mesh = Mesh(chosen, tmp_path / "m")
+    """Whether the one before was to go on from another, too, or began anew."""
+    mesh = Mesh(options(catalog, nodes=1, vgpus=1, resume=resume), tmp_path / "m")
     await mesh.start()
     try:
         async with AsyncClient(mesh.gateway) as client:
@@ -27,7 +30,8 @@ async def test_the_next_mesh_goes_on_with_applications_requests_and_results(
     finally:
         mesh.stop_now()  # every process is killed outright
         await mesh.stop()
-    async with Mesh(chosen, tmp_path / "m") as mesh, AsyncClient(mesh.gateway) as client:
+    following = Mesh(options(catalog, nodes=1, vgpus=1, resume=True), tmp_path / "m")
+    async with following as mesh, AsyncClient(mesh.gateway) as client:
         assert (await client.fetch(done)).outputs == {"resize": made("resize", b"done")}
 
         async def runs_again() -> bool:

@@ -1,5 +1,8 @@
+import errno
 import json
 import os
+import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -115,6 +118,53 @@ def test_a_mesh_that_goes_on_from_the_last_one_finds_its_journal_and_redis_data(
     directory.claim()
     directory.release()
     assert names(tmp_path) == {"logs", "mesh.journal.previous"}
+
+
+@pytest.mark.parametrize("crashed", [False, True])
+def test_what_redis_had_in_memory_stays_with_the_journal(tmp_path: Path, crashed: bool) -> None:
+    first = RunDirectory(tmp_path)
+    first.claim()
+    first.write(NOBODY)
+    first.journal.mkdir()
+    store = first.store("redis")
+    (store / "log").write_text("all of it")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(store / "redis.sock"))
+    if crashed:
+        assert first._lock is not None
+        os.close(first._lock)  # as the kernel does
+    else:
+        first.release()
+    following = RunDirectory(tmp_path)
+    following.claim(resume=True)
+    assert not store.exists()
+    assert names(following.redis) == {"log"}
+    following.release()
+    assert names(tmp_path) == {"logs", "mesh.journal", "redis"}
+
+
+def test_without_a_journal_nothing_of_redis_stays(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    directory.claim()
+    (directory.store("redis") / "log").touch()
+    directory.release()
+    assert names(tmp_path) == {"logs"}
+
+
+def test_without_room_for_what_redis_had_the_mesh_ends_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(source: object, target: Path, **_: object) -> None:
+        target.mkdir()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    directory = RunDirectory(tmp_path)
+    directory.claim()
+    directory.journal.mkdir()
+    directory.store("redis")
+    monkeypatch.setattr(shutil, "copytree", full)
+    directory.release()
+    assert names(tmp_path) == {"logs", "mesh.journal"}
 
 
 def test_what_a_crash_left_is_cleaned_up_and_ended(tmp_path: Path) -> None:
