@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from esg.catalog import Catalog, LateRequests, scaled
-from esg.catalog_file import load_catalog
+from esg.catalog_file import DEFAULT, load_catalog
 from esg.dominators import Parallel
 from esg.errors import Rejected
 from esg.journal import functions_digest
@@ -259,3 +259,15 @@ def test_what_it_says_wins_over_the_default(tmp_path: Path, default: Catalog) ->
     assert list(ours.applications) == list(default.applications)
     cheaper = default.function("deblur").profile
     assert (ours.function("deblur").profile.job_cost_pusd > cheaper.job_cost_pusd).all()
+
+
+def test_the_catalog_of_the_readme_is_one_as_it_is_printed(tmp_path: Path) -> None:
+    readme = (DEFAULT.parent.parent / "README.md").read_text("utf-8")
+    (printed,) = [
+        block.partition("```")[0]
+        for block in readme.split("```toml\n")[1:]
+        if block.startswith("extends")
+    ]
+    (tmp_path / "my.toml").write_text(printed, "utf-8")
+    scene = load_catalog(tmp_path / "my.toml").application("street-scene")
+    assert scene.series == ("upscale", Parallel((("cars",), ("distance",))), "label")
