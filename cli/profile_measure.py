@@ -35,7 +35,7 @@ from profiler.grid import (
 from profiler.machine import processor, provenance, triton_version
 from profiler.measure import Profiler, work_of
 from profiler.samples import Samples
-from profiler.tables import profiled, write_catalog, write_profile
+from profiler.tables import CATALOG, profiled, write_catalog, write_profile
 
 if TYPE_CHECKING:
     from esg.catalog import Catalog
@@ -100,7 +100,7 @@ def measure(wanted: Wanted, *, as_json: bool) -> None:
     record = records.begun(wanted.out, conditions, restart=wanted.restart)
     found = run_live(_measure(wanted, catalog, names, payload, record, shown=not as_json))
     if as_json:
-        print_json(document(wanted.out, found))
+        print_json(document(found))
     else:
         show(wanted.out, wanted.slices, found)
     if found.problems:
@@ -125,7 +125,7 @@ async def _measure(
         log_level="warning",
         more={"invoker": {"slices": wanted.slices}},
     )
-    found = Found(record, {}, [], 0.0)
+    found = Found(record)
     with TemporaryDirectory(prefix="esg-profile-") as folder:
         async with Bench(options, Path(folder) / "node") as bench:
             has = bench.inventory
@@ -157,8 +157,11 @@ async def _measure(
                     except Fault as error:
                         found.problems[name] = str(error)
                     if profiled(record.of(name)):
-                        write_profile(wanted.out, name, record.of(name), origin)
+                        path = write_profile(wanted.out, name, record.of(name), origin)
+                        found.profiles.append(path)
                         found.left_out = write_catalog(wanted.out, source, catalog, record, node)
+                        if len(found.left_out) < len(catalog.applications):
+                            found.catalog = wanted.out / CATALOG
     found.took_s = monotonic() - began_s
     return found
 

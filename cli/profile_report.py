@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cli.terminal import open_table, terminal
 from cli.words import ms_text
 from profiler.grid import SMALLEST
-from profiler.tables import CATALOG, profiled
+from profiler.tables import profiled
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -20,17 +20,21 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Found:
-    """What came of it. `problems` say why a function was not measured."""
+    """What came of it. `problems` say why a function was not measured; `catalog` is None if no
+    application has all of its functions measured."""
 
     record: Record
-    problems: dict[str, str]
-    left_out: list[str]
-    took_s: float
+    problems: dict[str, str] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    profiles: list[Path] = field(default_factory=list)
+    catalog: Path | None = None
+    took_s: float = 0.0
 
 
-def document(out: Path, found: Found) -> dict[str, Any]:
+def document(found: Found) -> dict[str, Any]:
     return {
-        "catalog": str(out / CATALOG),
+        "catalog": None if found.catalog is None else str(found.catalog),
+        "profiles": list(map(str, found.profiles)),
         "took_s": found.took_s,
         "functions": {n: _figures(f) for n, f in found.record.functions.items() if profiled(f)},
         "problems": found.problems,
@@ -58,13 +62,21 @@ def show(out: Path, slices: str, found: Found) -> None:
     screen.print()
     for name, why in found.problems.items():
         screen.print(f"Not measured: {name}: {why}", soft_wrap=True)
-    for name in found.left_out:
-        screen.print(f"Left out: {name}, because not all of its functions are measured")
-    path = out / CATALOG
-    if path.exists():
-        screen.print(f"{path} ({found.took_s:.0f} s). Use it, for example:", soft_wrap=True)
+    for path in found.profiles:
+        screen.print(f"Written: {path}, with its table beside it", soft_wrap=True)
+    if found.catalog is not None:
+        for name in found.left_out:
+            screen.print(f"Left out: {name}, because not all of its functions are measured")
+        path = found.catalog
+        took = f"({found.took_s:.0f} s)"
+        screen.print(f"Written: {path} {took}. Use it, for example:", soft_wrap=True)
         screen.print(f"  esg plan --catalog {path}", soft_wrap=True)
         screen.print(f"  esg up --slices {slices} --catalog {path}", soft_wrap=True)
+    elif found.profiles:
+        screen.print(
+            f"No catalog ({found.took_s:.0f} s): no application has all of its functions measured. "
+            f"The others can follow: name them, or all, and --out {out} again."
+        )
 
 
 def _table(record: Record) -> Table:

@@ -30,17 +30,19 @@ MB = 1_000_000
 
 def write_profile(
     folder: Path, name: str, measured: Function, provenance: Mapping[str, str]
-) -> None:
-    """One function's profile, as far as it is measured."""
+) -> Path:
+    """One function's profile, as far as it is measured; returns where it is."""
     with written(folder / f"{name}.csv") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(COLUMNS)
         table.writerows(_row(cell) for cell in measured.cells)
-    with written(folder / f"{name}.toml") as file:
+    path = folder / f"{name}.toml"
+    with written(path) as file:
         _write(file, {"function": name})
         _write(file, dict(provenance), "provenance")
         spread = round(measured.relative_std, 4)
         _write(file, {"table": f"{name}.csv", "relative_std": spread}, "measured")
+    return path
 
 
 def _row(cell: Cell) -> tuple[object, ...]:

@@ -102,6 +102,31 @@ def test_measuring_goes_on_where_it_ended(source: Path, out: Path, esg: Run) -> 
     assert four == 4
 
 
+def test_without_a_whole_application_it_says_what_was_written_and_why_no_catalog(
+    source: Path, tmp_path: Path, esg: Run
+) -> None:
+    here = tmp_path / "here"
+    ran = esg(*arguments(source, here, "1", functions="label"))
+    assert (ran.code, ran.err) == (0, "")
+    assert f"Written: {here / 'label.toml'}, with its table" in ran.out
+    told = " ".join(ran.out.split())
+    assert "no application has all of its functions measured" in told
+    assert "Left out" not in told
+    again = document(esg(*arguments(source, here, "1", functions="label"), "--json"))
+    assert (again["catalog"], again["profiles"]) == (None, [str(here / "label.toml")])
+    assert sorted(p.name for p in here.iterdir()) == ["label.csv", "label.toml", "measured.json"]
+
+
+def test_a_catalog_is_named_with_what_it_leaves_out(source: Path, out: Path, esg: Run) -> None:
+    ran = esg(*arguments(source, out, "1,2"))
+    assert (ran.code, ran.err) == (0, "")
+    assert f"Written: {out / 'catalog.toml'} (" in ran.out
+    assert ran.out.count("Left out: ") == 2
+    found = document(esg(*arguments(source, out, "1,2"), "--json"))
+    assert found["catalog"] == str(out / "catalog.toml")
+    assert found["profiles"] == [str(out / f"{name}.toml") for name in NAMES.split(",")]
+
+
 def test_figures_of_other_slices_do_not_mix(source: Path, out: Path, esg: Run) -> None:
     ran = esg(*arguments(source, out, "1", slices="emulated:1"))
     assert ran.code == 2
