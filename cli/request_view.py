@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -66,8 +68,9 @@ class StageBars:
             self._bars.remove_task(self._tasks.pop(name))
 
 
-def result_document(result: Result) -> dict[str, Any]:
-    return {
+def result_document(result: Result, written: Mapping[str, Path] | None = None) -> dict[str, Any]:
+    """`written` are the files that its outputs are in, by stage; None: outputs are not told of."""
+    document: dict[str, Any] = {
         "request_id": result.request_id,
         "application": result.application,
         "outcome": result.outcome.value,
@@ -90,9 +93,20 @@ def result_document(result: Result) -> dict[str, Any]:
             for stage in result.stages
         ],
     }
+    if written is not None:
+        document["outputs"] = {
+            stage: {
+                "bytes": len(content),
+                "file": str(written[stage]) if stage in written else None,
+            }
+            for stage, content in result.outputs.items()
+        }
+    return document
 
 
-def print_result(screen: Console, title: str, result: Result) -> None:
+def print_result(
+    screen: Console, title: str, result: Result, written: Mapping[str, Path] | None = None
+) -> None:
     if result.outcome != "done":
         reason = f": {result.reason}" if result.reason else ""
         screen.print(f"{title}: {result.outcome.value}{reason}\n", soft_wrap=True)
@@ -119,8 +133,14 @@ def print_result(screen: Console, title: str, result: Result) -> None:
             _million(stage.cost_usd),
         )
     screen.print(table)
-    sizes = [f"{stage} {len(content):,} bytes" for stage, content in result.outputs.items()]
-    screen.print(f"outputs: {', '.join(sizes)}\n" if sizes else "", soft_wrap=True)
+    sizes = {name: f"{len(content):,} bytes" for name, content in result.outputs.items()}
+    if written:
+        for name, path in written.items():
+            screen.print(f"written: {path} ({sizes[name]})", soft_wrap=True)
+    elif sizes:
+        outputs = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        screen.print(f"outputs: {outputs}", soft_wrap=True)
+    screen.print()
 
 
 def _million(cost_usd: float) -> str:

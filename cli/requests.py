@@ -39,12 +39,13 @@ def get(
     """
     folder = None if out is None else Folder(out, [Path(request_id)])
     state, result = run_live(_get(gateway, request_id, fetch=folder is not None))
+    written: dict[str, Path] | None = None
     if folder is not None and result is not None:
-        folder.write(Path(request_id), result.outputs)
+        written = folder.write(Path(request_id), result.outputs)
     if as_json:
-        print_json(_document(state, result))
+        print_json(_document(state, result, written))
     elif result is not None:
-        print_result(terminal(), result.application, result)
+        print_result(terminal(), result.application, result, written)
     else:
         screen = terminal()
         screen.print(f"{state.application}: under way", soft_wrap=True)
@@ -74,7 +75,9 @@ async def _cancel(gateway: str, request_id: str) -> bool:
         return await mesh.cancel(request_id)
 
 
-def _document(state: State, result: Result | None) -> dict[str, Any]:
+def _document(
+    state: State, result: Result | None, written: dict[str, Path] | None
+) -> dict[str, Any]:
     return {
         "request_id": state.request_id,
         "application": state.application,
@@ -87,5 +90,5 @@ def _document(state: State, result: Result | None) -> dict[str, Any]:
             }
             for progress in state.progress
         ],
-        "result": None if result is None else result_document(result),
+        "result": None if result is None else result_document(result, written),
     }

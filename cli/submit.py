@@ -92,9 +92,9 @@ def submit(
         if not path.is_file():
             reason = "is not a file" if path.exists() else "no such file"
             raise Rejected(f"{path}: {reason}; name files that can be read")
-    folder = None if out is None else Folder(out, files)
     if out is not None and not wait:
         raise Rejected("--out needs the results; leave out --no-wait, or esg get them later")
+    folder = None if out is None else Folder(out, files)
     sent = [Sent(path) for path in files]
     asked = Asked(application, slo_ms, all_stages)
     run_live(_submit(gateway, asked, sent, wait=wait, shown=wait and not as_json))
@@ -102,7 +102,7 @@ def submit(
     if as_json:
         print_json({"requests": [_document(one, written.get(one.path, {})) for one in sent]})
     else:
-        _print(sent, wait=wait)
+        _print(sent, written, wait=wait)
     _end(sent)
 
 
@@ -174,22 +174,15 @@ def _document(file: Sent, written: dict[str, Path]) -> dict[str, Any]:
     if file.error is not None:
         document["error"] = str(file.error)
     if file.result is not None:
-        document |= result_document(file.result)
-        document["outputs"] = {
-            stage: {
-                "bytes": len(content),
-                "file": str(written[stage]) if stage in written else None,
-            }
-            for stage, content in file.result.outputs.items()
-        }
+        document |= result_document(file.result, written)
     return document
 
 
-def _print(sent: list[Sent], *, wait: bool) -> None:
+def _print(sent: list[Sent], written: dict[Path, dict[str, Path]], *, wait: bool) -> None:
     screen = terminal()
     for file in sent:
         if file.result is not None:
-            print_result(screen, str(file.path), file.result)
+            print_result(screen, str(file.path), file.result, written.get(file.path))
         elif not wait and file.error is None:
             print(file.request_id)
 

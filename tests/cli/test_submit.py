@@ -67,6 +67,17 @@ def test_outputs_are_written_and_the_document_says_where(
 
 
 @pytest.mark.usefixtures("gateway")
+def test_people_are_told_what_was_written(esg: Run, photos: list[Path], tmp_path: Path) -> None:
+    ran = esg("submit", KNOWN, *photos, "--out", tmp_path / "out")
+    assert (ran.code, ran.err) == (0, "")
+    told = [line for line in ran.out.splitlines() if line.startswith(("written", "outputs"))]
+    assert told == [
+        f"written: {tmp_path / 'out' / 'one.jpg.second'} (3 bytes)",
+        f"written: {tmp_path / 'out' / 'two.jpg.second'} (4 bytes)",
+    ]
+
+
+@pytest.mark.usefixtures("gateway")
 def test_without_waiting_the_ids_are_printed_and_the_results_fetched_later(
     esg: Run, photos: list[Path], tmp_path: Path, gateway: str
 ) -> None:
@@ -76,9 +87,14 @@ def test_without_waiting_the_ids_are_printed_and_the_results_fetched_later(
     with Client(gateway) as mesh:
         assert list(mesh.watch(first))
     assert "done in 70.0 ms" in esg("get", first).out
-    later = esg("get", second, "--out", tmp_path / "out", "--json")
-    assert json.loads(later.out)["result"]["request_id"] == second
-    assert (tmp_path / "out" / f"{second}.second").read_bytes() == b"gfed"
+    assert "outputs" not in json.loads(esg("get", first, "--json").out)["result"]
+    written = tmp_path / "out" / f"{second}.second"
+    later = json.loads(esg("get", second, "--out", tmp_path / "out", "--json").out)["result"]
+    assert later["request_id"] == second
+    assert later["outputs"] == {"second": {"bytes": 4, "file": str(written)}}
+    assert written.read_bytes() == b"gfed"
+    told = esg("get", first, "--out", tmp_path / "out").out
+    assert f"written: {tmp_path / 'out' / first}.second (3 bytes)\n" in told
     assert esg("cancel", first).out == "it had ended before\n"
 
 
@@ -165,13 +181,14 @@ def test_bad_arguments_are_refused_before_anything_is_sent(
         ((tmp_path / "none.jpg",), "no such file; name files"),
         ((tmp_path,), "is not a file"),
         ((photos[0], "--slo-ms", "-1"), "--slo-ms is -1; it must be greater than 0"),
-        ((photos[0], "--no-wait", "--out", tmp_path), "--out needs the results"),
+        ((photos[0], "--no-wait", "--out", tmp_path / "new"), "--out needs the results"),
         ((photos[0], twin, "--out", tmp_path), "several files are called one.jpg"),
         ((photos[0], "--out", photos[1]), "name a folder that can be written to"),
     ):
         ran = esg("submit", KNOWN, *arguments)
         assert (ran.code, ran.out) == (2, "")
         assert words in ran.err
+    assert not (tmp_path / "new").exists()
 
 
 def test_without_a_gateway_one_line_says_what_to_do(esg: Run, photos: list[Path]) -> None:
