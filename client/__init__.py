@@ -13,7 +13,7 @@ environment; for TLS see `Credentials`.
 """
 
 from client.aio import AsyncClient
-from client.applications import Application, Stage
+from client.applications import Application, LateRequests, Stage
 from client.credentials import Credentials
 from client.errors import (
     AlreadyExists,
@@ -31,9 +31,16 @@ from client.errors import (
     Unavailable,
 )
 from client.results import Config, Outcome, Progress, Result, StageResult, State
-from client.status import MeshStatus, ProfileStatus
+from client.status import (
+    ApplicationStatus,
+    MeshStatus,
+    NodeStatus,
+    ProfileStatus,
+    QueueStatus,
+    SliceStatus,
+)
 from client.stream import RequestStream
-from client.sync import Client
+from client.sync import Client, SyncRequestStream
 
 __all__ = [
     # The two ways in
@@ -41,17 +48,24 @@ __all__ = [
     "Client",
     "Credentials",
     "RequestStream",
-    # What they give
+    "SyncRequestStream",
+    # What they take and give
     "Application",
     "Config",
-    "MeshStatus",
+    "LateRequests",
     "Outcome",
-    "ProfileStatus",
     "Progress",
     "Result",
     "Stage",
     "StageResult",
     "State",
+    # The mesh at one moment
+    "ApplicationStatus",
+    "MeshStatus",
+    "NodeStatus",
+    "ProfileStatus",
+    "QueueStatus",
+    "SliceStatus",
     # What they raise
     "AlreadyExists",
     "Cancelled",
