@@ -54,10 +54,15 @@ def get(
             screen.print(f"  {progress.at_ms:.1f} ms: {progress.stage} {what}", soft_wrap=True)
 
 
-def cancel(request_id: RequestId, gateway: Gateway = USUAL_GATEWAY) -> None:
+def cancel(
+    request_id: RequestId, gateway: Gateway = USUAL_GATEWAY, as_json: AsJson = False
+) -> None:
     """Cancel a request, if it has not ended yet."""
     done = run_live(_cancel(gateway, request_id))
-    print("cancelled" if done else "it had ended before")
+    if as_json:
+        print_json({"request_id": request_id, "cancelled": done})
+    else:
+        print("cancelled" if done else "it had ended before")
 
 
 async def _get(gateway: str, request_id: str, *, fetch: bool) -> tuple[State, Result | None]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.options import at_least, from_zero
-from cli.terminal import open_table, terminal
+from cli.options import AsJson, at_least, from_zero
+from cli.terminal import open_table, print_json, terminal
 from esg.errors import Rejected
+
+if TYPE_CHECKING:
+    from mesh.security_tokens import Entry
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -70,6 +74,7 @@ def add(
     replace: Annotated[
         bool, typer.Option("--replace", help="Give a client that is there a new token.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Let a client in: prints its token, this once.
 
@@ -102,7 +107,10 @@ def add(
     )
     entry = Entry(name=name, digest=digest_of(token), operator=operator, quota=quota)
     write_entries(file, {**known, name: entry})
-    print(token)
+    if as_json:
+        print_json({**_document(entry), "token": token})
+    else:
+        print(token)
 
 
 @app.command()
@@ -118,18 +126,27 @@ def remove(name: ClientName, file: TokensFile) -> None:
 
 
 @app.command("list")
-def list_clients(file: TokensFile) -> None:
+def list_clients(file: TokensFile, as_json: AsJson = False) -> None:
     """Show who may call, and how much."""
     from mesh.security_tokens import read_entries
 
+    entries = list(read_entries(file).values())
+    if as_json:
+        print_json({"clients": [_document(entry) for entry in entries]})
+        return
     table = open_table()
     table.add_column("client")
     for heading in ("requests/s", "burst", "in flight", "bytes/day"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("operator")
-    for entry in read_entries(file).values():
+    for entry in entries:
         quota = entry.quota
         figures = (quota.requests_per_s, quota.burst, quota.in_flight, quota.bytes_per_day)
         shown = (f"{figure:g}" if figure else "any" for figure in figures)
         table.add_row(entry.name, *shown, "yes" if entry.operator else "")
     terminal().print(table)
+
+
+def _document(entry: Entry) -> dict[str, Any]:
+    """A client without its digest. A limit of 0 is none, as in the options."""
+    return {"client": entry.name, "operator": entry.operator, **asdict(entry.quota)}

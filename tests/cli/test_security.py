@@ -1,5 +1,6 @@
 """`esg certificates` and `esg tokens`, as a person types them."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,18 @@ def test_clients_are_listed_and_removed(esg: Run, tmp_path: Path) -> None:
     assert esg("tokens", "remove", "bob", "--file", file).code == 0
     ran = esg("tokens", "remove", "bob", "--file", file)
     assert (ran.code, ran.err) == (2, "error: unknown client 'bob'; known: alice\n")
+
+
+def test_tokens_are_told_of_as_documents_too(esg: Run, tmp_path: Path) -> None:
+    file = tmp_path / "tokens.toml"
+    added = json.loads(esg("tokens", "add", "bob", "--file", file, "--burst", 7, "--json").out)
+    entry = whose(added.pop("token"), read_entries(file).values())
+    assert entry is not None
+    limits = {"requests_per_s": 0.0, "burst": 7, "in_flight": 0, "bytes_per_day": 0}
+    assert added == {"client": entry.name, "operator": False, **limits}
+    ran = esg("tokens", "list", "--file", file, "--json")
+    assert json.loads(ran.out) == {"clients": [added]}
+    assert entry.digest not in ran.out
 
 
 @pytest.mark.parametrize("name", ["", "Alice", "a~b", "a/b", "-a", "x" * 33, "a b"])

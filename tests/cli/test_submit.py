@@ -96,6 +96,8 @@ def test_without_waiting_the_ids_are_printed_and_the_results_fetched_later(
     told = esg("get", first, "--out", tmp_path / "out").out
     assert f"written: {tmp_path / 'out' / first}.second (3 bytes)\n" in told
     assert esg("cancel", first).out == "it had ended before\n"
+    document = json.loads(esg("cancel", first, "--json").out)
+    assert document == {"request_id": first, "cancelled": False}
 
 
 @pytest.fixture
