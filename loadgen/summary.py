@@ -44,7 +44,7 @@ def print_findings(
         "instant to the answer, of what was done."
     )
     screen.print(lateness_text(outcome), style="yellow" if is_late(outcome) else "")
-    if fell_behind(found):
+    if fell_behind(outcome):
         screen.print(BEHIND_TEXT, style="yellow")
     for reason, count in outcome.errors.most_common(MOST_REASONS):
         screen.print(f"{count} x {reason}", style="red")
@@ -57,10 +57,10 @@ def sending_text(found: Findings) -> str:
     return f"{counted(found.sent, 'request')} sent in {found.sending_s:.1f} s{rate}{end}{cut}"
 
 
-def fell_behind(found: Findings) -> bool:
-    """Whether most were late, and answering took at least twice as long as sending."""
-    total = found.outcome.total
-    return 2 * total.in_time < total.requests and found.elapsed_s > 2 * found.sending_s > 0
+def fell_behind(outcome: Outcome) -> bool:
+    """Whether most were not done in time. Where nothing was done at all, the reasons say more."""
+    total = outcome.total
+    return 2 * total.in_time < total.requests and total.failed < total.requests
 
 
 def is_late(outcome: Outcome) -> bool:

@@ -58,10 +58,16 @@ def test_a_late_sender_says_by_how_much() -> None:
 
 def test_a_mesh_that_fell_behind_is_told_of() -> None:
     missed = [record(n, in_time=False) for n in range(6)]
-    assert fell_behind(findings(*missed, record(7), sending_s=10.0, elapsed_s=21.0))
-    assert not fell_behind(findings(*missed, record(7), sending_s=10.0, elapsed_s=19.0))
+    assert fell_behind(findings(*missed, record(7)).outcome)
     kept = [record(n) for n in range(6)]
-    assert not fell_behind(findings(*missed, *kept, sending_s=10.0, elapsed_s=21.0))
+    assert not fell_behind(findings(*missed, *kept).outcome)
+    assert not fell_behind(findings().outcome)
+
+
+def test_a_mesh_that_did_nothing_at_all_has_other_troubles() -> None:
+    found = findings()
+    found.outcome.not_sent("photo", 5, "no token")
+    assert not fell_behind(found.outcome)
 
 
 def test_the_end_fits_on_80_columns() -> None:
