@@ -29,25 +29,30 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+# A summary of its own where the first sentence of the help is too long for a line of the overview.
 app.command()(apps)
 app.command()(plan)
-app.add_typer(profile.app, name="profile")
-app.command()(demo)
+app.add_typer(
+    profile.app, name="profile", short_help="Measure functions, or look at their profiles."
+)
+app.command(short_help="See a whole mesh at work, for a minute.")(demo)
 app.command()(emulate)
-app.command()(replay)
+app.command(short_help="Check that a journal's events lead to its orders.")(replay)
 app.command()(what_if)
-app.command()(reproduce)
-app.add_typer(models.app, name="models")
-app.command()(up)
+app.command(short_help="Do the paper's evaluation again: which claims hold?")(reproduce)
+app.add_typer(
+    models.app, name="models", short_help="Install what runs models on slices without a GPU."
+)
+app.command(short_help="Start a whole mesh on this machine.")(up)
 app.command()(status)
-app.command()(top)
-app.command()(down)
+app.command(short_help="Watch a mesh: its applications, queues, nodes and slices.")(top)
+app.command(short_help="Stop a mesh, and wait until it is gone.")(down)
 app.command()(submit)
 app.command()(get)
 app.command()(cancel)
-app.command()(certificates)
-app.command()(secrets)
-app.command()(compose)
+app.command(short_help="Make an authority of your own, and certificates.")(certificates)
+app.command(short_help="Make certificates and tokens for a mesh in containers.")(secrets)
+app.command(short_help="Tell docker compose about this host's MIG instances.")(compose)
 app.add_typer(tokens_app, name="tokens")
 
 
@@ -72,11 +77,11 @@ def esg(
 
     \b
     Start here:
-      esg demo                                      a whole mesh at work, for a minute
+      esg demo                                      a mesh at work, for a minute
       esg apps                                      what there is to plan for
       esg plan image-classification --slo-ms 526    which configs, and why
       esg profile show segmentation                 what a function takes
-      esg profile --slices cpu:2 --quick            measure functions on this machine
+      esg profile --slices cpu:2 --quick            measure functions here
       esg emulate --policy esg,orion,infless        policies against each other
       esg up                                        a whole mesh on this machine
       esg submit image-classification photo.jpg     a request to it

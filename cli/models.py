@@ -24,7 +24,7 @@ def models() -> None:
     """The environment in which Triton runs models on slices without a GPU."""
 
 
-@app.command()
+@app.command(short_help="Fetch a Triton server, and what models need beside it.")
 def install(
     directory: Annotated[
         Path | None,
@@ -46,7 +46,8 @@ def install(
     \b
     Examples:
       esg models install
-      esg models install --dir ./models && ESG_INVOKER_TRITON=./models esg up --slices cpu:2
+      esg models install --dir ./models
+      ESG_INVOKER_TRITON=./models esg up --slices cpu:2
     """
     from functions.networks.trained import every_weights
     from functions.weights import fetch

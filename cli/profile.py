@@ -15,8 +15,8 @@ from esg.errors import Rejected
 
 app = typer.Typer(rich_markup_mode=None)
 app.command()(show)
-app.command()(compare)
-app.command()(drift)
+app.command(short_help="Show where the profiles of two catalogs differ.")(compare)
+app.command(short_help="Show what tasks really take, beside their profiles.")(drift)
 
 MOST = 10_000
 
@@ -87,7 +87,8 @@ def profile(
     \b
     Examples:
       esg profile --slices cpu:2 --quick
-      esg profile --slices cpu:2 --functions classification --batches 1,2 --payload photo.jpg
+      esg profile --slices cpu:2 --functions classification --batches 1,2
+      esg profile --slices cpu:2 --payload photo.jpg
       esg plan --catalog measured/catalog.toml
       esg profile show segmentation
       esg profile compare measured/catalog.toml other/catalog.toml

@@ -41,7 +41,8 @@ def secrets(
     Examples:
       esg secrets
       esg secrets --host mesh.example.com --host 10.0.0.7
-      esg tokens add alice --file secrets/tokens.toml && docker compose restart gateway
+      esg tokens add alice --file secrets/tokens.toml
+      docker compose restart gateway
     """
     from mesh.embedded_security import SecureFolder
     from mesh.security_authority import make_certificates

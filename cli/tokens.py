@@ -81,7 +81,7 @@ def add(
     \b
     Examples:
       esg tokens add alice --file tokens.toml
-      esg tokens add batch-jobs --file tokens.toml --requests-per-s 50 --in-flight 200
+      esg tokens add batch --file tokens.toml --requests-per-s 50 --in-flight 200
       ESG_TOKEN=$(esg tokens add me --file tokens.toml --replace) esg apps
     """
     from mesh.security_tokens import (

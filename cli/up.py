@@ -167,7 +167,7 @@ def up(
       esg up --slices cpu:2
       esg up --secure --dir ./mesh
       esg up --resume --dir ./mesh
-      esg up --detach --port 0 --dir ./mesh && esg status --dir ./mesh && esg down --dir ./mesh
+      esg up --detach --port 0 --dir ./mesh
       ESG_CONTROLLER_PREWARM=false esg up --policy infless
     """
     from mesh.embedded_directory import default_directory

@@ -77,10 +77,11 @@ def loadgen(
     \b
     Examples:
       loadgen --rate heavy --duration 30
-      loadgen --rate 120/s --poisson --requests 5000 --workers 2 --html report.html
-      loadgen --trace invocations.csv --rate heavy --duration 600 --csv requests.csv
+      loadgen --rate 120/s --poisson --requests 5000 --workers 2
+      loadgen --trace invocations.csv --rate heavy --duration 600
       loadgen --trace day.csv --start-minute 480 --scale 0.1 --by-function
-      loadgen --rate normal --duration 60 --seed 7 --save-arrivals normal.csv --dry-run
+      loadgen --rate light --duration 60 --csv requests.csv --html report.html
+      loadgen --rate normal --duration 60 --save-arrivals normal.csv --dry-run
       loadgen --arrivals normal.csv --emulate
     """
     from loadgen.plan import Plan

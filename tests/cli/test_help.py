@@ -1,0 +1,41 @@
+"""Help, as it is read on a terminal of 80 columns."""
+
+from collections.abc import Iterator
+
+import pytest
+import typer
+
+import cli.main
+import loadgen.main
+from cli.entry import run_app
+
+COLUMNS = 80
+
+
+def commands() -> Iterator[tuple[str, ...]]:
+    """All of `esg`, with those that have others in them."""
+    ahead: list[tuple[tuple[str, ...], object]] = [((), typer.main.get_command(cli.main.app))]
+    while ahead:
+        path, command = ahead.pop()
+        yield path
+        for name, one in getattr(command, "commands", {}).items():
+            ahead.append(((*path, name), one))
+
+
+@pytest.mark.parametrize("path", sorted(commands()), ids=" ".join)
+def test_help_fits_and_cuts_nothing_short(
+    path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_app(cli.main.app, "esg", [*path, "--help"]) == 0
+    check(capsys.readouterr().out)
+
+
+def test_so_does_that_of_loadgen(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_app(loadgen.main.app, "loadgen", ["--help"]) == 0
+    check(capsys.readouterr().out)
+
+
+def check(text: str) -> None:
+    assert [line for line in text.splitlines() if len(line) > COLUMNS] == []
+    _, _, summaries = text.partition("\nCommands:\n")
+    assert [line for line in summaries.splitlines() if line.endswith("...")] == []
