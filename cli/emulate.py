@@ -32,7 +32,7 @@ from cli.options import (
     from_zero,
     read_catalog,
 )
-from cli.terminal import print_json, terminal
+from cli.terminal import print_json, print_line, terminal
 from cli.words import counted
 from esg.errors import Rejected
 
@@ -303,7 +303,7 @@ def emulate(
         return
     screen = terminal()
     heading = f"{setting}: " if setting else ""
-    screen.print(f"{heading}{_load_text(load)}; {_seeds_text(all_seeds)}.", soft_wrap=True)
+    print_line(screen, f"{heading}{_load_text(load)}; {_seeds_text(all_seeds)}.")
     screen.print(f"{conditions_text(scenario)}.\n")
     print_comparison(screen, findings.results, findings.limits)
 

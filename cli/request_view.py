@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from cli.terminal import open_table
+from cli.terminal import open_table, print_line
 from cli.words import CONFIG_LEGEND, million_text
 from esg.units import PUSD_PER_USD
 
@@ -109,13 +109,13 @@ def print_result(
 ) -> None:
     if result.outcome != "done":
         reason = f": {result.reason}" if result.reason else ""
-        screen.print(f"{title}: {result.outcome.value}{reason}\n", soft_wrap=True)
+        print_line(screen, f"{title}: {result.outcome.value}{reason}\n")
         return
     kept = "kept" if result.slo_met else "missed"
-    screen.print(
+    print_line(
+        screen,
         f"{title}: done in {result.latency_ms:.1f} ms, SLO of {result.slo_ms:.1f} ms {kept}; "
         f"{_million(result.cost_usd)} USD per million; request {result.request_id}",
-        soft_wrap=True,
     )
     table = open_table()
     table.add_column("stage")
@@ -139,7 +139,7 @@ def print_result(
             screen.print(f"written: {path} ({sizes[name]})", soft_wrap=True)
     elif sizes:
         outputs = ", ".join(f"{name} {size}" for name, size in sizes.items())
-        screen.print(f"outputs: {outputs}", soft_wrap=True)
+        print_line(screen, f"outputs: {outputs}")
     screen.print()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cli.options import AsJson, RunDir
-from cli.terminal import open_table, print_json, terminal
+from cli.terminal import open_table, print_json, print_line, terminal
 from esg.errors import Rejected
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def status(directory: RunDir = None, as_json: AsJson = False) -> None:
         return
     screen = terminal()
     screen.print(_table(rows))
-    screen.print(f"\ngateway {record['gateway']}; logs: {place.logs}", soft_wrap=True)
+    print_line(screen, f"\ngateway {record['gateway']}; logs: {place.logs}")
 
 
 async def _rows(record: Record) -> list[dict[str, Any]]:
@@ -101,7 +101,7 @@ def _table(rows: list[dict[str, Any]]) -> Table:
     for heading in ("pid", "up s", "CPU s", "MB"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
-        figures = (row["pid"], row["uptime_s"], row["cpu_s"], row["memory_mb"])
-        shown = ("-" if figure is None else str(figure) for figure in figures)
-        table.add_row(row["name"], row["state"], row["address"], *shown)
+        figures = (row["uptime_s"], row["cpu_s"], row["memory_mb"])
+        shown = ("-" if figure is None else f"{figure:.1f}" for figure in figures)
+        table.add_row(row["name"], row["state"], row["address"], str(row["pid"]), *shown)
     return table

@@ -6,6 +6,7 @@ Everything is plain text in a pipe (80 columns, or what COLUMNS says) and colour
 from __future__ import annotations
 
 import json
+from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,6 +23,15 @@ def terminal() -> Console:
     from rich.console import Console
 
     return Console(markup=False, highlight=False, emoji=False)
+
+
+def print_line(screen: Console, text: str) -> None:
+    """A sentence that may be long: broken between words on a terminal, and one line in a pipe, for
+    whoever looks for something in it. Paths stay whole."""
+    if screen.is_terminal:
+        wrap = TextWrapper(screen.width, break_long_words=False, break_on_hyphens=False)
+        text = "\n".join(wrap.fill(line) for line in text.split("\n"))
+    screen.print(text, soft_wrap=True)
 
 
 def open_table() -> Table:

@@ -75,6 +75,11 @@ class Crew:
         return self._stops > 0
 
     @property
+    def sending(self) -> bool:
+        """Whether the last request is still to come."""
+        return self._sent_us is None
+
+    @property
     def elapsed_s(self) -> float:
         """From the beginning until now, or until the end."""
         return _seconds(self._began_us, self._ended_us or now_us())

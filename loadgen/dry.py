@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cli.terminal import open_table
+from cli.terminal import open_table, print_line
 from cli.words import ms_text
 from esg.units import US_PER_S
 
@@ -71,10 +71,10 @@ def print_summary(screen: Console, summary: Summary, plan: Plan, saved_to: Path 
     table.add_column("share", justify="right")
     for name, number in summary.by_application.items():
         table.add_row(name, str(number), f"{number / count:.1%}" if count else "-")
-    screen.print(
+    print_line(
+        screen,
         f"{plan.text()}: {count} requests in {summary.last_us / US_PER_S:.3f} s"
         + (f", one every {ms_text(round(mean_us))} ms\n" if mean_us else "\n"),
-        soft_wrap=True,
     )
     screen.print(table)
     if saved_to:

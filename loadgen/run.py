@@ -61,6 +61,7 @@ class Findings:
     timeline: Timeline = field(default_factory=Timeline)
     sent: int = 0
     in_flight: int = 0
+    sending: bool = True
     sending_s: float = 0.0
     elapsed_s: float = 0.0
     interrupted: bool = False
@@ -90,6 +91,7 @@ def carry_out(run: Run, look: Callable[[Findings], None]) -> Findings:
         def tick() -> None:
             found.sent, found.in_flight = crew.sent, crew.in_flight
             found.sending_s, found.elapsed_s = crew.sending_s, crew.elapsed_s
+            found.sending = crew.sending
             found.interrupted = crew.stopped
             look(found)
 

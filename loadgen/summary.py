@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cli.served import COST_HEADING, cost_text, latency_text, rate_text
-from cli.terminal import fits, open_table
+from cli.terminal import fits, open_table, print_line
 from cli.words import counted
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def print_findings(
     screen: Console, plan: Plan, found: Findings, emulated: Outcome | None = None
 ) -> None:
     outcome = found.outcome
-    screen.print(f"{plan.text()}: {sending_text(found)}\n", soft_wrap=True)
+    print_line(screen, f"{plan.text()}: {sending_text(found)}\n")
     tables = [outcome_table(outcome)]
     if emulated is not None:
         tables.append(comparison_table(outcome, emulated))

@@ -63,10 +63,9 @@ class View:
         rate = (sent - before) / (now_s - then_s) if now_s > then_s else 0.0
         total = found.outcome.total
         latency_ms = total.percentiles_ms()
-        length = f" of {self._plan.duration_s:g}" if self._plan.duration_s else ""
         (late_ms,) = found.outcome.late.percentiles_ms(99)
         lines = [
-            Text(f"{self._plan.text()}: {found.elapsed_s:.0f}{length} s", "bold"),
+            Text(f"{self._plan.text()}: {self._progress(found)}", "bold"),
             Text(
                 f"{rate:.1f}/s, {found.in_flight} in flight, {found.sent} sent, "
                 f"{rate_text(total.in_time, total.requests)} in time, "
@@ -78,3 +77,10 @@ class View:
             waiting = "waiting for what is in flight; Ctrl-C again: do not wait"
             lines.append(Text(waiting, "yellow"))
         return Group(*lines, Text(), outcome_table(found.outcome))
+
+    def _progress(self, found: Findings) -> str:
+        if found.sending or found.interrupted:
+            length = f" of {self._plan.duration_s:g}" if self._plan.duration_s else ""
+            return f"{found.elapsed_s:.0f}{length} s"
+        waited_s = found.elapsed_s - found.sending_s
+        return f"sent in {found.sending_s:.0f} s; waiting for answers for {waited_s:.0f} s"

@@ -189,7 +189,9 @@ def test_status_tells_how_every_process_is(directory: RunDirectory) -> None:
     assert rows["gateway"]["uptime_s"] > 0
     table = ran("status").stdout
     assert re.search(rf"^gateway +serving +{found['gateway']} +{running['gateway']} ", table, re.M)
-    assert re.search(rf"^node1 +serving +\S+ +{running['node1']} ", table, re.M)
+    one_decimal = r"\d+\.\d"
+    figures = rf"{running['node1']} +{one_decimal} +{one_decimal} +{one_decimal} *$"
+    assert re.search(rf"^node1 +serving +\S+ +{figures}", table, re.M)
 
 
 def test_a_stopped_process_is_not_serving(directory: RunDirectory) -> None:

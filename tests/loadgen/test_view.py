@@ -43,6 +43,15 @@ def test_the_rate_is_that_of_the_last_moments() -> None:
     assert "Ctrl-C" not in second
 
 
+def test_it_says_that_it_waits_for_answers_when_all_are_sent() -> None:
+    view = View(Plan(rate="heavy", duration_s=4))
+    found = findings(sent=300, in_flight=200, sending_s=4.0, elapsed_s=24.0)
+    found.sending = False
+    told = seen(view, found)
+    assert "heavy, seed 0: sent in 4 s; waiting for answers for 20 s\n" in told
+    assert " of 4 s" not in told
+
+
 def test_it_says_what_is_waited_for_after_ctrl_c() -> None:
     found = findings(sent=3, in_flight=3, elapsed_s=1.0)
     found.interrupted = True
