@@ -218,7 +218,7 @@ def emulate(
       esg emulate
       esg emulate --setting strict-light --policy esg,orion,infless,fast-gshare
       esg emulate --slo-scale 1.1 --rate 60/s --nodes 12 --seeds 5 --json
-      esg emulate --trace invocations.csv --rate heavy --duration 600
+      esg emulate --trace loadgen/day.csv --rate heavy --duration 600
       esg emulate --policy apex --without holding,risk
       esg emulate --journal run.journal --trace-out run.json
     """

@@ -67,19 +67,19 @@ def loadgen(
     """Send requests to a mesh, each at its planned instant, and measure what comes of it.
 
     The paper's rates have uniform intervals of 10-16.8 ms (heavy), 20-33.6 ms (normal) or 40-67.2
-    ms (light), and each application is as likely as any other. A slow mesh does not slow the
-    sending down, and latency counts from the plan. Ctrl-C stops sending, waits a little for what is
-    in flight, and shows what there is; a second one does not wait.
+    ms (light), and each application is as likely as any other. The four nodes of esg up are for the
+    light rate; the heavy one is for esg up --nodes 16. A slow mesh does not slow the sending down,
+    and latency counts from the plan. Ctrl-C stops sending, waits a little for what is in flight,
+    and shows what there is; a second one does not wait.
 
     The exit code is 0 if the mesh coped, 1 if too many requests failed, 2 if nothing could be sent,
     and 130 after Ctrl-C.
 
     \b
     Examples:
-      loadgen --rate heavy --duration 30
-      loadgen --rate 120/s --poisson --requests 5000 --workers 2
-      loadgen --trace invocations.csv --rate heavy --duration 600
-      loadgen --trace day.csv --start-minute 480 --scale 0.1 --by-function
+      loadgen --rate light --duration 30
+      loadgen --rate 15/s --poisson --requests 500 --workers 2
+      loadgen --trace loadgen/day.csv --start-minute 715 --duration 600
       loadgen --rate light --duration 60 --csv requests.csv --html report.html
       loadgen --rate normal --duration 60 --save-arrivals normal.csv --dry-run
       loadgen --arrivals normal.csv --emulate

@@ -50,7 +50,7 @@ class Plan:
     def __post_init__(self) -> None:
         if self.rate is None and self.trace is None and self.saved is None:
             raise Rejected(
-                "nothing says when requests come; give --rate heavy, --trace FILE or "
+                "nothing says when requests come; give --rate light, --trace FILE or "
                 "--arrivals FILE"
             )
         if self.rate is not None:

@@ -49,7 +49,7 @@ ESG = {
 NOBODY = "--gateway 127.0.0.1:1"
 
 LOADGEN = {
-    "--dry-run": "nothing says when requests come; give --rate heavy, --trace FILE or ...",
+    "--dry-run": "nothing says when requests come; give --rate light, --trace FILE or ...",
     "--rate hevy --dry-run": "unknown rate 'hevy'; did you mean 'heavy'?...",
     "--rate 17 --dry-run": "unknown rate '17'; known: heavy, normal, light; or give a number...",
     f"--rate heavy {NOBODY}": "no gateway at 127.0.0.1:1; start a mesh with esg up, ...",
