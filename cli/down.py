@@ -22,7 +22,7 @@ def down(directory: RunDir = None) -> None:
     \b
     Examples:
       esg down
-      esg down --dir ./mesh
+      esg down --dir ./my-mesh
     """
     from mesh.embedded_directory import RunDirectory, default_directory, running
     from mesh.embedded_proc import alive, send

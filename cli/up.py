@@ -165,9 +165,9 @@ def up(
       esg up
       esg up --scale 0.1 --nodes 2 --warm-start
       esg up --slices cpu:2
-      esg up --secure --dir ./mesh
-      esg up --resume --dir ./mesh
-      esg up --detach --port 0 --dir ./mesh
+      esg up --secure --dir ./my-mesh
+      esg up --resume --dir ./my-mesh
+      esg up --detach --port 0 --dir ./my-mesh
       ESG_CONTROLLER_PREWARM=false esg up --policy infless
     """
     from mesh.embedded_directory import default_directory
