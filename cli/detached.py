@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 from subprocess import PIPE, STDOUT, Popen
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cli.terminal import terminal
 from cli.words import counted
@@ -40,17 +40,25 @@ def start_detached(options: MeshOptions, path: Path) -> int:
         assert supervisor.stdin is not None
         with supervisor.stdin:
             supervisor.stdin.write(json.dumps(options.document()).encode())
-        while supervisor.poll() is None:
-            record = directory.read()
-            if record and record["up"] and record["supervisor"]["pid"] == supervisor.pid:
-                _say_up(directory, record["gateway"], len(record["nodes"]))
-                return 0
-            time.sleep(POLL_S)
+        record = _once_up(directory, supervisor)
     except BaseException:
         supervisor.terminate()
         supervisor.wait()
         raise
-    return _tell_of_failure(directory, supervisor.returncode)
+    if record is None:
+        return _tell_of_failure(directory, supervisor.returncode)
+    _say_up(directory, record["gateway"], len(record["nodes"]))  # if nobody listens, it stays up
+    return 0
+
+
+def _once_up(directory: RunDirectory, supervisor: Popen[bytes]) -> dict[str, Any] | None:
+    """What the supervisor says of its mesh; None if it has ended."""
+    while supervisor.poll() is None:
+        record = directory.read()
+        if record and record["up"] and record["supervisor"]["pid"] == supervisor.pid:
+            return record
+        time.sleep(POLL_S)
+    return None
 
 
 def _say_up(directory: RunDirectory, gateway: str, nodes: int) -> None:

@@ -21,6 +21,7 @@ from cli.status import status
 from cli.submit import submit
 from cli.tokens import app as tokens_app
 from cli.top import top
+from cli.training import train
 from cli.up import up
 
 app = typer.Typer(
@@ -39,6 +40,7 @@ app.command(short_help="See a whole mesh at work, for a minute.")(demo)
 app.command()(emulate)
 app.command(short_help="Check that a journal's events lead to its orders.")(replay)
 app.command()(what_if)
+app.command(short_help="Learn what policy aquatope needs, into a file.")(train)
 app.command(short_help="Do the paper's evaluation again: which claims hold?")(reproduce)
 app.add_typer(
     models.app, name="models", short_help="Install what runs models on slices without a GPU."

@@ -1,10 +1,20 @@
-"""Policies that learn offline are trained before they run, or what they learnt is looked up."""
+"""Policies that learn offline are trained before they run, or what they learnt is looked up.
+
+`esg train` keeps what was learnt in a file, for a live controller.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from cli.options import CatalogFile, read_catalog
 from cli.progress import progress_bar
+from cli.terminal import print_line, terminal
+from cli.words import counted
+from esg.errors import Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -32,3 +42,48 @@ def trained_for(policies: Collection[str], catalog: Catalog, *, shown: bool) -> 
             advance(order.index(application) + done / total)
 
         return trained_configs(catalog, seed=TRAINING_SEED, progress=tell)
+
+
+def train(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to keep it.")],
+    catalog: CatalogFile = None,
+) -> None:
+    """Learn what policy aquatope needs, for controllers that run it.
+
+    It learns the config of every stage offline, by Bayesian optimisation, in some seconds per
+    application; what was learnt before is looked up. `esg emulate` and `esg up` do this by
+    themselves. A controller elsewhere is told by controller.trained.
+
+    \b
+    Examples:
+      esg train aquatope.json
+      esg train aquatope.json --catalog my.toml
+    """
+    from mesh.learnt_file import learnt_text
+
+    known = read_catalog(catalog)
+    _keep(file, learnt_text(trained_for([LEARNS], known, shown=True)))
+    applications = counted(len(known.applications), "application")
+    print_line(terminal(), f"written: {file} ({applications})")
+
+
+def trained_file(catalog: Catalog, *, shown: bool) -> Path:
+    """The same for a mesh that is about to start here: a file among what can be made again."""
+    from emulator.training import default_cache
+    from esg.codec import digest
+    from mesh.learnt_file import learnt_text
+
+    text = learnt_text(trained_for([LEARNS], catalog, shown=shown))
+    file = default_cache() / f"trained-{digest(text)}.json"
+    _keep(file, text)
+    return file
+
+
+def _keep(file: Path, text: str) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
+    except OSError as error:
+        raise Rejected(
+            f"{file}: {error.strerror}; name a file in a folder you can write to"
+        ) from None

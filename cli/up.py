@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +12,9 @@ from cli.conditions import policy_names
 from cli.options import CatalogFile, RunDir, above_zero, at_least, from_zero, read_catalog
 from esg.errors import Rejected
 from mesh.settings import DEFAULT_POLICY
+
+if TYPE_CHECKING:
+    from mesh.embedded_options import Chosen, MeshOptions
 
 LARGEST_FACTOR = 1_000
 
@@ -203,7 +207,8 @@ def up(
         log_level=log_level,
         settings_file=settings,
     )
-    Chosen(options)  # what is wrong with settings is said before anything starts
+    chosen = Chosen(options)  # what is wrong with settings is said before anything starts
+    options = _with_what_was_learnt(options, chosen)
     where = directory or default_directory()
     if detach:
         from cli.detached import start_detached
@@ -214,3 +219,16 @@ def up(
 
         code = run_mesh(options, where)
     raise typer.Exit(code)
+
+
+def _with_what_was_learnt(options: MeshOptions, chosen: Chosen) -> MeshOptions:
+    """If the policy learns before it runs, and nobody says where that is kept, it learns now."""
+    from cli.training import LEARNS, trained_file
+    from mesh.catalog import load
+    from mesh.settings import ControllerSettings
+
+    controller = chosen.settings.of(ControllerSettings)
+    if controller.policy != LEARNS or controller.trained:
+        return options
+    file = trained_file(load(chosen.common), shown=True)
+    return replace(options, more={**options.more, "controller": {"trained": str(file)}})

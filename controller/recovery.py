@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace as changed
@@ -39,6 +40,7 @@ from esg.policies.ingredients import listed
 from esg.scheduler import Scheduler, SchedulerSettings
 from esg.state import State
 from esg.units import ms
+from mesh.learnt_file import read_learnt
 from mesh.logs import about
 from mesh.settings import CommonSettings, ControllerSettings
 
@@ -75,6 +77,7 @@ def build_scheduler(catalog: Catalog, own: ControllerSettings, state: Any = None
         group_size=own.group_size,
         engine=own.engine,
         without=listed(own.without),
+        trained=read_learnt(Path(own.trained)) if own.trained else {},
     )
 
     def policy_for(changed: Catalog) -> Any:

@@ -146,6 +146,9 @@ class ControllerSettings:
     without: str = setting(
         "", "parts of policy apex to leave out, separated by commas (docs/apex.md)"
     )
+    trained: str = setting(
+        "", "the file with what policy aquatope has learnt of the catalog, as esg train makes it"
+    )
     prewarm: bool = setting(True, "whether models are loaded ahead of predicted calls")
     follow_profiles: bool = setting(
         True, "whether plans follow what tasks really take, where that is not what is profiled"

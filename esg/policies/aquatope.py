@@ -1,8 +1,9 @@
 """Aquatope: configs that were learnt offline, and are never revised.
 
 Bayesian optimisation finds the configs before deployment, once per application (paper, section
-"Comparison Counterparts"; here `emulator.training`). All that is left to do is to look them up. The
-rest is common ground: queues are visited round-robin and placement is the same as ESG's.
+"Comparison Counterparts"; here `emulator.training`, or `esg train`). All that is left to do is to
+look them up. The rest is common ground: queues are visited round-robin and placement is the same as
+ESG's.
 
 In training an application runs alone, and every batch is full. In deployment fewer jobs may wait
 than the learnt batch takes. Then the plan *misses*, which is counted: the stage runs with what is
@@ -75,7 +76,7 @@ def _checked(application: Application, trained: Mapping[str, Learnt]) -> Learnt:
     if missing:
         raise Rejected(
             f"aquatope: nothing was learnt for {application.name!r} (stage {missing[0]!r}); train "
-            "with emulator.training.trained_configs, and pass what it gives as `trained`"
+            "with a catalog that has it: `esg train FILE` makes what controller.trained names"
         )
     for stage in application.stages.values():
         try:

@@ -145,6 +145,17 @@ def test_in_the_background_it_goes_on_until_esg_down(directory: RunDirectory) ->
     assert "mesh is up" in directory.log.read_text("utf-8")
 
 
+def test_in_the_background_it_stays_up_if_nobody_hears_that_it_is(
+    directory: RunDirectory,
+) -> None:
+    with begun("--detach") as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        process.wait(120)
+    assert record(directory)["up"]
+    assert [look(pid) is None for pid in pids(directory).values()] == [False] * len(ALL)
+
+
 def test_esg_down_stops_a_mesh_in_another_terminal(directory: RunDirectory) -> None:
     process = up(directory)
     assert ran("down").returncode == 0

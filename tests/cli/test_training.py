@@ -1,0 +1,71 @@
+"""`esg train`, and meshes with a policy that learns before it runs."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cli.detached
+from emulator import training
+from esg.catalog import Catalog
+from esg.catalog_file import load_catalog
+from mesh.embedded_options import MeshOptions
+from mesh.learnt_file import Learnt, read_learnt
+from tests.cli.conftest import Run
+from tests.cli.test_refusals import assert_refused
+
+
+def minimum(seen: Catalog, **_: object) -> Learnt:
+    return {
+        name: {stage.name: stage.function.profile.minimum for stage in each.stages.values()}
+        for name, each in seen.applications.items()
+    }
+
+
+@pytest.fixture(autouse=True)
+def _learns_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(training, "trained_configs", minimum)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[MeshOptions]:
+    """The options of meshes that would have been started."""
+    found: list[MeshOptions] = []
+
+    def start(options: MeshOptions, _: Path) -> int:
+        found.append(options)
+        return 0
+
+    monkeypatch.setattr(cli.detached, "start_detached", start)
+    return found
+
+
+def test_what_was_learnt_is_kept_in_a_file(esg: Run, tmp_path: Path) -> None:
+    file = tmp_path / "new" / "learnt.json"
+    ran = esg("train", file)
+    assert (ran.code, ran.out) == (0, f"written: {file} (4 applications)\n")
+    assert read_learnt(file) == minimum(load_catalog())
+
+
+def test_a_file_that_cannot_be_written_is_refused(esg: Run, tmp_path: Path) -> None:
+    assert_refused(esg("train", tmp_path), f"{tmp_path}: ...; name a file in a folder you can write to")
+
+
+def test_a_mesh_learns_before_it_starts(esg: Run, started: list[MeshOptions]) -> None:
+    assert esg("up", "--policy", "aquatope", "--scale", 2, "--detach").code == 0
+    file: Any = started[0].more["controller"]["trained"]
+    assert read_learnt(Path(file)) == minimum(load_catalog())
+
+
+def test_a_mesh_that_is_told_what_was_learnt_does_not_learn(
+    esg: Run, started: list[MeshOptions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ESG_CONTROLLER_TRAINED", "learnt.json")
+    assert esg("up", "--policy", "aquatope", "--detach").code == 0
+    assert started[0].more == {}
+
+
+def test_other_policies_have_nothing_to_learn(esg: Run, started: list[MeshOptions]) -> None:
+    assert esg("up", "--detach").code == 0
+    assert started[0].more == {}
