@@ -228,7 +228,8 @@ class RequestStream:
             self._answer(asked, error)  # whatever it is, somebody waits for it
 
     def _answer(self, asked: _Asked, answer: Result | Exception) -> None:
-        self._asked.pop(asked.request_id, None)
+        if self._asked.get(asked.request_id) is asked:  # not a later one with the same id
+            del self._asked[asked.request_id]
         if not self._asked:
             self._idle.set()
         if asked.answer.done():

@@ -10,7 +10,7 @@ from typing import Any, get_args, get_type_hints
 
 from msgspec.structs import replace as changed
 
-from esg.catalog import Application, Catalog, Cluster, Function, Stage, scaled
+from esg.catalog import Application, Catalog, Cluster, Function, scaled
 from esg.codec import decode, encode
 from esg.errors import Rejected
 from esg.events import ApplicationRegistered, Event
@@ -174,16 +174,10 @@ def _with_slo(
 def _rebuilt(
     application: Application, functions: dict[str, Function], slo_scale: float | None
 ) -> Application:
-    stages = [
-        Stage(stage.name, functions[stage.function.name], stage.after)
-        for stage in application.stages.values()
-    ]
-    slo_us = application.slo_us
-    if slo_scale is not None:
-        slo_us = round(slo_scale * application.alone_us)
-    return Application.of(
-        application.name, stages, slo_us=slo_us, late_requests=application.late_requests
-    )
+    rebuilt = application.with_functions(lambda function: functions[function.name])
+    if slo_scale is None:
+        return rebuilt
+    return replace(rebuilt, slo_us=max(1, round(slo_scale * application.alone_us)))
 
 
 def _narrowed(profile: Profile, scenario: Scenario) -> Profile:

@@ -100,17 +100,17 @@ class Application:
             late_requests=late_requests,
         )
 
-    def with_profiles(self, changed: Callable[[Profile], Profile]) -> "Application":
-        """The same with other profiles for its functions, whichever version it is."""
+    def with_functions(self, changed: Callable[[Function], Function]) -> "Application":
+        """The same with other functions, whichever version it is."""
         stages = {
-            name: Stage(
-                name,
-                replace(stage.function, profile=changed(stage.function.profile)),
-                stage.after,
-            )
+            name: replace(stage, function=changed(stage.function))
             for name, stage in self.stages.items()
         }
         return replace(self, stages=stages)
+
+    def with_profiles(self, changed: Callable[[Profile], Profile]) -> "Application":
+        """The same with other profiles for its functions."""
+        return self.with_functions(lambda f: replace(f, profile=changed(f.profile)))
 
     def onward(self, stage: str) -> set[str]:
         """The stage and all that wait for it, directly or not."""
@@ -246,14 +246,9 @@ def scaled(catalog: Catalog, factor: float) -> Catalog:
         for name, function in catalog.functions.items()
     }
     applications = {
-        name: Application.of(
-            name,
-            [
-                Stage(stage.name, functions[stage.function.name], stage.after)
-                for stage in application.stages.values()
-            ],
+        name: replace(
+            application.with_functions(lambda function: functions[function.name]),
             slo_us=max(1, round(application.slo_us * factor)),
-            late_requests=application.late_requests,
         )
         for name, application in catalog.applications.items()
     }

@@ -17,8 +17,9 @@ class Order(Message, frozen=True, tag=True):
 class Input(Message, frozen=True, kw_only=True):
     """One input of a job: the output of `stage`, kept by `invoker`.
 
-    The request's own payload has no stage and no invoker. What the task's own invoker keeps is
-    read from its local store; everything else comes through the remote one.
+    The request's own payload has no stage and no invoker; a live controller puts there what it is
+    stored under. What the task's own invoker keeps is read from its local store; everything else
+    comes through the remote one.
     """
 
     stage: str = ""

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from esg.catalog import Application, Catalog, Function, Stage
+from esg.catalog import Application, Catalog, Function
 from esg.errors import Rejected
 from esg.events import Correction
 from esg.profile import Prices
@@ -90,8 +90,4 @@ def _corrected_application(
             and all(s.function is functions[s.function.name] for s in found.stages.values())
         ):
             return found
-    stages = {
-        name: Stage(name, functions[stage.function.name], stage.after)
-        for name, stage in application.stages.items()
-    }
-    return replace(application, stages=stages)
+    return application.with_functions(lambda function: functions[function.name])

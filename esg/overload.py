@@ -19,13 +19,11 @@ time then.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from esg.averages import closer
 from esg.catalog import Application, Catalog, LateRequests, plain_name
 from esg.commands import Outcome
 from esg.state import NEVER_US, Job, Queue, Request, State, Traffic, queue_name
 from esg.units import seconds, to_ms
-
-EWMA_NEW, EWMA_ALL = 1, 4
-"""The newest interval weighs a quarter."""
 
 UNKNOWN_RETRY_US = seconds(1)
 """When to come back, if there are no slices at all."""
@@ -69,8 +67,7 @@ def observe_done(traffic: Traffic, now_us: int, *, waiting: bool) -> None:
         if traffic.backlogged:
             interval_us = (now_us - traffic.done_us) // traffic.done_together
             old_us = traffic.interval_us or interval_us
-            average_us = (old_us * (EWMA_ALL - EWMA_NEW) + interval_us * EWMA_NEW) // EWMA_ALL
-            traffic.interval_us = max(1, average_us)
+            traffic.interval_us = max(1, closer(old_us, interval_us))
         traffic.done_us = now_us
         traffic.done_together = 1
     traffic.backlogged = waiting

@@ -6,6 +6,7 @@ AFW queue remembers averages of what its tasks took as a multiple of their profi
 the distance from that (`spread_ppm`), and of what inputs from another node add (`remote_us`).
 """
 
+from esg.averages import closer
 from esg.state import PPM, Queue
 from esg.units import US_PER_S, ms
 
@@ -43,13 +44,13 @@ def observe_run(
     took_us = max(1, profiled_us // AT_MOST, min(took_us, expected_us * AT_MOST))
     if remote:
         extra_us = max(0, took_us - expected_us) // remote
-        queue.remote_us = _closer(queue.remote_us, extra_us, ALL) if queue.remote_us else extra_us
+        queue.remote_us = closer(queue.remote_us, extra_us, ALL) if queue.remote_us else extra_us
         return
     queue.runs_seen += 1
     weight = min(queue.runs_seen + PRIOR, ALL)
     pace = took_us * PPM // profiled_us
-    queue.spread_ppm = _closer(queue.spread_ppm, abs(pace - queue.pace_ppm), weight)
-    queue.pace_ppm = _closer(queue.pace_ppm, pace, weight)
+    queue.spread_ppm = closer(queue.spread_ppm, abs(pace - queue.pace_ppm), weight)
+    queue.pace_ppm = closer(queue.pace_ppm, pace, weight)
 
 
 def forget_pace(queue: Queue) -> None:
@@ -80,7 +81,3 @@ def remote_us(queue: Queue, input_bytes: int) -> int:
     20000
     """
     return queue.remote_us or ASSUMED_DELAY_US + input_bytes * US_PER_S // ASSUMED_BYTES_PER_S
-
-
-def _closer(average: int, newest: int, of: int) -> int:
-    return (average * (of - 1) + newest) // of

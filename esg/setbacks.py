@@ -13,6 +13,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from esg.averages import closer
 from esg.catalog import Catalog, Function
 from esg.commands import Outcome
 from esg.ledger import FailedLoads, Seat
@@ -29,9 +30,6 @@ SLOW_FOR_US = seconds(10)
 
 GRACE_US = ms(10)
 """Being late by less says nothing about a node."""
-
-NEW, ALL = 1, 4
-"""The newest task weighs a quarter."""
 
 
 def pause_us(first_us: int, failures: int) -> int:
@@ -122,8 +120,7 @@ class Setbacks:
         """Compare what a task took on a node with what such tasks take on all of them."""
         state = self._state
         ratio_ppm = max(0, took_us - GRACE_US) * PPM // max(1, expected_us)
-        average_ppm = state.paces_ppm.get(invoker, PPM)
-        average_ppm = (average_ppm * (ALL - NEW) + ratio_ppm * NEW) // ALL
+        average_ppm = closer(state.paces_ppm.get(invoker, PPM), ratio_ppm)
         if average_ppm >= SLOW_PPM:
             state.slow[invoker] = now_us + SLOW_FOR_US
             average_ppm = PPM  # its next chance is a fair one

@@ -13,14 +13,12 @@ each that is kept busy: a task needs a slice that has its model and is free.
 
 from collections.abc import Callable, Iterable
 
+from esg.averages import closer
 from esg.catalog import Application, Catalog, Function
 from esg.commands import Command, WarmInstance
 from esg.ledger import Seat
 from esg.placement import ranked_homes
 from esg.state import NEVER_US, Queue, State, queue_name
-
-EWMA_NEW, EWMA_ALL = 1, 4
-"""The newest interval weighs a quarter."""
 
 HEADROOM = 4
 """With foresight, how many instances there are for each that the predicted calls keep busy."""
@@ -44,8 +42,7 @@ def observe_arrival(queue: Queue, now_us: int) -> None:
     if queue.last_arrival_us >= 0:
         interval_us = (now_us - queue.last_arrival_us) // queue.arrived_together
         old_us = queue.interval_us or interval_us
-        average_us = (old_us * (EWMA_ALL - EWMA_NEW) + interval_us * EWMA_NEW) // EWMA_ALL
-        queue.interval_us = max(1, average_us)
+        queue.interval_us = max(1, closer(old_us, interval_us))
     queue.last_arrival_us = now_us
     queue.arrived_together = 1
 
@@ -60,8 +57,7 @@ def observe_cold_start(state: State, function: str, loading_us: int) -> None:
     {'detect': 1250}
     """
     old_us = state.cold_starts_us.get(function, loading_us)
-    average_us = (old_us * (EWMA_ALL - EWMA_NEW) + loading_us * EWMA_NEW) // EWMA_ALL
-    state.cold_starts_us[function] = average_us
+    state.cold_starts_us[function] = closer(old_us, loading_us)
 
 
 class PreWarmer:

@@ -49,7 +49,9 @@ def test_what_was_learnt_is_kept_in_a_file(esg: Run, tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written_is_refused(esg: Run, tmp_path: Path) -> None:
-    assert_refused(esg("train", tmp_path), f"{tmp_path}: ...; name a file in a folder you can write to")
+    assert_refused(
+        esg("train", tmp_path), f"{tmp_path}: ...; name a file in a folder you can write to"
+    )
 
 
 def test_a_mesh_learns_before_it_starts(esg: Run, started: list[MeshOptions]) -> None:
