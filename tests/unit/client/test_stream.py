@@ -158,6 +158,22 @@ async def test_what_another_stream_has_sent_is_not_sent_again(
     assert controller.said == []
 
 
+async def test_a_belated_answer_does_not_count_for_a_later_request_of_the_same_id(
+    mesh: AsyncClient, controller: ScriptedController
+) -> None:
+    async with mesh.stream() as stream:
+        given_up = stream.submit(KNOWN, b"abc", request_id="r1")
+        await controller.takes_in("r1")
+        asked = stream._asked["r1"]
+        stream._answer(asked, Unavailable("the stream broke while its outputs were fetched"))
+        answer = stream.submit(KNOWN, b"abc", request_id="r1")
+        stream._answer(asked, Unavailable("and so did the fetching"))
+        assert len(stream) == 1
+        await controller.finish("r1", second=b"y")
+        assert (await answer).outputs == {"second": b"y"}
+    assert isinstance(given_up.exception(), Unavailable)
+
+
 async def test_a_request_that_is_unavailable_is_tried_again(
     mesh: AsyncClient, controller: ScriptedController
 ) -> None:
