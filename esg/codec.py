@@ -5,7 +5,8 @@ All of those are built of the two kinds of record below, with named tuples, enum
 dictionaries with text keys, and JSON's own types in them. There is no pickle and no class name on
 the wire that could choose what code runs, and what a record does not know is refused.
 
-The work is done by msgspec, in C: a scheduler makes and writes down a dozen records per task.
+The work is done by msgspec, in C: a scheduler makes and writes down a dozen records per task. They
+form trees, never cycles, so the cyclic garbage collector need not look at them (`gc=False`).
 
 >>> from esg.profile import Config
 >>> encode(Config(2, 4, 1))
@@ -25,11 +26,11 @@ from esg.errors import Rejected
 T = TypeVar("T")
 
 
-class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A fact or an order: it is passed on, and never changes."""
 
 
-class Record(msgspec.Struct, forbid_unknown_fields=True):
+class Record(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """A piece of memory: it changes, and can be written down as it is at any time."""
 
 
