@@ -37,7 +37,7 @@ from esg.commands import AnswerRequest, Command, RefuseRequest
 from esg.events import Event, RequestArrived
 from esg.scheduler import Scheduler
 from esg.units import US_PER_S
-from mesh.settings import DEFAULT_POLICY
+from mesh.settings import DEFAULT_POLICY, ControllerSettings
 from mesh.supervisor import Mesh, MeshOptions
 
 FUNCTION = "super-resolution"
@@ -264,7 +264,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     rows = emulated(arguments.seconds, fair_quantum_ms=0)
-    rows += emulated(arguments.seconds, fair_quantum_ms=2000)
+    rows += emulated(arguments.seconds, fair_quantum_ms=ControllerSettings().fair_quantum_ms)
     rows += uvloop.run(live(arguments.seconds))
     if arguments.json:
         print(json.dumps(rows, indent=2))

@@ -189,7 +189,7 @@ class ControllerSettings:
         minimum=0,
     )
     fair_quantum_ms: int = setting(
-        2000,
+        200,
         "vGPU time that one application may be given more than another while both wait; 0: the "
         "policy alone decides who comes first",
         minimum=0,
