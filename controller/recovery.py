@@ -26,11 +26,13 @@ from esg.errors import Rejected
 from esg.events import InvokerJoined, InvokerLost, RequestArrived
 from esg.journal import (
     FORMAT,
+    TRAINED,
     Diverged,
     Entry,
     Header,
     Segment,
     catalog_digest,
+    learnt_in,
     replay,
     snapshot_line,
 )
@@ -40,7 +42,7 @@ from esg.policies.ingredients import listed
 from esg.scheduler import Scheduler, SchedulerSettings
 from esg.state import State
 from esg.units import ms
-from mesh.learnt_file import read_learnt
+from mesh.learnt_file import Learnt, learnt_text, read_learnt
 from mesh.logs import about
 from mesh.settings import CommonSettings, ControllerSettings
 
@@ -70,14 +72,17 @@ class Remembered:
     now_us: int = 0
 
 
-def build_scheduler(catalog: Catalog, own: ControllerSettings, state: Any = None) -> Scheduler:
-    """The brain that the settings ask for."""
+def build_scheduler(
+    catalog: Catalog, own: ControllerSettings, state: Any = None, learnt: Learnt | None = None
+) -> Scheduler:
+    """The brain that the settings ask for; its policy may have learnt something else than they
+    say."""
     chosen = PolicySettings(
         k=own.k,
         group_size=own.group_size,
         engine=own.engine,
         without=listed(own.without),
-        trained=read_learnt(Path(own.trained)) if own.trained else {},
+        trained=learnt or _learnt(own),
     )
 
     def policy_for(changed: Catalog) -> Any:
@@ -99,6 +104,10 @@ def build_scheduler(catalog: Catalog, own: ControllerSettings, state: Any = None
     )
 
 
+def _learnt(own: ControllerSettings) -> Learnt:
+    return read_learnt(Path(own.trained)) if own.trained else {}
+
+
 def header_of(catalog: Catalog, own: ControllerSettings, common: CommonSettings) -> Header:
     """All that is needed to build the same scheduler again."""
     return Header(
@@ -107,6 +116,8 @@ def header_of(catalog: Catalog, own: ControllerSettings, common: CommonSettings)
         settings={
             "time_scale": str(common.time_scale),
             **{name: str(getattr(own, name)) for name in DECIDING},
+            # Not the file's name: whoever goes on from here may have another one, or none
+            **({TRAINED: learnt_text(_learnt(own))} if own.trained else {}),
         },
     )
 
@@ -130,7 +141,8 @@ def recover(past: Segment, catalog: Catalog, own: ControllerSettings) -> Remembe
         return _carried_over(past)
     state, memory = past.snapshot.state, decode(Memory, past.snapshot.memory)
     began_us = decode(State, state).now_us
-    scheduler = build_scheduler(catalog, _settings_then(past.header, own), state)
+    then = _settings_then(past.header, own)
+    scheduler = build_scheduler(catalog, then, state, learnt_in(past.header))
     service = ControllerService(scheduler, own, None, lambda: 0)
     service.recall(memory)
     sessions = dict(memory.sessions)

@@ -35,7 +35,16 @@ from esg.events import (
     RequestArrived,
     RequestCancelled,
 )
-from esg.journal import SEGMENTS, Entry, Header, Segment, catalog_digest, read_segment, replay
+from esg.journal import (
+    SEGMENTS,
+    Entry,
+    Header,
+    Segment,
+    catalog_digest,
+    learnt_in,
+    read_segment,
+    replay,
+)
 from esg.report import Report
 from esg.scheduler import Scheduler
 from esg.state import State
@@ -111,7 +120,8 @@ def replay_strictly(
     trained: Trained,
     observe: Observe = lambda now_us, event, commands: None,
 ) -> Replayed:
-    """Every event again, every order compared; raises `Diverged` where they differ."""
+    """Every event again, every order compared; raises `Diverged` where they differ. What the policy
+    had learnt is in the journal if that had been chosen, and else `trained`."""
     scenario = scenario_of(path)
     catalog = catalog_of(path, catalog, scenario)
     report: Report | None = None
@@ -127,6 +137,8 @@ def replay_strictly(
 
     began = perf_counter()
     header = read_header(path)
+    with _naming(path):
+        trained = learnt_in(header) or trained
     for segment in read_segments(path):
         if segment.header != header:
             raise Rejected(

@@ -30,13 +30,15 @@ from esg.codec import Message, decode, digest, digest_of, encode, to_bytes, to_t
 from esg.commands import Command
 from esg.errors import Rejected
 from esg.events import EVENTS, Event
-from esg.profile import Profile
+from esg.profile import Config, Profile
 from esg.scheduler import Scheduler
 from esg.spelling import shortened
 
 FORMAT = 2
 SEGMENTS = "[0-9]*.journal"
 """The files of a journal that is a directory; in the order of their names."""
+TRAINED = "trained"
+"""The setting of a header that holds what its policy had learnt, if that had been chosen."""
 _EVENT_READERS = {kind.__name__: msgspec.json.Decoder(kind).decode for kind in EVENTS}
 
 
@@ -48,6 +50,14 @@ class Header(Message, frozen=True, kw_only=True):
     catalog: str
     policy: str
     settings: dict[str, str]
+
+
+def learnt_in(header: Header) -> dict[str, dict[str, Config]]:
+    """What the policy had learnt when a journal was begun; nothing if its header does not say."""
+    try:
+        return decode(dict[str, dict[str, Config]], json.loads(header.settings.get(TRAINED, "{}")))
+    except (ValueError, RecursionError):
+        raise Rejected(f"header: {TRAINED} is not what a policy learns") from None
 
 
 Memo = dict[str, str]

@@ -13,6 +13,7 @@ from controller.journal import Journal
 from controller.recovery import recover
 from esg.errors import Rejected
 from esg.journal import Segment
+from mesh.learnt_file import learnt_text
 from mesh.settings import ControllerSettings
 from protos import controller_v1_pb2 as wire
 from protos import model_v1_pb2 as model
@@ -200,6 +201,33 @@ async def test_another_policy_goes_on_with_the_same_requests(tmp_path: Path) -> 
         node.say(greeting(), joined())
         (order,) = await node.hears("start")
         assert order.start.jobs[0].request_id == "r1"
+
+
+@pytest.mark.parametrize("policy", ["esg", "aquatope"])
+async def test_what_a_policy_had_learnt_is_not_needed_to_go_on_from_its_journal(
+    policy: str, tmp_path: Path
+) -> None:
+    then, now = tmp_path / "then.json", tmp_path / "now.json"
+    for file, which in ((then, 0), (now, -1)):
+        learnt = {
+            name: {stage.name: stage.function.profile.configs[which] for stage in a.stages.values()}
+            for name, a in SMALL.applications.items()
+        }
+        file.write_text(learnt_text(learnt))
+    journal = tmp_path / "journal"
+    async with (
+        journaled(journal, policy="aquatope", trained=str(then)) as first,
+        gateway(first) as door,
+        invoker(first) as node,
+    ):
+        node.say(greeting(), joined())
+        await until(lambda: first.state.seats)
+        door.say(submission("r1", "scan"))
+        await node.hears("start")
+    then.unlink()
+    chosen = {"trained": str(now)} if policy == "aquatope" else {}
+    async with journaled(journal, policy=policy, **chosen) as second:
+        assert list(second.state.requests) == ["r1"]
 
 
 OTHER = replace(SMALL, cluster=replace(SMALL.cluster, nodes=2), applications={})
