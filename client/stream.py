@@ -189,11 +189,12 @@ class RequestStream:
 
     def _hear(self, reply: public.Reply) -> None:
         asked = self._asked.get(reply.request_id)
-        if asked is None:
+        if asked is None or asked.message is None:
             return
         if reply.HasField("refusal"):
             self._refused(asked, _refusal(reply.refusal))
         elif reply.done.fetch_outputs:
+            asked.message = None  # if the stream breaks now, the call goes on
             self._begin_call(asked, partial(self._fetch, asked.request_id))
         else:
             outputs = {output.stage: output.content for output in reply.done.outputs}

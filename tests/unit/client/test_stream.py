@@ -158,6 +158,41 @@ async def test_what_another_stream_has_sent_is_not_sent_again(
     assert controller.said == []
 
 
+async def test_what_is_being_fetched_is_not_sent_again(
+    gateways: Gateways, controller: ScriptedController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = await gateways.start()
+    port = int(address.rpartition(":")[2])
+    fetched: list[str] = []
+    go_on = asyncio.Event()
+    async with AsyncClient(address, patience_s=LIMIT_S) as mesh, mesh.stream() as stream:
+        fetch = stream._fetch
+
+        async def slowly(request_id: str) -> Result:
+            fetched.append(request_id)
+            await go_on.wait()
+            return await fetch(request_id)
+
+        monkeypatch.setattr(stream, "_fetch", slowly)
+        large = stream.submit(KNOWN, b"abc", request_id="r1")
+        await controller.takes_in("r1")
+        await controller.finish("r1", second=LARGE)
+        await until(lambda: bool(fetched))
+        small = stream.submit(KNOWN, b"def", request_id="r2")
+        await controller.takes_in("r2")
+        await gateways.close()
+        await gateways.start(port=port)
+        await controller.takes_in("r2", repeated=True)
+        await controller.finish("r2", second=b"y")
+        assert (await small).outputs == {"second": b"y"}
+        go_on.set()
+        assert await controller.hears("follow") == "r1"
+        controller.accept("r1")
+        assert (await large).outputs == {"second": LARGE}
+    assert fetched == ["r1"]
+    assert controller.said == []
+
+
 async def test_a_belated_answer_does_not_count_for_a_later_request_of_the_same_id(
     mesh: AsyncClient, controller: ScriptedController
 ) -> None:
