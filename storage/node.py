@@ -71,7 +71,7 @@ class NodeStore:
                 return  # it was kept there from the first
             raise
         # Noted first: a discard that comes while the copy is under way is carried out after it
-        self._written.setdefault(request, {})[stage] = False
+        self._written.setdefault(request, {}).setdefault(stage, False)  # it may be a result as well
         await self._put(request, stage, content)
 
     async def _put(self, request: str, stage: str, content: bytes | memoryview) -> None:

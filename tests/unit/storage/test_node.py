@@ -111,6 +111,14 @@ async def test_what_is_nowhere_is_missing(node: NodeStore, stage: str, keeper: s
         await node.fetch("r1", stage, keeper, 0)
 
 
+async def test_a_result_that_is_published_as_well_stays_for_the_gateway(node: NodeStore) -> None:
+    await node.keep("r1", "a", b"x", publish=False)
+    await node.keep("r1", "a", b"x", publish=True)
+    await node.publish("r1", "a")
+    await node.discard("r1")
+    assert await node.remote.get("r1", "a") == b"x"
+
+
 async def test_what_is_gone_cannot_be_published(node: NodeStore, keys: Keys) -> None:
     with pytest.raises(Missing):
         await node.publish("r1", "a")
