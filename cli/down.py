@@ -17,7 +17,7 @@ LAYERS = 4
 def down(directory: RunDir = None) -> None:
     """Stop a mesh, wherever it was started from, and wait until it is gone.
 
-    Requests that are under way may end. Logs and journal stay.
+    Requests that are under way may end. Logs, journal and what Redis was given stay.
 
     \b
     Examples:

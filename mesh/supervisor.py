@@ -6,9 +6,9 @@
 Redis starts first, then the controller, then the gateway and the nodes; each is ready when it says
 so itself and its health service agrees. They are stopped the other way round, so that whatever is
 under way can end: the gateway takes no more, the nodes finish, the controller hears of it. Nothing
-is left behind but, in a directory that was named, logs and journal. One that dies is started again
-at its address, after a pause; if it keeps dying it is given up, and if the mesh cannot do without
-it, so is the mesh.
+is left behind but, in a directory that was named, logs, journal and what Redis was given. One that
+dies is started again at its address, after a pause; if it keeps dying it is given up, and if the
+mesh cannot do without it, so is the mesh.
 
 A mesh lives in one event loop, any loop. If its process is killed outright, the kernel ends the
 children, and the next mesh in the same directory clears up.
@@ -159,8 +159,8 @@ class Mesh:
         await self._start([programs.gateway(self.controller), *nodes])
         if secure is not None:
             secure.say_how_to_call(self.gateway)
+        self._write(up=True)
         self._up = True
-        self._write()
 
     async def _start(self, programs: Iterable[Program]) -> None:
         begun = [Process(program, self._ended) for program in programs]
@@ -168,7 +168,10 @@ class Mesh:
             if process.name in self._all:
                 process.address = self._all[process.name].address
         self._all |= {process.name: process for process in begun}
-        self._write()
+        if self._up:
+            self._write_again()
+        else:
+            self._write()
         while begun:
             ready = [process for process in begun if await process.is_ready()]
             for process in ready:
@@ -177,7 +180,7 @@ class Mesh:
             if self._failure is not None and not self._up:
                 raise self._failure.early_end()
             if ready:
-                self._write()
+                self._write_again()
             else:
                 await asyncio.sleep(POLL_S)
 
@@ -218,7 +221,7 @@ class Mesh:
         return self._all[name]
 
     def _ended(self, process: Process) -> None:
-        self._write()
+        self._write_again()
         if process.wanted:
             revival = self._revivals.setdefault(process.name, Revival())
             pause_s = revival.pause_s(process.age_s) if self._up else None
@@ -249,14 +252,19 @@ class Mesh:
         if self._temporary:
             shutil.rmtree(self.directory.path, ignore_errors=True)
 
-    def _write(self) -> None:
+    def _write_again(self) -> None:
+        """Without room for it, the record stays as it was: processes are seen to all the same."""
+        with suppress(OSError, Rejected):
+            self._write(up=self._up)
+
+    def _write(self, *, up: bool = False) -> None:
         """The record, for whoever wants to know from outside."""
         me = look(os.getpid())
         assert me is not None
         self.directory.write(
             {
                 "supervisor": {"pid": me.pid, "began": me.began},
-                "up": self._up,
+                "up": up,
                 "gateway": self._all[GATEWAY].address if GATEWAY in self._all else "",
                 "controller": self._all[CONTROLLER].address if CONTROLLER in self._all else "",
                 "nodes": self.nodes,

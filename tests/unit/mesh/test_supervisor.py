@@ -1,6 +1,7 @@
 """Meshes of real processes. Services are stand-ins that only begin and end; Redis is a real one."""
 
 import asyncio
+import errno
 import os
 import signal
 from pathlib import Path
@@ -180,6 +181,23 @@ async def test_a_process_that_dies_is_told_and_started_again_where_it_was(name: 
         assert (mesh.gateway, mesh.redis_url) == (gateway, redis_url)
         assert await is_serving(mesh.gateway)
         assert await redis_answers(mesh.redis_url)
+
+
+async def test_a_full_disk_keeps_no_process_from_being_started_again_or_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(record: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async with Mesh(SMALL) as mesh:
+        pid = mesh.processes["controller"]
+        monkeypatch.setattr(mesh.directory, "write", full)
+        os.kill(pid, signal.SIGKILL)
+        await until(lambda: mesh._all["controller"].pid != pid)
+        await until(lambda: mesh._all["controller"].state is State.READY)
+        pids, scratch = mesh.processes, mesh.directory.scratch
+    assert gone(pids)
+    assert not scratch.exists()
 
 
 @pytest.mark.usefixtures("_all_deaths_are_quick")
