@@ -40,6 +40,10 @@ def down(directory: RunDir = None) -> None:
             f"the mesh in {place.path} had crashed; what it left is cleaned up; logs: {place.logs}",
             soft_wrap=True,
         )
+        if place.not_kept:
+            from cli.foreground import lost_text
+
+            terminal().print(lost_text(place.not_kept), style="bold red", soft_wrap=True)
         return
     supervisor = record["supervisor"]
     pid, began = supervisor["pid"], supervisor["began"]

@@ -78,6 +78,8 @@ async def _until_told(mesh: Mesh, view: View, told: asyncio.Event) -> int:
         await mesh.stop()
     journal = f"; journal: {mesh.journal}" if mesh.journal and mesh.journal.exists() else ""
     view.say(f"the mesh is down; logs: {mesh.directory.logs}{journal}")
+    if mesh.directory.not_kept:
+        view.say(lost_text(mesh.directory.not_kept), "bold red")
     return 1 if failed else 0
 
 
@@ -123,6 +125,13 @@ class View:
         ready = f". {shlex.quote(str(mesh.client_env))} && " if mesh.client_env else ""
         where = USUAL_GATEWAY if mesh.client_env else mesh.gateway
         self.say(f"try: {ready}{try_text(where, Path(catalog) if catalog else None)}\n")
+
+
+def lost_text(why: str) -> str:
+    """What `--resume` will not find."""
+    return (
+        f"what Redis was given could not be kept ({why}): outputs that nobody has fetched are lost"
+    )
 
 
 def slices_text(slices: str) -> str:

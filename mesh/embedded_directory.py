@@ -51,6 +51,8 @@ class RunDirectory:
         self.journal = self.path / "mesh.journal"
         self.redis = self.path / "redis"
         self.scratch = self._scratch()
+        self.not_kept = ""
+        """Why what Redis was given is not here although its mesh has ended."""
         self._record = self.path / "mesh.json"
         self._lock: int | None = None
 
@@ -58,7 +60,11 @@ class RunDirectory:
         """Make it ours, and ready for a new mesh, or for one that goes on from the last."""
         self.make_private()
         self._take_lock()
-        self.clean()
+        try:
+            self.clean(needed=resume)
+        except BaseException:
+            self._let_go()
+            raise
         shutil.rmtree(self.logs, ignore_errors=True)
         for folder in (self.logs, self.run):
             folder.mkdir()
@@ -125,22 +131,28 @@ class RunDirectory:
             ) from None
         return record
 
-    def clean(self) -> None:
+    def clean(self, *, needed: bool = False) -> None:
         """Remove all that a mesh leaves apart from logs, journal and what Redis was given; end what
-        it left running."""
+        it left running. If somebody needs what Redis was given, nothing is removed before it is
+        safe."""
         record = self.read()
         if record is not None:
             for process in record["processes"]:
                 send(process["pid"], process["began"], signal.SIGKILL)
-            self._remove_scratch(Path(record["scratch"]))
-        self._remove_scratch(self.scratch)
+            self._remove_scratch(Path(record["scratch"]), needed=needed)
+        self._remove_scratch(self.scratch, needed=needed)
         shutil.rmtree(self.run, ignore_errors=True)
         self._record.unlink(missing_ok=True)
 
-    def _remove_scratch(self, scratch: Path) -> None:
+    def _remove_scratch(self, scratch: Path, *, needed: bool) -> None:
         data = scratch / self.redis.name
         if data.is_dir() and self.journal.exists() and not self.redis.exists():
             self._keep(data)
+            if needed and self.not_kept:
+                raise Rejected(
+                    f"{self.redis}: what the Redis of the last mesh was given cannot be copied "
+                    f"there: {self.not_kept}; make room for it, or start without --resume"
+                )
         shutil.rmtree(scratch, ignore_errors=True)
 
     def _keep(self, data: Path) -> None:
@@ -150,13 +162,18 @@ class RunDirectory:
         try:
             shutil.copytree(data, copy, ignore=shutil.ignore_patterns("*.sock"))
             copy.rename(self.redis)
-        except OSError:
+        except OSError as error:
+            self.not_kept = _why(error)
             shutil.rmtree(copy, ignore_errors=True)
 
     def release(self) -> None:
         """A mesh has ended: leave nothing behind, and let others in."""
         if self._lock is not None:
             self.clean()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
@@ -181,6 +198,13 @@ class RunDirectory:
     def _scratch(self) -> Path:
         name = f"esg-{os.getuid()}-{secrets.token_hex(6)}"
         return MEMORY / name if os.access(MEMORY, os.W_OK) else self.path / "stores"
+
+
+def _why(error: OSError) -> str:
+    """In a few words; `copytree` gathers what went wrong, file by file."""
+    if isinstance(error, shutil.Error) and error.args and error.args[0]:
+        return str(error.args[0][0][-1])
+    return error.strerror or str(error)
 
 
 def running(record: Record | None) -> bool:

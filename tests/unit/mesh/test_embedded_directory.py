@@ -154,17 +154,41 @@ def test_without_a_journal_nothing_of_redis_stays(tmp_path: Path) -> None:
 def test_without_room_for_what_redis_had_the_mesh_ends_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(source: object, target: Path, **_: object) -> None:
-        target.mkdir()
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     directory = RunDirectory(tmp_path)
     directory.claim()
     directory.journal.mkdir()
     directory.store("redis")
-    monkeypatch.setattr(shutil, "copytree", full)
+    monkeypatch.setattr(shutil, "copytree", no_room)
     directory.release()
     assert names(tmp_path) == {"logs", "mesh.journal"}
+    assert directory.not_kept == "No space left on device"
+
+
+def no_room(source: object, target: Path, **_: object) -> None:
+    target.mkdir()
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_who_goes_on_after_a_crash_loses_nothing_for_want_of_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crashed = RunDirectory(tmp_path)
+    crashed.claim()
+    crashed.write(NOBODY)
+    crashed.journal.mkdir()
+    (crashed.store("redis") / "log").write_text("all of it")
+    assert crashed._lock is not None
+    os.close(crashed._lock)  # as the kernel does
+    following = RunDirectory(tmp_path)
+    with monkeypatch.context() as disk:
+        disk.setattr(shutil, "copytree", no_room)
+        with pytest.raises(Rejected, match=r"No space left on device; make room for it, or start"):
+            following.claim(resume=True)
+    again = RunDirectory(tmp_path)
+    again.claim(resume=True)
+    assert (again.redis / "log").read_text() == "all of it"
+    assert not crashed.scratch.exists()
+    again.release()
 
 
 def test_what_a_crash_left_is_cleaned_up_and_ended(tmp_path: Path) -> None:
