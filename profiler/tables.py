@@ -97,8 +97,10 @@ def _function(
     measured = record.functions[name]
     kept = {key: given[key] for key in ("model", "handler") if key in given}
     if "folder" in given:
-        there = (source.parent / given["folder"]).resolve()
-        kept["folder"] = os.path.relpath(there, folder.resolve())
+        kept["folder"] = _from_here(folder, source.parent / given["folder"])
+    home, _, part = kept.get("handler", "").rpartition(":")
+    if home.endswith(".py"):
+        kept["handler"] = f"{_from_here(folder, source.parent / home)}:{part}"
     return {
         **kept,
         "profile": f"{name}.toml",
@@ -106,6 +108,10 @@ def _function(
         "input_mb": round(measured.input_bytes / MB, 6),
         "memory_mb": measured.memory_mb or catalog.functions[name].memory_mb,
     }
+
+
+def _from_here(folder: Path, there: Path) -> str:
+    return os.path.relpath(there.resolve(), folder.resolve())
 
 
 def _write(file: TextIO, table: Mapping[str, Any], *path: str) -> None:

@@ -101,6 +101,20 @@ def test_a_folder_is_found_from_where_the_catalog_is(tmp_path: Path, source: Pat
     assert Path(found) == folder
 
 
+def test_the_file_of_a_handler_is_found_from_where_the_catalog_is(
+    tmp_path: Path, source: Path
+) -> None:
+    (source.parent / "parts.py").write_text("class Resize: ...")
+    text = source.read_text()
+    table = "[functions.resize]\n"
+    assert table in text
+    source.write_text(text.replace(table, f'{table}handler = "parts.py:Resize"\n'))
+    three = {n: measured(cell(1, 7)) for n in ("resize", "detect", "label")}
+    written(tmp_path, source, **three)
+    catalog = load_catalog(tmp_path / "catalog.toml")
+    assert catalog.functions["resize"].handler == f"{source.parent / 'parts.py'}:Resize"
+
+
 def test_a_catalog_that_extends_the_shipped_one_is_measured_whole(tmp_path: Path) -> None:
     source = tmp_path / "source" / "mine.toml"
     source.parent.mkdir()
