@@ -19,6 +19,7 @@ from mesh.settings import (
     FILE_VARIABLE,
     SECTIONS,
     CommonSettings,
+    ControllerSettings,
     InvokerSettings,
     Settings,
     environment,
@@ -88,8 +89,6 @@ class Chosen:
             self.environ.pop(name, None)
         self.secure = options.secure
         self.resume = options.resume
-        if options.resume and options.journal is False:
-            raise Rejected("there is no going on without a journal; resume, or have none, not both")
         if options.settings_file is not None:
             self.environ[FILE_VARIABLE] = str(options.settings_file.absolute())
         for section, values in options.more.items():
@@ -97,6 +96,9 @@ class Chosen:
         for section, values in _settings(options).items():
             self.environ |= environment(section, {n: v for n, v in values.items() if v is not None})
         self.settings = Settings(self.environ)
+        chose_none = not self.settings.of(ControllerSettings).journal
+        if self.resume and chose_none and self.settings.says("controller", "journal"):
+            raise Rejected("there is no going on without a journal; resume, or have none, not both")
         check_logging(self.common.log_level, self.common.log_format)
         self._size_nodes()
 

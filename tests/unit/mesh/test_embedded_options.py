@@ -44,8 +44,12 @@ def test_slices_are_emulated_or_not() -> None:
 
 def test_what_goes_on_has_a_journal() -> None:
     assert Chosen(MeshOptions(resume=True), {}).resume
-    with pytest.raises(Rejected, match="no going on without a journal"):
-        Chosen(MeshOptions(resume=True, journal=False), {})
+    for options, environ in (
+        (MeshOptions(resume=True, journal=False), {}),
+        (MeshOptions(resume=True), {"ESG_CONTROLLER_JOURNAL": ""}),
+    ):
+        with pytest.raises(Rejected, match="no going on without a journal"):
+            Chosen(options, environ)
 
 
 def test_what_is_left_out_is_as_the_environment_says() -> None:
