@@ -155,11 +155,12 @@ def _call(handler: str, method: str, job: tuple[Any, ...], core: int | None) -> 
     """In a worker. What goes wrong is told in words: other errors may not survive the way back."""
     if core is not None:
         os.sched_setaffinity(0, {core})
+    _class(handler)  # without it, no job can be done
     try:
         result = getattr(_handler(handler), method)(*job)
         return _bytes(result) if method == "finish" else checked(result)
-    except Rejected:
-        raise
+    except (Rejected, Fault) as error:  # in words that are meant for people
+        raise Fault(f"handler {handler}: {method}: {error}") from None
     except (Exception, SystemExit) as error:
         what = f"{type(error).__name__}: {error}"
         raise Fault(f"handler {handler}: {method}: {what}") from None
@@ -180,6 +181,7 @@ def _handler(name: str) -> Handler:
     return _class(name)()
 
 
+@cache
 def _class(name: str) -> Callable[[], Handler]:
     home, _, attribute = name.rpartition(":")
     try:

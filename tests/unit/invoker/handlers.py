@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from esg.errors import Rejected
 from invoker.tensors import Tensors, plain_input, plain_output
 
 
@@ -60,6 +61,8 @@ class Failing:
         match inputs[0]:
             case b"raise":
                 raise ValueError("not a picture")
+            case b"refuse":
+                raise Rejected("no picture; send one")
             case b"raise something odd":
                 raise Odd("this", "that")
             case b"exit":

@@ -111,6 +111,7 @@ async def test_a_handler_in_a_file_gets_arrays_through_and_inputs_back(
     ("job", "words"),
     [
         (b"raise", "ValueError: not a picture"),
+        (b"refuse", "no picture; send one"),
         (b"raise something odd", "Odd: this and that"),
         (b"exit", "SystemExit: enough"),
         (b"text", "TypeError: it gave str where arrays by the model's inputs are wanted"),
