@@ -24,7 +24,8 @@ class Shaping:
     - `scale` multiplies the rate. Where the trace counts calls per minute, the counts are
       multiplied: a day stays a day. Where it knows instants, time is squeezed: order and
       burstiness stay, and a day at scale 24 takes an hour.
-    - `rate` instead scales the mean of the whole trace to a rate (`heavy`, `120/s`).
+    - `rate` instead scales the mean of the whole trace to a rate (`heavy`, `120/s`): calls over its
+      minutes where they are counted, one over the mean interval where instants are kept.
     - `start_minute` counts from the trace's beginning, whatever number its first minute bears.
     - `duration_us` is how long the arrivals go on.
     - `in_minute` places calls within their minute (see `placement`). Without it, instants that the
@@ -70,10 +71,11 @@ def from_trace(
     """
     shaping = shaping or Shaping()
     _check(trace, shaping)
-    scale = shaping.scale if shaping.rate is None else _scale_to(trace, shaping.rate)
     if isinstance(trace, TimedTrace) and shaping.in_minute is None:
+        scale = _scale(trace, shaping, trace.mean_per_s)
         arrivals = _as_recorded(trace, mix, seed, scale, shaping)
     else:
+        scale = _scale(trace, shaping, trace.invocations / (60 * trace.minutes))
         arrivals = _placed(trace, mix, seed, scale, shaping)
     if shaping.duration_us is not None:
         arrivals = until(arrivals, shaping.duration_us)
@@ -93,13 +95,15 @@ def _check(trace: Trace, shaping: Shaping) -> None:
         )
 
 
-def _scale_to(trace: Trace, rate: str) -> float:
-    if not trace.mean_per_s:
+def _scale(trace: Trace, shaping: Shaping, mean_per_s: float) -> float:
+    if shaping.rate is None:
+        return shaping.scale
+    if not mean_per_s:
         raise Rejected(
-            f"{trace.path}: too few calls for a mean that could be scaled to {rate}; "
+            f"{trace.path}: too few calls for a mean that could be scaled to {shaping.rate}; "
             "give a trace with more calls, or leave the rate out"
         )
-    return parse_rate(rate).mean_per_s / trace.mean_per_s
+    return parse_rate(shaping.rate).mean_per_s / mean_per_s
 
 
 def _as_recorded(

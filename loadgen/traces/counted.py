@@ -40,10 +40,6 @@ class CountedTrace:
         return len(self.calls)
 
     @property
-    def mean_per_s(self) -> float:
-        return self.invocations / (60 * self.minutes)
-
-    @property
     def names_functions(self) -> bool:
         return self.count is not None
 

@@ -127,6 +127,15 @@ def test_a_rate_scales_the_mean_of_the_trace(rate: str, per_s: float, in_minute:
     assert len(arrivals) / 360 == pytest.approx(per_s, rel=0.05)
 
 
+@pytest.mark.parametrize("last_s", ["0.5", "61"])
+def test_instants_that_are_placed_anew_have_the_rate_over_their_minutes(
+    write: Write, last_s: str
+) -> None:
+    trace = read_trace(write("time", "0", "0.25", last_s))
+    arrivals = shaped(trace, rate="2/s", in_minute="even")
+    assert len(arrivals) == 2 * 60 * trace.minutes
+
+
 def test_a_rate_squeezes_a_trace_that_knows_instants(write: Write) -> None:
     trace = read_trace(write("time", "100", "100.5", "104"))
     assert [arrival.at_us for arrival in shaped(trace, rate="1/s")] == [0, 250_000, 2_000_000]
