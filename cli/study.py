@@ -137,6 +137,11 @@ def _many(study: Study, trained: Trained, workers: int | None, *, shown: bool) -
             advance(done)
 
         outcomes = sweep(jobs, run=_run, workers=workers, progress=one_more)
+    for outcome in outcomes:
+        if outcome.label != LIMITS and not outcome.summary["requests"]:
+            raise Rejected(
+                f"no request comes in this time with seed {outcome.seed}; give a longer one"
+            )
     found = {
         label: [outcome.summary for outcome in outcomes if outcome.label == label]
         for label in [*study.policies, LIMITS]

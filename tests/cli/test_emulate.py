@@ -353,6 +353,7 @@ REFUSED = {
     "--duration 0": "--duration is 0; it must be greater than 0 ...",
     "--duration 1e-6": "no request comes in this time; give a longer one",
     "--duration 1e-6 --seeds 2": "no request comes in this time; give a longer one",
+    "--duration 0.016 --seeds 6": "no request comes in this time with seed 3; give a longer one",
     "--requests 5 --duration 5": "--requests and --duration are two ways to stop; give one of them",
     "--seed 1 --seeds 2": "--seed and --seeds are two ways to choose; give one of them",
     "--seeds 0": "--seeds is 0; it must be at least 1",
