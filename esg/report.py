@@ -145,7 +145,8 @@ class Report:
         """The figures people compare; shares are between 0 and 1."""
         arrived = self.arrived
         hits = sum(tally.hits for tally in self.applications.values())
-        span_us = self.last_us - (self.first_us or 0)
+        # Nothing has been answered yet where a journal ends early
+        span_us = max(0, self.last_us - (self.first_us or 0))
         by_application = {name: self.applications[name] for name in sorted(self.applications)}
         everything = [us for tally in by_application.values() for us in tally.latency_us]
         latency_ms: dict[str, Any] = _percentiles_ms(everything)
