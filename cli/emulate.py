@@ -303,7 +303,8 @@ def emulate(
         return
     screen = terminal()
     heading = f"{setting}: " if setting else ""
-    print_line(screen, f"{heading}{_load_text(load)}; {_seeds_text(all_seeds)}.")
+    came = round(findings.results[policies[0]]["requests"])
+    print_line(screen, f"{heading}{_load_text(load, came)}; {_seeds_text(all_seeds)}.")
     screen.print(f"{conditions_text(scenario)}.\n")
     print_comparison(screen, findings.results, findings.limits)
 
@@ -318,9 +319,10 @@ def _load_document(load: Load) -> dict[str, Any]:
     }
 
 
-def _load_text(load: Load) -> str:
+def _load_text(load: Load, came: int) -> str:
+    """A trace may have ended before as many came as were asked for."""
     if load.requests is not None:
-        count = counted(load.requests, "request")
+        count = counted(came, "request")
     else:
         count = f"{load.duration_s:g} s of requests"
     if load.trace is None:

@@ -135,6 +135,10 @@ def test_a_trace_says_when_requests_come(esg: Run, counts: Path) -> None:
     assert 90 < recorded["virtual_s"] < 103
 
 
+def test_the_heading_counts_the_requests_that_a_short_trace_has(esg: Run, counts: Path) -> None:
+    assert esg("emulate", "--trace", counts).out.startswith(f"180 requests as in {counts}; seed 0.")
+
+
 def test_with_a_rate_a_trace_is_scaled_to_it(esg: Run, counts: Path) -> None:
     for arguments in (("--rate", "20/s"), ("--setting", "strict-light", "--rate", "20/s")):
         found = document(esg, "--trace", counts, "--format", "counts", "--duration", 5, *arguments)
