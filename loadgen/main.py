@@ -139,7 +139,7 @@ def _dry_run(
 
     applications = list(catalog.applications)
     summary = resolve(plan.arrivals(applications), applications, save_to)
-    emulated = _emulated(plan, catalog, None, shown=not as_json) if emulate else None
+    emulated = _emulator(catalog, None, shown=not as_json)(plan) if emulate else None
     if as_json:
         more = {} if emulated is None else {"emulated": emulated.document()}
         print_json(document(summary, plan, save_to) | more)
@@ -182,13 +182,17 @@ def _send(
     from loadgen.view import live_view
     from mesh.files import written
 
+    emulator = _emulator(catalog, run.target, shown=not as_json) if emulate else None
     with ExitStack() as stack:
         page = stack.enter_context(written(html)) if html else None
         with live_view(run.plan, shown=not as_json) as look:
             found = _faults_told(lambda: carry_out(run, look))
         emulated = None
-        if emulate and not found.interrupted:
-            emulated = _emulated(run.plan, catalog, run.target, shown=not as_json)
+        if emulator is not None and not found.interrupted:
+            try:
+                emulated = emulator(run.plan)
+            except KeyboardInterrupt:
+                found.interrupted = True  # there is still what was measured
         if page is not None:
             from loadgen.page import report
 
@@ -201,17 +205,26 @@ def _send(
     return found
 
 
-def _emulated(plan: Plan, catalog: Catalog, target: Target | None, *, shown: bool) -> Outcome:
-    """Where there is a mesh, as it is there; otherwise on the catalog's cluster."""
+def _emulator(catalog: Catalog, target: Target | None, *, shown: bool) -> Callable[[Plan], Outcome]:
+    """Where there is a mesh, as it is there; otherwise on the catalog's cluster.
+
+    What cannot be emulated is refused here, before anything is sent: what was measured would be
+    lost with it.
+    """
     from cli.training import trained_for
+    from emulator.run import build_policy
+    from emulator.scenario import applied
     from loadgen.emulated import conditions_at_home, conditions_of, run_emulated
 
     if target is None:
         catalog, scenario = conditions_at_home(catalog)
     else:
         catalog, scenario = conditions_of(target, catalog)
-    trained = trained_for([scenario.policy], catalog, shown=shown)
-    return run_emulated(catalog, scenario, plan.arrivals(list(catalog.applications)), trained)
+    seen = applied(catalog, scenario)
+    trained = trained_for([scenario.policy], seen, shown=shown)
+    build_policy(seen, scenario, trained)
+    applications = list(catalog.applications)
+    return lambda plan: run_emulated(catalog, scenario, plan.arrivals(applications), trained)
 
 
 def _faults_told(work: Callable[[], Findings]) -> Findings:

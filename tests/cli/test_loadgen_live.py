@@ -7,9 +7,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from emulator import training
+from esg.catalog import Catalog
+from loadgen import emulated
 from loadgen.arrivals import Arrival
 from loadgen.record import Record
 from loadgen.saved import read_arrivals
@@ -137,9 +141,49 @@ def test_the_emulators_figures_stand_beside_the_live_ones(load: Run, gateway: Ga
     ran = sent(load, gateway, "--emulate")
     assert ran.code == 0
     assert "emul." in ran.out
-    emulated = json.loads(sent(load, gateway, "--emulate", "--json").out)["emulated"]
-    assert emulated["requests"] == 20
-    assert set(emulated["applications"]) <= set(APPLICATIONS)
+    told = json.loads(sent(load, gateway, "--emulate", "--json").out)["emulated"]
+    assert told["requests"] == 20
+    assert set(told["applications"]) <= set(APPLICATIONS)
+
+
+def test_what_cannot_be_emulated_is_refused_before_anything_is_sent(
+    load: Run, gateway: Gateway
+) -> None:
+    gateway.nodes = 0
+    ran = sent(load, gateway, "--emulate")
+    assert (ran.code, ran.out, gateway.got) == (2, "", [])
+    assert ran.err.startswith("error: --emulate: the mesh has no nodes that could be emulated")
+
+
+def test_what_a_policy_learns_for_the_emulation_fits_the_nodes_of_the_mesh(
+    load: Run, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train(seen: Catalog, **_: object) -> dict[str, Any]:
+        return {
+            name: {
+                stage.name: max(stage.function.profile.configs) for stage in each.stages.values()
+            }
+            for name, each in seen.applications.items()
+        }
+
+    monkeypatch.setattr(training, "trained_configs", train)
+    gateway.policy, gateway.vcpus = "aquatope", 2
+    ran = sent(load, gateway, "--emulate", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    assert json.loads(ran.out)["emulated"]["requests"] == 20
+
+
+def test_ctrl_c_in_the_emulation_leaves_what_was_measured(
+    load: Run, gateway: Gateway, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(emulated, "run_emulated", interrupted)
+    ran = sent(load, gateway, "--emulate", "--html", tmp_path / "page.html")
+    assert ran.code == 130
+    assert "20 requests sent" in ran.out
+    assert (tmp_path / "page.html").exists()
 
 
 def test_an_unknown_application_is_refused_before_anything_is_sent(

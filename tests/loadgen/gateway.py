@@ -53,6 +53,9 @@ class Gateway(public_grpc.PipelinesServicer):
 
     answer: Answer = done
     holds: int = 0
+    policy: str = "esg"
+    nodes: int = 2
+    vcpus: int = 16
     address: str = ""
     got: list[public.SubmitRequest] = field(default_factory=list)
     _released: asyncio.Event = field(default_factory=asyncio.Event)
@@ -74,10 +77,10 @@ class Gateway(public_grpc.PipelinesServicer):
 
     async def WatchMesh(self, asked: Any, context: Any) -> AsyncIterator[model.MeshStatus]:
         nodes = [
-            model.NodeStatus(node=f"node{n}", vcpus=16, slices=[model.SliceStatus()] * 7)
-            for n in range(2)
+            model.NodeStatus(node=f"node{n}", vcpus=self.vcpus, slices=[model.SliceStatus()] * 7)
+            for n in range(self.nodes)
         ]
-        yield model.MeshStatus(policy="esg", nodes=nodes)
+        yield model.MeshStatus(policy=self.policy, nodes=nodes)
 
     async def SubmitMany(
         self, groups: AsyncIterator[public.SubmitGroup], context: Any
