@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from cli.conditions import all_different
 from cli.entry import run_app
 from cli.options import USUAL_GATEWAY, AsJson, CatalogFile, Gateway, read_catalog
 from cli.terminal import print_json, terminal
@@ -105,6 +106,16 @@ def loadgen(
     )
     if payload is not None and payload_scale is not None:
         raise Rejected("--payload-scale is for generated pictures; leave it or --payload out")
+    all_different(
+        {
+            "--trace": trace,
+            "--arrivals": arrivals,
+            "--catalog": catalog,
+            "--save-arrivals": save_arrivals,
+            "--csv": csv,
+            "--html": html,
+        }
+    )
     if html is not None:
         _check_that_plots_can_be_made()
     known = read_catalog(catalog)

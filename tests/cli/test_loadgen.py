@@ -73,6 +73,16 @@ def test_a_folder_is_not_overwritten(load: Run, tmp_path: Path) -> None:
     assert ran.err == f"error: {tmp_path}: is not a regular file; name another one\n"
 
 
+@pytest.mark.parametrize("option", ["--save-arrivals", "--csv", "--html"])
+def test_the_trace_that_is_read_is_not_overwritten(load: Run, tmp_path: Path, option: str) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("count\n5\n3\n")
+    ran = load("--trace", trace, "--dry-run", option, trace)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"error: --trace and {option} are the same file, {trace}; ")
+    assert trace.read_text() == "count\n5\n3\n"
+
+
 def test_what_was_saved_is_replayed_to_the_last_row(load: Run, tmp_path: Path) -> None:
     first, second = tmp_path / "first.csv", tmp_path / "second.csv"
     load("--rate", "30/s", "--poisson", "--requests", 50, "--dry-run", "--save-arrivals", first)
