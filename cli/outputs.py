@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from esg.errors import Rejected
 
@@ -14,7 +15,10 @@ _BEGINNINGS = {b"\x89PNG\r\n\x1a\n": ".png", b"\xff\xd8\xff": ".jpg"}
 
 
 class Folder:
-    """Where the outputs of some files go, as FILE.STAGE; pictures and JSON with their endings."""
+    """Where the outputs of some files go, as FILE.STAGE; pictures and JSON with their endings.
+
+    A mesh gives outputs away once, so whether any can be written here is tried before they come.
+    """
 
     def __init__(self, directory: Path, files: Sequence[Path]) -> None:
         self._directory = directory
@@ -27,6 +31,7 @@ class Folder:
                 )
         try:
             directory.mkdir(parents=True, exist_ok=True)
+            TemporaryFile(dir=directory).close()
         except OSError as error:
             raise Rejected(
                 f"--out: {directory}: {error.strerror}; name a folder that can be written to"

@@ -78,6 +78,31 @@ def test_people_are_told_what_was_written(esg: Run, photos: list[Path], tmp_path
 
 
 @pytest.mark.usefixtures("gateway")
+def test_outputs_are_not_fetched_for_a_folder_that_cannot_be_written_to(
+    esg: Run, photos: list[Path], tmp_path: Path
+) -> None:
+    request = esg("submit", KNOWN, photos[0], "--no-wait").out.strip()
+    ran = esg("get", request, "--out", "/proc/self")  # not even root can write there
+    assert (ran.code, ran.out) == (2, "")
+    assert "name a folder that can be written to" in ran.err
+    assert esg("get", request, "--out", tmp_path / "out").code == 0
+    assert (tmp_path / "out" / f"{request}.second").read_bytes() == b"cba"
+
+
+@pytest.mark.usefixtures("gateway")
+def test_a_name_that_is_too_long_for_its_output_does_not_keep_the_others(
+    esg: Run, photos: list[Path], tmp_path: Path
+) -> None:
+    long = tmp_path / f"{'x' * 250}.jpg"
+    long.write_bytes(b"hij")
+    ran = esg("submit", KNOWN, long, photos[1], "--out", tmp_path / "out")
+    assert ran.code == 2
+    assert "cannot be written: File name too long" in ran.err
+    assert ran.out.count(": done in") == 2
+    assert (tmp_path / "out" / "two.jpg.second").read_bytes() == b"gfed"
+
+
+@pytest.mark.usefixtures("gateway")
 def test_without_waiting_the_ids_are_printed_and_the_results_fetched_later(
     esg: Run, photos: list[Path], tmp_path: Path, gateway: str
 ) -> None:
