@@ -16,8 +16,10 @@ from esg.spelling import one_of
 from esg.units import US_PER_HOUR, US_PER_S, seconds
 from loadgen.arrivals import RATES_US, Arrival, at_rate
 from loadgen.mix import Mix
+from loadgen.traces.rows import shown
 
 UNITS_US = {"s": US_PER_S, "min": 60 * US_PER_S, "h": US_PER_HOUR}
+LONGEST_INTERVAL_US = 366 * 24 * US_PER_HOUR
 _PER_TIME = re.compile(rf"(\d+|\d*\.\d+)\s*/\s*({'|'.join(UNITS_US)})")
 
 
@@ -49,6 +51,8 @@ def parse_rate(text: str) -> Rate:
     number, unit = Fraction(found[1]), UNITS_US[found[2]]
     if not number or unit / number < 1:
         raise Rejected(f"rate {text!r}: give a rate above 0 and up to {US_PER_S}/s")
+    if unit / number > LONGEST_INTERVAL_US:
+        raise Rejected(f"rate {shown(text)} is less than one request in a year; give more")
     return Rate(text, unit / number)
 
 

@@ -15,6 +15,8 @@ from loadgen.traces.rows import rows, shown
 from mesh.files import written
 
 COLUMNS = ["application", "at_us"]
+LATEST_US = 10**30
+"""Beyond whatever a trace can be stretched to."""
 
 
 @contextmanager
@@ -76,6 +78,8 @@ def _instant(path: Path, line: int, cell: str, before_us: int) -> int:
         ) from None
     if at_us < 0:
         raise Rejected(f"{path}:{line}: at_us is {at_us}; give an instant after the start")
+    if at_us > LATEST_US:
+        raise Rejected(f"{path}:{line}: at_us is {shown(cell)}; nobody can wait that long")
     if at_us < before_us:
         raise Rejected(
             f"{path}:{line}: at_us goes back from {before_us} to {at_us}; sort the rows by at_us"

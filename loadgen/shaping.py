@@ -16,6 +16,9 @@ from loadgen.rates import parse_rate
 from loadgen.traces.read import Trace
 from loadgen.traces.timed import TimedTrace
 
+SMALLEST_SCALE = 1e-9
+"""With less, instants are too far away for numbers to tell them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shaping:
@@ -45,6 +48,8 @@ class Shaping:
     def __post_init__(self) -> None:
         if not 0 < self.scale < math.inf:
             raise Rejected(f"scale is {self.scale:g}; give a number above 0")
+        if self.scale < SMALLEST_SCALE:
+            raise Rejected(f"scale is {self.scale:g}; give {SMALLEST_SCALE:g} at least")
         if self.rate is not None:
             parse_rate(self.rate)
             if self.scale != 1:

@@ -101,6 +101,7 @@ def test_a_list_ends_before_its_duration_is_over() -> None:
         ("", "as in 120/s or 30/min"),
         ("0/s", "above 0 and up to 1000000/s"),
         ("1000001/s", "above 0 and up to 1000000/s"),
+        (f"0.{'0' * 400}1/s", "less than one request in a year"),
     ],
 )
 def test_a_rate_that_cannot_be_meant_is_refused(rate: str, says: str) -> None:

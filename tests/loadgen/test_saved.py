@@ -54,6 +54,7 @@ def test_edited_files_are_read_too(write: Write) -> None:
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
+        (("at_us,application", "1" + "0" * 400 + ",a"), ":2: at_us is '1000"),
         (("at_us,application", "5,a", "", "4,a"), ":4: at_us goes back from 5 to 4; sort the rows"),
         (("at_us,application", "-1,a"), ":2: at_us is -1"),
         (("at_us,application", "1.5,a"), ":2: at_us is '1.5'; give whole microseconds"),

@@ -199,6 +199,7 @@ def test_a_trace_without_calls_gives_no_arrivals() -> None:
         ({"scale": -1}, "scale is -1"),
         ({"scale": float("nan")}, "scale is nan"),
         ({"scale": float("inf")}, "scale is inf"),
+        ({"scale": 1e-320}, "; give 1e-09 at least"),
         ({"rate": "heavy", "scale": 2}, "both set the rate"),
         ({"rate": "hevy"}, "did you mean 'heavy'"),
         ({"duration_us": 0}, "duration is 0 us"),
