@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import at_least
+from cli.options import MOST_DAYS, at_least
 
 
 def certificates(
@@ -23,7 +23,10 @@ def certificates(
         ),
     ] = None,
     days: Annotated[
-        int, typer.Option(metavar="N", callback=at_least(1), help="How long they are valid.")
+        int,
+        typer.Option(
+            metavar="N", callback=at_least(1, at_most=MOST_DAYS), help="How long they are valid."
+        ),
     ] = 90,
 ) -> None:
     """Make an authority of your own, and a certificate for each service and for clients.

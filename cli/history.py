@@ -48,7 +48,7 @@ def replay(journal: JournalFile, catalog: CatalogFile = None, as_json: AsJson = 
     from emulator.history import scenario_of
 
     scenario = scenario_of(journal)
-    replayed = _replayed(journal, read_catalog(catalog), scenario, shown=not as_json)
+    replayed = replayed_strictly(journal, read_catalog(catalog), scenario, shown=not as_json)
     per_s = replayed.entries / replayed.wall_s
     if as_json:
         print_json(
@@ -130,7 +130,7 @@ def what_if(
     policies = policies or [recorded.policy]
     given: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
     scenario = replace(recorded, policy=policies[0], **given)
-    replayed = _replayed(journal, known, recorded, shown=not as_json)
+    replayed = replayed_strictly(journal, known, recorded, shown=not as_json)
     study = Study(
         catalog=known,
         scenario=scenario,
@@ -163,7 +163,9 @@ def what_if(
     print_comparison(screen, rows, findings.limits)
 
 
-def _replayed(journal: Path, catalog: Catalog, scenario: Scenario, *, shown: bool) -> Replayed:
+def replayed_strictly(
+    journal: Path, catalog: Catalog, scenario: Scenario, *, shown: bool
+) -> Replayed:
     """A strict replay, or one line about where it differs and the end of the program."""
     from cli.training import trained_for
     from emulator.history import catalog_of, replay_strictly

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 LONGEST_MS = 86_400_000
 """A day. Longer deadlines are slips, and far longer ones do not fit into 64 bits."""
 
+MOST_DAYS = 36_525
+"""A century; calendars end some time after."""
+
 
 def at_least(
     minimum: int, *, at_most: int | None = None

@@ -65,16 +65,15 @@ async def _asked(gateway: str) -> Sequence[ProfileStatus]:
 
 
 def _replayed(journal: Path, catalog: Path | None) -> Sequence[ProfileStatus]:
-    from cli.training import trained_for
+    from cli.history import replayed_strictly
     from client import ProfileStatus
-    from emulator.history import catalog_of, replay_strictly, scenario_of
+    from emulator.history import scenario_of
     from esg.corrected import AS_PROFILED
     from esg.drift import drifts
     from esg.units import to_ms
 
-    known, scenario = read_catalog(catalog), scenario_of(journal)
-    trained = trained_for([scenario.policy], catalog_of(journal, known, scenario), shown=False)
-    scheduler = replay_strictly(journal, known, trained).scheduler
+    scenario = scenario_of(journal)
+    scheduler = replayed_strictly(journal, read_catalog(catalog), scenario, shown=False).scheduler
     return [
         ProfileStatus(
             function=one.function,

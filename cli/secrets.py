@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import at_least
+from cli.options import MOST_DAYS, at_least
 
 AUTHORITY_KEY = "ca.key"
 GATEWAY = "127.0.0.1:50051"
@@ -27,7 +27,11 @@ def secrets(
     ] = None,
     days: Annotated[
         int,
-        typer.Option(metavar="N", callback=at_least(1), help="How long certificates are valid."),
+        typer.Option(
+            metavar="N",
+            callback=at_least(1, at_most=MOST_DAYS),
+            help="How long certificates are valid.",
+        ),
     ] = 90,
 ) -> None:
     """Make what a mesh in containers keeps to itself: certificates, tokens.

@@ -39,3 +39,14 @@ def test_a_mesh_that_does_not_follow_has_nothing_to_tell(tmp_path: Path, esg: Ru
     path = tmp_path / "run.journal"
     esg("emulate", "--journal", path, "--nodes", 2, "--requests", 10)
     assert "Nothing was measured yet" in esg("profile", "drift", "--journal", path).out
+
+
+def test_a_journal_that_is_not_what_it_says_is_one_line(journal: Path, esg: Run) -> None:
+    lines = journal.read_text("utf-8").splitlines(keepends=True)
+    entry = json.loads(lines[30])
+    lines[30] = json.dumps(entry | {"orders": "f" * 16}, separators=(",", ":")) + "\n"
+    journal.write_text("".join(lines), "utf-8")
+    ran = esg("profile", "drift", "--journal", journal)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("error: the replay is not identical: entry 30 at ")
+    assert ran.err.count("\n") == 1

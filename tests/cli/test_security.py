@@ -96,3 +96,10 @@ def test_certificates_are_made_with_one_command(esg: Run, tmp_path: Path) -> Non
     assert "the authority is kept" in esg("certificates", tmp_path / "tls").out
     ran = esg("certificates", tmp_path / "tls", "--days", 0)
     assert (ran.code, ran.err) == (2, "error: --days is 0; it must be at least 1\n")
+
+
+@pytest.mark.parametrize("command", ["certificates", "secrets"])
+def test_certificates_end_before_the_calendar_does(esg: Run, tmp_path: Path, command: str) -> None:
+    ran = esg(command, tmp_path / "tls", "--days", 10_000_000)
+    assert (ran.code, ran.err) == (2, "error: --days is 10000000; it must be at most 36525\n")
+    assert esg(command, tmp_path / "tls", "--days", 36_525).code == 0
