@@ -3,7 +3,8 @@
 A strict replay feeds every event to a scheduler built as the header says and compares every order.
 A what-if keeps what the world did of its own accord, requests that came or were cancelled,
 applications that changed and what functions were found to take, and lets the emulator answer the
-new orders. The nodes are then the scenario's, not the journal's.
+new orders. The nodes are then the scenario's, not the journal's. What an emulated run found its own
+functions to take, it finds again.
 
 A journal is a file, as an emulated run writes it, or a directory of segments, as a controller does.
 The first segment that is still there begins with a snapshot, and so does the replay; at the
@@ -96,10 +97,15 @@ def scenario_of(path: Path) -> Scenario:
     header = read_header(path)
     known = {field.name for field in fields(Scenario)}
     settings = {name: text for name, text in header.settings.items() if name in known}
-    if not {"nodes", "vcpus", "vgpus"} <= set(settings):
+    if not _is_emulated(header):
         settings |= _nodes_of(path)
     with _naming(path):
         return Scenario.from_settings(settings | {"policy": header.policy})
+
+
+def _is_emulated(header: Header) -> bool:
+    """A live controller's journal does not say what nodes there are: they join."""
+    return {"nodes", "vcpus", "vgpus"} <= header.settings.keys()
 
 
 def catalog_of(path: Path, catalog: Catalog, scenario: Scenario) -> Catalog:
@@ -177,8 +183,13 @@ class Recorded:
 
     def arrivals(self, applications: Sequence[str], seed: int) -> Iterator[tuple[int, Event]]:
         """The same for every policy and every seed."""
+        header = read_header(self.journal)
+        own = _is_emulated(header) and header.settings.get("follow_profiles") == "True"
         yield from ((0, event) for event in _known_before(self.journal, applications))
-        yield from exogenous(read_journal(self.journal), keep_slos=self.keep_slos)
+        for at_us, event in exogenous(read_journal(self.journal), keep_slos=self.keep_slos):
+            # What an emulated run found is the work of its scenario, which will do it again
+            if not (own and isinstance(event, ProfilesCorrected)):
+                yield at_us, event
 
 
 def _known_before(path: Path, applications: Sequence[str]) -> Iterator[Event]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emulator.history import exogenous, read_journal, replay_strictly
+from emulator.history import Recorded, exogenous, read_journal, replay_strictly
 from emulator.run import Emulation, emulate
 from emulator.scenario import Scenario
 from emulator.sweep import Load
@@ -86,6 +86,16 @@ def test_a_what_if_hears_of_corrections_when_they_were_made(tmp_path: Path) -> N
     path.write_text(journal, "utf-8")
     events = [event for _, event in exogenous(read_journal(path), keep_slos=True)]
     assert [event for event in events if isinstance(event, ProfilesCorrected)] == watch.corrections
+
+
+def test_a_what_if_of_an_emulated_run_finds_the_same_corrections_once(tmp_path: Path) -> None:
+    conditions = following(SLOW)
+    watch, journal, emulation = ran(conditions)
+    assert watch.corrections
+    path = tmp_path / "run.journal"
+    path.write_text(journal, "utf-8")
+    again = Recorded(journal=path, keep_slos=True).arrivals(list(paper().applications), 0)
+    assert emulate(paper(), conditions, again).digest == emulation.digest
 
 
 @pytest.mark.parametrize("policy", ["esg", "infless"])
