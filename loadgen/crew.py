@@ -57,6 +57,7 @@ class Crew:
         self._processes: list[BaseProcess] = []
         self._latest: dict[Connection, Message | None] = {}
         self._counts: dict[Connection, tuple[int, int]] = {}
+        self._last_sent_us = 0
         self._stops = 0
         self._began_us: int | None = None
         self._sent_us: int | None = None
@@ -122,7 +123,7 @@ class Crew:
             self._listen()
             tick()
             if self._sent_us is None and not self._sending():
-                self._sent_us = now_us()
+                self._sent_us = self._last_sent_us or now_us()
             if self._stops > obeyed:
                 self._order(STOP if obeyed == 0 and self._stops == 1 else GIVE_UP)
                 obeyed = self._stops
@@ -156,6 +157,7 @@ class Crew:
         match message:
             case Report():
                 self._counts[pipe] = message.sent, message.in_flight
+                self._last_sent_us = max(self._last_sent_us, message.last_sent_us)
                 self._tell(message)
             case Broken():
                 raise Fault(f"one of loadgen's workers broke down: {message.why}")

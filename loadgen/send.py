@@ -97,6 +97,7 @@ class Sender:
         self._began_us = 0
         self._rested_us = 0
         self.sent = 0
+        self.last_sent_us = 0  # by the machine's clock
 
     @property
     def in_flight(self) -> int:
@@ -168,6 +169,7 @@ class Sender:
             request_id=f"{self._load.prefix}{number}" if self._load.prefix else None,
         )
         self.sent += 1
+        self.last_sent_us = self._began_us + sent_us
         self._in_flight[answer] = number, arrival, sent_us
         answer.add_done_callback(self._hear)
 

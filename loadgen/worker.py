@@ -60,10 +60,12 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is new since the last one; the first three are as of now."""
+    """What is new since the last one; the first four are as of now. `last_sent_us` is by the
+    machine's clock, 0 before the first."""
 
     sending: bool
     sent: int
+    last_sent_us: int
     in_flight: int
     records: list[Record]
     unsent: Counter[str]
@@ -187,6 +189,13 @@ class _Worker:
 
     def _news(self) -> Report:
         sender = self._sender
-        report = Report(sender.sending, sender.sent, sender.in_flight, self._records, self._unsent)
+        report = Report(
+            sender.sending,
+            sender.sent,
+            sender.last_sent_us,
+            sender.in_flight,
+            self._records,
+            self._unsent,
+        )
         self._records, self._unsent = [], Counter()
         return report

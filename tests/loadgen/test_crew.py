@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from esg.errors import Fault
+from esg.units import US_PER_S
 from loadgen.arrivals import Arrival
 from loadgen.crew import Crew
 from loadgen.payloads import Pictures
@@ -91,6 +92,14 @@ def test_two_workers_share_the_arrivals_and_each_is_sent_once(gateway: Gateway) 
     assert all(record.done and record.in_time for record in found)
     assert (crew.sent, crew.in_flight, crew.stopped) == (50, 0, False)
     assert 0 < crew.sending_s <= crew.elapsed_s
+
+
+def test_sending_ends_with_the_last_request_not_with_the_news_of_it(gateway: Gateway) -> None:
+    heard = Heard()
+    crew = Crew(assignments(gateway, 2), heard, wait_s=60)
+    crew.run()
+    last_us = max(record.at_us + record.late_us for record in heard.records)
+    assert 0 < round(crew.sending_s * US_PER_S) <= last_us
 
 
 def test_a_stop_ends_the_sending_and_answers_still_come(gateway: Gateway, tmp_path: Path) -> None:
