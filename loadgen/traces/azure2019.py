@@ -5,7 +5,8 @@ minutes as `N`, `minute_N` or `N_minute`. Anything else (Trigger) is ignored. Mi
 anywhere; one that has no column, or an empty cell, has no calls.
 
 One file is one day. A directory holds several: its files `invocations*.csv`, in the order of the
-number at the end of their names (d01, d02, ...), where a missing number is a day without calls.
+number at the end of their names (d01, d02, ...), where a missing number is a day without calls;
+otherwise, as with dates, one day after the other in the order of the names.
 
 The whole trace is fourteen files with some 45,000 functions each. Rows are streamed and added up,
 per minute and bucket of functions; the series of single functions are never kept.
@@ -32,6 +33,7 @@ from loadgen.traces.rows import check_width, column, plain, rows
 
 MINUTES_PER_DAY = 1440
 KEYS = ("hashowner", "hashapp", "hashfunction")
+_DATE = re.compile(r"\d{4}([-_.]?)\d\d\1\d\d$")
 _MINUTE = re.compile(r"(?:minute_)?(\d{1,18})|(\d{1,18})_minute")
 
 
@@ -93,10 +95,14 @@ def _days(path: Path) -> Iterator[Day]:
 
 
 def _numbers(files: Sequence[Path]) -> list[int]:
-    """The numbers at the ends of the names, or places in the list where names have none."""
+    """The numbers at the ends of the names, or places in the list where names have none, or dates:
+    the day after 20190131 is 20190201."""
+    places = list(range(len(files)))
+    if any(_DATE.search(file.stem) for file in files):
+        return places
     found = [re.search(r"(\d{1,4})$", file.stem) for file in files]
     numbers = [int(match[1]) for match in found if match]
-    return numbers if len(set(numbers)) == len(files) else list(range(len(files)))
+    return numbers if len(set(numbers)) == len(files) else places
 
 
 def _day(path: Path, offset: int) -> Day:

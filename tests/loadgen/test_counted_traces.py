@@ -117,6 +117,17 @@ def test_a_file_without_functions_is_not_azure2019(write: Write) -> None:
         read_trace(write("1,2", "4,5"), "azure2019")
 
 
+@pytest.mark.parametrize("dates", [("20190131", "20190201"), ("2019-01-31", "2019-02-01")])
+def test_days_that_are_named_by_dates_follow_each_other(
+    write: Write, dates: tuple[str, str]
+) -> None:
+    write("HashFunction,1,1440", "f,1,2", name=f"days/invocations_{dates[0]}.csv")
+    path = write("HashFunction,1,1440", "f,3,4", name=f"days/invocations_{dates[1]}.csv").parent
+    trace = read_trace(path)
+    assert trace.minutes == 2 * 1440
+    assert list(trace.by_minute()) == [(0, [1]), (1439, [2]), (1440, [3]), (2879, [4])]
+
+
 def test_a_directory_without_invocations_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Rejected, match=r"no invocations\*\.csv"):
         read_trace(tmp_path)
