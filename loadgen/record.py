@@ -9,6 +9,8 @@ from typing import NamedTuple
 from loadgen.send import Answered
 from mesh.files import written
 
+UNANSWERED = "no answer by the time loadgen ended"
+
 
 class Record(NamedTuple):
     """One request. `outcome` is the mesh's word, or `error` if there is no result; `why` says

@@ -51,8 +51,11 @@ def print_findings(
 
 
 def sending_text(found: Findings) -> str:
+    from loadgen.record import UNANSWERED
+
     rate = f" ({found.sent / found.sending_s:.1f}/s)" if found.sending_s else ""
-    end = f", the last answer after {found.elapsed_s:.1f} s" if found.sent else ""
+    waited = "given up" if UNANSWERED in found.outcome.errors else "the last answer"
+    end = f", {waited} after {found.elapsed_s:.1f} s" if found.sent else ""
     cut = "; ended by Ctrl-C" if found.interrupted else ""
     return f"{counted(found.sent, 'request')} sent in {found.sending_s:.1f} s{rate}{end}{cut}"
 

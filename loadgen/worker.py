@@ -23,12 +23,11 @@ from client import AsyncClient
 from loadgen.arrivals import Arrival
 from loadgen.payloads import Pictures
 from loadgen.plan import Plan
-from loadgen.record import Record, record_of
+from loadgen.record import UNANSWERED, Record, record_of
 from loadgen.send import Answered, Load, Sender, Stream
 
 REPORT_S = 0.1
 STOP, GIVE_UP = "stop", "give up"
-UNANSWERED = "no answer by the time loadgen ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

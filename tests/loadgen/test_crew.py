@@ -12,7 +12,8 @@ from loadgen.arrivals import Arrival
 from loadgen.crew import Crew
 from loadgen.payloads import Pictures
 from loadgen.plan import Plan
-from loadgen.worker import UNANSWERED, Assignment, Report
+from loadgen.record import UNANSWERED
+from loadgen.worker import Assignment, Report
 from tests.loadgen.conftest import save_arrivals
 from tests.loadgen.gateway import APPLICATIONS, Gateway, refused, serving
 

@@ -5,9 +5,9 @@ import io
 from rich.console import Console
 
 from loadgen.plan import Plan
-from loadgen.record import Record
+from loadgen.record import UNANSWERED, Record
 from loadgen.run import Findings
-from loadgen.summary import fell_behind, lateness_text, print_findings
+from loadgen.summary import fell_behind, lateness_text, print_findings, sending_text
 from loadgen.view import View
 
 
@@ -77,6 +77,12 @@ def test_a_mesh_that_did_nothing_at_all_has_other_troubles() -> None:
     found = findings()
     found.outcome.not_sent("photo", 5, "no token")
     assert not fell_behind(found.outcome)
+
+
+def test_where_answers_are_missing_no_time_is_told_as_that_of_the_last() -> None:
+    lost = record(1)._replace(outcome="error", in_time=False, why=UNANSWERED)
+    found = findings(lost, sent=1, sending_s=2.0, elapsed_s=302.0)
+    assert sending_text(found) == "1 request sent in 2.0 s (0.5/s), given up after 302.0 s"
 
 
 def test_the_end_fits_on_80_columns() -> None:
