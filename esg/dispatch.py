@@ -125,13 +125,12 @@ class Dispatcher:
 
     def _place(self, case: Case, offer: Offer) -> Placement | None:
         """Where the policy says; first among the nodes that nothing speaks against."""
-        job = case.jobs[0]
+        job = offer.first(case.jobs)
         better = rather_elsewhere(self._state, job)
-        if better is None:
-            return self._policy.place(case, offer, self._state.open_seats)
-        placement = self._policy.place(case, offer, better)
-        if placement is not None:
-            return placement
+        if better is not None:
+            placement = self._policy.place(case, offer, better)
+            if placement is not None:
+                return placement
         rest = not_a_third_time(self._state, job, case.stage.function)
         return self._policy.place(case, offer, rest)
 

@@ -18,20 +18,28 @@ ASSUMED_DELAY_US, ASSUMED_BYTES_PER_S = ms(10), 100_000_000
 """A transfer that nobody has seen yet: about what a gigabit link takes."""
 
 AT_MOST = 2
-"""One run counts as twice as slow as expected at most, or twice as fast as profiled: a task that
-hung says nothing about those after it. If all of them are that slow, a dozen will show it."""
+"""One run counts as twice as slow as expected at most, or twice as fast as profiled, and a transfer
+as one that took twice as long: a task that hung says nothing about those after it. If all of them
+are that slow, a dozen or two will show it."""
 
 NORMAL_MILLIS = 1253
 """The standard deviation of a normal distribution, in thousandths of its mean distance."""
 
 
 def observe_run(
-    queue: Queue, *, profiled_us: int, took_us: int, remote: int, relative_std: float
+    queue: Queue,
+    *,
+    profiled_us: int,
+    took_us: int,
+    remote: int = 0,
+    input_bytes: int = 0,
+    relative_std: float,
 ) -> None:
-    """Note how long a task took, from the order to its end, without the loading of models.
+    """Note how long a task took, from the order to its end, without the loading of models; `remote`
+    is how many inputs, each of so many bytes, came from other nodes.
 
     >>> queue = Queue("app/f", "app", "f")
-    >>> observe_run(queue, profiled_us=100, took_us=115, remote=0, relative_std=0.0)
+    >>> observe_run(queue, profiled_us=100, took_us=115, relative_std=0.0)
     >>> queue.pace_ppm, queue.spread_ppm  # a third of the way to 1.15, and to 0.15
     (1050000, 50000)
     >>> observe_run(queue, profiled_us=100, took_us=155, remote=1, relative_std=0.0)
@@ -41,11 +49,13 @@ def observe_run(
     if queue.spread_ppm < 0:
         queue.spread_ppm = round(relative_std * PPM * 1000 / NORMAL_MILLIS)
     expected_us = profiled_us * queue.pace_ppm // PPM
-    took_us = max(1, profiled_us // AT_MOST, min(took_us, expected_us * AT_MOST))
     if remote:
         extra_us = max(0, took_us - expected_us) // remote
+        known_us = max(remote_us(queue, input_bytes), ASSUMED_DELAY_US)
+        extra_us = min(extra_us, AT_MOST * known_us)
         queue.remote_us = closer(queue.remote_us, extra_us, ALL) if queue.remote_us else extra_us
         return
+    took_us = max(1, profiled_us // AT_MOST, min(took_us, expected_us * AT_MOST))
     queue.runs_seen += 1
     weight = min(queue.runs_seen + PRIOR, ALL)
     pace = took_us * PPM // profiled_us

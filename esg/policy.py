@@ -75,6 +75,10 @@ class Offer(Struct):
     missed: bool = False
     picks: tuple[int, ...] = ()
 
+    def first(self, jobs: Sequence[Job]) -> Job:
+        """The job of a queue that goes in any case."""
+        return jobs[self.picks[0] if self.picks else 0]
+
 
 class Hold(Struct):
     """Wait for more jobs, at most until then (strictly later than now)."""

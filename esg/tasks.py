@@ -148,6 +148,7 @@ class Tasks:
             profiled_us=profiled_us,
             took_us=took_us,
             remote=remote,
+            input_bytes=stage.function.input_bytes,
             relative_std=profile.relative_std,
         )
 

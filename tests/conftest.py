@@ -4,6 +4,7 @@ Desks are for tests that tell stories; each story is checked and retold when its
 """
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -13,6 +14,9 @@ from esg.scheduler import SchedulerSettings
 from tests.desk import Desk
 from tests.redis_server import redis_server as redis_server
 from tests.redis_server import redis_url as redis_url
+
+# A shell's background jobs ignore Ctrl-C, and so would all processes that tests start and interrupt
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Always the same examples, however long one takes on a busy machine; others with `make fuzz`
 settings.register_profile("here", deadline=None, derandomize="FUZZ_EXAMPLES" not in os.environ)

@@ -31,7 +31,7 @@ from esg.policies.groups import Group, groups
 from esg.policies.holding import hold_until_us
 from esg.policies.ingredients import Ingredient
 from esg.policies.nearby import cold, nearby
-from esg.policies.outlook import Outlook
+from esg.policies.outlook import NEVER_PUSD, Outlook
 from esg.policies.scarcity import LEVELS, level, repriced
 from esg.policy import Case, Hold, Offer, Placement
 from esg.profile import Prices
@@ -59,7 +59,7 @@ class Aimed(Offer, kw_only=True):
     """Plans for one group: where it would like to run, and what it would pay for being late.
 
     If there is no room for any of them, its oldest job had better go by itself, `at_once`, with
-    what there is room for, than wait until only large configs would do: the fastest come first.
+    what there is room for, than wait until only large configs would do.
     """
 
     stage: Stage
@@ -79,6 +79,11 @@ class Aimed(Offer, kw_only=True):
         if planned_us > expected.likely_us(left_us):
             return None
         return plan.job_cost_pusd + int(self.late_pusd * expected.risk(left_us, planned_us))
+
+    def alone(self) -> "Aimed":
+        """The same for its oldest job by itself: whatever may be in time, by its price."""
+        by_price = sorted(self.at_once, key=lambda plan: self.price(plan, 0) or NEVER_PUSD)
+        return replace(self, plans=tuple(by_price), picks=self.picks[:1], at_once=())
 
 
 class Companies:
@@ -121,6 +126,8 @@ class Apex:
     ) -> None:
         self._without = without
         self.foresight = Ingredient.FORESIGHT not in without
+        # who is placed as ESG places has no use for it
+        self._dares = without.isdisjoint((Ingredient.DARING, Ingredient.PLACEMENT))
         self._companies = companies.of(catalog)
         self._onward: dict[tuple[str, str], Onward] = {
             (application.name, stage): onward(application, stage)
@@ -168,8 +175,7 @@ class Apex:
         if isinstance(offer, Aimed):
             found = nearby(case, offer, seats, offer.near, offer.price)
             if found is None and offer.at_once:
-                alone = replace(offer, plans=offer.at_once, picks=offer.picks[:1])
-                found = nearby(case, alone, seats, offer.near, offer.price)
+                found = nearby(case, offer.alone(), seats, offer.near, offer.price)
             return found or cold(case, offer, seats)
         keepers = case.keepers(offer.plans[0].config.batch)
         near = keepers[0] if keepers else ""
@@ -205,21 +211,18 @@ class Apex:
         search = partial(company.search, stage, k=CONFIGS, own_pace=expected.own_pace)
         limit_us = expected.for_search_us(max(planned_us, expected.safe_us(left_us)))
         answer = search(jobs=jobs, company=together, left_us=limit_us)
-        plans, effort = answer.plans, answer.effort
+        effort = answer.effort
         at_once: tuple[Plan, ...] = ()
-        profile = case.stage.function.profile
-        if not answer.feasible or Ingredient.DARING not in self._without:
+        if not answer.feasible or self._dares:
             likely_us = expected.for_search_us(expected.likely_us(left_us))
             alone = search(jobs=1, company=1, left_us=likely_us)
-            at_once = tuple(sorted(alone.plans, key=lambda plan: profile.time_us_of(plan.config)))
-            effort += alone.effort
-        if not answer.feasible:  # too late to be safe
-            plans, at_once = at_once, ()
+            at_once, effort = alone.plans, effort + alone.effort
         near = group.beside_on
         if case.stage.after:
             near = case.keepers_of(case.jobs[place] for place in group.places)[0]
-        return Aimed(
-            plans,
+        profile = case.stage.function.profile
+        offer = Aimed(
+            answer.plans,
             effort,
             picks=tuple(group.places),
             near=near,
@@ -230,6 +233,7 @@ class Apex:
             late_pusd=outlook.late_pusd,
             at_once=at_once,
         )
+        return offer if answer.feasible else offer.alone()  # which is too late to be safe
 
     def _hopeless(self, case: Case, company: Company) -> Offer | Hold:
         seats = case.state.open_seats.values()

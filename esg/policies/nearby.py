@@ -24,6 +24,7 @@ from esg.policies.outlook import Price
 from esg.policy import Case, Offer, Placement
 from esg.profile import Config
 from esg.search.plan import Plan
+from esg.setbacks import not_a_third_time
 
 
 @dataclass(slots=True)
@@ -56,8 +57,7 @@ def nearby(
     jobs = len(offer.picks) or 1
     here = None
     if near in seats:
-        plans = (plan for plan in offer.plans if price(plan, 0) is not None)
-        here = _at(near, _room(seats[near], function), plans, jobs)
+        here = _at(near, _room(seats[near], function), offer.plans, jobs, price)
     found = here
     if here is None or here.plan is not offer.plans[0]:  # nothing is cheaper than that
         found = _elsewhere(case, offer.plans, _rooms(seats, function), jobs, here, price)
@@ -83,14 +83,19 @@ def _tasks(jobs: int, config: Config) -> int:
     return -(-jobs // config.batch)
 
 
-def _at(near: str, room: Room, plans: Iterable[Plan], jobs: int) -> _Found | None:
-    """The cheapest plan for all jobs that this node has room for, or else for some."""
+def _at(near: str, room: Room, plans: Iterable[Plan], jobs: int, price: Price) -> _Found | None:
+    """The first plan for all jobs that this node has room for, or else for some."""
     for_some = None
     for plan in plans:
+        if not room.takes(plan.config, 1):
+            continue
+        price_pusd = price(plan, 0)
+        if price_pusd is None:
+            continue
+        found = _Found(price_pusd, plan, near)
         if room.takes(plan.config, _tasks(jobs, plan.config)):
-            return _Found(plan.job_cost_pusd, plan, near)
-        if for_some is None and room.takes(plan.config, 1):
-            for_some = _Found(plan.job_cost_pusd, plan, near)
+            return found
+        for_some = for_some or found
     return for_some
 
 
@@ -109,7 +114,7 @@ def _elsewhere(
     transfer_us = remote_us(case.queue, case.stage.function.input_bytes) if case.stage.after else 0
     for plan in plans:
         if best is not None and plan.job_cost_pusd >= best.cost_pusd:
-            break
+            continue
         late_us = transfer_us * plan.config.batch
         price_pusd = price(plan, late_us)
         if price_pusd is None:
@@ -145,10 +150,13 @@ def _transfer_pusd(case: Case, config: Config, late_us: int) -> int:
 def cold(case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
     """A place on the roomiest node that can load the model, if there is no point in waiting."""
     function = case.stage.function
-    # on a node that had better be spared, too
-    exists = any(function.name in seat.instances for seat in case.state.open_seats.values())
-    oldest = case.jobs[offer.picks[0] if offer.picks else 0]
-    if exists and case.now_us - oldest.ready_us <= function.cold_start_us:
+    job = offer.first(case.jobs)
+    # on a node that had better be spared, too, but not where this job will never run again
+    exists = any(
+        function.name in seat.instances
+        for seat in not_a_third_time(case.state, job, function).values()
+    )
+    if exists and case.now_us - job.ready_us <= function.cold_start_us:
         return None
     for plan in offer.plans:
         able = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from esg.pace import observe_run, relative_std
+from esg.pace import ASSUMED_DELAY_US, observe_run, relative_std
 from esg.state import PPM, Queue
 
 
@@ -14,7 +14,6 @@ def seen(*took_ms: int, profiled_ms: int = 100) -> Queue:
             queue,
             profiled_us=1000 * profiled_ms,
             took_us=1000 * one_ms,
-            remote=0,
             relative_std=0.02,
         )
     return queue
@@ -35,3 +34,29 @@ def test_a_time_that_cannot_be_leaves_a_pace_to_reckon_with(took_ms: int) -> Non
     queue = seen(*[took_ms] * 1000)
     assert queue.pace_ppm >= PPM // 2
     assert relative_std(queue, 0.02) >= 0
+
+
+def fetched(*took_ms: int, inputs: int = 1, queue: Queue | None = None) -> Queue:
+    """A queue whose tasks are profiled with 20 ms and had inputs from other nodes."""
+    queue = queue or Queue("app/f", "app", "f")
+    for one_ms in took_ms:
+        observe_run(
+            queue, profiled_us=20_000, took_us=1000 * one_ms, remote=inputs, relative_std=0.02
+        )
+    return queue
+
+
+@pytest.mark.parametrize("inputs", [1, 2])
+def test_a_transfer_may_take_many_times_as_long_as_the_work(inputs: int) -> None:
+    learnt_us = fetched(*[20 + 100 * inputs] * 200, inputs=inputs).remote_us
+    assert 90_000 < learnt_us <= 100_000
+
+
+def test_a_transfer_that_hung_says_little_about_the_next_ones() -> None:
+    assert fetched(*[50] * 20, 60_000).remote_us < 35_000
+    assert fetched(60_000).remote_us == 2 * ASSUMED_DELAY_US
+
+
+def test_transfers_that_took_no_time_for_long_are_believed_when_they_do() -> None:
+    at_once = fetched(*[20] * 200)
+    assert fetched(*[70] * 200, queue=at_once).remote_us > 45_000

@@ -4,9 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
+from esg.catalog import Catalog
 from esg.commands import Outcome, StartTask
 from esg.events import Woke
 from esg.placement import home
+from esg.policies.esg import Engines, Esg
+from esg.policy import Case, Hold, Offer
 from esg.scheduler import SchedulerSettings
 from esg.units import ms, seconds
 from tests.desk import Desk, answer, arrived, failed, finished, gone, joined, lost, ready, start
@@ -199,3 +202,28 @@ def test_a_job_that_failed_twice_on_a_node_waits_for_another_one(desk: Desk) -> 
 def test_if_there_is_no_other_it_is_tried_there_again(desk: Desk) -> None:
     two_failures_here(desk).at(ms(150), lost(OTHER))
     assert where(desk)[0] == SLOW
+
+
+def test_nor_is_it_tried_there_if_the_other_one_is_slow(desk: Desk) -> None:
+    two_failures_here(desk).at(ms(400), finished("t1", OTHER, running_us=ms(400)))
+    assert where(desk) == [OTHER]
+
+
+class NewestFirst(Esg):
+    """A policy that takes the newest jobs."""
+
+    def decide(self, case: Case) -> Offer | Hold:
+        found = super().decide(case)
+        if isinstance(found, Offer):
+            found.picks = tuple(reversed(range(len(case.jobs))))
+        return found
+
+
+def newest_first(catalog: Catalog) -> NewestFirst:
+    return NewestFirst(catalog, Engines("frontier", group_size=3), k=5)
+
+
+def test_it_is_the_job_that_goes_whose_failures_count(open_desk: Callable[..., Desk]) -> None:
+    desk = open_desk(policy=newest_first)
+    two_failures_here(desk).at(ms(101), arrived("r3")).wake()
+    assert where(desk) == [SLOW]

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace as struct_replace
 
 from esg.catalog import Application, Catalog, Stage
 from esg.errors import Rejected
@@ -302,6 +303,17 @@ def test_a_risk_is_better_than_to_wait_for_room() -> None:
     assert place(apex(catalog), too_late, warm("i0", vcpus=1)) is None
 
 
+def test_who_takes_a_risk_looks_at_the_price_as_well() -> None:
+    """There is no room for three vCPUs; and two are hardly faster than one, but dearer."""
+    times = {(1, 1, 1): 100, (1, 2, 1): 99.5, (1, 3, 1): 90}
+    catalog = chain({(1, 1, 1): 10}, times, spread=0.02)
+    found = case(catalog, stage="b", slo_ms=104)
+    assert offered(catalog, found).plans[0].config == (1, 3, 1)
+    found.requests["r1"].runs["a"].keeper = "i0"
+    near, full = warm("i0", vcpus=2, function="b"), node("i1", free=(0, 0))
+    assert place(apex(catalog), found, near, full) == ((1, 1, 1), "i0")
+
+
 def remote(extra_ms: float, slo_ms: float) -> tuple[Catalog, Case]:
     """A job waits at the second stage; i0 has its input, and from elsewhere it takes longer."""
     catalog = chain({(1, 1, 1): 10}, {(1, 1, 1): 130, (1, 3, 1): 100})
@@ -362,6 +374,20 @@ def test_a_model_on_a_node_that_is_spared_is_waited_for_all_the_same() -> None:
     one.state.seats = nodes(spared, other)
     offer = offered(catalog, one)
     assert apex(catalog).place(one, offer, nodes(other)) is None
+
+
+def test_a_model_on_a_node_where_the_job_failed_twice_is_not_waited_for() -> None:
+    catalog = chain(LEAN_AND_FAST)
+    failing, other = warm("i0"), node("i1")
+    one = case(catalog)
+    one.state.seats = nodes(failing, other)
+    offer = offered(catalog, one)
+    one.queue.jobs[0] = struct_replace(one.queue.jobs[0], avoid=("i0",))
+    assert apex(catalog).place(one, offer, nodes(other)) is None
+    one.queue.jobs[0] = struct_replace(one.queue.jobs[0], avoid=("i0", "i0"))
+    placement = apex(catalog).place(one, offer, nodes(other))
+    assert placement is not None
+    assert placement.seat.invoker == "i1"
 
 
 # Joins.
