@@ -31,10 +31,10 @@ from esg.policies.groups import Group, groups
 from esg.policies.holding import hold_until_us
 from esg.policies.ingredients import Ingredient
 from esg.policies.nearby import cold, nearby
-from esg.policies.outlook import NEVER_PUSD, Outlook
+from esg.policies.outlook import Outlook
 from esg.policies.scarcity import LEVELS, level, repriced
 from esg.policy import Case, Hold, Offer, Placement
-from esg.profile import Prices
+from esg.profile import Prices, Profile
 from esg.search.company import Company
 from esg.search.plan import Plan
 from esg.state import Queue
@@ -59,7 +59,7 @@ class Aimed(Offer, kw_only=True):
     """Plans for one group: where it would like to run, and what it would pay for being late.
 
     If there is no room for any of them, its oldest job had better go by itself, `at_once`, with
-    what there is room for, than wait until only large configs would do.
+    the fastest that there is room for, than wait until only large configs would do.
     """
 
     stage: Stage
@@ -79,11 +79,6 @@ class Aimed(Offer, kw_only=True):
         if planned_us > expected.likely_us(left_us):
             return None
         return plan.job_cost_pusd + int(self.late_pusd * expected.risk(left_us, planned_us))
-
-    def alone(self) -> "Aimed":
-        """The same for its oldest job by itself: whatever may be in time, by its price."""
-        by_price = sorted(self.at_once, key=lambda plan: self.price(plan, 0) or NEVER_PUSD)
-        return replace(self, plans=tuple(by_price), picks=self.picks[:1], at_once=())
 
 
 class Companies:
@@ -174,9 +169,7 @@ class Apex:
             return locality_first(case, offer, seats)
         if isinstance(offer, Aimed):
             found = nearby(case, offer, seats, offer.near, offer.price)
-            if found is None and offer.at_once:
-                found = nearby(case, offer.alone(), seats, offer.near, offer.price)
-            return found or cold(case, offer, seats)
+            return found or _daring(case, offer, seats) or cold(case, offer, seats)
         keepers = case.keepers(offer.plans[0].config.batch)
         near = keepers[0] if keepers else ""
         return nearby(case, offer, seats, near, _as_cheap_as_possible) or cold(case, offer, seats)
@@ -211,20 +204,22 @@ class Apex:
         search = partial(company.search, stage, k=CONFIGS, own_pace=expected.own_pace)
         limit_us = expected.for_search_us(max(planned_us, expected.safe_us(left_us)))
         answer = search(jobs=jobs, company=together, left_us=limit_us)
-        effort = answer.effort
+        profile = case.stage.function.profile
+        plans, picks, effort = answer.plans, tuple(group.places), answer.effort
         at_once: tuple[Plan, ...] = ()
         if not answer.feasible or self._dares:
             likely_us = expected.for_search_us(expected.likely_us(left_us))
             alone = search(jobs=1, company=1, left_us=likely_us)
             at_once, effort = alone.plans, effort + alone.effort
+        if not answer.feasible:  # too late to be safe
+            plans, picks, at_once = _fastest_first(at_once, profile), picks[:1], ()
         near = group.beside_on
         if case.stage.after:
             near = case.keepers_of(case.jobs[place] for place in group.places)[0]
-        profile = case.stage.function.profile
-        offer = Aimed(
-            answer.plans,
+        return Aimed(
+            plans,
             effort,
-            picks=tuple(group.places),
+            picks=picks,
             near=near,
             left_us=left_us,
             rest_us=company.fastest_us(stage) - int(profile.time_us.min()),
@@ -233,7 +228,6 @@ class Apex:
             late_pusd=outlook.late_pusd,
             at_once=at_once,
         )
-        return offer if answer.feasible else offer.alone()  # which is too late to be safe
 
     def _hopeless(self, case: Case, company: Company) -> Offer | Hold:
         seats = case.state.open_seats.values()
@@ -252,6 +246,20 @@ class Apex:
         lost_before_us = self._lost_before_us(case, self._expected(case))
         kept = (n for n, job in enumerate(case.jobs) if job.deadline_us >= lost_before_us)
         return next(kept, len(case.jobs))
+
+
+def _daring(case: Case, offer: Aimed, seats: Mapping[str, Seat]) -> Placement | None:
+    """For the oldest job by itself: the less time it takes, the less is the risk to be late."""
+    for plan in _fastest_first(offer.at_once, case.stage.function.profile):
+        alone = replace(offer, plans=(plan,), picks=offer.picks[:1])
+        found = nearby(case, alone, seats, offer.near, offer.price)
+        if found is not None:
+            return found
+    return None
+
+
+def _fastest_first(plans: tuple[Plan, ...], profile: Profile) -> tuple[Plan, ...]:
+    return tuple(sorted(plans, key=lambda plan: profile.time_us_of(plan.config)))
 
 
 def _as_cheap_as_possible(plan: Plan, late_us: int) -> int:
