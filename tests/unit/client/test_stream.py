@@ -142,11 +142,12 @@ async def test_what_another_stream_has_sent_is_not_sent_again(
         answer = stream.submit(KNOWN, b"abc", request_id="r1")
         first = await controller.hears("submission")
         # It is to be tried again, but its stream breaks before that
-        monkeypatch.setattr(
-            stream, "_later", lambda _, call, *told: later.append(partial(call, *told))
-        )
-        controller.refuse("r1", Unavailable("not now"))
-        await until(lambda: bool(later))
+        with monkeypatch.context() as patched:
+            patched.setattr(
+                stream, "_later", lambda _, call, *told: later.append(partial(call, *told))
+            )
+            controller.refuse("r1", Unavailable("not now"))
+            await until(lambda: bool(later))
         await gateways.close()
         await gateways.start(port=port)
         assert await controller.hears("submission") == first
