@@ -86,9 +86,9 @@ async def disk_is_full(scene: Scene, node: str) -> None:
 
 
 def was_last_heard_of(scene: Scene, node: str) -> str:
-    """What the controller's log says of a node in the end: that it joined, or that it is lost."""
+    """What the controller's log says of a node in the end: that it joined, is lost, or nothing."""
     said = re.findall(rf'"invoker (joined|lost)".*"{node}"', log_of(scene, "controller"))
-    return str(said[-1])
+    return str(said[-1]) if said else ""
 
 
 def log_of(scene: Scene, name: str) -> str:
