@@ -119,7 +119,7 @@ async def test_the_deadline_of_the_call_is_passed_on(
 async def test_a_call_whose_time_is_over_cancels_its_request(
     stub: public_grpc.PipelinesStub, controller: ScriptedController
 ) -> None:
-    call = stub.Submit(ASKED, timeout=2)  # long enough for it to come in
+    call = stub.Submit(ASKED, timeout=10)  # long enough for it to come in
     await controller.takes_in("r1")
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await call
