@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.conditions import all_different
 from cli.options import CatalogFile, read_catalog
 from cli.progress import progress_bar
 from cli.terminal import print_line, terminal
@@ -61,6 +62,7 @@ def train(
     """
     from mesh.learnt_file import learnt_text
 
+    all_different({"FILE": file, "--catalog": catalog})
     known = read_catalog(catalog)
     _keep(file, learnt_text(trained_for([LEARNS], known, shown=True)))
     applications = counted(len(known.applications), "application")
@@ -80,9 +82,12 @@ def trained_file(catalog: Catalog, *, shown: bool) -> Path:
 
 
 def _keep(file: Path, text: str) -> None:
+    from mesh.files import written
+
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, "utf-8")
+        with written(file) as opened:
+            opened.write(text)
     except OSError as error:
         raise Rejected(
             f"{file}: {error.strerror}; name a file in a folder you can write to"

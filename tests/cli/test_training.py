@@ -1,5 +1,6 @@
 """`esg train`, and meshes with a policy that learns before it runs."""
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +50,36 @@ def test_what_was_learnt_is_kept_in_a_file(esg: Run, tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written_is_refused(esg: Run, tmp_path: Path) -> None:
+    assert_refused(esg("train", tmp_path), f"{tmp_path}: is not a regular file; name another one")
+    file = tmp_path / "file"
+    file.touch()
+    inside = file / "learnt.json"
+    assert_refused(esg("train", inside), f"{inside}: ...; name a file in a folder you can write to")
+
+
+def test_what_was_learnt_does_not_take_the_place_of_the_catalog(esg: Run, street: Path) -> None:
+    before = street.read_bytes()
     assert_refused(
-        esg("train", tmp_path), f"{tmp_path}: ...; name a file in a folder you can write to"
+        esg("train", street, "--catalog", street),
+        f"FILE and --catalog are the same file, {street}; name different ones",
     )
+    assert street.read_bytes() == before
+
+
+def test_a_file_that_cannot_be_finished_leaves_the_one_before(
+    esg: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "learnt.json"
+    assert esg("train", file).code == 0
+    before = file.read_bytes()
+    monkeypatch.setattr(Path, "replace", no_room)
+    assert_refused(esg("train", file), f"{file}: No space left on device; ...")
+    assert file.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.glob("*.json*")) == ["learnt.json"]
+
+
+def no_room(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_a_mesh_learns_before_it_starts(esg: Run, started: list[MeshOptions]) -> None:
