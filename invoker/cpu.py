@@ -187,9 +187,10 @@ def _class(name: str) -> Callable[[], Handler]:
     try:
         module = _module_in(Path(home)) if home.endswith(".py") else importlib.import_module(home)
         return cast(Callable[[], Handler], getattr(module, attribute))
-    except Exception as error:  # importing runs any code
+    except (Exception, SystemExit) as error:  # importing runs any code
+        what = "it ends the process" if isinstance(error, SystemExit) else error
         raise Rejected(
-            f"handler {name!r}: {error}; it must be module:Class or file.py:Class, importable by "
+            f"handler {name!r}: {what}; it must be module:Class or file.py:Class, importable by "
             "the invoker"
         ) from error
 

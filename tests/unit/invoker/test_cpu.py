@@ -178,6 +178,15 @@ async def test_a_handler_that_is_not_there_is_refused_with_advice(
         await cpu.prepare(name, [[b"x"]], 1)
 
 
+async def test_a_file_that_ends_the_process_ends_no_invoker(cpu: CpuParts, tmp_path: Path) -> None:
+    file = tmp_path / "handler.py"
+    file.write_text("import sys\nsys.exit(3)\n", "utf-8")
+    with pytest.raises(Rejected, match=r"it ends the process; it must be module:Class or file"):
+        check_handler(f"{file}:Handler")
+    with pytest.raises(Rejected, match=r"it ends the process"):
+        await cpu.prepare(f"{file}:Handler", [[b"x"]], 1)
+
+
 def test_a_handler_without_its_methods_is_refused() -> None:
     with pytest.raises(Rejected, match="Half': it needs the methods prepare and finish"):
         check_handler(f"{HANDLERS}:Half")
