@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +15,7 @@ from esg.errors import Rejected
 from mesh.settings import DEFAULT_POLICY
 
 if TYPE_CHECKING:
+    from esg.catalog import Catalog
     from mesh.embedded_options import Chosen, MeshOptions
 
 LARGEST_FACTOR = 1_000
@@ -224,11 +226,30 @@ def up(
 def _with_what_was_learnt(options: MeshOptions, chosen: Chosen) -> MeshOptions:
     """If the policy learns before it runs, and nobody says where that is kept, it learns now."""
     from cli.training import LEARNS, trained_file
-    from mesh.catalog import load
     from mesh.settings import ControllerSettings
 
     controller = chosen.settings.of(ControllerSettings)
     if controller.policy != LEARNS or controller.trained:
         return options
-    file = trained_file(load(chosen.common), shown=True)
+    file = trained_file(_seen(chosen), shown=True)
     return replace(options, more={**options.more, "controller": {"trained": str(file)}})
+
+
+def _seen(chosen: Chosen) -> Catalog:
+    """The catalog with what fits a node: a config that is too large would wait for ever."""
+    from emulator.scenario import Scenario, applied
+    from mesh.catalog import load
+    from mesh.settings import InvokerSettings
+    from mesh.slice_kinds import Addresses, Cpu, Emulated, parse_slices
+
+    catalog = load(chosen.common)
+    node = chosen.settings.of(InvokerSettings)
+    match parse_slices(node.slices):
+        case Emulated(count) | Cpu(count):
+            vgpus = count
+        case Addresses(addresses):
+            vgpus = len(addresses)
+        case _:  # MIG instances are counted by the node itself
+            vgpus = catalog.cluster.vgpus
+    vcpus = node.vcpus or len(os.sched_getaffinity(0))
+    return applied(catalog, Scenario(nodes=chosen.nodes, vcpus=vcpus, vgpus=vgpus))

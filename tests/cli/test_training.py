@@ -88,6 +88,36 @@ def test_a_mesh_learns_before_it_starts(esg: Run, started: list[MeshOptions]) ->
     assert read_learnt(Path(file)) == minimum(load_catalog())
 
 
+@pytest.mark.parametrize(
+    ("size", "vcpus", "vgpus"),
+    [
+        ("--vcpus 2 --vgpus 2", 2, 2),
+        ("--vcpus 4 --slices cpu:1", 4, 1),
+        ("--vcpus 4 --slices gpu0:8001,gpu0:8011", 4, 2),
+        ("--vcpus 2 --slices mig", 2, 7),
+    ],
+)
+def test_what_a_mesh_learns_fits_its_nodes(
+    esg: Run,
+    started: list[MeshOptions],
+    monkeypatch: pytest.MonkeyPatch,
+    size: str,
+    vcpus: int,
+    vgpus: int,
+) -> None:
+    sizes: list[tuple[int, int]] = []
+
+    def look(seen: Catalog, **_: object) -> Learnt:
+        configs = [config for f in seen.functions.values() for config in f.profile.configs]
+        sizes.append((max(c.vcpus for c in configs), max(c.vgpus for c in configs)))
+        return minimum(seen)
+
+    monkeypatch.setattr(training, "trained_configs", look)
+    assert esg("up", "--policy", "aquatope", *size.split(), "--detach").code == 0
+    assert len(started) == 1
+    assert sizes == [(vcpus, vgpus)]
+
+
 def test_a_mesh_that_is_told_what_was_learnt_does_not_learn(
     esg: Run, started: list[MeshOptions], monkeypatch: pytest.MonkeyPatch
 ) -> None:
