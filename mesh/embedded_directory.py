@@ -61,7 +61,7 @@ class RunDirectory:
         self.make_private()
         self._take_lock()
         try:
-            self.clean(needed=resume)
+            self.clean(keep=resume, needed=resume)
         except BaseException:
             self._let_go()
             raise
@@ -131,22 +131,23 @@ class RunDirectory:
             ) from None
         return record
 
-    def clean(self, *, needed: bool = False) -> None:
-        """Remove all that a mesh leaves apart from logs, journal and what Redis was given; end what
-        it left running. If somebody needs what Redis was given, nothing is removed before it is
-        safe."""
+    def clean(self, *, keep: bool = True, needed: bool = False) -> None:
+        """Remove all that a mesh leaves apart from logs, journal and, if anybody may want to go on
+        with it, what Redis was given; end what it left running. If somebody needs that, nothing is
+        removed before it is safe."""
+        self.not_kept = ""
         record = self.read()
         if record is not None:
             for process in record["processes"]:
                 send(process["pid"], process["began"], signal.SIGKILL)
-            self._remove_scratch(Path(record["scratch"]), needed=needed)
-        self._remove_scratch(self.scratch, needed=needed)
+            self._remove_scratch(Path(record["scratch"]), keep=keep, needed=needed)
+        self._remove_scratch(self.scratch, keep=keep, needed=needed)
         shutil.rmtree(self.run, ignore_errors=True)
         self._record.unlink(missing_ok=True)
 
-    def _remove_scratch(self, scratch: Path, *, needed: bool) -> None:
+    def _remove_scratch(self, scratch: Path, *, keep: bool, needed: bool) -> None:
         data = scratch / self.redis.name
-        if data.is_dir() and self.journal.exists() and not self.redis.exists():
+        if keep and data.is_dir() and self.journal.exists() and not self.redis.exists():
             self._keep(data)
             if needed and self.not_kept:
                 raise Rejected(
@@ -166,10 +167,10 @@ class RunDirectory:
             self.not_kept = _why(error)
             shutil.rmtree(copy, ignore_errors=True)
 
-    def release(self) -> None:
+    def release(self, *, keep: bool = True) -> None:
         """A mesh has ended: leave nothing behind, and let others in."""
         if self._lock is not None:
-            self.clean()
+            self.clean(keep=keep)
             self._let_go()
 
     def _let_go(self) -> None:

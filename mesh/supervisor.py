@@ -248,7 +248,7 @@ class Mesh:
     def _end(self) -> None:
         self.stop_now()
         self._up = False
-        self.directory.release()
+        self.directory.release(keep=not self._temporary)
         if self._temporary:
             shutil.rmtree(self.directory.path, ignore_errors=True)
 

@@ -172,23 +172,42 @@ def no_room(source: object, target: Path, **_: object) -> None:
 def test_who_goes_on_after_a_crash_loses_nothing_for_want_of_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    crashed = RunDirectory(tmp_path)
-    crashed.claim()
-    crashed.write(NOBODY)
-    crashed.journal.mkdir()
-    (crashed.store("redis") / "log").write_text("all of it")
-    assert crashed._lock is not None
-    os.close(crashed._lock)  # as the kernel does
+    crashed = crashed_in(tmp_path)
     following = RunDirectory(tmp_path)
     with monkeypatch.context() as disk:
         disk.setattr(shutil, "copytree", no_room)
         with pytest.raises(Rejected, match=r"No space left on device; make room for it, or start"):
             following.claim(resume=True)
-    again = RunDirectory(tmp_path)
-    again.claim(resume=True)
-    assert (again.redis / "log").read_text() == "all of it"
+    following.claim(resume=True)
+    assert (following.redis / "log").read_text() == "all of it"
     assert not crashed.scratch.exists()
-    again.release()
+    following.release()
+    assert following.not_kept == ""
+
+
+def crashed_in(path: Path) -> RunDirectory:
+    """One with something in its Redis."""
+    directory = RunDirectory(path)
+    directory.claim()
+    directory.write(NOBODY)
+    directory.journal.mkdir()
+    (directory.store("redis") / "log").write_text("all of it")
+    assert directory._lock is not None
+    os.close(directory._lock)  # as the kernel does
+    return directory
+
+
+def test_who_begins_anew_after_a_crash_copies_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crashed = crashed_in(tmp_path)
+    monkeypatch.setattr(shutil, "copytree", no_room)
+    following = RunDirectory(tmp_path)
+    following.claim()
+    assert following.not_kept == ""
+    assert not crashed.scratch.exists()
+    following.release()
+    assert names(tmp_path) == {"logs", "mesh.journal.previous"}
 
 
 def test_what_a_crash_left_is_cleaned_up_and_ended(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -52,6 +53,16 @@ async def test_a_mesh_is_up_inside_and_gone_outside() -> None:
     assert mesh.processes == {}
     assert not scratch.exists()
     assert not mesh.directory.path.exists()
+
+
+async def test_what_would_go_with_its_directory_is_not_copied_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    copied: list[object] = []
+    async with Mesh(SMALL) as mesh:
+        mesh.directory.journal.mkdir()
+        monkeypatch.setattr(shutil, "copytree", lambda *told, **_: copied.append(told))
+    assert copied == []
 
 
 def test_any_event_loop_will_do() -> None:
