@@ -41,9 +41,7 @@ def down(directory: RunDir = None) -> None:
             soft_wrap=True,
         )
         if place.not_kept:
-            from cli.foreground import lost_text
-
-            terminal().print(lost_text(place.not_kept), style="bold red", soft_wrap=True)
+            _tell_of_loss(place.not_kept)
         return
     supervisor = record["supervisor"]
     pid, began = supervisor["pid"], supervisor["began"]
@@ -57,3 +55,13 @@ def down(directory: RunDir = None) -> None:
             )
         time.sleep(POLL_S)
     terminal().print(f"the mesh is down; logs: {place.logs}", soft_wrap=True)
+    had_redis = any(process["name"] == "redis" for process in record["processes"])
+    # Its supervisor has said why, where nobody may have looked; that it is not there can be seen
+    if had_redis and place.journal.exists() and not place.redis.exists():
+        _tell_of_loss()
+
+
+def _tell_of_loss(why: str = "") -> None:
+    from cli.foreground import lost_text
+
+    terminal().print(lost_text(why), style="bold red", soft_wrap=True)

@@ -128,9 +128,10 @@ class View:
 
 
 def lost_text(why: str) -> str:
-    """What `--resume` will not find."""
+    """What `--resume` will not find; why, if that is known."""
+    reason = f" ({why})" if why else ""
     return (
-        f"what Redis was given could not be kept ({why}): outputs that nobody has fetched are lost"
+        f"what Redis was given could not be kept{reason}: outputs that nobody has fetched are lost"
     )
 
 

@@ -162,6 +162,18 @@ def test_esg_down_stops_a_mesh_in_another_terminal(directory: RunDirectory) -> N
     assert finished(process)[0] == 0
 
 
+def test_esg_down_says_what_could_not_be_kept(directory: RunDirectory) -> None:
+    assert ran("up", *SMALL, "--detach").returncode == 0
+    directory.journal.mkdir(exist_ok=True)
+    (directory.path / "redis.unfinished").touch()  # in the way of the copy
+    down, lost = ran("down").stdout.splitlines()
+    assert down == f"the mesh is down; logs: {directory.logs}"
+    assert (
+        lost == "what Redis was given could not be kept: outputs that nobody has fetched are lost"
+    )
+    assert "could not be kept (File exists)" in directory.log.read_text("utf-8")
+
+
 def test_when_nothing_runs_status_and_down_say_so(directory: RunDirectory, esg: Run) -> None:
     words = f"no mesh is running in {directory.path}; start one with esg up..."
     assert_refused(esg("down"), words)
