@@ -22,6 +22,8 @@ class Folder:
 
     def __init__(self, directory: Path, files: Sequence[Path]) -> None:
         self._directory = directory
+        self.written: dict[Path, dict[str, Path]] = {}
+        """By file and stage, what is there."""
         names = [path.name for path in files]
         for name in names:
             if names.count(name) > 1:
@@ -38,10 +40,20 @@ class Folder:
             ) from None
 
     def write(self, file: Path, outputs: Mapping[str, bytes]) -> dict[str, Path]:
-        """By stage, the files that were written."""
-        return {stage: self._written(file, stage, content) for stage, content in outputs.items()}
+        """By stage, the files that were written. One that cannot be is refused when all others are
+        there: nobody has them a second time."""
+        written = self.written.setdefault(file, {})
+        refused: Rejected | None = None
+        for stage, content in outputs.items():
+            try:
+                written[stage] = self._write(file, stage, content)
+            except Rejected as error:
+                refused = refused or error
+        if refused is not None:
+            raise refused
+        return written
 
-    def _written(self, file: Path, stage: str, content: bytes) -> Path:
+    def _write(self, file: Path, stage: str, content: bytes) -> Path:
         path = self._directory / f"{file.name}.{stage}{_ending(content)}"
         unfinished = self._directory / f".{path.name}.{os.getpid()}.tmp"
         try:

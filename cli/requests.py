@@ -12,6 +12,7 @@ from cli.options import USUAL_GATEWAY, AsJson, Gateway
 from cli.outputs import Folder
 from cli.request_view import print_result, result_document
 from cli.terminal import print_json, terminal
+from esg.errors import Rejected
 
 if TYPE_CHECKING:
     from client import Result, State
@@ -40,18 +41,16 @@ def get(
     folder = None if out is None else Folder(out, [Path(request_id)])
     state, result = run_live(_get(gateway, request_id, fetch=folder is not None))
     written: dict[str, Path] | None = None
+    refused: Rejected | None = None
     if folder is not None and result is not None:
-        written = folder.write(Path(request_id), result.outputs)
-    if as_json:
-        print_json(_document(state, result, written))
-    elif result is not None:
-        print_result(terminal(), result.application, result, written)
-    else:
-        screen = terminal()
-        screen.print(f"{state.application}: under way", soft_wrap=True)
-        for progress in state.progress:
-            what = "done" if progress.finished else f"began on {progress.node}"
-            screen.print(f"  {progress.at_ms:.1f} ms: {progress.stage} {what}", soft_wrap=True)
+        try:
+            folder.write(Path(request_id), result.outputs)
+        except Rejected as error:
+            refused = error
+        written = folder.written[Path(request_id)]
+    _show(state, result, written, as_json=as_json)
+    if refused is not None:  # after what is there: it is fetched once
+        raise refused
 
 
 def cancel(
@@ -78,6 +77,21 @@ async def _cancel(gateway: str, request_id: str) -> bool:
 
     async with AsyncClient(gateway, patience_s=2.0) as mesh:
         return await mesh.cancel(request_id)
+
+
+def _show(
+    state: State, result: Result | None, written: dict[str, Path] | None, *, as_json: bool
+) -> None:
+    if as_json:
+        print_json(_document(state, result, written))
+    elif result is not None:
+        print_result(terminal(), result.application, result, written)
+    else:
+        screen = terminal()
+        screen.print(f"{state.application}: under way", soft_wrap=True)
+        for progress in state.progress:
+            what = "done" if progress.finished else f"began on {progress.node}"
+            screen.print(f"  {progress.at_ms:.1f} ms: {progress.stage} {what}", soft_wrap=True)
 
 
 def _document(

@@ -98,7 +98,9 @@ def submit(
     sent = [Sent(path) for path in files]
     asked = Asked(application, slo_ms, all_stages)
     run_live(_submit(gateway, asked, sent, wait=wait, shown=wait and not as_json))
-    written = {} if folder is None else _written(folder, sent)
+    if folder is not None:
+        _write(folder, sent)
+    written = {} if folder is None else folder.written
     if as_json:
         print_json({"requests": [_document(one, written.get(one.path, {})) for one in sent]})
     else:
@@ -165,16 +167,14 @@ def _read(path: Path) -> bytes:
         raise Rejected(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _written(folder: Folder, sent: list[Sent]) -> dict[Path, dict[str, Path]]:
-    """Where the outputs of each file are; one that cannot be written does not keep the others."""
-    written = {}
+def _write(folder: Folder, sent: list[Sent]) -> None:
+    """Outputs of one file that cannot be written do not keep those of the others."""
     for file in sent:
         if file.result is not None:
             try:
-                written[file.path] = folder.write(file.path, file.result.outputs)
+                folder.write(file.path, file.result.outputs)
             except Rejected as error:
                 file.error = error
-    return written
 
 
 def _document(file: Sent, written: dict[str, Path]) -> dict[str, Any]:

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from cli.outputs import Folder
 from cli.submit import Asked, Sent, _submit
 from client import AsyncClient, Client
+from esg.errors import Rejected
 from tests.cli.conftest import Run
 from tests.redis_server import RedisServer
 from tests.unit.gateway.running import playing_mesh, wait_until
@@ -100,6 +102,30 @@ def test_a_name_that_is_too_long_for_its_output_does_not_keep_the_others(
     assert "cannot be written: File name too long" in ran.err
     assert ran.out.count(": done in") == 2
     assert (tmp_path / "out" / "two.jpg.second").read_bytes() == b"gfed"
+
+
+def test_an_output_that_cannot_be_written_does_not_keep_those_of_other_stages(
+    tmp_path: Path,
+) -> None:
+    folder = Folder(tmp_path, [Path("one.jpg")])
+    (tmp_path / "one.jpg.b").mkdir()
+    with pytest.raises(Rejected, match=r"one\.jpg\.b: cannot be written: Is a directory"):
+        folder.write(Path("one.jpg"), {"a": b"1", "b": b"2", "c": b"3"})
+    there = {stage: path.read_bytes() for stage, path in folder.written[Path("one.jpg")].items()}
+    assert there == {"a": b"1", "c": b"3"}
+
+
+@pytest.mark.usefixtures("gateway")
+def test_a_result_is_shown_whatever_becomes_of_its_outputs(
+    esg: Run, photos: list[Path], tmp_path: Path
+) -> None:
+    request = esg("submit", KNOWN, photos[0], "--no-wait").out.strip()
+    (tmp_path / "out" / f"{request}.second").mkdir(parents=True)
+    for more in ((), ("--json",)):
+        ran = esg("get", request, "--out", tmp_path / "out", *more)
+        assert ran.code == 2
+        assert ran.err.endswith(".second: cannot be written: Is a directory\n")
+        assert "70.0" in ran.out
 
 
 @pytest.mark.usefixtures("gateway")
