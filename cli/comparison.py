@@ -94,7 +94,7 @@ def _unserved(name: str, result: Result) -> str:
     return (
         f"{name}: of {result['requests']:g} requests {result['refused']:g} were refused (no config "
         "is fast enough for them, too many wait, or there is no such application), and "
-        f"{result['failed']:g} failed or were cancelled."
+        f"{result['failed']:g} failed, were dropped as too late, or were cancelled."
     )
 
 
