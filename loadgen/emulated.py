@@ -2,8 +2,8 @@
 
 Nodes, policy, applications and SLOs are as the gateway tells them, and so is how fast time goes
 there; whether models are loaded at the start is seen from its slices. Nodes are taken for equal,
-and what a stage takes beyond its profile is the emulator's guess: see benchmarks/fidelity.py for
-a comparison that measures it.
+and what the gateway does not tell is as a controller has it by default. What a stage takes beyond
+its profile is the emulator's guess: see benchmarks/fidelity.py for a comparison that measures it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,6 +20,7 @@ from esg.units import ms, to_usd
 from loadgen.arrivals import Arrival
 from loadgen.outcome import Figures, Outcome
 from loadgen.target import Target
+from mesh.settings import ControllerSettings
 
 
 def conditions_of(target: Target, catalog: Catalog) -> tuple[Catalog, Scenario]:
@@ -36,7 +37,8 @@ def conditions_of(target: Target, catalog: Catalog) -> tuple[Catalog, Scenario]:
         applications[name] = Application.of(
             name, stages, slo_us=slo_us, late_requests=LateRequests(told.late_requests)
         )
-    scenario = Scenario(
+    scenario = replace(
+        _by_default(catalog),
         policy=target.status.policy,
         nodes=len(nodes),
         vcpus=nodes[0].vcpus,
@@ -58,8 +60,21 @@ def _plain(factor: float) -> float:
 
 def conditions_at_home(catalog: Catalog) -> tuple[Catalog, Scenario]:
     """The catalog's own cluster, where there is no mesh to ask."""
-    cluster = catalog.cluster
-    return catalog, Scenario(nodes=cluster.nodes, vcpus=cluster.vcpus, vgpus=cluster.vgpus)
+    return catalog, _by_default(catalog)
+
+
+def _by_default(catalog: Catalog) -> Scenario:
+    """A mesh that was told nothing else: what it runs is not what the paper's evaluation has."""
+    cluster, controller = catalog.cluster, ControllerSettings()
+    return Scenario(
+        policy=controller.policy,
+        nodes=cluster.nodes,
+        vcpus=cluster.vcpus,
+        vgpus=cluster.vgpus,
+        max_waiting=controller.max_waiting,
+        max_waiting_in_all=controller.max_waiting_in_all,
+        fair_quantum_ms=controller.fair_quantum_ms,
+    )
 
 
 def run_emulated(

@@ -9,6 +9,7 @@ from esg.errors import Rejected
 from loadgen.emulated import conditions_at_home, conditions_of, run_emulated
 from loadgen.plan import Plan
 from loadgen.target import Target
+from mesh.settings import DEFAULT_POLICY, ControllerSettings
 
 CATALOG = load_catalog()
 STAGES = (
@@ -73,6 +74,20 @@ def test_a_mesh_where_time_goes_faster_is_noticed() -> None:
 def test_a_mesh_without_nodes_cannot_be_emulated() -> None:
     with pytest.raises(Rejected, match="no nodes"):
         conditions_of(target(nodes=0), CATALOG)
+
+
+def test_where_there_is_no_mesh_it_is_the_one_that_would_be_started() -> None:
+    _, scenario = conditions_at_home(CATALOG)
+    assert scenario.policy == DEFAULT_POLICY
+    assert (scenario.nodes, scenario.vcpus, scenario.vgpus) == (16, 16, 7)
+
+
+def test_applications_share_the_mesh_as_a_controller_has_them() -> None:
+    controller = ControllerSettings()
+    for _, scenario in (conditions_of(target(), CATALOG), conditions_at_home(CATALOG)):
+        assert scenario.fair_quantum_ms == controller.fair_quantum_ms > 0
+        assert scenario.max_waiting == controller.max_waiting > 0
+        assert scenario.max_waiting_in_all == controller.max_waiting_in_all > 0
 
 
 def test_all_arrivals_are_in_the_figures() -> None:
