@@ -36,7 +36,7 @@ from rich.table import Table
 
 from benchmarks.live import Usage, usages
 from client import AsyncClient, MeshStatus, Result, Stage
-from emulator.history import replay_strictly
+from emulator.history import replay_strictly, scenario_of
 from emulator.run import emulate, requests
 from emulator.scenario import SETTINGS, Scenario
 from esg.catalog import Catalog, Function
@@ -85,6 +85,7 @@ class Watched:
     status: MeshStatus | None = None
     corrections: tuple[Correction, ...] = ()
     planned: Catalog | None = None
+    scenario: Scenario | None = None
 
     def add(self, answered: Answered) -> None:
         self.late_ms.append(answered.late_us / 1000)
@@ -142,6 +143,7 @@ async def live(
             journal = mesh.journal
             assert journal is not None
         replayed = replay_strictly(journal, catalog, {})
+        watched.scenario = scenario_of(journal)
     watched.corrections = replayed.scheduler.state.corrections
     watched.planned = replayed.scheduler.planned
     return watched, replayed.report.summary() | watched.summary(len(arrivals))
@@ -218,18 +220,16 @@ def compare(arguments: argparse.Namespace) -> dict[str, Any]:
         bar = progress.add_task(f"live, {trial.nodes} nodes", total=len(arrivals))
         watched, summary = uvloop.run(live(trial, arrivals, catalog, lambda: progress.advance(bar)))
     cluster = catalog.cluster
-    scenario = Scenario(
-        policy=trial.policy,
+    added = added_ms(watched.results, catalog, watched.planned or catalog)
+    assert watched.scenario is not None
+    scenario = replace(
+        watched.scenario,  # how applications share the mesh, and whatever else its controller does
         nodes=trial.nodes,
         vcpus=cluster.vcpus,
         vgpus=cluster.vgpus,
         slo_scale=trial.slo_scale,
-        seed=0,
-        follow_profiles=True,
+        stage_delay_ms=max(0.0, float(np.percentile(added, 50))),
     )
-    added = added_ms(watched.results, catalog, watched.planned or catalog)
-    typical_ms = max(0.0, float(np.percentile(added, 50)))
-    scenario = replace(scenario, stage_delay_ms=typical_ms)
     found = ProfilesCorrected(corrections=watched.corrections)
     emulated = emulate(catalog, scenario, chain([(0, found)], requests(arrivals))).summary()
     count = len(arrivals)
