@@ -22,13 +22,15 @@ from cli.conditions import (
 )
 from cli.options import AsJson, CatalogFile, at_least, read_catalog
 from cli.terminal import print_json, terminal
-from esg.errors import Bug
+from esg.errors import Bug, Rejected
 
 if TYPE_CHECKING:
+    from collections.abc import Container
     from pathlib import Path
 
     from cli.comparison import Result
     from emulator.history import Replayed
+    from emulator.run import Trained
     from emulator.scenario import Scenario
     from esg.catalog import Catalog
 
@@ -139,6 +141,7 @@ def what_if(
         load=Recorded(journal=journal, keep_slos=slo_scale is None),
         requests=replayed.report.arrived,
         file=journal,
+        trained=_still_valid(journal, known, scenario, given),
     )
     findings = carry_out(study, workers=workers, shown=not as_json)
     if as_json:
@@ -168,16 +171,35 @@ def replayed_strictly(
 ) -> Replayed:
     """A strict replay, or one line about where it differs and the end of the program."""
     from cli.training import trained_for
-    from emulator.history import catalog_of, replay_strictly
+    from emulator.history import catalog_of, learnt_by, replay_strictly
     from esg.journal import Diverged
 
     seen = catalog_of(journal, catalog, scenario)
-    trained = trained_for([scenario.policy], seen, shown=shown)
+    trained = learnt_by(journal) or trained_for([scenario.policy], seen, shown=shown)
     try:
         return replay_strictly(journal, catalog, trained)
     except (Diverged, Bug) as error:
         typer.echo(f"error: the replay is not identical: {error}", err=True)
         raise typer.Exit(DIVERGED) from None
+
+
+def _still_valid(
+    journal: Path, catalog: Catalog, scenario: Scenario, changes: Container[str]
+) -> Trained:
+    """What the journal's policy had learnt: it is for the same SLOs, and for nodes of that size."""
+    from cli.training import LEARNS
+    from emulator.history import learnt_by
+    from emulator.run import build_policy
+    from emulator.scenario import applied
+
+    if any(name in changes for name in ("vcpus", "vgpus", "slo_scale")):
+        return {}
+    learnt = learnt_by(journal)
+    try:
+        build_policy(applied(catalog, scenario), replace(scenario, policy=LEARNS), learnt)
+    except Rejected:  # it is larger than the nodes, say
+        return {}
+    return learnt
 
 
 def _result(scenario: Scenario, replayed: Replayed) -> Result:

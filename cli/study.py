@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,8 @@ LIMITS = "limits"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
     """Policies times seeds. `scenario` is the first of them; it ends after so many requests or
-    after so long. The requests may be those of a file."""
+    after so long. The requests may be those of a file. Without `trained`, policies that learn are
+    trained for it."""
 
     catalog: Catalog
     scenario: Scenario
@@ -49,6 +50,7 @@ class Study:
     requests: int | None
     duration_s: float | None = None
     file: Path | None = None
+    trained: Trained = field(default_factory=dict)
 
     def arrivals(self, seed: int) -> Iterator[tuple[int, Event]]:
         """What comes, which is not nothing."""
@@ -79,7 +81,7 @@ def carry_out(
 ) -> Findings:
     """A single run here, which can be recorded; several in processes of their own."""
     seen = applied(study.catalog, study.scenario)
-    trained = trained_for(study.policies, seen, shown=shown)
+    trained = study.trained or trained_for(study.policies, seen, shown=shown)
     if len(study.policies) * len(study.seeds) > 1:
         return _many(study, trained, workers, shown=shown)
     return _one(study, trained, journal, trace_out, shown=shown)

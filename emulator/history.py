@@ -103,6 +103,13 @@ def scenario_of(path: Path) -> Scenario:
         return Scenario.from_settings(settings | {"policy": header.policy})
 
 
+def learnt_by(path: Path) -> Trained:
+    """What the policy of a journal had learnt; nothing if the journal does not say."""
+    header = read_header(path)
+    with _naming(path):
+        return learnt_in(header)
+
+
 def _is_emulated(header: Header) -> bool:
     """A live controller's journal does not say what nodes there are: they join."""
     return {"nodes", "vcpus", "vgpus"} <= header.settings.keys()
@@ -143,8 +150,7 @@ def replay_strictly(
 
     began = perf_counter()
     header = read_header(path)
-    with _naming(path):
-        trained = learnt_in(header) or trained
+    trained = learnt_by(path) or trained
     for segment in read_segments(path):
         if segment.header != header:
             raise Rejected(

@@ -9,8 +9,12 @@ import pytest
 
 import cli.main
 from cli.entry import run_app
+from emulator import training
+from esg.catalog import Catalog
+from mesh.learnt_file import Learnt, learnt_text
 from tests.cli.conftest import Run
 from tests.cli.test_refusals import assert_refused
+from tests.cli.test_training import minimum
 
 REQUESTS = 60
 
@@ -211,6 +215,49 @@ def test_a_policy_that_did_not_write_the_journal_can_be_tried(esg: Run, journal:
     found = document(esg, "what-if", journal, "--policy", "orion")
     assert found["recorded"]["policy"] == "esg"
     assert [result["policy"] for result in found["results"]] == ["orion"]
+
+
+@pytest.fixture
+def trainings(monkeypatch: pytest.MonkeyPatch) -> list[Catalog]:
+    """The catalogs that a policy was trained on; it learns the least config of everything."""
+    found: list[Catalog] = []
+
+    def train(seen: Catalog, **_: object) -> Learnt:
+        found.append(seen)
+        return minimum(seen)
+
+    monkeypatch.setattr(training, "trained_configs", train)
+    return found
+
+
+@pytest.fixture
+def of_aquatope(esg: Run, trainings: list[Catalog], tmp_path: Path) -> Path:
+    """A journal that has what was learnt, as a controller writes it."""
+    path = tmp_path / "aquatope.journal"
+    wanted = ("--policy", "aquatope", "--requests", 20, "--nodes", 6)
+    assert esg("emulate", *wanted, "--journal", path).code == 0
+    header = json.loads(path.read_text("utf-8").splitlines()[0])
+    settings = header["settings"] | {"trained": learnt_text(minimum(trainings.pop()))}
+    edit(path, 0, settings=settings)
+    return path
+
+
+def test_what_a_journal_has_learnt_is_not_learnt_again(
+    esg: Run, of_aquatope: Path, trainings: list[Catalog]
+) -> None:
+    assert document(esg, "replay", of_aquatope)["identical"]
+    for more in ((), ("--nodes", 8), ("--policy", "esg,aquatope")):
+        found = document(esg, "what-if", of_aquatope, *more)
+        assert found["results"][-1]["mean_batch"] == 1
+    assert trainings == []
+
+
+@pytest.mark.parametrize("changed", ["--vcpus 8", "--vgpus 2", "--slo-scale 2"])
+def test_for_other_nodes_and_slos_a_policy_learns_anew(
+    esg: Run, of_aquatope: Path, trainings: list[Catalog], changed: str
+) -> None:
+    document(esg, "what-if", of_aquatope, *changed.split())
+    assert len(trainings) == 1
 
 
 REFUSED = {
