@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 DEFAULT_PAYLOAD_SCALE = 0.01
 """Two cores that also run the mesh carry the heavy rate with this, and not with the full size."""
 
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
+
 app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -138,7 +141,7 @@ def loadgen(
     )
     found = _send(run, known, emulate=emulate, html=html, as_json=as_json)
     if found.interrupted:
-        raise typer.Exit(130)
+        raise typer.Exit(INTERRUPTED)
     raise typer.Exit(int(found.outcome.error_rate > max_error_rate))
 
 
@@ -198,12 +201,12 @@ def _send(
         page = stack.enter_context(written(html)) if html else None
         with live_view(run.plan, shown=not as_json) as look:
             found = _faults_told(lambda: carry_out(run, look))
-        emulated = None
+        emulated, given_up = None, False
         if emulator is not None and not found.interrupted:
             try:
                 emulated = emulator(run.plan)
             except KeyboardInterrupt:
-                found.interrupted = True  # there is still what was measured
+                given_up = True  # there is still what was measured, and all of it
         if page is not None:
             from loadgen.page import report
 
@@ -213,6 +216,8 @@ def _send(
         print_json(document(run.plan, found, emulated))
     else:
         print_findings(terminal(), run.plan, found, emulated)
+    if given_up:
+        raise typer.Exit(INTERRUPTED)
     return found
 
 

@@ -183,7 +183,11 @@ def test_ctrl_c_in_the_emulation_leaves_what_was_measured(
     ran = sent(load, gateway, "--emulate", "--html", tmp_path / "page.html")
     assert ran.code == 130
     assert "20 requests sent" in ran.out
-    assert (tmp_path / "page.html").exists()
+    assert "ended by Ctrl-C" not in ran.out
+    assert "ended by Ctrl-C" not in (tmp_path / "page.html").read_text("utf-8")
+    ran = sent(load, gateway, "--emulate", "--json")
+    assert ran.code == 130
+    assert json.loads(ran.out)["interrupted"] is False
 
 
 def test_an_unknown_application_is_refused_before_anything_is_sent(
