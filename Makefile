@@ -46,6 +46,7 @@ format: $(INSTALLED)  ## format the code and fix what can be fixed
 	.venv/bin/ruff format
 	.venv/bin/ruff check --fix
 
+# Each target of tests/fuzz gets EXAMPLES; tests/property has numbers of its own, but new examples every time
 fuzz: $(INSTALLED)  ## look for inputs that break something: make fuzz EXAMPLES=10000
 	FUZZ_EXAMPLES=$(or $(EXAMPLES),2000) .venv/bin/pytest -n 2 tests/fuzz tests/property
 
