@@ -84,15 +84,13 @@ def _tasks(jobs: int, config: Config) -> int:
 
 
 def _at(near: str, room: Room, plans: Iterable[Plan], jobs: int, price: Price) -> _Found | None:
-    """The first plan for all jobs that this node has room for, or else for some."""
+    """The first plan for all jobs that this node has room for, or else for some. What it costs is
+    without the risk to be late: with it, jobs leave their inputs for so little that more are."""
     for_some = None
     for plan in plans:
-        if not room.takes(plan.config, 1):
+        if not room.takes(plan.config, 1) or price(plan, 0) is None:
             continue
-        price_pusd = price(plan, 0)
-        if price_pusd is None:
-            continue
-        found = _Found(price_pusd, plan, near)
+        found = _Found(plan.job_cost_pusd, plan, near)
         if room.takes(plan.config, _tasks(jobs, plan.config)):
             return found
         for_some = for_some or found
