@@ -24,7 +24,7 @@ from msgspec.structs import replace as changed
 from emulator.run import Trained, build_scheduler
 from emulator.scenario import Scenario, applied
 from esg.catalog import Catalog, scaled, versioned
-from esg.codec import decode
+from esg.codec import decode, to_bytes
 from esg.commands import Command
 from esg.errors import Rejected
 from esg.events import (
@@ -141,12 +141,11 @@ def replay_strictly(
     chain, count = blake2b(digest_size=8), 0
     state: Any = None
 
-    def counted(entries: Iterable[Entry]) -> Iterator[Entry]:
+    def watch(now_us: int, event: Event, commands: list[Command]) -> None:
         nonlocal count
-        for entry in entries:
-            count += 1
-            chain.update(entry.orders.encode())
-            yield entry
+        count += 1
+        chain.update(to_bytes(commands))
+        observe(now_us, event, commands)
 
     began = perf_counter()
     header = read_header(path)
@@ -163,7 +162,7 @@ def replay_strictly(
         scheduler, _ = build_scheduler(catalog, scenario, trained, snapshot)
         report = report or Report.from_here(scheduler.state)
         with _naming(path):
-            replay(scheduler, counted(segment.entries), _both(report.observe, observe))
+            replay(scheduler, segment.entries, _both(report.observe, watch))
         state = scheduler.snapshot()
     assert report is not None  # a journal has at least one segment
     return Replayed(count, perf_counter() - began, report, chain.hexdigest(), scheduler)

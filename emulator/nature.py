@@ -32,6 +32,7 @@ class Link:
 
 LOCAL_BYTES_PER_S = 2_000_000_000
 TWO_NUMBERS = Struct(">QQ")
+TO_UNIT = 2.0**-64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,17 +103,18 @@ class Nature:
                     local += size
                 else:
                     remote += size
-        return max(self.settings.local.time_us(local), self.settings.remote.time_us(remote))
+        local_us = self.settings.local.time_us(local)
+        return max(local_us, self.settings.remote.time_us(remote)) if remote else local_us
 
     def _gauss(self, key: str) -> float:
         """A standard normal number that depends on the seed and the key alone (Box-Muller)."""
         u, v = TWO_NUMBERS.unpack(self._hash(key))
-        radius = math.sqrt(-2 * math.log((u + 1) / 2**64))
-        return radius * math.cos(2 * math.pi * (v / 2**64))
+        radius = math.sqrt(-2 * math.log((u + 1) * TO_UNIT))
+        return radius * math.cos(2 * math.pi * (v * TO_UNIT))
 
     def draw(self, key: str) -> float:
         """A number between 0 and 1 that depends on the seed and the key alone."""
-        return int.from_bytes(self._hash(f"draw:{key}")[:8]) / 2**64
+        return int.from_bytes(self._hash(f"draw:{key}")[:8]) * TO_UNIT
 
     def _hash(self, key: str) -> bytes:
         return blake2b(f"{self._seed}:{key}".encode(), digest_size=16).digest()

@@ -10,6 +10,7 @@ from emulator.nature import LOCAL_BYTES_PER_S, Link, Nature, NatureSettings
 from emulator.scenario import Scenario, applied, applied_to_events
 from emulator.world import World
 from esg.catalog import Catalog
+from esg.codec import to_bytes
 from esg.commands import Command, StartTask
 from esg.errors import Bug
 from esg.events import Event, RequestArrived
@@ -179,10 +180,10 @@ def emulate(
 
     def watch(now_us: int, event: Event, commands: list[Command]) -> None:
         report.observe(now_us, event, commands)
-        orders = orders_digest(commands)
-        chain.update(orders.encode())
+        chain.update(to_bytes(commands))
         if journal is not None:
-            journal.write(entry_line(Entry(now_us, event, orders)) + "\n")
+            entry = Entry(now_us, event, orders_digest(commands))
+            journal.write(entry_line(entry) + "\n")
         if observe is not None:
             observe(now_us, event, commands)
         if progress is not None and isinstance(event, RequestArrived):

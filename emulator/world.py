@@ -104,7 +104,7 @@ class World:
         self._outputs = outputs
         self._charge_us = charge_us
         self._observe = observe
-        self._heap: list[tuple[int, int, Any, Pool | World | None]] = []
+        self._heap: list[tuple[int, int, Any, Any]] = []  # the last: a pool, this, or the brain
         self._ticket = count()
         self._alarm_us: dict[Pool | None, int] = {}
         self._sent_us: dict[str, int] = {}
@@ -150,41 +150,43 @@ class World:
         """Until nothing happens any more. Arrivals, in order of time, are drawn as they come."""
         for pool in self.pools.values():
             self._set_alarm(pool, pool.next_wake)
-        coming = iter(arrivals)
+        heap, coming = self._heap, iter(arrivals)
         upcoming = next(coming, None)
-        while self._heap or upcoming is not None:
-            if upcoming is not None and (not self._heap or upcoming[0] <= self._heap[0][0]):
+        while heap or upcoming is not None:
+            if upcoming is not None and (not heap or upcoming[0] <= heap[0][0]):
                 self._push(*upcoming, None)
                 if isinstance(upcoming[1], ProfilesCorrected):
                     self._nature.correct(upcoming[1].corrections)
                 upcoming = next(coming, None)
-            self.now_us, _, what, whom = heappop(self._heap)
+            self.now_us, _, what, whom = heappop(heap)
             if whom is None:
                 self._to_scheduler(what)
-            elif isinstance(whom, Pool):
-                self._to_pool(whom, what)
-            else:
+            elif whom is self:
                 what()
+            else:
+                self._to_pool(whom, what)
 
     def _push(self, at_us: int, what: Any, whom: "Pool | World | None") -> None:
         heappush(self._heap, (at_us, next(self._ticket), what, whom))
 
     def _to_scheduler(self, event: Event) -> None:
-        if isinstance(event, Woke) and not self._is_due(None, self._scheduler.next_wake):
+        if type(event) is Woke and not self._is_due(None, self._scheduler.next_wake):
             return
         commands = self._scheduler.handle(self.now_us, event)
         for command in commands:
             self._perform(command)
         if self._observe is not None:
             self._observe(self.now_us, event, commands)
-        self._set_alarm(None, self._scheduler.next_wake)
+        wake_us = self._scheduler.next_wake
+        if wake_us != self._alarm_us.get(None):
+            self._set_alarm(None, wake_us)
 
     def _to_pool(self, pool: Pool, event: PoolEvent) -> None:
         if self.pools.get(pool.invoker) is not pool:
             return  # its process has ended
-        if isinstance(event, Woke) and not self._is_due(pool, pool.next_wake):
+        if type(event) is Woke and not self._is_due(pool, pool.next_wake):
             return
-        if isinstance(event, TaskEnded) and not event.failure:
+        if type(event) is TaskEnded and not event.failure:
             if event.task in self._aborted:
                 self._aborted.discard(event.task)
                 return
@@ -193,16 +195,19 @@ class World:
                 self._outputs.keep(pool.running[event.task].order, failed)
         for command in pool.handle(self.now_us, event):
             self._carry_out(pool, command)
-        self._set_alarm(pool, pool.next_wake)
+        if pool.next_wake != self._alarm_us.get(pool):
+            self._set_alarm(pool, pool.next_wake)
 
     def _perform(self, command: Command) -> None:
         match command:
             case StartTask():
                 self._send(self.now_us + self._charge_us(command), command)
-            case StopTask() | WarmInstance() | DropInstance() | PublishData() | DiscardData():
-                self._send(self.now_us, command)
+            case PublishData() | DiscardData() if self.wire is None:
+                self.deliver(command)  # has no weight here: a transfer is part of its reader's run
             case AnswerRequest() | RefuseRequest() | RefuseApplication():
                 pass  # nobody waits for an answer here
+            case StopTask() | WarmInstance() | DropInstance() | PublishData() | DiscardData():
+                self._send(self.now_us, command)
             case CorrectProfiles(corrections=corrections):
                 self.tell(self.now_us, ProfilesCorrected(corrections=corrections))
             case _:
@@ -210,9 +215,6 @@ class World:
 
     def _send(self, at_us: int, order: Order) -> None:
         """To a node, in order: what was decided later does not overtake a slower decision."""
-        if self.wire is None and isinstance(order, PublishData | DiscardData):
-            self.deliver(order)  # has no weight here; a transfer is part of the consumer's run
-            return
         at_us = max(at_us, self._sent_us.get(order.invoker, 0))
         self._sent_us[order.invoker] = at_us
         if self.wire is not None:

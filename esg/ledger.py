@@ -89,8 +89,9 @@ class Seat(Record):
         found: list[int] = []
         if function in self.instances:
             for index, part in enumerate(self.slices):
-                if not part.holder and part.usable and function in part.residents:
-                    if part.residents[function].ready:
+                if not part.holder and part.usable:
+                    resident = part.residents.get(function)
+                    if resident is not None and resident.ready:
                         found.append(index)
                         if len(found) == count:
                             break
@@ -127,21 +128,22 @@ class Seat(Record):
     def give(self, task: str, vcpus: int, slices: Iterable[int]) -> None:
         """Note that a task holds these."""
         for index in slices:
-            self.slices[index].holder = task
-            self.vgpus_free -= self.slices[index].usable
+            part = self.slices[index]
+            part.holder = task
+            self.vgpus_free -= part.usable
         self.vcpus_free -= vcpus
 
     def take(self, task: str, function: str, memory_mb: int, config: Config, now_us: int) -> Taken:
         """Give a task what its config says."""
         picked = self.pick(function, memory_mb, config.vgpus)
-        if picked is None or not self.fits(config):
+        if picked is None or self.vcpus_free < config.vcpus:
             raise Bug(f"{self.invoker} cannot give {config} to {task}: it has not got as much free")
         dropped: list[tuple[int, str]] = []
         self.give(task, config.vcpus, picked)
         for index in picked:
-            part = self.slices[index]
-            if function in part.residents:
-                part.residents[function].used_us = now_us
+            resident = self.slices[index].residents.get(function)
+            if resident is not None:
+                resident.used_us = now_us
             else:
                 dropped += [(index, name) for name in self.load(index, function, memory_mb, now_us)]
         return Taken(tuple(picked), dropped)
@@ -149,11 +151,11 @@ class Seat(Record):
     def release(self, task: str, config: Config, slices: Iterable[int]) -> None:
         """Take back what a task held."""
         for index in slices:
-            holder = self.slices[index].holder
-            if holder != task:
-                raise Bug(f"{self.invoker} slice {index} is held by {holder!r}, not by {task}")
-            self.slices[index].holder = ""
-            self.vgpus_free += self.slices[index].usable
+            part = self.slices[index]
+            if part.holder != task:
+                raise Bug(f"{self.invoker} slice {index} is held by {part.holder!r}, not by {task}")
+            part.holder = ""
+            self.vgpus_free += part.usable
         self.vcpus_free += config.vcpus
 
     def load(

@@ -55,7 +55,9 @@ def observe_run(
         extra_us = min(extra_us, AT_MOST * known_us)
         queue.remote_us = closer(queue.remote_us, extra_us, ALL) if queue.remote_us else extra_us
         return
-    took_us = max(1, profiled_us // AT_MOST, min(took_us, expected_us * AT_MOST))
+    if took_us > expected_us * AT_MOST:
+        took_us = expected_us * AT_MOST
+    took_us = max(1, took_us, profiled_us // AT_MOST)
     queue.runs_seen += 1
     weight = min(queue.runs_seen + PRIOR, ALL)
     pace = took_us * PPM // profiled_us

@@ -82,7 +82,9 @@ def _seat_for(
         seat = seats.get(invoker)
         if seat is not None and can_take(seat, config, function.name, function.memory_mb):
             return seat
-    able = sorted([seat for seat in seats.values() if seat.fits(config)], key=_roomiest_first)
+    _, vcpus, vgpus = config
+    able = [s for s in seats.values() if s.vcpus_free >= vcpus and s.vgpus_free >= vgpus]
+    able.sort(key=_roomiest_first)
     for seat in able:
         if len(seat.warm_free(function.name, config.vgpus)) == config.vgpus:
             return seat

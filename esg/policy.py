@@ -43,8 +43,11 @@ class Case(Struct):
 
     def left_us(self, count: int | None = None) -> int:
         """The time to the nearest deadline among the first jobs: as many as could go together."""
+        jobs = self.queue.jobs
+        if len(jobs) == 1:
+            return jobs[0].deadline_us - self.now_us
         batch = self.stage.function.profile.max_batch if count is None else count
-        return min([job.deadline_us for job in self.queue.jobs[:batch]]) - self.now_us
+        return min([job.deadline_us for job in jobs[:batch]]) - self.now_us
 
     def keepers(self, batch: int) -> list[str]:
         """The invokers that keep inputs of the first `batch` jobs, most inputs first."""
@@ -53,12 +56,13 @@ class Case(Struct):
     def keepers_of(self, jobs: Iterable[Job]) -> list[str]:
         """The invokers that keep inputs of these jobs, most inputs first."""
         counts: dict[str, int] = {}
+        requests, after = self.state.requests, self.stage.after
         for job in jobs:
-            runs = self.requests[job.request].runs
-            for before in self.stage.after:
+            runs = requests[job.request].runs
+            for before in after:
                 keeper = runs[before].keeper
                 counts[keeper] = counts.get(keeper, 0) + 1
-        return sorted(counts, key=lambda keeper: -counts[keeper])
+        return list(counts) if len(counts) == 1 else sorted(counts, key=lambda k: -counts[k])
 
 
 class Offer(Struct):
@@ -67,13 +71,15 @@ class Offer(Struct):
     `effort` is what they took to find. `missed` says that a plan made at an earlier stage could
     not be followed, because fewer jobs are waiting than its batch needs. `picks` are the places in
     the queue of the jobs that the plans are for, in the order in which a batch takes them; without
-    any, it takes the oldest.
+    any, it takes the oldest. `travels` says that later stages are to find the rest of the plan
+    with the jobs (`Job.planned`).
     """
 
     plans: tuple[Plan, ...]
     effort: int = 0
     missed: bool = False
     picks: tuple[int, ...] = ()
+    travels: bool = False
 
     def first(self, jobs: Sequence[Job]) -> Job:
         """The job of a queue that goes in any case."""

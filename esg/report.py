@@ -68,12 +68,12 @@ class Report:
     def observe(self, now_us: int, event: Event, commands: Sequence[Command]) -> None:
         """One handled event, with its orders."""
         match event:
-            case RequestArrived():
-                self._arrived(now_us, event)
             case TaskFinished():
                 vgpus = self._vgpus_of.pop(event.task, 0)
                 self.vgpu_busy_us += vgpus * (event.loading_us + event.running_us)
                 self.cold_tasks += event.loading_us > 0
+            case RequestArrived():
+                self._arrived(now_us, event)
             case TaskFailed():
                 self._vgpus_of.pop(event.task, None)
             case InvokerJoined():

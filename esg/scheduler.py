@@ -119,13 +119,15 @@ class Scheduler:
 
     def handle(self, now_us: int, event: Event) -> list[Command]:
         """Learn one fact; returns what to do about it, in order."""
-        if now_us < self.state.now_us:
-            raise Bug(f"time ran backwards, from {self.state.now_us} to {now_us}")
-        self.state.now_us = now_us
+        state = self.state
+        if now_us < state.now_us:
+            raise Bug(f"time ran backwards, from {state.now_us} to {now_us}")
+        state.now_us = now_us
         self._orders = []
-        self._setbacks.forgive(now_us)
+        if state.slow or now_us >= state.forgive_at_us:
+            self._setbacks.forgive(now_us)
         self._learn(now_us, event)
-        if self.state.resting:
+        if state.resting:
             self._lifecycle.end_rests(now_us)
         self._overload.drop_hopeless(now_us)
         self._dispatcher.run(now_us)
@@ -137,8 +139,10 @@ class Scheduler:
     def next_wake(self) -> int | None:
         """When to send `Woke` if nothing else happens before; always later than the last event."""
         wake_us = self.state.forgive_at_us
-        for queue in self.state.queues.values():
-            if (queue_us := queue.wake_us() if queue.jobs else queue.warm_at_us) < wake_us:
+        if self._prewarmer is not None and (warm_us := self._prewarmer.next_us) < wake_us:
+            wake_us = warm_us
+        for queue in self._busy.values():
+            if (queue_us := queue.wake_us()) < wake_us:
                 wake_us = queue_us
         for rest in self.state.resting:
             wake_us = min(wake_us, rest.until_us)
@@ -200,7 +204,8 @@ class Scheduler:
         foresight = footing.policy.foresight
         prewarmer = PreWarmer(planned, current, self.state, self._emit, foresight=foresight)
         self._prewarmer = prewarmer if self._settings.prewarm else None
-        self._lifecycle = Lifecycle(planned, self.state, self._emit, self._prewarmer)
+        self._busy = {name: queue for name, queue in self.state.queues.items() if queue.jobs}
+        self._lifecycle = Lifecycle(planned, self.state, self._busy, self._emit, self._prewarmer)
         self._overload = Overload(planned, self.state, self._settings.overload, self._lifecycle.end)
         self._setbacks = setbacks = Setbacks(
             planned, self.state, self._settings.max_attempts, self._lifecycle.end
@@ -228,6 +233,7 @@ class Scheduler:
         self._dispatcher = Dispatcher(
             planned,
             self.state,
+            self._busy,
             footing.policy,
             self._emit,
             self._settings.recheck,

@@ -61,8 +61,6 @@ class Setbacks:
     def forgive(self, now_us: int) -> None:
         """What was spared for long enough may be used again."""
         state = self._state
-        if now_us < state.forgive_at_us and not state.slow:
-            return
         if now_us >= state.forgive_at_us:
             state.forgive_at_us = NEVER_US
             state.releases += 1

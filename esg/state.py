@@ -31,6 +31,9 @@ class Phase(StrEnum):
     DONE = "done"
 
 
+BLOCKED, RESTING, QUEUED, RUNNING, DONE = Phase  # quicker to look up than through their class
+
+
 class Run(Record):
     """One request's work at one stage."""
 
@@ -59,8 +62,8 @@ class Request(Record):
 
 class Job(Record):
     """A queued piece of work, as policies see it. `planned` are the steps that the plan of the
-    stage before it foresaw, from this stage on; `avoid` the invokers where it has failed, each as
-    often as it has."""
+    stage before it foresaw, from this stage on, if that plan travels (`policy.Offer`); `avoid` the
+    invokers where it has failed, each as often as it has."""
 
     request: str
     number: int

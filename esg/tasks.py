@@ -46,14 +46,14 @@ class Tasks:
         task = self.end(event.task, event.invoker)
         if task is None or not task.requests:
             return
+        loading_us = event.loading_us
         seat = self._state.seats[task.invoker]
         function = self.function_of(task)
         for index in task.slices:
             seat.mark_used(index, function, now_us)
-        held_us = event.loading_us + event.running_us
-        cost_pusd = self._catalog.prices.task_cost_pusd(task.config, held_us)
-        self._note_pace(task, now_us - task.started_us - event.loading_us, now_us)
-        if self._follow_profiles and not event.loading_us:
+        cost_pusd = self._catalog.prices.task_cost_pusd(task.config, loading_us + event.running_us)
+        self._note_pace(task, now_us - task.started_us - loading_us, now_us)
+        if self._follow_profiles and not loading_us:
             self._compare_with_profile(now_us, task, now_us - task.started_us)
         share_pusd = round(cost_pusd / len(task.requests))
         failures = {failure.request: failure.reason for failure in event.failed}
@@ -64,8 +64,8 @@ class Tasks:
             elif request is None:
                 self._emit(DiscardData(invoker=task.invoker, request=name, results=True))
             else:
-                failed_on = request.runs[task.stage].failed_on
-                self._setbacks.done_elsewhere(failed_on, task.invoker, now_us)
+                if failed_on := request.runs[task.stage].failed_on:
+                    self._setbacks.done_elsewhere(failed_on, task.invoker, now_us)
                 self._lifecycle.finish_job(request, task, share_pusd, now_us)
 
     def failed(self, now_us: int, event: TaskFailed) -> None:
@@ -134,12 +134,7 @@ class Tasks:
         queue = self._state.queues[queue_name(task.application, task.stage)]
         profile = stage.function.profile
         profiled_us = profile.time_us_of(task.config)
-        remote = 0
-        for name in task.requests:
-            request = self._state.requests.get(name)
-            if request is not None:
-                for before in stage.after:
-                    remote += request.runs[before].keeper != task.invoker
+        remote = self._fetched(task, stage.after) if stage.after else 0
         if not remote:  # what has to be fetched says more about the network
             expected_us = profiled_us * queue.pace_ppm // PPM
             self._setbacks.task_took(task.invoker, took_us, expected_us, now_us)
@@ -151,6 +146,16 @@ class Tasks:
             input_bytes=stage.function.input_bytes,
             relative_std=profile.relative_std,
         )
+
+    def _fetched(self, task: Task, after: tuple[str, ...]) -> int:
+        """How many inputs of a task came from other nodes."""
+        remote = 0
+        for name in task.requests:
+            request = self._state.requests.get(name)
+            if request is not None:
+                for before in after:
+                    remote += request.runs[before].keeper != task.invoker
+        return remote
 
     def _compare_with_profile(self, now_us: int, task: Task, took_us: int) -> None:
         """Note what a warm task took; if plans have been going by something else, have that

@@ -12,6 +12,7 @@ each that is kept busy: a task needs a slice that has its model and is free.
 """
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from esg.averages import closer
 from esg.catalog import Application, Catalog, Function
@@ -60,6 +61,14 @@ def observe_cold_start(state: State, function: str, loading_us: int) -> None:
     state.cold_starts_us[function] = closer(old_us, loading_us)
 
 
+class _Demand(NamedTuple):
+    """A queue whose calls ask for a function, the one where they come in, and what one takes."""
+
+    queue: Queue
+    root: Queue
+    service_us: int
+
+
 class PreWarmer:
     """Decides which models to load ahead of time.
 
@@ -79,15 +88,21 @@ class PreWarmer:
         self._foresight = foresight
         self._state = state
         self._emit = emit
-        self._queues_of: dict[str, list[str]] = {name: [] for name in catalog.functions}
-        self._service_us: dict[str, int] = {}
-        self._due_us = 0  # no queue is due before that
+        queues = state.queues
+        self._functions = {
+            queue_name(application.name, stage.name): stage.function
+            for application in catalog.applications.values()
+            for stage in application.stages.values()
+        }
+        self._waiting = {name: q for name, q in queues.items() if q.warm_at_us < NEVER_US}
+        self._demands: dict[str, list[_Demand]] = {name: [] for name in catalog.functions}
         for application in current:
+            root = queues[queue_name(application.name, application.root)]
             for stage in application.stages.values():
-                name = queue_name(application.name, stage.name)
+                queue = queues[queue_name(application.name, stage.name)]
                 profile = stage.function.profile
-                self._queues_of[stage.function.name].append(name)
-                self._service_us[name] = profile.time_us_of(profile.minimum)
+                demand = _Demand(queue, root, profile.time_us_of(profile.minimum))
+                self._demands[stage.function.name].append(demand)
 
     def expect_next(self, queue: Queue, now_us: int) -> None:
         """After an arrival: when must loading begin, so that the next one finds a warm model?"""
@@ -97,28 +112,34 @@ class PreWarmer:
                 for stage in application.stages.values():
                     self._spread(stage.function, now_us)
             return
-        function = self._function(queue)
+        function = self._functions[queue.name]
         cold_start_us = self._state.cold_starts_us.get(function.name, function.cold_start_us)
         start_us = now_us + queue.interval_us - cold_start_us
         if start_us > now_us:
             queue.warm_at_us = start_us
-            self._due_us = min(self._due_us, start_us)
+            self._waiting[queue.name] = queue
         else:
-            self.warm(queue, now_us)
+            self._warm(queue, function, now_us)
+
+    @property
+    def next_us(self) -> int:
+        """When loading must begin next."""
+        if not self._waiting:
+            return NEVER_US
+        return min([queue.warm_at_us for queue in self._waiting.values()])
 
     def run_due(self, now_us: int) -> None:
-        if now_us < self._due_us:
+        if now_us < self.next_us:
             return
-        queues = self._state.queues.values()
-        for queue in queues:
+        for queue in self._state.queues.values():  # in an order that a restored state has, too
             if queue.warm_at_us <= now_us:
-                self.warm(queue, now_us)
-        self._due_us = min((queue.warm_at_us for queue in queues), default=NEVER_US)
+                self._warm(queue, self._functions[queue.name], now_us)
 
-    def warm(self, queue: Queue, now_us: int) -> None:
+    def _warm(self, queue: Queue, function: Function, now_us: int) -> None:
         """Load as many instances as are predicted to be missing, nearest to home first."""
-        queue.warm_at_us = NEVER_US
-        function = self._function(queue)
+        if queue.warm_at_us < NEVER_US:
+            queue.warm_at_us = NEVER_US
+            del self._waiting[queue.name]
         missing = self._wanted(function)
         for seat in self._state.open_seats.values():
             missing -= seat.instances.get(function.name, 0)
@@ -146,12 +167,9 @@ class PreWarmer:
         """What every call of an application will ask of this function, with headroom; one at least,
         for the call that has just come."""
         work = 0
-        for name in self._queues_of[function.name]:
-            queue = self._state.queues[name]
-            root = self._catalog.applications[queue.application].root
-            interval_us = self._state.queues[queue_name(queue.application, root)].interval_us
-            if interval_us:
-                work -= -HEADROOM * self._service_us[name] // interval_us
+        for _, root, service_us in self._demands[function.name]:
+            if root.interval_us:
+                work -= -HEADROOM * service_us // root.interval_us
         return max(1, work)
 
     def _load_on(self, seat: Seat, function: Function, count: int, now_us: int) -> int:
@@ -173,22 +191,18 @@ class PreWarmer:
         """Instances that the predicted calls keep busy, at least one for each of its queues whose
         interval is known."""
         wanted = 0
-        for name in self._queues_of[function.name]:
-            interval_us = self._state.queues[name].interval_us
-            if interval_us:
-                wanted -= -self._service_us[name] // interval_us
+        for queue, _, service_us in self._demands[function.name]:
+            if queue.interval_us:
+                wanted -= -service_us // queue.interval_us
         return wanted
 
     def _nearest(self, queue: Queue) -> list[Seat]:
         """Those with slices that have not got the model. Data stays near the home of the
         application's first stage, and so should models."""
         root = self._catalog.applications[queue.application].root
-        function = self._function(queue).name
+        function = self._functions[queue.name].name
         seats = self._state.open_seats
         able = [
             n for n, seat in seats.items() if seat.instances.get(function, 0) < len(seat.slices)
         ]
         return [seats[name] for name in ranked_homes(queue_name(queue.application, root), able)]
-
-    def _function(self, queue: Queue) -> Function:
-        return self._catalog.applications[queue.application].stages[queue.stage].function

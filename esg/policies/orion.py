@@ -213,7 +213,7 @@ class Orion:
         profile = case.stage.function.profile
         configs[stage] = with_what_is_there(profile, planned, len(case.jobs))
         plan = plan_onward(case.application, stage, configs)
-        return Offer((plan,), effort, missed=planned.batch > len(case.jobs))
+        return Offer((plan,), effort, missed=planned.batch > len(case.jobs), travels=True)
 
     def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
         return self._place(case, offer, seats)

@@ -114,12 +114,17 @@ def test_a_join_waits_for_both_branches(desk: Desk) -> None:
     assert desk.new_orders == [answer("r1"), discard("i0", "r1")]
 
 
-def test_what_was_planned_travels_with_the_job_from_its_stage_on(desk: Desk) -> None:
+@pytest.mark.parametrize(
+    ("name", "planned"), [("esg", []), ("apex", []), ("orion", ["depth", "label"])]
+)
+def test_what_was_planned_travels_from_its_stage_on_if_the_policy_follows_it(
+    open_desk: Callable[..., Desk], name: str, planned: list[str]
+) -> None:
+    desk = open_desk(policy=lambda catalog: policy(name, catalog, PolicySettings()))
     desk.at(ms(0), joined("i0", vcpus=8, memory_mb=450), arrived("r1", "scene"))
     desk.at(ms(10), finished("t1"))
-    assert desk.new_orders == [start("t2", "scene/detect", job("r1", resize="i0"))]
     (waiting,) = desk.scheduler.state.queues["scene/depth"].jobs  # its model is too large
-    assert [step.stage for step in waiting.planned] == ["depth", "label"]
+    assert [step.stage for step in waiting.planned] == planned
 
 
 # Batches and queues.
