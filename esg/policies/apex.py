@@ -58,8 +58,9 @@ _ALL_THE_TIME_US = 2**50
 class Aimed(Offer, kw_only=True):
     """Plans for one group: where it would like to run, and what it would pay for being late.
 
-    If there is no room for any of them, its oldest job had better go by itself, `at_once`, with
-    the fastest that there is room for, than wait until only large configs would do.
+    If there is no room for any of them, its oldest job had better go by itself, with the fastest
+    that there is room for, than wait until only large configs would do. `likely_us` is the time
+    that it may plan with, if it dares. Such plans are searched for when they are needed.
     """
 
     stage: Stage
@@ -68,7 +69,7 @@ class Aimed(Offer, kw_only=True):
     left_us: int = 0
     rest_us: int = 0
     late_pusd: int = 0
-    at_once: tuple[Plan, ...] = ()
+    likely_us: int | None = None
 
     def price(self, plan: Plan, late_us: int) -> int | None:
         """The minimum config, which is tried when nothing else fits, knows of its own stage only;
@@ -169,7 +170,7 @@ class Apex:
             return locality_first(case, offer, seats)
         if isinstance(offer, Aimed):
             found = nearby(case, offer, seats, offer.near, offer.price)
-            return found or _daring(case, offer, seats) or cold(case, offer, seats)
+            return found or self._daring(case, offer, seats) or cold(case, offer, seats)
         keepers = case.keepers(offer.plans[0].config.batch)
         near = keepers[0] if keepers else ""
         return nearby(case, offer, seats, near, _as_cheap_as_possible) or cold(case, offer, seats)
@@ -206,13 +207,11 @@ class Apex:
         answer = search(jobs=jobs, company=together, left_us=limit_us)
         profile = case.stage.function.profile
         plans, picks, effort = answer.plans, tuple(group.places), answer.effort
-        at_once: tuple[Plan, ...] = ()
-        if not answer.feasible or self._dares:
-            likely_us = expected.for_search_us(expected.likely_us(left_us))
-            alone = search(jobs=1, company=1, left_us=likely_us)
-            at_once, effort = alone.plans, effort + alone.effort
+        likely_us = expected.for_search_us(expected.likely_us(left_us))
         if not answer.feasible:  # too late to be safe
-            plans, picks, at_once = _fastest_first(at_once, profile), picks[:1], ()
+            alone = search(jobs=1, company=1, left_us=likely_us)
+            plans, picks = _fastest_first(alone.plans, profile), picks[:1]
+            effort += alone.effort
         near = group.beside_on
         if case.stage.after:
             near = case.keepers_of(case.jobs[place] for place in group.places)[0]
@@ -226,8 +225,29 @@ class Apex:
             stage=case.stage,
             expected=expected,
             late_pusd=outlook.late_pusd,
-            at_once=at_once,
+            likely_us=likely_us if self._dares and answer.feasible else None,
         )
+
+    def _daring(self, case: Case, offer: Aimed, seats: Mapping[str, Seat]) -> Placement | None:
+        """For the oldest job by itself: the less time it takes, the less is the risk to be late."""
+        if offer.likely_us is None:
+            return None
+        company, own_pace = self._company(case), offer.expected.own_pace
+        answer = company.search(
+            case.stage.name,
+            jobs=1,
+            company=1,
+            left_us=offer.likely_us,
+            k=CONFIGS,
+            own_pace=own_pace,
+        )
+        offer.effort += answer.effort
+        for plan in _fastest_first(answer.plans, case.stage.function.profile):
+            alone = replace(offer, plans=(plan,), picks=offer.picks[:1])
+            found = nearby(case, alone, seats, offer.near, offer.price)
+            if found is not None:
+                return found
+        return None
 
     def _hopeless(self, case: Case, company: Company) -> Offer | Hold:
         seats = case.state.open_seats.values()
@@ -246,16 +266,6 @@ class Apex:
         lost_before_us = self._lost_before_us(case, self._expected(case))
         kept = (n for n, job in enumerate(case.jobs) if job.deadline_us >= lost_before_us)
         return next(kept, len(case.jobs))
-
-
-def _daring(case: Case, offer: Aimed, seats: Mapping[str, Seat]) -> Placement | None:
-    """For the oldest job by itself: the less time it takes, the less is the risk to be late."""
-    for plan in _fastest_first(offer.at_once, case.stage.function.profile):
-        alone = replace(offer, plans=(plan,), picks=offer.picks[:1])
-        found = nearby(case, alone, seats, offer.near, offer.price)
-        if found is not None:
-            return found
-    return None
 
 
 def _fastest_first(plans: tuple[Plan, ...], profile: Profile) -> tuple[Plan, ...]:
