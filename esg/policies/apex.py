@@ -147,14 +147,16 @@ class Apex:
 
     def decide(self, case: Case) -> Offer | Hold:
         expected = self._expected(case)
-        company = self._company(case)
+        scarce = self._scarce(case)
+        company = self._companies[case.application.name][scarce]
         lost_before_us = self._lost_before_us(case, expected)
         found = groups(case, lost_before_us, company.most)
         if not found:
             return self._hopeless(case, company)
         if Ingredient.HOPELESS in self._without and case.jobs[0].deadline_us < lost_before_us:
             return self._hopeless(case, company)
-        outlook = Outlook(company, case.stage.name, expected)
+        final = scarce > 0 or not case.application.successors[case.stage.name]
+        outlook = Outlook(company, case.stage.name, expected, final)
         holds: list[int] = []
         for group in found:
             until_us = None
@@ -180,11 +182,11 @@ class Apex:
             return AS_PROFILED
         return forecast(case, self._onward[case.application.name, case.stage.name])
 
-    def _company(self, case: Case) -> Company:
-        companies = self._companies[case.application.name]
+    def _scarce(self, case: Case) -> int:
+        """The level of scarcity."""
         if Ingredient.SCARCITY in self._without:
-            return companies[0]
-        return companies[level(case.state.open_seats.values())]
+            return 0
+        return level(case.state.open_seats.values())
 
     def _lost_before_us(self, case: Case, expected: Forecast) -> int:
         """Whose deadline is before that cannot make it, unless luck helps."""
@@ -196,14 +198,16 @@ class Apex:
         stage, jobs = case.stage.name, len(group.places)
         together = company.most if Ingredient.COMPANY in self._without else group.company
         left_us = group.deadline_us - case.now_us
-        pusd, planned_us = outlook.now(together, left_us)
-        alone_pusd, alone_us = outlook.now(1, left_us)
+        saves = group.saves or together > 1
+        terms = outlook.terms(saves=saves)
+        pusd, planned_us = outlook.now(together, left_us, saves=saves)
+        alone_pusd, alone_us = outlook.now(1, left_us, saves=saves)
         if alone_pusd < pusd:  # there is no time for company
             jobs = together = 1
             planned_us = alone_us
-        expected = outlook.counts_on(together)
+        expected = terms.expected
         search = partial(company.search, stage, k=CONFIGS, own_pace=expected.own_pace)
-        limit_us = expected.for_search_us(max(planned_us, expected.safe_us(left_us)))
+        limit_us = expected.for_search_us(max(planned_us, terms.safe_us(left_us)))
         answer = search(jobs=jobs, company=together, left_us=limit_us)
         profile = case.stage.function.profile
         plans, picks, effort = answer.plans, tuple(group.places), answer.effort
@@ -224,7 +228,7 @@ class Apex:
             rest_us=company.fastest_us(stage) - int(profile.time_us.min()),
             stage=case.stage,
             expected=expected,
-            late_pusd=outlook.late_pusd,
+            late_pusd=terms.late_pusd,
             likely_us=likely_us if self._dares and answer.feasible else None,
         )
 
@@ -232,14 +236,10 @@ class Apex:
         """For the oldest job by itself: the less time it takes, the less is the risk to be late."""
         if offer.likely_us is None:
             return None
-        company, own_pace = self._company(case), offer.expected.own_pace
+        company = self._companies[case.application.name][self._scarce(case)]
+        own_pace, left_us = offer.expected.own_pace, offer.likely_us
         answer = company.search(
-            case.stage.name,
-            jobs=1,
-            company=1,
-            left_us=offer.likely_us,
-            k=CONFIGS,
-            own_pace=own_pace,
+            case.stage.name, jobs=1, company=1, left_us=left_us, k=CONFIGS, own_pace=own_pace
         )
         offer.effort += answer.effort
         for plan in _fastest_first(answer.plans, case.stage.function.profile):

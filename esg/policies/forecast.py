@@ -11,7 +11,7 @@ While little was measured, all profiles may be wrong in the same way, so that `d
 adds up as it is. It goes as measurements come in.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import erfc, hypot, sqrt
 
 from esg.catalog import Application
@@ -37,14 +37,17 @@ class Forecast:
     own_pace: float = 1.0  # the current stage's over that of those after it
     after: float = 1.0  # the latter over the pace of all
     doubt: float = 0.0  # how far off the pace itself may be
+    profiled: float = 0.0  # the spread that profiles tell of
 
     def wary(self) -> "Forecast":
-        """The same for those who would rather not rely on it."""
-        return replace(self, spread=hypot(self.spread, self.doubt), doubt=0.0)
+        """The same for those who would rather not rely on it, nor on a spread that only seems
+        small because few runs were seen."""
+        spread = hypot(max(self.spread, self.profiled), self.doubt)
+        return Forecast(self.pace, spread, self.own_pace, self.after)
 
-    def safe_us(self, left_us: int) -> int:
+    def safe_us(self, left_us: int, z: float = Z) -> int:
         """The profiled time that fits into the time left, almost certainly."""
-        return int(left_us / (self.pace + Z * self.spread))
+        return int(left_us / (self.pace + z * self.spread))
 
     def risk(self, left_us: int, planned_us: int) -> float:
         """How likely it is that a plan takes longer than the time left.
@@ -89,14 +92,16 @@ def onward(application: Application, stage: str) -> Onward:
 
 def forecast(case: Case, stages: Onward) -> Forecast:
     """For the stages to come, from what their queues have seen."""
-    pace = variance = doubt = 0.0
+    pace = variance = doubt = profiled = 0.0
     for name, profiled_std, share in stages:
         queue = case.state.queues[name]
         part = share * queue.pace_ppm / PPM
         pace += part
         variance += (part * relative_std(queue, profiled_std)) ** 2
+        profiled += (part * profiled_std) ** 2
         doubt += part * DOUBT * PRIOR / (PRIOR + queue.runs_seen)
     own_pace = case.queue.pace_ppm / PPM
     own_share = stages[0][2]
     after_pace = (pace - own_share * own_pace) / (1 - own_share) if len(stages) > 1 else own_pace
-    return Forecast(pace, sqrt(variance), own_pace / after_pace, after_pace / pace, doubt)
+    own, after, spread = own_pace / after_pace, after_pace / pace, sqrt(variance)
+    return Forecast(pace, spread, own, after, doubt, sqrt(profiled))

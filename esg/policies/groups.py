@@ -19,7 +19,8 @@ class Group:
     """Some jobs of a queue: their places in it, oldest first.
 
     `keeper` has their inputs (the keepers, if there are several inputs). `beside` counts the jobs
-    that were started at this very instant, and `beside_on` is where.
+    that were started at this very instant, and `beside_on` is where. `batched` says that some of
+    them have been in a batch.
     """
 
     keeper: str
@@ -27,10 +28,16 @@ class Group:
     deadline_us: int
     beside: int = 0
     beside_on: str = ""
+    batched: bool = False
 
     @property
     def company(self) -> int:
         return len(self.places) + self.beside
+
+    @property
+    def saves(self) -> bool:
+        """Whether time was, or may be, used up in a batch."""
+        return self.batched or self.company > 1
 
 
 def groups(case: Case, lost_before_us: int, most: int) -> list[Group]:
@@ -49,6 +56,8 @@ def groups(case: Case, lost_before_us: int, most: int) -> list[Group]:
             group.deadline_us = min(group.deadline_us, job.deadline_us)
         elif not case.stage.after:
             break  # there is only one group, and it is full
+    for group in found.values() if case.stage.after else ():
+        group.batched = any(_was_batched(case, case.jobs[place]) for place in group.places)
     for task in _just_started(case):
         for group in found.values():
             if not group.keeper or group.keeper == task.invoker:
@@ -62,6 +71,11 @@ def _keeper(case: Case, job: Job) -> str:
         return ""
     runs = case.requests[job.request].runs
     return ",".join(dict.fromkeys(runs[before].keeper for before in case.stage.after))
+
+
+def _was_batched(case: Case, job: Job) -> bool:
+    runs = case.requests[job.request].runs.values()
+    return any(run.report is not None and run.report.config.batch > 1 for run in runs)
 
 
 def _just_started(case: Case) -> list[Task]:

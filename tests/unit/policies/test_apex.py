@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace as struct_replace
 
 from esg.catalog import Application, Catalog, Stage
+from esg.commands import StageReport
 from esg.errors import Rejected
 from esg.ledger import Seat
 from esg.policies import PolicySettings, policy
@@ -107,6 +108,55 @@ def test_profiles_that_were_never_seen_at_work_are_not_relied_on_for_company() -
     lone = case(pairs, slo_ms=130, interval_ms=20)
     assert held_until_ms(pairs, lone) is None
     assert held_until_ms(pairs, trusted(lone)) is not None
+
+
+DEAR = {(1, 1, 1): 100, (1, 6, 1): 95, (2, 1, 1): 300}
+"""One vCPU costs 1100, six cost 1520. At 104 ms the former is late one time in forty, which counts
+three times 28 or thirty times."""
+
+
+def test_who_has_company_takes_no_risk_at_the_last_stage() -> None:
+    last = chain(DEAR, spread=0.02)
+    assert offered(last, trusted(case(last, slo_ms=104))).plans[0].config == (1, 1, 1)
+    assert offered(last, trusted(case(last, waiting=2, slo_ms=104))).plans[0].config == (1, 6, 1)
+
+
+def test_who_has_company_takes_a_risk_that_a_later_stage_can_make_up_for() -> None:
+    """If it gets late, the next stage has a faster config; but there is no room for that where
+    vCPUs are scarce."""
+    two = chain(DEAR, {(1, 1, 1): 3, (1, 2, 1): 2}, spread=0.02)
+    pair = trusted(case(two, waiting=2, slo_ms=106))
+    pair.state.seats = nodes(node("i0", vcpus=10))
+    assert offered(two, pair).plans[0].config == (1, 1, 1)
+    pair.state.seats = nodes(node("i0", vcpus=10, free=(4, 1)))
+    assert offered(two, pair).plans[0].config == (1, 6, 1)
+
+
+def test_who_was_in_a_batch_takes_no_risk_at_the_last_stage() -> None:
+    two = chain({(1, 1, 1): 50, (2, 1, 1): 60}, DEAR, spread=0.02)
+    for batch, config in ((1, (1, 1, 1)), (2, (1, 6, 1))):
+        lone = trusted(case(two, stage="b", slo_ms=104))
+        run = lone.requests["r1"].runs["a"]
+        run.phase, run.keeper = Phase.DONE, "i0"
+        run.report = StageReport(
+            stage="a",
+            task="t1",
+            invoker="i0",
+            config=Config(batch, 1, 1),
+            ready_us=0,
+            started_us=0,
+            finished_us=0,
+            cost_pusd=0,
+        )
+        assert offered(two, lone).plans[0].config == config
+
+
+def test_who_has_company_does_not_rely_on_a_few_runs_that_hardly_varied() -> None:
+    last = chain(DEAR, spread=0.02)
+    for waiting, config in ((1, (1, 1, 1)), (2, (1, 6, 1))):
+        lucky = trusted(case(last, waiting=waiting, slo_ms=104))
+        lucky.queue.spread_ppm = 1000
+        assert offered(last, lucky).plans[0].config == config
 
 
 # Company, and waiting for it.
