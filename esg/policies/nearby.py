@@ -3,7 +3,7 @@
 A plan for several jobs is worth what it says only if all of them go to the same node. So a node is
 asked for room for the whole group first: for one task if the plan is a batch of them all, or for
 as many as the plan splits them into. Only if no plan has a place for all is one looked for that has
-a place for some.
+a place for some. At the last stage, who has to leave the inputs need not stay with the others.
 
     1. the node that keeps the inputs, or where the group's company has just been started;
     2. if another node is cheaper, the transfer and its risk included, that one;
@@ -60,6 +60,8 @@ def nearby(
         here = _at(near, _room(seats[near], function), offer.plans, jobs, price)
     found = here
     if here is None or here.plan is not offer.plans[0]:  # nothing is cheaper than that
+        if not case.application.successors[case.stage.name]:
+            jobs = 1  # nobody has any use for company afterwards
         found = _elsewhere(case, offer.plans, _rooms(seats, function), jobs, here, price)
     return None if found is None else Placement(found.plan, seats[found.invoker])
 

@@ -337,11 +337,15 @@ def test_a_first_stage_goes_where_most_is_left_for_the_next() -> None:
 
 
 def test_jobs_that_belong_together_go_where_there_is_room_for_all() -> None:
-    catalog = chain({(1, 2, 1): 100, (2, 2, 2): 150})  # side by side they are cheaper
+    side_by_side = {(1, 2, 1): 100, (2, 2, 2): 150}  # is cheaper
+    catalog = chain(side_by_side, {(1, 1, 1): 10})
     pair = case(catalog, waiting=2)
     small, large = warm("i0", vcpus=3), warm("i1", vcpus=4)
     assert place(apex(catalog), pair, small, large) == ((1, 2, 1), "i1")
     assert place(apex(catalog), pair, small, warm("i1", vcpus=2)) == ((2, 2, 2), "i0")
+    last = chain(side_by_side)  # there is nothing to stay together for
+    pair = case(last, waiting=2)
+    assert place(apex(last), pair, small, warm("i1", vcpus=2)) == ((1, 2, 1), "i0")
 
 
 def test_a_risk_is_better_than_to_wait_for_room() -> None:
