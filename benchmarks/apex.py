@@ -227,8 +227,10 @@ class Timed(Apex):
 
     def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
         began = thread_time_ns()
+        effort = offer.effort
         placement = super().place(case, offer, seats)
         self.times_us[-1] += (thread_time_ns() - began) / 1000
+        self.effort += offer.effort - effort
         return placement
 
 

@@ -40,7 +40,7 @@ from esg.search.plan import Plan
 from esg.state import Queue
 from esg.units import ms
 
-NODES_PER_MS = 500
+NODES_PER_MS = 200
 """What `Offer.effort` counts, in a millisecond of CPython."""
 
 CONFIGS = 24
@@ -201,10 +201,11 @@ class Apex:
         saves = group.saves or together > 1
         terms = outlook.terms(saves=saves)
         pusd, planned_us = outlook.now(together, left_us, saves=saves)
-        alone_pusd, alone_us = outlook.now(1, left_us, saves=saves)
-        if alone_pusd < pusd:  # there is no time for company
-            jobs = together = 1
-            planned_us = alone_us
+        if together > 1:
+            alone_pusd, alone_us = outlook.now(1, left_us, saves=saves)
+            if alone_pusd < pusd:  # there is no time for company
+                jobs = together = 1
+                planned_us = alone_us
         expected = terms.expected
         search = partial(company.search, stage, k=CONFIGS, own_pace=expected.own_pace)
         limit_us = expected.for_search_us(max(planned_us, terms.safe_us(left_us)))
@@ -225,7 +226,7 @@ class Apex:
             picks=picks,
             near=near,
             left_us=left_us,
-            rest_us=company.fastest_us(stage) - int(profile.time_us.min()),
+            rest_us=company.rest_us(stage),
             stage=case.stage,
             expected=expected,
             late_pusd=terms.late_pusd,

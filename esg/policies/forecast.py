@@ -11,8 +11,9 @@ While little was measured, all profiles may be wrong in the same way, so that `d
 adds up as it is. It goes as measurements come in.
 """
 
-from dataclasses import dataclass
 from math import erfc, hypot, sqrt
+
+from msgspec import Struct
 
 from esg.catalog import Application
 from esg.pace import PRIOR, relative_std
@@ -28,8 +29,7 @@ DOUBT = 0.15
 _SQRT2 = sqrt(2)
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(Struct, frozen=True):
     """What a case can count on."""
 
     pace: float

@@ -52,7 +52,9 @@ def hold_until_us(case: Case, group: Group, outlook: Outlook) -> int | None:
     count, left_us = group.company, group.deadline_us - case.now_us
     if count >= outlook.company.most:
         return None
-    now_pusd, work_us = min(outlook.now(jobs, left_us, saves=group.saves) for jobs in (1, count))
+    now_pusd, work_us = outlook.now(count, left_us, saves=group.saves)
+    if count > 1:
+        now_pusd, work_us = min((now_pusd, work_us), outlook.now(1, left_us, saves=group.saves))
     best_pusd = WORTH_IT * now_pusd
     last_us = case.jobs[group.places[0]].ready_us + work_us
     until_us = None

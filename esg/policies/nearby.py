@@ -15,7 +15,8 @@ are none, or if it has waited for as long as that takes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from esg.ledger import Seat
 from esg.pace import remote_us
@@ -27,8 +28,7 @@ from esg.search.plan import Plan
 from esg.setbacks import not_a_third_time
 
 
-@dataclass(slots=True)
-class Room:
+class Room(Struct):
     """What a node has for one function: free vCPUs, and free slices with its model."""
 
     vcpus: int
@@ -38,8 +38,7 @@ class Room:
         return self.vcpus >= tasks * config.vcpus and self.vgpus >= tasks * config.vgpus
 
 
-@dataclass(slots=True)
-class _Found:
+class _Found(Struct):
     cost_pusd: int
     plan: Plan
     invoker: str

@@ -19,6 +19,8 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from esg.policies.forecast import Forecast, Z
 from esg.search.company import Company
 from esg.search.plan import Plan
@@ -40,8 +42,7 @@ NEVER_PUSD = 2**62
 """The price of what cannot be done in time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Struct, frozen=True):
     """What some jobs count on, what being late costs them, and how safe is safe enough."""
 
     expected: Forecast

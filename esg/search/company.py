@@ -29,6 +29,10 @@ class Company:
         self._engines: dict[int, Frontier] = {}
         self._stairs: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
         self._fastest_us = application.fastest_us()
+        self._rest_us = {
+            name: self._fastest_us[name] - int(stage.function.profile.time_us.min())
+            for name, stage in application.stages.items()
+        }
 
     @cached_property
     def whole_pusd(self) -> int:
@@ -55,6 +59,10 @@ class Company:
     def fastest_us(self, stage: str) -> int:
         """The least time in which the pipeline can be finished from `stage` on."""
         return self._fastest_us[stage]
+
+    def rest_us(self, stage: str) -> int:
+        """The least time that what comes after `stage` takes."""
+        return self._rest_us[stage]
 
     @property
     def built(self) -> tuple[int, ...]:
