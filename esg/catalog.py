@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 
 from esg.dominators import Series, reduced
@@ -157,6 +158,7 @@ def versioned(name: str, version: int) -> str:
     return name if version == 1 else f"{name}@{version}"
 
 
+@lru_cache(maxsize=1024)
 def plain_name(versioned_name: str) -> str:
     """What people call an application, whichever version it is."""
     return versioned_name.partition("@")[0]

@@ -254,7 +254,9 @@ class Lifecycle:
 
     def _count_in(self, application: str) -> None:
         """Whoever had nothing to do meanwhile was given no less than the others: see `dispatch`."""
-        traffic = self._state.traffic.setdefault(application, Traffic())
+        traffic = self._state.traffic.get(application)
+        if traffic is None:
+            traffic = self._state.traffic[application] = Traffic()
         if not traffic.under_way:
             busy = [other.given_us for other in self._state.traffic.values() if other.under_way]
             traffic.given_us = max(traffic.given_us, min(busy, default=0))

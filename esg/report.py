@@ -131,7 +131,10 @@ class Report:
             self.failed += 1
 
     def _tally(self, application: str) -> ApplicationTally:
-        return self.applications.setdefault(application, ApplicationTally())
+        tally = self.applications.get(application)
+        if tally is None:
+            tally = self.applications[application] = ApplicationTally()
+        return tally
 
     @property
     def arrived(self) -> int:

@@ -117,7 +117,8 @@ class Setbacks:
     def task_took(self, invoker: str, took_us: int, expected_us: int, now_us: int) -> None:
         """Compare what a task took on a node with what such tasks take on all of them."""
         state = self._state
-        ratio_ppm = max(0, took_us - GRACE_US) * PPM // max(1, expected_us)
+        late_us = took_us - GRACE_US
+        ratio_ppm = late_us * PPM // max(1, expected_us) if late_us > 0 else 0
         average_ppm = closer(state.paces_ppm.get(invoker, PPM), ratio_ppm)
         if average_ppm >= SLOW_PPM:
             state.slow[invoker] = now_us + SLOW_FOR_US
