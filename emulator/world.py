@@ -10,6 +10,7 @@ is wherever it is needed, and every node stays.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any, Protocol, assert_never
@@ -225,13 +226,13 @@ class World:
     def _carry_out(self, pool: Pool, command: PoolCommand) -> None:
         now_us, nature = self.now_us, self._nature
         match command:
-            case ExecuteTask(order=order):
-                self._execute(pool, order)
-            case Report(event=event):
+            case ExecuteTask():
+                self._execute(pool, command.order)
+            case Report():
                 if self.wire is None:
-                    self._push(now_us, event, None)
+                    self._push(now_us, command.event, None)
                 else:
-                    self.wire.report(pool.invoker, event)
+                    self.wire.report(pool.invoker, command.event)
             case AbortTask(task=task):
                 self._aborted.add(task)
                 stopped = TaskEnded(task=task, failure="stopped")
@@ -256,7 +257,7 @@ class World:
             self._push(self.now_us, end, pool)
         else:  # they may be on their way
             later_us = self.now_us + self._nature.settings.fetch_timeout_us
-            self.at(later_us, lambda: self._execute(pool, order, waited=True))
+            self.at(later_us, partial(self._execute, pool, order, waited=True))
 
     def _set_alarm(self, whom: Pool | None, wake_us: int | None) -> None:
         """Have a brain woken, unless it will be by then anyway."""

@@ -14,7 +14,7 @@ room: an application that was given more vGPU time than another, by a quantum or
 it. So a flood of requests for one application delays the others by a quantum at most.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -26,7 +26,7 @@ from esg.placement import locality_first
 from esg.policy import Case, Hold, Offer, Placement, Policy
 from esg.search.plan import Plan, Step
 from esg.setbacks import not_a_third_time, rather_elsewhere
-from esg.state import NEVER_US, RUNNING, Job, Queue, State, Task
+from esg.state import NEVER_US, RUNNING, Job, Queue, Request, State, Task
 from esg.units import ms
 
 PAYLOAD = (Input(),)
@@ -65,20 +65,18 @@ class Dispatcher:
 
     def run(self, now_us: int) -> None:
         """One pass over everything that is due."""
-        due = [queue for queue in self._busy.values() if self._is_due(queue, now_us)]
+        due = self._due(self._busy.values(), now_us)
         while due:
-            for queue in self._in_turn(due, now_us):
+            for queue in due if len(due) == 1 else self._in_turn(due, now_us):
                 if self._has_room():
                     self._visit(queue, now_us)
                 else:
                     queue.rounds += queue.blocked
                     self._put_on_recheck_list(queue, now_us)
-            due = [queue for queue in due if self._is_due(queue, now_us)]
+            due = self._due(due, now_us)
 
     def _in_turn(self, due: list[Queue], now_us: int) -> list[Queue]:
         """The policy's order, and while room is short, fair to applications."""
-        if len(due) == 1:
-            return due
         order = self._policy.order(due, now_us)
         if not self._fair_quantum_us or not any(q.blocked for q in self._busy.values()):
             return order
@@ -86,12 +84,17 @@ class Dispatcher:
         least_us = min(given_us.values())
         return sorted(order, key=lambda q: (given_us[q.name] - least_us) // self._fair_quantum_us)
 
-    def _is_due(self, queue: Queue, now_us: int) -> bool:
-        if not queue.jobs:
-            return False
-        if queue.blocked:
-            return self._state.releases > queue.releases_seen or now_us >= queue.retry_at_us
-        return queue.hold_until_us <= now_us
+    def _due(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
+        due = []
+        for queue in queues:
+            if not queue.jobs:
+                continue
+            if queue.blocked:
+                if self._state.releases > queue.releases_seen or now_us >= queue.retry_at_us:
+                    due.append(queue)
+            elif queue.hold_until_us <= now_us:
+                due.append(queue)
+        return due
 
     def _has_room(self) -> bool:
         """Whether anything at all could be started; if not, there is no point in planning."""
@@ -174,7 +177,6 @@ class Dispatcher:
         for index, other in taken.dropped:
             self._emit(DropInstance(invoker=seat.invoker, slice=index, function=other))
         planned = plan.steps if offer.travels else ()
-        orders = tuple([self._job_order(case, job, task, planned) for job in jobs])
         self._emit(
             StartTask(
                 task=name,
@@ -184,7 +186,7 @@ class Dispatcher:
                 function=function.name,
                 config=config,
                 slices=taken.slices,
-                jobs=orders,
+                jobs=self._job_orders(case, jobs, task, planned),
                 publish=not case.application.successors[queue.stage],
                 predicted_us=predicted_us,
                 effort=offer.effort,
@@ -192,26 +194,36 @@ class Dispatcher:
             )
         )
 
-    def _job_order(self, case: Case, job: Job, task: Task, planned: tuple[Step, ...]) -> JobOrder:
-        """Note that the job runs, and have its inputs brought to where it does."""
-        request = self._state.requests[job.request]
-        run = request.runs[case.stage.name]
-        run.phase = RUNNING
-        run.task = task.name
-        run.planned = planned
+    def _job_orders(
+        self, case: Case, jobs: Iterable[Job], task: Task, planned: tuple[Step, ...]
+    ) -> tuple[JobOrder, ...]:
+        """Note that the jobs run, and have their inputs brought to where they do."""
+        orders = []
+        stage, after, is_read = (
+            task.stage,
+            case.stage.after,
+            bool(case.application.successors[task.stage]),
+        )
+        for job in jobs:
+            request = self._state.requests[job.request]
+            run = request.runs[stage]
+            run.phase = RUNNING
+            run.task = task.name
+            run.planned = planned
+            publish = request.all_stages and is_read
+            inputs = self._inputs(request, after, task.invoker) if after else PAYLOAD
+            orders.append(JobOrder(request=job.request, inputs=inputs, publish=publish))
+        return tuple(orders)
+
+    def _inputs(self, request: Request, after: Iterable[str], invoker: str) -> tuple[Input, ...]:
         inputs = []
-        for before in case.stage.after:
+        for before in after:
             source = request.runs[before]
             inputs.append(Input(stage=before, invoker=source.keeper))
-            if source.keeper != task.invoker and not source.published:
+            if source.keeper != invoker and not source.published:
                 source.published = True
-                self._emit(PublishData(invoker=source.keeper, request=job.request, stage=before))
-        read_by = case.application.successors[case.stage.name]
-        return JobOrder(
-            request=job.request,
-            inputs=tuple(inputs) if inputs else PAYLOAD,
-            publish=request.all_stages and bool(read_by),
-        )
+                self._emit(PublishData(invoker=source.keeper, request=request.name, stage=before))
+        return tuple(inputs)
 
 
 def _taken_from(queue: Queue, batch: int, picks: tuple[int, ...]) -> list[Job]:
@@ -220,7 +232,7 @@ def _taken_from(queue: Queue, batch: int, picks: tuple[int, ...]) -> list[Job]:
         jobs = queue.jobs[:batch]
         del queue.jobs[:batch]
     else:
-        jobs = [queue.jobs[place] for place in picks[:batch]]
+        jobs = [*map(queue.jobs.__getitem__, picks[:batch])]
         for place in sorted(picks[:batch], reverse=True):
             del queue.jobs[place]
     if len(jobs) < batch:

@@ -6,6 +6,7 @@ several functions within its memory; loading one in the background does not dist
 """
 
 from collections.abc import Iterable
+from itertools import repeat
 
 from msgspec import field
 
@@ -100,8 +101,11 @@ class Seat(Record):
     def pick(self, function: str, memory_mb: int, count: int) -> list[int] | None:
         """Free slices for a task: warm ones first, then loading, then those with most room."""
         warm = self.warm_free(function, count)
-        if len(warm) == count:
-            return warm
+        return warm if len(warm) == count else self._pick_colder(warm, function, memory_mb, count)
+
+    def _pick_colder(
+        self, warm: list[int], function: str, memory_mb: int, count: int
+    ) -> list[int] | None:
         others = [
             (function not in part.residents, -part.memory_free_mb, index)
             for index, part in enumerate(self.slices)
@@ -145,7 +149,7 @@ class Seat(Record):
             if resident is not None:
                 resident.used_us = now_us
             else:
-                dropped += [(index, name) for name in self.load(index, function, memory_mb, now_us)]
+                dropped += zip(repeat(index), self.load(index, function, memory_mb, now_us))
         return Taken(tuple(picked), dropped)
 
     def release(self, task: str, config: Config, slices: Iterable[int]) -> None:

@@ -13,6 +13,7 @@ from esg.catalog import Application, Catalog, plain_name
 from esg.commands import AnswerRequest, Command, DiscardData, Outcome, StageReport, StopTask
 from esg.events import RequestArrived
 from esg.overload import drop_at_us, observe_done, saving_us
+from esg.search.plan import Step
 from esg.state import (
     BLOCKED,
     DONE,
@@ -104,13 +105,18 @@ class Lifecycle:
             # an output that was made a second time finds followers that did not need it
             if next_run.phase is BLOCKED and self._inputs_made(application, request, follower):
                 if run.planned:
-                    onward = self._onward[application.name, follower]
-                    next_run.planned = tuple([step for step in run.planned if step.stage in onward])
+                    next_run.planned = self._planned_from(run.planned, application.name, follower)
                 self._note_call(self._queue_up(request, follower, now_us), now_us)
         for other in reversed(request.runs.values()):  # a last stage is the last to be done
             if other.phase is not DONE:
                 return
         self.end(request, Outcome.DONE, "", now_us)
+
+    def _planned_from(
+        self, steps: tuple[Step, ...], application: str, stage: str
+    ) -> tuple[Step, ...]:
+        onward = self._onward[application, stage]
+        return tuple(step for step in steps if step.stage in onward)
 
     def return_job(self, request: Request, stage: str, now_us: int, pause_us: int = 0) -> None:
         """A job comes back from a task that gave no result; it keeps its place in line, unless it

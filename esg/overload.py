@@ -124,19 +124,19 @@ class Overload:
     def drop_hopeless(self, now_us: int) -> None:
         """Answer those that cannot be done in time any more, whatever is done for them."""
         for queue, fastest_us in self._dropping:
-            if queue.drop_at_us > now_us:
-                continue
-            hopeless = [job for job in queue.jobs if drop_at_us(job, fastest_us) <= now_us]
-            for job in hopeless:
-                left_us = max(0, job.deadline_us - now_us)
-                reason = (
-                    f"dropped before {queue.stage}: {to_ms(left_us):g} ms are left to the "
-                    f"deadline, and the rest takes at least {to_ms(fastest_us):g} ms"
-                )
-                self._end(self._state.requests[job.request], Outcome.DROPPED, reason, now_us)
-            queue.drop_at_us = min(
-                (drop_at_us(j, fastest_us) for j in queue.jobs), default=NEVER_US
+            if queue.drop_at_us <= now_us:
+                self._drop_from(queue, fastest_us, now_us)
+
+    def _drop_from(self, queue: Queue, fastest_us: int, now_us: int) -> None:
+        hopeless = [job for job in queue.jobs if drop_at_us(job, fastest_us) <= now_us]
+        for job in hopeless:
+            left_us = max(0, job.deadline_us - now_us)
+            reason = (
+                f"dropped before {queue.stage}: {to_ms(left_us):g} ms are left to the "
+                f"deadline, and the rest takes at least {to_ms(fastest_us):g} ms"
             )
+            self._end(self._state.requests[job.request], Outcome.DROPPED, reason, now_us)
+        queue.drop_at_us = min((drop_at_us(j, fastest_us) for j in queue.jobs), default=NEVER_US)
 
     def _is_full(self, name: str, waiting: int) -> bool:
         own, in_all = self._settings.max_waiting, self._settings.max_waiting_in_all
@@ -149,7 +149,7 @@ class Overload:
         return waiting + sum(others) >= in_all and waiting * (1 + len(others)) >= in_all
 
     def _waiting(self, name: str) -> int:
-        return sum(len(queue.jobs) for queue in self._queues.get(name, ()))
+        return sum([len(queue.jobs) for queue in self._queues.get(name, ())])
 
 
 def saving_us(catalog: Catalog) -> dict[str, int]:

@@ -82,9 +82,7 @@ def _seat_for(
         seat = seats.get(invoker)
         if seat is not None and can_take(seat, config, function.name, function.memory_mb):
             return seat
-    _, vcpus, vgpus = config
-    able = [s for s in seats.values() if s.vcpus_free >= vcpus and s.vgpus_free >= vgpus]
-    able.sort(key=_roomiest_first)
+    able = sorted(_with_room(seats.values(), config.vcpus, config.vgpus), key=_roomiest_first)
     for seat in able:
         if len(seat.warm_free(function.name, config.vgpus)) == config.vgpus:
             return seat
@@ -92,6 +90,10 @@ def _seat_for(
         if seat.pick(function.name, function.memory_mb, config.vgpus) is not None:
             return seat
     return None
+
+
+def _with_room(seats: Iterable[Seat], vcpus: int, vgpus: int) -> list[Seat]:
+    return [seat for seat in seats if seat.vcpus_free >= vcpus and seat.vgpus_free >= vgpus]
 
 
 def can_take(seat: Seat, config: Config, function: str, memory_mb: int) -> bool:

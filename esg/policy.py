@@ -62,7 +62,7 @@ class Case(Struct):
             for before in after:
                 keeper = runs[before].keeper
                 counts[keeper] = counts.get(keeper, 0) + 1
-        return list(counts) if len(counts) == 1 else sorted(counts, key=lambda k: -counts[k])
+        return sorted(counts, key=counts.__getitem__, reverse=True) if counts else []
 
 
 class Offer(Struct):

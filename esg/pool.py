@@ -198,14 +198,9 @@ class Pool:
         if order.task in self.running or number <= self._latest_task:
             return  # heard before
         self._latest_task = number
-        missing = self._missing(order.slices, order.function)
+        missing = self._missing(order.slices, order.function) or self._not_free(order)
         if missing:
             self._fail(order.task, missing)
-            return
-        busy = [index for index in order.slices if self.slices[index].holder]
-        if busy or order.config.vcpus > self.vcpus_free:
-            what = f"slice {busy[0]} is" if busy else f"{order.config.vcpus} vCPUs are"
-            self._fail(order.task, f"{what} not free on {self.invoker}")
             return
         self.vcpus_free -= order.config.vcpus
         self.running[order.task] = task = Running(order, now_us)
@@ -225,6 +220,14 @@ class Pool:
                 return f"{self.invoker} has no slice {index}"
             if not self.slices[index].usable:
                 return f"slice {index} of {self.invoker} is out of order"
+        return ""
+
+    def _not_free(self, order: StartTask) -> str:
+        for index in order.slices:
+            if self.slices[index].holder:
+                return f"slice {index} is not free on {self.invoker}"
+        if order.config.vcpus > self.vcpus_free:
+            return f"{order.config.vcpus} vCPUs are not free on {self.invoker}"
         return ""
 
     def _drop(self, index: int, function: str) -> None:

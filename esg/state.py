@@ -5,7 +5,7 @@ are functions of it. References between records are by name, never by object, so
 tree and a restored state equals the one that was saved.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 
 from msgspec import field
@@ -198,9 +198,11 @@ class State(Record):
     @property
     def open_seats(self) -> Mapping[str, Seat]:
         """Where work may be given."""
-        if not self.leaving:
-            return self.seats
-        return {name: seat for name, seat in self.seats.items() if name not in self.leaving}
+        return _without(self.seats, self.leaving) if self.leaving else self.seats
+
+
+def _without(seats: Mapping[str, Seat], some: Collection[str]) -> Mapping[str, Seat]:
+    return {name: seat for name, seat in seats.items() if name not in some}
 
 
 def queue_name(application: str, stage: str) -> str:

@@ -56,7 +56,7 @@ class Tasks:
         if self._follow_profiles and not loading_us:
             self._compare_with_profile(now_us, task, now_us - task.started_us)
         share_pusd = round(cost_pusd / len(task.requests))
-        failures = {failure.request: failure.reason for failure in event.failed}
+        failures = {f.request: f.reason for f in event.failed} if event.failed else {}
         for name in task.requests:
             request = self._lifecycle.wants(name, task)
             if name in failures:
