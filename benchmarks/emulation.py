@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter, process_time
+from timeit import repeat
 from typing import Any
 
 from rich.console import Console
@@ -45,6 +46,7 @@ FULL = (1_000, 4_000, 16_000)
 QUICK = (500, 2_000)
 REPEATS = 3
 TOP = 15
+CALLS = 100_000
 
 Tell = Callable[[float], None]
 
@@ -172,7 +174,17 @@ def machine() -> dict[str, str | int | float | None]:
         "machine": platform.machine(),
         "cpus": os.cpu_count(),
         "load": round(os.getloadavg()[0], 1),
+        "ns per empty call": round(empty_call_ns()),
     }
+
+
+def empty_call_ns() -> float:
+    """A yardstick: what Python takes, here and now, to call a function that does nothing. Where
+    that takes twice as long, so does everything else."""
+
+    def nothing() -> None: ...
+
+    return 1e9 * min(repeat(nothing, number=CALLS, repeat=9)) / CALLS
 
 
 def show(console: Console, rows: Sequence[Row], heavy: Sequence[Row]) -> None:
