@@ -160,7 +160,9 @@ class Dispatcher:
             del self._busy[queue.name]
         state.tasks_started = number = state.tasks_started + 1
         name = f"t{number}"
-        taken = seat.take(name, function.name, function.memory_mb, config, case.now_us)
+        taken = seat.take(
+            name, function.name, function.memory_mb, config, case.now_us, placement.slices
+        )
         state.tasks[name] = task = Task(
             name=name,
             number=number,

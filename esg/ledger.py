@@ -137,9 +137,18 @@ class Seat(Record):
             self.vgpus_free -= part.usable
         self.vcpus_free -= vcpus
 
-    def take(self, task: str, function: str, memory_mb: int, config: Config, now_us: int) -> Taken:
-        """Give a task what its config says."""
-        picked = self.pick(function, memory_mb, config.vgpus)
+    def take(
+        self,
+        task: str,
+        function: str,
+        memory_mb: int,
+        config: Config,
+        now_us: int,
+        picked: list[int] | None = None,
+    ) -> Taken:
+        """Give a task what its config says; on slices that have just been picked, if any."""
+        if picked is None:
+            picked = self.pick(function, memory_mb, config.vgpus)
         if picked is None or self.vcpus_free < config.vcpus:
             raise Bug(f"{self.invoker} cannot give {config} to {task}: it has not got as much free")
         dropped: list[tuple[int, str]] = []

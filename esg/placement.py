@@ -20,6 +20,7 @@ from esg.catalog import plain_name
 from esg.ledger import Seat
 from esg.policy import Case, Offer, Placement
 from esg.profile import Config
+from esg.search.plan import Plan
 from esg.state import queue_name
 
 
@@ -59,36 +60,40 @@ def locality_first(case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Place
     homes = [] if case.stage.after else [home(case.queue.name, tuple(seats))]
     for plan in offer.plans:
         near = homes or case.keepers(plan.config.batch)
-        seat = _seat_for(case, plan.config, near, seats)
-        if seat is not None:
-            return Placement(plan, seat)
+        placement = _placement(case, plan, near, seats)
+        if placement is not None:
+            return placement
     return None
 
 
 def anywhere(case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
     """The same without its first step: warm invokers, then cold ones, wherever the data is."""
     for plan in offer.plans:
-        seat = _seat_for(case, plan.config, (), seats)
-        if seat is not None:
-            return Placement(plan, seat)
+        placement = _placement(case, plan, (), seats)
+        if placement is not None:
+            return placement
     return None
 
 
-def _seat_for(
-    case: Case, config: Config, near: Iterable[str], seats: Mapping[str, Seat]
-) -> Seat | None:
-    function = case.stage.function
+def _placement(
+    case: Case, plan: Plan, near: Iterable[str], seats: Mapping[str, Seat]
+) -> Placement | None:
+    config, function = plan.config, case.stage.function
     for invoker in near:
         seat = seats.get(invoker)
-        if seat is not None and can_take(seat, config, function.name, function.memory_mb):
-            return seat
+        if seat is not None and seat.fits(config):
+            slices = seat.pick(function.name, function.memory_mb, config.vgpus)
+            if slices is not None:
+                return Placement(plan, seat, slices)
     able = sorted(_with_room(seats.values(), config.vcpus, config.vgpus), key=_roomiest_first)
     for seat in able:
-        if len(seat.warm_free(function.name, config.vgpus)) == config.vgpus:
-            return seat
+        warm = seat.warm_free(function.name, config.vgpus)
+        if len(warm) == config.vgpus:
+            return Placement(plan, seat, warm)
     for seat in able:
-        if seat.pick(function.name, function.memory_mb, config.vgpus) is not None:
-            return seat
+        slices = seat.pick(function.name, function.memory_mb, config.vgpus)
+        if slices is not None:
+            return Placement(plan, seat, slices)
     return None
 
 

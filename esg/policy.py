@@ -93,8 +93,11 @@ class Hold(Struct):
 
 
 class Placement(Struct):
+    """A plan and where it goes: on these slices, if they were found already (`Seat.pick`)."""
+
     plan: Plan
     seat: Seat
+    slices: list[int] | None = None
 
 
 class Policy(Protocol):
