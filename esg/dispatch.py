@@ -16,6 +16,7 @@ it. So a flood of requests for one application delays the others by a quantum at
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -77,7 +78,8 @@ class Dispatcher:
 
     def _in_turn(self, due: list[Queue], now_us: int) -> list[Queue]:
         """The policy's order, and while room is short, fair to applications."""
-        order = self._policy.order(due, now_us)
+        # in an order that a restored state has, too, whatever ties the policy leaves
+        order = self._policy.order(sorted(due, key=attrgetter("name")), now_us)
         if not self._fair_quantum_us or not any(q.blocked for q in self._busy.values()):
             return order
         given_us = {q.name: self._state.traffic[plain_name(q.application)].given_us for q in due}

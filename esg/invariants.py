@@ -7,7 +7,7 @@ from esg.commands import AnswerRequest, Command, RefuseRequest
 from esg.errors import Bug
 from esg.ledger import Seat
 from esg.scheduler import Scheduler
-from esg.state import Phase, State, queue_name
+from esg.state import NEVER_US, Phase, State, queue_name
 
 
 def check(scheduler: Scheduler) -> None:
@@ -140,10 +140,17 @@ def _check_applications(scheduler: Scheduler) -> None:
 
 
 def _check_wake(scheduler: Scheduler) -> None:
-    """The alarm is in the future, and a queue with work has someone to wake it."""
+    """The alarm is in the future, and where the state says; a queue with work has someone to wake
+    it."""
     state, next_wake = scheduler.state, scheduler.next_wake
     if next_wake is not None and next_wake <= state.now_us:
         raise Bug(f"the next wake-up at {next_wake} is not after {state.now_us}")
+    due_us = [state.forgive_at_us]
+    due_us += [queue.warm_at_us for queue in state.queues.values()]
+    due_us += [queue.wake_us() for queue in state.queues.values() if queue.jobs]
+    due_us += [rest.until_us for rest in state.resting]
+    if (NEVER_US if next_wake is None else next_wake) != min(due_us):
+        raise Bug(f"the next wake-up is at {next_wake}, and {min(due_us)} is the time for it")
     if next_wake is not None or state.tasks or _is_loading(state):
         return
     for queue in state.queues.values():

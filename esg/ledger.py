@@ -133,6 +133,8 @@ class Seat(Record):
         """Note that a task holds these."""
         for index in slices:
             part = self.slices[index]
+            if part.holder:
+                raise Bug(f"{self.invoker} slice {index} is held by {part.holder}, not free")
             part.holder = task
             self.vgpus_free -= part.usable
         self.vcpus_free -= vcpus
@@ -149,7 +151,7 @@ class Seat(Record):
         """Give a task what its config says; on slices that have just been picked, if any."""
         if picked is None:
             picked = self.pick(function, memory_mb, config.vgpus)
-        if picked is None or self.vcpus_free < config.vcpus:
+        if picked is None or len(picked) != config.vgpus or self.vcpus_free < config.vcpus:
             raise Bug(f"{self.invoker} cannot give {config} to {task}: it has not got as much free")
         dropped: list[tuple[int, str]] = []
         self.give(task, config.vcpus, picked)

@@ -3,7 +3,8 @@
 A policy answers three questions: in what order are the queues visited, what is offered for a queue
 (plans, best first, or a time until which to hold it), and which plan goes to which invoker. It is
 a function of what it is shown and remembers nothing itself: what must be remembered from one stage
-to the next travels with the jobs (`Job.planned`), so that a snapshot of the state is enough.
+to the next travels with the jobs (`Job.planned`, if `Offer.travels`), so that a snapshot of the
+state is enough.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

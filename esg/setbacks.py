@@ -138,8 +138,6 @@ class Setbacks:
 
 def rather_elsewhere(state: State, job: Job) -> Mapping[str, Seat] | None:
     """The nodes to try first for a job, if there are any that had better not be."""
-    if not state.slow and not job.avoid:
-        return None
     seats = state.open_seats
     better = {n: s for n, s in seats.items() if n not in state.slow and n not in job.avoid}
     return better if 0 < len(better) < len(seats) else None

@@ -108,10 +108,8 @@ class Queue(Record):
     remote_us: int = 0  # what inputs from other nodes add; 0 while nothing is known
 
     def wake_us(self) -> int:
-        """When it is to be looked at again: for its jobs, or to have its model loaded, which is all
-        that there is to do without any."""
-        jobs_us = self.retry_at_us if self.blocked else self.hold_until_us
-        return min(jobs_us, self.warm_at_us, self.drop_at_us)
+        """When its jobs are to be looked at again, while it has some."""
+        return min(self.retry_at_us if self.blocked else self.hold_until_us, self.drop_at_us)
 
     def leave_recheck_list(self) -> None:
         self.blocked = False

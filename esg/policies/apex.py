@@ -60,7 +60,8 @@ class Aimed(Offer, kw_only=True):
 
     If there is no room for any of them, its oldest job had better go by itself, with the fastest
     that there is room for, than wait until only large configs would do. `likely_us` is the time
-    that it may plan with, if it dares. Such plans are searched for when they are needed.
+    that it may plan with, if it dares; such plans are searched for when they are needed, and kept
+    `at_once`.
     """
 
     stage: Stage
@@ -70,6 +71,7 @@ class Aimed(Offer, kw_only=True):
     rest_us: int = 0
     late_pusd: int = 0
     likely_us: int | None = None
+    at_once: tuple[Plan, ...] = ()
 
     def price(self, plan: Plan, late_us: int) -> int | None:
         """The minimum config, which is tried when nothing else fits, knows of its own stage only;
@@ -237,13 +239,15 @@ class Apex:
         """For the oldest job by itself: the less time it takes, the less is the risk to be late."""
         if offer.likely_us is None:
             return None
-        company = self._companies[case.application.name][self._scarce(case)]
-        own_pace, left_us = offer.expected.own_pace, offer.likely_us
-        answer = company.search(
-            case.stage.name, jobs=1, company=1, left_us=left_us, k=CONFIGS, own_pace=own_pace
-        )
-        offer.effort += answer.effort
-        for plan in _fastest_first(answer.plans, case.stage.function.profile):
+        if not offer.at_once:
+            company = self._companies[case.application.name][self._scarce(case)]
+            own_pace, left_us = offer.expected.own_pace, offer.likely_us
+            answer = company.search(
+                case.stage.name, jobs=1, company=1, left_us=left_us, k=CONFIGS, own_pace=own_pace
+            )
+            offer.at_once = _fastest_first(answer.plans, case.stage.function.profile)
+            offer.effort += answer.effort
+        for plan in offer.at_once:
             alone = replace(offer, plans=(plan,), picks=offer.picks[:1])
             found = nearby(case, alone, seats, offer.near, offer.price)
             if found is not None:

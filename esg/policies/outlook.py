@@ -8,9 +8,9 @@ and the plan with the least sum is taken. That is better than the same margin fo
 bit of safety is cheap, it is bought; where the next faster config costs much, it is not. Waiting
 for company uses time up, so it is weighed against the same risk.
 
-Who goes alone and at once does what has to be done anyway. Who uses time up to save money, by
-waiting or in a batch, had better be sure to have it: there, doubt about profiles counts too, and
-times vary as profiled at least. As long as later stages can be hurried with larger configs, being
+Who has no company does what has to be done anyway. Who uses time up to save money, in company or by
+waiting for some, had better be sure to have it: there, doubt about profiles counts too, and times
+vary as profiled at least. As long as later stages can be hurried with larger configs, being
 late by a plan is no more than a threat. At the last stage it is certain, and while vCPUs are scarce
 there is no room to hurry: there, those who save pay for being late ten times over.
 """
@@ -28,8 +28,8 @@ from esg.search.plan import Plan
 LATE = 3
 """A request that is late is as bad as three more that have to be paid for."""
 
-LATE_FOR_GOOD = 30
-"""One that saved, and that no later stage can hurry any more, is as bad as thirty."""
+LATE_FOR_GOOD = 10 * LATE
+"""One that saved, and that no later stage can hurry any more, is ten times as bad."""
 
 Z_FOR_GOOD = 4.0
 """Standard deviations for such a one to be safe from."""

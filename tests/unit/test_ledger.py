@@ -38,6 +38,17 @@ def test_slices_without_memory_for_the_model_cannot_be_taken() -> None:
         books.take("t1", "detect", 400, Config(1, 1, 2), now_us=0)
 
 
+@pytest.mark.parametrize("picked", [[0], [0, 1], [1]])
+def test_slices_that_were_picked_are_taken_only_if_they_are_free_and_as_many(
+    picked: list[int],
+) -> None:
+    books = Seat.of("i0", 8, (1000, 1000, 1000))
+    books.take("t1", "detect", 400, Config(1, 1, 1), 0, [0])
+    with pytest.raises(Bug):
+        books.take("t2", "detect", 400, Config(1, 1, 2), 0, picked)
+    assert books.take("t3", "detect", 400, Config(1, 1, 2), 0, [1, 2]).slices == (1, 2)
+
+
 def test_only_the_holder_gives_back() -> None:
     books = seat()
     books.take("t1", "detect", 400, Config(1, 1, 1), now_us=0)

@@ -1,13 +1,15 @@
 """The way of a request: admitted or refused, queued, started, answered."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 
 from esg.commands import AnswerRequest, Outcome, StageReport, StartTask
 from esg.errors import Bug
 from esg.policies import PolicySettings, policy
+from esg.policies.esg import Engines, Esg
 from esg.profile import Config
+from esg.state import Queue
 from esg.units import ms
 from tests.desk import (
     Desk,
@@ -128,6 +130,22 @@ def test_what_was_planned_travels_from_its_stage_on_if_the_policy_follows_it(
 
 
 # Batches and queues.
+
+
+class NearestDeadlineFirst(Esg):
+    """Says nothing about queues whose deadlines are equal."""
+
+    def order(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
+        return sorted(queues, key=lambda queue: queue.jobs[0].deadline_us)
+
+
+def test_ties_that_a_policy_leaves_are_decided_as_they_would_be_after_a_restart(
+    open_desk: Callable[..., Desk],
+) -> None:
+    desk = open_desk(policy=lambda c: NearestDeadlineFirst(c, Engines("astar", group_size=3), k=5))
+    desk.at(0, arrived("r1", "thumb", slo_us=ms(900)), arrived("r2", "scan", slo_us=ms(900)))
+    desk.at(0, joined("i0"))
+    assert [order.application for order in desk.orders] == ["scan", "thumb"]
 
 
 def test_two_jobs_of_one_queue_leave_as_one_task(desk: Desk) -> None:

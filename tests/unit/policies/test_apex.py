@@ -357,6 +357,21 @@ def test_a_risk_is_better_than_to_wait_for_room() -> None:
     assert place(apex(catalog), too_late, warm("i0", vcpus=1)) is None
 
 
+def test_a_risk_is_searched_for_once_and_only_where_there_is_no_room_without() -> None:
+    catalog = chain(LEAN_AND_FAST, spread=0.02)
+    on_the_edge, policy = case(catalog, waiting=2, slo_ms=104), apex(catalog)
+    offer = policy.decide(on_the_edge)
+    assert isinstance(offer, Offer)
+    before, full = offer.effort, {"i0": node("i0", free=(0, 0))}
+    assert policy.place(on_the_edge, offer, {"i0": warm("i0")}) is not None
+    assert offer.effort == before
+    assert policy.place(on_the_edge, offer, full) is None
+    after = offer.effort
+    assert after > before
+    assert policy.place(on_the_edge, offer, full) is None
+    assert offer.effort == after
+
+
 @pytest.mark.parametrize("roomy", ["i0", "i1"])
 def test_who_takes_a_risk_takes_as_little_as_there_is_room_for(roomy: str) -> None:
     """Three vCPUs would be best. Two are hardly faster than one, but it is late enough for that to
