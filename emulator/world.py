@@ -9,6 +9,7 @@ Three things can be made as bad as they are in life: how messages travel (`wire`
 is wherever it is needed, and every node stays.
 """
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from heapq import heappop, heappush
@@ -42,6 +43,7 @@ from esg.pool_messages import (
     TaskEnded,
     UnloadModel,
 )
+from esg.state import NEVER_US
 
 Observer = Callable[[int, Event, list[Command]], None]
 DataOrder = PublishData | DiscardData
@@ -105,7 +107,9 @@ class World:
         self._outputs = outputs
         self._charge_us = charge_us
         self._observe = observe
-        self._heap: list[tuple[int, int, Any, Any]] = []  # the last: a pool, this, or the brain
+        # what happens, and to whom: to a pool, to this world, or to the scheduler (None)
+        self._heap: list[tuple[int, int, Any, Pool | World | None]] = []
+        self._at_once: deque[tuple[Any, Pool | World | None]] = deque()
         self._ticket = count()
         self._alarm_us: dict[Pool | None, int] = {}
         self._sent_us: dict[str, int] = {}
@@ -151,24 +155,31 @@ class World:
         """Until nothing happens any more. Arrivals, in order of time, are drawn as they come."""
         for pool in self.pools.values():
             self._set_alarm(pool, pool.next_wake)
-        heap, coming = self._heap, iter(arrivals)
+        heap, at_once, coming = self._heap, self._at_once, iter(arrivals)
         upcoming = next(coming, None)
-        while heap or upcoming is not None:
-            if upcoming is not None and (not heap or upcoming[0] <= heap[0][0]):
+        while at_once or heap or upcoming is not None:
+            next_us = self.now_us if at_once else heap[0][0] if heap else NEVER_US
+            if upcoming is not None and upcoming[0] <= next_us:
                 self._push(*upcoming, None)
                 if isinstance(upcoming[1], ProfilesCorrected):
                     self._nature.correct(upcoming[1].corrections)
                 upcoming = next(coming, None)
-            self.now_us, _, what, whom = heappop(heap)
+            if at_once:
+                what, whom = at_once.popleft()
+            else:
+                self.now_us, _, what, whom = heappop(heap)
             if whom is None:
                 self._to_scheduler(what)
-            elif whom is self:
-                what()
-            else:
+            elif isinstance(whom, Pool):
                 self._to_pool(whom, what)
+            else:
+                what()
 
     def _push(self, at_us: int, what: Any, whom: "Pool | World | None") -> None:
-        heappush(self._heap, (at_us, next(self._ticket), what, whom))
+        if at_us == self.now_us and (not self._heap or self._heap[0][0] > at_us):
+            self._at_once.append((what, whom))  # two thirds of all need no place in line
+        else:
+            heappush(self._heap, (at_us, next(self._ticket), what, whom))
 
     def _to_scheduler(self, event: Event) -> None:
         if type(event) is Woke and not self._is_due(None, self._scheduler.next_wake):
