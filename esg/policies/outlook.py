@@ -12,7 +12,7 @@ Who has no company does what has to be done anyway. Who uses time up to save mon
 waiting for some, had better be sure to have it: there, doubt about profiles counts too, and times
 vary as profiled at least. As long as later stages can be hurried with larger configs, being
 late by a plan is no more than a threat. At the last stage it is certain, and while vCPUs are scarce
-there is no room to hurry: there, those who save pay for being late ten times over.
+there is no room to hurry: there, those who save pay for being late many times over.
 """
 
 from bisect import bisect_right
@@ -28,8 +28,8 @@ from esg.search.plan import Plan
 LATE = 3
 """A request that is late is as bad as three more that have to be paid for."""
 
-LATE_FOR_GOOD = 10 * LATE
-"""One that saved, and that no later stage can hurry any more, is ten times as bad."""
+LATE_FOR_GOOD = 100
+"""One that saved, and that no later stage can hurry any more, is as bad as a hundred."""
 
 Z_FOR_GOOD = 4.0
 """Standard deviations for such a one to be safe from."""
