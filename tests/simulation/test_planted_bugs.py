@@ -1,6 +1,6 @@
 """Bugs planted on purpose: the simulation finds each of them within a few seeds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -88,11 +88,22 @@ def test_data_that_is_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_queue_that_is_never_visited(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unfair(right: Any, self: Any, queue: Queue, now_us: int) -> bool:
-        return queue.stage != "label" and bool(right(self, queue, now_us))
+    def unfair(right: Any, self: Any, queues: Iterable[Queue], now_us: int) -> list[Queue]:
+        return [queue for queue in right(self, queues, now_us) if queue.stage != "label"]
 
-    instead(monkeypatch, Dispatcher, "_is_due", unfair)
+    instead(monkeypatch, Dispatcher, "_due", unfair)
     assert broken_promise()
+
+
+def test_a_queue_that_is_taken_for_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(right: Any, self: Any, request: Any, stage: str, now_us: int) -> Queue:
+        queue: Queue = right(self, request, stage, now_us)
+        if stage == "label":
+            self._busy.pop(queue.name)
+        return queue
+
+    instead(monkeypatch, Lifecycle, "_queue_up", forgetful)
+    assert "the next wake-up" in broken_promise()
 
 
 def test_memory_that_no_snapshot_has(monkeypatch: pytest.MonkeyPatch) -> None:
