@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from struct import Struct
 
-from esg.catalog import Catalog
+from esg.catalog import Catalog, Function
 from esg.commands import StartTask
 from esg.corrected import corrected
 from esg.events import Correction
@@ -57,7 +57,7 @@ class Nature:
 
     def __init__(self, catalog: Catalog, seed: int, settings: NatureSettings | None = None) -> None:
         self._profiled = self._catalog = catalog
-        self._seed = seed
+        self._weather = blake2b(f"{seed}:".encode(), digest_size=16)
         self.settings = settings or NatureSettings()
 
     def run(self, now_us: int, order: StartTask) -> tuple[int, TaskEnded]:
@@ -73,10 +73,10 @@ class Nature:
 
     def run_us(self, order: StartTask) -> int:
         """Fetching the inputs, then running: the time from a warm start to the results."""
+        function = self._catalog.functions[order.function]
         key = f"{order.jobs[0].request}/{order.stage}"
-        profiled_us = self._catalog.functions[order.function].profile.time_us_of(order.config)
-        working_us = self.work_us(order.function, key, profiled_us)
-        return max(1, self._fetch_us(order) + working_us)
+        working_us = self._work_us(function, key, function.profile.time_us_of(order.config))
+        return max(1, self._fetch_us(order, function.input_bytes) + working_us)
 
     def correct(self, corrections: Sequence[Correction]) -> None:
         """From now on functions take what they were found to take on the day that is lived through
@@ -85,17 +85,20 @@ class Nature:
 
     def work_us(self, function: str, key: str, profiled_us: int) -> int:
         """What takes this long on average takes this long for the task of this key."""
-        spread = self.settings.noise * self._catalog.functions[function].profile.relative_std
-        return round(profiled_us * max(0.05, 1 + spread * self._gauss(key)))
+        return self._work_us(self._catalog.functions[function], key, profiled_us)
 
     def load_us(self, invoker: str, index: int, function: str) -> int:
         """A cold start."""
         profiled_us = self._catalog.functions[function].cold_start_us
         return max(1, self.work_us(function, f"{invoker}/{index}/{function}", profiled_us))
 
-    def _fetch_us(self, order: StartTask) -> int:
-        """Local and remote inputs are read at the same time, each over one link."""
-        size = self._catalog.functions[order.function].input_bytes
+    def _work_us(self, function: Function, key: str, profiled_us: int) -> int:
+        spread = self.settings.noise * function.profile.relative_std
+        return round(profiled_us * max(0.05, 1 + spread * self._gauss(key)))
+
+    def _fetch_us(self, order: StartTask, size: int) -> int:
+        """Local and remote inputs, all of one size, are read at the same time, each over one
+        link."""
         local = remote = 0
         for job in order.jobs:
             for source in job.inputs:
@@ -117,4 +120,6 @@ class Nature:
         return int.from_bytes(self._hash(f"draw:{key}")[:8]) * TO_UNIT
 
     def _hash(self, key: str) -> bytes:
-        return blake2b(f"{self._seed}:{key}".encode(), digest_size=16).digest()
+        weather = self._weather.copy()  # half the time of hashing the seed each time
+        weather.update(key.encode())
+        return weather.digest()

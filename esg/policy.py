@@ -54,10 +54,12 @@ class Case(Struct):
         """The invokers that keep inputs of the first `batch` jobs, most inputs first."""
         return self.keepers_of(self.queue.jobs[:batch])
 
-    def keepers_of(self, jobs: Iterable[Job]) -> list[str]:
+    def keepers_of(self, jobs: Sequence[Job]) -> list[str]:
         """The invokers that keep inputs of these jobs, most inputs first."""
         counts: dict[str, int] = {}
         requests, after = self.state.requests, self.stage.after
+        if len(after) == 1 and len(jobs) == 1:  # most often
+            return [requests[jobs[0].request].runs[after[0]].keeper]
         for job in jobs:
             runs = requests[job.request].runs
             for before in after:

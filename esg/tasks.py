@@ -5,7 +5,7 @@ How long they took says something about profiles, stages and nodes.
 
 from collections.abc import Callable
 
-from esg.catalog import Catalog
+from esg.catalog import Catalog, Stage
 from esg.commands import Command, CorrectProfiles, DiscardData, Outcome
 from esg.drift import corrections_due, observe
 from esg.events import TaskFailed, TaskFinished
@@ -48,11 +48,11 @@ class Tasks:
             return
         loading_us = event.loading_us
         seat = self._state.seats[task.invoker]
-        function = self.function_of(task)
+        stage = self._planned.applications[task.application].stages[task.stage]
         for index in task.slices:
-            seat.mark_used(index, function, now_us)
+            seat.mark_used(index, stage.function.name, now_us)
         cost_pusd = self._catalog.prices.task_cost_pusd(task.config, loading_us + event.running_us)
-        self._note_pace(task, now_us - task.started_us - loading_us, now_us)
+        self._note_pace(task, stage, now_us - task.started_us - loading_us, now_us)
         if self._follow_profiles and not loading_us:
             self._compare_with_profile(now_us, task, now_us - task.started_us)
         share_pusd = round(cost_pusd / len(task.requests))
@@ -128,9 +128,8 @@ class Tasks:
     def function_of(self, task: Task) -> str:
         return self._catalog.applications[task.application].stages[task.stage].function.name
 
-    def _note_pace(self, task: Task, took_us: int, now_us: int) -> None:
+    def _note_pace(self, task: Task, stage: Stage, took_us: int, now_us: int) -> None:
         """Compare how long a task took with what was planned for, and with other nodes."""
-        stage = self._planned.applications[task.application].stages[task.stage]
         queue = self._state.queues[queue_name(task.application, task.stage)]
         profile = stage.function.profile
         profiled_us = profile.time_us_of(task.config)

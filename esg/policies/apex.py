@@ -221,7 +221,7 @@ class Apex:
             effort += alone.effort
         near = group.beside_on
         if case.stage.after:
-            near = case.keepers_of(case.jobs[place] for place in group.places)[0]
+            near = case.keepers_of([case.jobs[place] for place in group.places])[0]
         return Aimed(
             plans,
             effort,
