@@ -30,7 +30,7 @@ from esg.policies.forecast import AS_PROFILED, Forecast, Onward, forecast, onwar
 from esg.policies.groups import Group, groups
 from esg.policies.holding import hold_until_us
 from esg.policies.ingredients import Ingredient
-from esg.policies.nearby import cold, nearby
+from esg.policies.nearby import Rooms, cold, nearby
 from esg.policies.outlook import Outlook
 from esg.policies.scarcity import LEVELS, level, repriced
 from esg.policy import Case, Hold, Offer, Placement
@@ -172,12 +172,13 @@ class Apex:
     def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
         if Ingredient.PLACEMENT in self._without:
             return locality_first(case, offer, seats)
+        rooms = Rooms(seats, case.stage.function.name)
         if isinstance(offer, Aimed):
-            found = nearby(case, offer, seats, offer.near, offer.price)
-            return found or self._daring(case, offer, seats) or cold(case, offer, seats)
+            found = nearby(case, offer, rooms, offer.near, offer.price)
+            return found or self._daring(case, offer, rooms) or cold(case, offer, seats)
         keepers = case.keepers(offer.plans[0].config.batch)
         near = keepers[0] if keepers else ""
-        return nearby(case, offer, seats, near, _as_cheap_as_possible) or cold(case, offer, seats)
+        return nearby(case, offer, rooms, near, _as_cheap_as_possible) or cold(case, offer, seats)
 
     def _expected(self, case: Case) -> Forecast:
         if Ingredient.RISK in self._without:
@@ -235,7 +236,7 @@ class Apex:
             likely_us=likely_us if self._dares and answer.feasible else None,
         )
 
-    def _daring(self, case: Case, offer: Aimed, seats: Mapping[str, Seat]) -> Placement | None:
+    def _daring(self, case: Case, offer: Aimed, rooms: Rooms) -> Placement | None:
         """For the oldest job by itself: the less time it takes, the less is the risk to be late."""
         if offer.likely_us is None:
             return None
@@ -247,9 +248,9 @@ class Apex:
             )
             offer.at_once = _fastest_first(answer.plans, case.stage.function.profile)
             offer.effort += answer.effort
-        for plan in offer.at_once:
+        for plan in offer.at_once if rooms.roomiest_first() else ():
             alone = replace(offer, plans=(plan,), picks=offer.picks[:1])
-            found = nearby(case, alone, seats, offer.near, offer.price)
+            found = nearby(case, alone, rooms, offer.near, offer.price)
             if found is not None:
                 return found
         return None

@@ -38,6 +38,39 @@ class Room(Struct):
         return self.vcpus >= tasks * config.vcpus and self.vgpus >= tasks * config.vgpus
 
 
+class Rooms:
+    """What every node has for one function. Nodes are looked at once, however many plans are tried
+    on them: in a backlog that is most of what a decision takes."""
+
+    def __init__(self, seats: Mapping[str, Seat], function: str) -> None:
+        self._seats = seats
+        self._function = function
+        self._roomiest: list[tuple[str, Room]] | None = None
+
+    def at(self, invoker: str) -> Room | None:
+        """That of one node; None if it is not there."""
+        seat = self._seats.get(invoker)
+        return None if seat is None else self._of(seat)
+
+    def roomiest_first(self) -> list[tuple[str, Room]]:
+        """Those of all nodes that have any, those with most left over first."""
+        if self._roomiest is None:
+            rooms = [
+                (name, self._of(seat))
+                for name, seat in self._seats.items()
+                if seat.vgpus_free and seat.vcpus_free
+            ]
+            able = [(name, room) for name, room in rooms if room.vgpus]
+            self._roomiest = sorted(able, key=lambda one: (-one[1].vcpus, -one[1].vgpus, one[0]))
+        return self._roomiest
+
+    def placement(self, plan: Plan, invoker: str) -> Placement:
+        return Placement(plan, self._seats[invoker])
+
+    def _of(self, seat: Seat) -> Room:
+        return Room(seat.vcpus_free, len(seat.warm_free(self._function, len(seat.slices))))
+
+
 class _Found(Struct):
     cost_pusd: int
     plan: Plan
@@ -47,37 +80,20 @@ class _Found(Struct):
 def nearby(
     case: Case,
     offer: Offer,
-    seats: Mapping[str, Seat],
+    rooms: Rooms,
     near: str,
     price: Price,
 ) -> Placement | None:
     """A warm place for one of the plans."""
-    function = case.stage.function.name
     jobs = len(offer.picks) or 1
-    here = None
-    if near in seats:
-        here = _at(near, _room(seats[near], function), offer.plans, jobs, price)
+    room = rooms.at(near)
+    here = None if room is None else _at(near, room, offer.plans, jobs, price)
     found = here
     if here is None or here.plan is not offer.plans[0]:  # nothing is cheaper than that
         if not case.application.successors[case.stage.name]:
             jobs = 1  # nobody has any use for company afterwards
-        found = _elsewhere(case, offer.plans, _rooms(seats, function), jobs, here, price)
-    return None if found is None else Placement(found.plan, seats[found.invoker])
-
-
-def _room(seat: Seat, function: str) -> Room:
-    return Room(seat.vcpus_free, len(seat.warm_free(function, len(seat.slices))))
-
-
-def _rooms(seats: Mapping[str, Seat], function: str) -> list[tuple[str, Room]]:
-    """All nodes that have any, those with most left over first."""
-    rooms = [
-        (name, _room(seat, function))
-        for name, seat in seats.items()
-        if seat.vgpus_free and seat.vcpus_free
-    ]
-    able = [(name, room) for name, room in rooms if room.vgpus]
-    return sorted(able, key=lambda one: (-one[1].vcpus, -one[1].vgpus, one[0]))
+        found = _elsewhere(case, offer.plans, rooms.roomiest_first(), jobs, here, price)
+    return None if found is None else rooms.placement(found.plan, found.invoker)
 
 
 def _tasks(jobs: int, config: Config) -> int:
