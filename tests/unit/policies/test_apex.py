@@ -1,5 +1,6 @@
 """Apex, ingredient by ingredient. A vCPU costs one picodollar per microsecond and a vGPU ten."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from esg.ledger import Seat
 from esg.policies import PolicySettings, policy
 from esg.policies.apex import SPARED, Apex, Companies
 from esg.policies.ingredients import Ingredient, left_out
-from esg.policy import Case, Hold, Offer
+from esg.policy import Case, Hold, Offer, Placement
 from esg.profile import Config
 from esg.state import PPM, Phase, Task
 from esg.units import ms
@@ -514,6 +515,31 @@ def test_from_a_cold_start_it_serves_as_soon_as_the_models_are_loaded() -> None:
     # the slowest model takes 22 s, two thirds of this run
     assert found["slo_hit_rate"] > 0.2
     assert run("moderate-normal", requests=1200, warm_start=False).summary["slo_hit_rate"] < 0.01
+
+
+def test_in_a_backlog_nodes_are_looked_at_once_however_many_plans_are_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[str] = []
+    look, place = Seat.warm_free, Apex.place
+
+    def counted(seat: Seat, function: str, count: int) -> list[int]:
+        looks.append(seat.invoker)
+        return look(seat, function, count)
+
+    def checked(
+        self: Apex, case: Case, offer: Offer, seats: Mapping[str, Seat]
+    ) -> Placement | None:
+        del looks[:]
+        found = place(self, case, offer, seats)
+        if found is None:  # all plans were tried
+            assert len(looks) <= 3 * len(seats), f"{len(offer.plans)} plans: {looks}"
+        return found
+
+    monkeypatch.setattr(Seat, "warm_free", counted)
+    monkeypatch.setattr(Apex, "place", checked)
+    cold = run("moderate-normal", policy="apex", requests=40, warm_start=False, nodes=4)
+    assert cold.summary["failed"] == 0
 
 
 def test_what_is_not_an_ingredient_cannot_be_left_out() -> None:
