@@ -26,8 +26,8 @@ LEGEND = (
     "not fit. decide: time charged per task for scheduling. L: time alone at the minimum config."
 )
 LIMITS_LEGEND = (
-    "limits: the most that could be in time with unlimited warm resources, and the least it could "
-    "cost with every batch full."
+    "limits: the most that could be in time with unlimited warm resources, and the least it costs "
+    "to be in time, with every batch full; who is late may pay less."
 )
 
 MARGINS_LEGEND = " Behind ± is how far the mean over all seeds may be off (95 %)."

@@ -20,6 +20,17 @@ if TYPE_CHECKING:
 LARGEST_SCALE = 1_000
 """Deadlines a thousand times as long as the work are no deadlines any more."""
 
+MOST_REQUESTS = 1_000_000_000
+"""More than any day has."""
+
+MOST_SEEDS = 10_000
+"""Margins are narrow long before."""
+
+POLICIES_HELP = (
+    "esg and apex; infless, infless-code and infless-config-first; fast-gshare and "
+    "fast-gshare-lean; orion and orion-at-slo; aquatope."
+)
+
 MOST_NODES, MOST_PER_NODE = 10_000, 10_000
 """Memory is taken for every node and slice, so a slip of the finger must not ask for billions."""
 
@@ -126,6 +137,9 @@ def conditions_text(scenario: Scenario) -> str:
     if scenario.slo_scale is not None:
         slo = f"SLO {scenario.slo_scale:g} L"
     unusual = {
+        f"engine {scenario.engine}": scenario.engine != "frontier",
+        f"K = {scenario.k}": scenario.k != 5,
+        f"groups of {scenario.group_size}": scenario.group_size != 3,
         "no batching": not scenario.batching,
         "no GPU sharing": not scenario.gpu_sharing,
         "no locality": not scenario.locality,
@@ -133,8 +147,11 @@ def conditions_text(scenario: Scenario) -> str:
         "plans follow what tasks take": scenario.follow_profiles,
         f"noise {scenario.noise:g}": scenario.noise != 1,
         f"stage delay {scenario.stage_delay_ms:g} ms": scenario.stage_delay_ms != 0.5,
+        f"remote inputs {scenario.remote_delay_ms:g} ms": scenario.remote_delay_ms != 8,
+        f"remote inputs {scenario.remote_mb_per_s:g} MB/s": scenario.remote_mb_per_s != 100,
         f"without {scenario.without}": scenario.without != "",
         f"overhead {scenario.overhead}": scenario.overhead != "counted",
+        f"{scenario.nodes_per_ms} nodes per ms": scenario.nodes_per_ms is not None,
     }
     return ", ".join(
         [

@@ -10,6 +10,9 @@ import typer
 
 from cli.comparison import print_comparison
 from cli.conditions import (
+    MOST_REQUESTS,
+    MOST_SEEDS,
+    POLICIES_HELP,
     Nodes,
     SloScale,
     Vcpus,
@@ -48,11 +51,11 @@ DEFAULT_REQUESTS = 1_000
 LONGEST_S = 31_536_000
 """A year, at most: the largest number of seconds anybody can mean."""
 
-MOST_SEEDS = 10_000
-"""Margins are narrow long before."""
-
 LOUDEST = 100
 """More noise than this is all noise."""
+
+FASTEST_MB_PER_S = 1_000_000
+"""Faster than any network, or memory."""
 
 
 def emulate(
@@ -70,7 +73,7 @@ def emulate(
         typer.Option(
             metavar="RATE",
             show_default=False,
-            help="How dense requests come: heavy, normal, light, or as in 120/s and 30/min.",
+            help="Request rate: heavy, normal, light, or as in 120/s and 30/min.",
         ),
     ] = None,
     trace: Annotated[
@@ -90,7 +93,11 @@ def emulate(
         ),
     ] = None,
     policy: Annotated[
-        str, typer.Option(metavar="NAME,...", help="Policies to compare, the first with the rest.")
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help=f"Policies to compare; the first is the baseline. {POLICIES_HELP}",
+        ),
     ] = "esg",
     nodes: Nodes = None,
     vcpus: Vcpus = None,
@@ -99,7 +106,7 @@ def emulate(
         int | None,
         typer.Option(
             metavar="N",
-            callback=at_least(1),
+            callback=at_least(1, at_most=MOST_REQUESTS),
             show_default=f"{DEFAULT_REQUESTS}, without --duration",
             help="Stop after so many requests.",
         ),
@@ -171,11 +178,28 @@ def emulate(
             help="What a stage takes beyond its profile; live meshes differ.",
         ),
     ] = 0.5,
+    remote_delay_ms: Annotated[
+        float,
+        typer.Option(
+            metavar="MS",
+            callback=from_zero(LONGEST_MS),
+            help="What an input from another node takes, whatever its size.",
+        ),
+    ] = 8.0,
+    remote_mb_per_s: Annotated[
+        float,
+        typer.Option(
+            metavar="X",
+            callback=above_zero(FASTEST_MB_PER_S),
+            help="And the rate at which it is read, in MB/s.",
+        ),
+    ] = 100.0,
     overhead: Annotated[
         str,
         typer.Option(
             metavar="MODE",
-            help="What scheduling takes: none, counted (from its effort) or measured (here).",
+            help="What scheduling takes: none, counted (from its effort) or measured (here; what "
+            "a policy remembers, as orion does its searches, takes no time then).",
         ),
     ] = "counted",
     nodes_per_ms: Annotated[
@@ -231,8 +255,11 @@ def emulate(
         setting = DEFAULT_SETTING
     if setting is not None:
         chosen = setting_named(setting)
+        own_slo, own_rate = slo_scale in (None, chosen.slo_scale), rate in (None, chosen.rate)
         slo_scale = chosen.slo_scale if slo_scale is None else slo_scale
         rate = chosen.rate if rate is None else rate
+        if not (own_slo and own_rate and trace is None):
+            setting = None  # it is no longer the paper's
     if rate is None and trace is None:
         rate = DEFAULT_RATE
     if trace is None and format is not None:
@@ -244,6 +271,8 @@ def emulate(
     if requests is None and duration is None:
         requests = DEFAULT_REQUESTS
     policies = policy_names(policy)
+    if without and "apex" not in policies:
+        raise Rejected("--without is about policy apex; name it with --policy")
     all_seeds = list(range(seeds)) if seeds is not None else [seed or 0]
     for option, file in (("--journal", journal), ("--trace-out", trace_out)):
         if file is not None:
@@ -271,6 +300,8 @@ def emulate(
         follow_profiles=follow_profiles,
         noise=noise,
         stage_delay_ms=stage_delay_ms,
+        remote_delay_ms=remote_delay_ms,
+        remote_mb_per_s=remote_mb_per_s,
         overhead=overhead,
         nodes_per_ms=nodes_per_ms,
         without=ingredient_names(without),
@@ -324,7 +355,7 @@ def _load_text(load: Load, came: int) -> str:
     if load.requests is not None:
         count = counted(came, "request")
     else:
-        count = f"{load.duration_s:g} s of requests"
+        count = f"{counted(came, 'request')} within {load.duration_s:g} s"
     if load.trace is None:
         return f"{count} at the rate {load.rate}"
     return f"{count} as in {load.trace}" + (f", scaled to {load.rate}" if load.rate else "")

@@ -9,6 +9,7 @@ import typer
 
 from cli.comparison import print_comparison, print_summary
 from cli.conditions import (
+    POLICIES_HELP,
     JournalFile,
     Nodes,
     SloScale,
@@ -22,6 +23,7 @@ from cli.conditions import (
 )
 from cli.options import AsJson, CatalogFile, at_least, read_catalog
 from cli.terminal import print_json, terminal
+from cli.words import counted
 from esg.errors import Bug, Rejected
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ def replay(journal: JournalFile, catalog: CatalogFile = None, as_json: AsJson = 
         f"({per_s:.0f}/s).",
         soft_wrap=True,
     )
-    screen.print(f"{scenario.policy}, {conditions_text(scenario)}.\n")
+    screen.print(f"{scenario.policy}, {conditions_text(scenario)}.{_unanswered(replayed)}\n")
     print_summary(screen, _result(scenario, replayed))
 
 
@@ -78,13 +80,23 @@ def what_if(
     policy: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME,...", show_default="the journal's", help="Policies to try instead."
+            metavar="NAME,...",
+            show_default="the journal's",
+            help=f"Policies to try instead. {POLICIES_HELP}",
         ),
     ] = None,
     nodes: Nodes = None,
     vcpus: Vcpus = None,
     vgpus: Vgpus = None,
     slo_scale: SloScale = None,
+    warm_start: Annotated[
+        bool | None,
+        typer.Option(
+            "--warm-start/--cold-start",
+            show_default="the journal's",
+            help="Whether models are loaded at the start.",
+        ),
+    ] = None,
     k: Annotated[
         int | None,
         typer.Option(
@@ -123,6 +135,7 @@ def what_if(
         "vcpus": vcpus,
         "vgpus": vgpus,
         "slo_scale": slo_scale,
+        "warm_start": warm_start,
         "k": k,
         "engine": None if engine is None else known_engine(engine),
     }
@@ -160,7 +173,9 @@ def what_if(
         )
         return
     screen = terminal()
-    screen.print(f"As recorded: {recorded.policy}, {conditions_text(recorded)}.")
+    screen.print(
+        f"As recorded: {recorded.policy}, {conditions_text(recorded)}.{_unanswered(replayed)}"
+    )
     screen.print(f"What if: {', '.join(policies)}; {conditions_text(scenario)}.\n")
     rows = {"as recorded": _result(recorded, replayed), **findings.results}
     print_comparison(screen, rows, findings.limits)
@@ -200,6 +215,13 @@ def _still_valid(
     except Rejected:  # it is larger than the nodes, say
         return {}
     return learnt
+
+
+def _unanswered(replayed: Replayed) -> str:
+    count = replayed.report.unanswered
+    if not count:
+        return ""
+    return f" {counted(count, 'request')} had no answer yet where it ends; that counts as late."
 
 
 def _result(scenario: Scenario, replayed: Replayed) -> Result:

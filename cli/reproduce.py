@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.conditions import Workers
+from cli.conditions import MOST_REQUESTS, MOST_SEEDS, Workers
 from cli.options import AsJson, at_least, read_catalog
 from cli.progress import progress_bar
 from cli.terminal import open_table, print_json, terminal
@@ -47,7 +47,7 @@ def reproduce(
         int | None,
         typer.Option(
             metavar="N",
-            callback=at_least(FEWEST_REQUESTS),
+            callback=at_least(FEWEST_REQUESTS, at_most=MOST_REQUESTS),
             show_default="4000, or 500 with --quick",
             help="Requests per run.",
         ),
@@ -56,7 +56,7 @@ def reproduce(
         int | None,
         typer.Option(
             metavar="N",
-            callback=at_least(1),
+            callback=at_least(1, at_most=MOST_SEEDS),
             show_default="5, or 3 with --quick",
             help="Run everything with the seeds 0 to N - 1.",
         ),

@@ -242,21 +242,27 @@ def exogenous(entries: Iterable[Entry], *, keep_slos: bool) -> Iterator[tuple[in
 
 
 def _nodes_of(path: Path) -> dict[str, str]:
-    """Every node that ever had a seat: its vCPUs and its slices."""
+    """Every node that ever had a seat: its vCPUs and its slices, and whether all of them had models
+    on all slices when they were first heard of."""
     sizes: dict[str, tuple[int, int]] = {}
+    warm: dict[str, bool] = {}
     for segment in read_segments(path):
         if segment.snapshot is not None:
-            seats = decode(State, segment.snapshot.state).seats
-            sizes |= {name: (seat.vcpus, len(seat.slices)) for name, seat in seats.items()}
+            for name, seat in decode(State, segment.snapshot.state).seats.items():
+                sizes[name] = (seat.vcpus, len(seat.slices))
+                warm.setdefault(name, all(part.residents for part in seat.slices))
         for entry in segment.entries:
             if isinstance(entry.event, InvokerJoined):
-                sizes[entry.event.invoker] = (entry.event.vcpus, len(entry.event.slices))
+                name, slices = entry.event.invoker, entry.event.slices
+                sizes[name] = (entry.event.vcpus, len(slices))
+                warm.setdefault(name, all(part.resident for part in slices))
     if not sizes:
         raise Rejected(f"{path}: no invoker ever joined, so there is nothing to compare with")
     return {
         "nodes": str(len(sizes)),
         "vcpus": str(max(vcpus for vcpus, _ in sizes.values())),
         "vgpus": str(max(vgpus for _, vgpus in sizes.values())),
+        "warm_start": str(all(warm.values())),
     }
 
 

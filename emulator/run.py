@@ -61,6 +61,7 @@ def policy_maker(scenario: Scenario, trained: Trained) -> Callable[[Catalog], Po
         engine=scenario.engine,
         locality=scenario.locality,
         orion_cutoff_ms=scenario.orion_cutoff_ms,
+        nodes_per_ms=scenario.nodes_per_ms,
         trained=trained,
         without=listed(scenario.without),
     )
@@ -108,7 +109,11 @@ def build_pools(catalog: Catalog, scenario: Scenario) -> dict[str, Pool]:
 
 def build_nature(catalog: Catalog, scenario: Scenario) -> Nature:
     local = Link(delay_us=ms(scenario.stage_delay_ms), bytes_per_s=LOCAL_BYTES_PER_S)
-    return Nature(catalog, scenario.seed, NatureSettings(noise=scenario.noise, local=local))
+    remote = Link(
+        delay_us=ms(scenario.remote_delay_ms), bytes_per_s=round(scenario.remote_mb_per_s * 1e6)
+    )
+    settings = NatureSettings(noise=scenario.noise, local=local, remote=remote)
+    return Nature(catalog, scenario.seed, settings)
 
 
 class _Charge:
@@ -138,7 +143,8 @@ class _Charge:
     def charge_us(self, order: StartTask) -> int:
         charge_us = 0
         if self._mode == "counted":
-            charge_us = order.effort * US_PER_MS // self._nodes_per_ms
+            # rounded up: no decision is free, and an instant lasts a microsecond here
+            charge_us = -(-order.effort * US_PER_MS // self._nodes_per_ms)
         elif self._mode == "measured":
             charge_us = self._measured_us
         self.total_us += charge_us

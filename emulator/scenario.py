@@ -48,7 +48,8 @@ class Scenario:
     "counted" (from that effort: the same in every run) or "measured" (from the clock: not).
     `time_scale` multiplies the times of the catalog, as the setting of a live mesh does.
     `stage_delay_ms` is what a stage takes beyond its profile where its inputs are local; a live
-    mesh's own can be measured (benchmarks/fidelity.py). `without` names what policy apex does
+    mesh's own can be measured (benchmarks/fidelity.py). `remote_delay_ms` and `remote_mb_per_s` are
+    what an input from another node takes. `without` names what policy apex does
     without, separated by commas. `max_waiting`, `max_waiting_in_all` and `fair_quantum_ms` are the
     settings of a live controller (docs/settings.md); here they are off, as the paper has none.
     """
@@ -77,6 +78,8 @@ class Scenario:
     nodes_per_ms: int | None = None
     time_scale: float = 1.0
     stage_delay_ms: float = 0.5
+    remote_delay_ms: float = 8.0
+    remote_mb_per_s: float = 100.0
     without: str = ""
 
     def __post_init__(self) -> None:
@@ -89,6 +92,10 @@ class Scenario:
             raise Rejected(f"noise is {self.noise}; it must be at least 0")
         if not self.stage_delay_ms >= 0:
             raise Rejected(f"the stage delay is {self.stage_delay_ms} ms; it must be at least 0")
+        if not self.remote_delay_ms >= 0:
+            raise Rejected(f"the remote delay is {self.remote_delay_ms} ms; it must be at least 0")
+        if not self.remote_mb_per_s * 1e6 >= 1:
+            raise Rejected(f"the remote rate is {self.remote_mb_per_s} MB/s; it must be above 0")
         if self.overhead not in OVERHEADS:
             raise Rejected(one_of("overhead", self.overhead, OVERHEADS))
         if self.nodes_per_ms is not None and self.nodes_per_ms < 1:

@@ -58,7 +58,7 @@ class Load:
             trace = read_trace(self.trace, self.format)
             source = from_trace(trace, mix, seed, Shaping(rate=self.rate))
         else:
-            source = steady(self.rate or "heavy", mix, seed)
+            source = steady("heavy" if self.rate is None else self.rate, mix, seed)
         if self.duration_s is not None:
             source = until(source, seconds(self.duration_s))
         return requests(islice(source, self.requests))
@@ -126,9 +126,14 @@ def sweep(
         executor = executor or stack.enter_context(_own_workers(workers or os.cpu_count() or 1))
         with _uninterrupted():
             futures = [executor.submit(run, job) for job in jobs]
-        for future in as_completed(futures):
-            future.result()
-            progress()
+        try:
+            for future in as_completed(futures):
+                future.result()
+                progress()
+        except BaseException:
+            for future in futures:  # an executor that was given goes on with what it has
+                future.cancel()
+            raise
         return [future.result() for future in futures]
 
 

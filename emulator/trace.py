@@ -1,13 +1,16 @@
 """A run as a picture: Chrome's trace format, for Perfetto or chrome://tracing.
 
-One process per node, one thread per slice; each task is a bar on every slice it holds.
+One process per node, one thread per slice; each task is a bar on every slice it holds. Models that
+are loaded have tracks of their own, since that may go on beside a task: for a task that had to
+wait for its model, `loading_ms` says how long.
 """
 
 import json
 from typing import Any, TextIO
 
 from esg.commands import Command, StartTask
-from esg.events import Event, InvokerJoined, TaskFailed, TaskFinished
+from esg.events import Event, InstanceReady, InvokerJoined, TaskFailed, TaskFinished
+from esg.units import to_ms
 
 
 class ChromeTrace:
@@ -18,6 +21,7 @@ class ChromeTrace:
         self._running: dict[str, tuple[int, StartTask]] = {}
         self._process: dict[str, int] = {}
         self._first = True
+        self._loads = 0
         file.write('{"displayTimeUnit":"ms","traceEvents":[')
 
     def observe(self, now_us: int, event: Event, commands: list[Command]) -> None:
@@ -27,7 +31,9 @@ class ChromeTrace:
             for index in range(len(event.slices)):
                 self._name("thread_name", number, index, f"slice {index}")
         elif isinstance(event, TaskFinished | TaskFailed) and event.task in self._running:
-            self._bar(now_us, *self._running.pop(event.task), failed=isinstance(event, TaskFailed))
+            self._bar(now_us, *self._running.pop(event.task), event)
+        elif isinstance(event, InstanceReady) and event.loading_us:
+            self._load(now_us, event)
         for command in commands:
             if isinstance(command, StartTask):
                 self._running[command.task] = (now_us, command)
@@ -35,7 +41,23 @@ class ChromeTrace:
     def close(self) -> None:
         self._file.write("\n]}\n")
 
-    def _bar(self, now_us: int, started_us: int, order: StartTask, *, failed: bool) -> None:
+    def _load(self, now_us: int, event: InstanceReady) -> None:
+        self._loads += 1
+        common = {
+            "name": f"load {event.function}",
+            "cat": "load",
+            "id": self._loads,
+            "pid": self._process.get(event.invoker, 0),
+            "tid": event.slice,
+        }
+        begun_us = now_us - event.loading_us
+        self._write({**common, "ph": "b", "ts": begun_us, "args": {"slice": event.slice}})
+        self._write({**common, "ph": "e", "ts": now_us})
+
+    def _bar(
+        self, now_us: int, started_us: int, order: StartTask, end: TaskFinished | TaskFailed
+    ) -> None:
+        loading_us = end.loading_us if isinstance(end, TaskFinished) else 0
         for index in order.slices:
             self._write(
                 {
@@ -51,7 +73,8 @@ class ChromeTrace:
                         "application": order.application,
                         "config": str(order.config),
                         "requests": [job.request for job in order.jobs],
-                        "failed": failed,
+                        "loading_ms": to_ms(loading_us),
+                        "failed": isinstance(end, TaskFailed),
                     },
                 }
             )

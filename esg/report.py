@@ -141,6 +141,11 @@ class Report:
         return sum(tally.arrived for tally in self.applications.values())
 
     @property
+    def unanswered(self) -> int:
+        """Requests that are still under way; a report at the end of a run has none."""
+        return len(self._under_way)
+
+    @property
     def cost_pusd(self) -> int:
         return sum(tally.cost_pusd for tally in self.applications.values())
 
@@ -160,6 +165,7 @@ class Report:
             "requests": arrived,
             "refused": self.refused,
             "failed": self.failed,
+            "unanswered": self.unanswered,
             "slo_hit_rate": _share(hits, arrived),
             "cost_usd": to_usd(self.cost_pusd),
             "cost_usd_per_1k_requests": _share(1000 * to_usd(self.cost_pusd), arrived),

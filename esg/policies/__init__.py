@@ -30,6 +30,8 @@ class PolicySettings:
     engine: str = "frontier"
     locality: bool = True
     orion_cutoff_ms: int = 100
+    nodes_per_ms: int | None = None
+    """Search effort that counts as a millisecond, instead of each policy's own figure."""
     trained: Mapping[str, Mapping[str, Config]] = field(default_factory=dict)
     """Configs that were learnt offline, by application and stage, for policies that need them."""
     without: tuple[str, ...] = ()
@@ -43,12 +45,14 @@ class PolicySettings:
 
 
 def _orion(catalog: Catalog, settings: PolicySettings, aim: Aim) -> Orion:
-    cutoff_nodes = max(1, settings.orion_cutoff_ms * NODES_PER_MS)
+    cutoff_nodes = max(1, settings.orion_cutoff_ms * (settings.nodes_per_ms or NODES_PER_MS))
     return Orion(catalog, aim=aim, cutoff_nodes=cutoff_nodes, locality=settings.locality)
 
 
 POLICIES: dict[str, Callable[[Catalog, PolicySettings], Policy]] = {
-    "apex": lambda catalog, s: Apex(catalog, s.companies, without=left_out(s.without)),
+    "apex": lambda catalog, s: Apex(
+        catalog, s.companies, without=left_out(s.without), locality=s.locality
+    ),
     "esg": lambda catalog, s: Esg(catalog, s.engines, k=s.k, locality=s.locality),
     "infless": lambda catalog, _: Infless(catalog, Reading.PER_WEIGHT),
     "infless-code": lambda catalog, _: Infless(catalog, Reading.AS_CODED),

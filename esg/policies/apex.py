@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from esg.catalog import Application, Catalog, Stage
 from esg.ledger import Seat
-from esg.placement import locality_first
+from esg.placement import anywhere, locality_first
 from esg.policies.common_ground import round_robin
 from esg.policies.forecast import AS_PROFILED, Forecast, Onward, forecast, onward
 from esg.policies.groups import Group, groups
@@ -120,12 +120,18 @@ class Apex:
     nodes_per_ms = NODES_PER_MS
 
     def __init__(
-        self, catalog: Catalog, companies: Companies, *, without: frozenset[Ingredient]
+        self,
+        catalog: Catalog,
+        companies: Companies,
+        *,
+        without: frozenset[Ingredient],
+        locality: bool = True,
     ) -> None:
         self._without = without
+        self._locality = locality
         self.foresight = Ingredient.FORESIGHT not in without
         # who is placed as ESG places has no use for it
-        self._dares = without.isdisjoint((Ingredient.DARING, Ingredient.PLACEMENT))
+        self._dares = locality and without.isdisjoint((Ingredient.DARING, Ingredient.PLACEMENT))
         self._companies = companies.of(catalog)
         self._onward: dict[tuple[str, str], Onward] = {
             (application.name, stage): onward(application, stage)
@@ -170,6 +176,8 @@ class Apex:
         return Hold(min(holds))
 
     def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
+        if not self._locality:
+            return anywhere(case, offer, seats)
         if Ingredient.PLACEMENT in self._without:
             return locality_first(case, offer, seats)
         rooms = Rooms(seats, case.stage.function.name)

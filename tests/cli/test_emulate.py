@@ -16,6 +16,7 @@ from emulator import training
 from esg.catalog import Catalog
 from esg.catalog_file import load_catalog
 from esg.codec import digest
+from esg.policies import POLICIES
 from tests.cli.conftest import Run
 from tests.cli.test_refusals import assert_refused
 
@@ -113,8 +114,9 @@ def test_policies_come_in_the_order_in_which_they_were_named(esg: Run) -> None:
     ("arguments", "name", "slo_scale", "rate"),
     [
         (("--setting", "strict-light"), "strict-light", 0.8, "light"),
-        (("--setting", "strict-light", "--rate", "50/s"), "strict-light", 0.8, "50/s"),
-        (("--setting", "strict-light", "--slo-scale", 1.1), "strict-light", 1.1, "light"),
+        (("--setting", "strict-light", "--rate", "light"), "strict-light", 0.8, "light"),
+        (("--setting", "strict-light", "--rate", "50/s"), None, 0.8, "50/s"),
+        (("--setting", "strict-light", "--slo-scale", 1.1), None, 1.1, "light"),
         (("--slo-scale", 1.1), None, 1.1, "heavy"),
         (("--rate", "normal"), None, None, "normal"),
     ],
@@ -163,7 +165,9 @@ def test_a_duration_ends_a_run(esg: Run) -> None:
         ("--noise 2", "noise", 2.0),
         ("--overhead none", "overhead", "none"),
         ("--nodes-per-ms 100", "nodes_per_ms", 100),
-        ("--without risk,holding", "without", "risk,holding"),
+        ("--policy apex --without risk,holding", "without", "risk,holding"),
+        ("--remote-delay-ms 2", "remote_delay_ms", 2.0),
+        ("--remote-mb-per-s 1000", "remote_mb_per_s", 1000.0),
         ("--engine astar", "engine", "astar"),
         ("--k 2", "k", 2),
         ("--group-size 2", "group_size", 2),
@@ -186,6 +190,40 @@ def test_nodes_are_the_catalogs_unless_told_otherwise(esg: Run, street: Path) ->
     found = document(esg, "--catalog", street, "--rate", "1/s", "--requests", 5)
     assert found["setting"]["nodes"] == 1
     assert set(found["results"][0]["hit_rate_by_application"]) <= {"street", "tangle"}
+
+
+def test_what_is_unusual_is_in_the_heading(esg: Run) -> None:
+    unusual = "--engine astar --k 1 --group-size 2 --nodes-per-ms 50 --remote-delay-ms 1"
+    told = " ".join(esg("emulate", *SHORT, *unusual.split()).out.split())
+    for words in ("engine astar", "K = 1", "groups of 2", "50 nodes per ms", "inputs 1 ms"):
+        assert words in told
+    assert (
+        "strict-light"
+        not in esg("emulate", *SHORT, "--setting=strict-light", "--k=1", "--rate=9/s").out
+    )
+
+
+def test_a_slower_network_makes_answers_later(esg: Run) -> None:
+    """Where tasks are placed anywhere, most inputs come from other nodes."""
+    slow, fast = (
+        result(esg, "--no-locality", "--remote-mb-per-s", rate)["latency_ms"]["p50"]
+        for rate in (10, 1000)
+    )
+    assert slow > fast
+
+
+@pytest.mark.parametrize("policy", ["apex", "esg", "orion"])
+def test_without_locality_data_travels(esg: Run, policy: str) -> None:
+    near = result(esg, "--policy", policy)
+    anywhere = result(esg, "--policy", policy, "--no-locality")
+    assert anywhere["remote_transfers"] > near["remote_transfers"]
+
+
+def test_the_help_names_all_policies(esg: Run) -> None:
+    for command in ("emulate", "what-if"):
+        told = " ".join(esg(command, "--help").out.split()).replace("- ", "-")  # broken lines
+        for name in POLICIES:
+            assert re.search(rf"\b{name}\b", told), (command, name)
 
 
 # Files.
@@ -355,6 +393,10 @@ REFUSED = {
     "--seeds 1000000": "--seeds is 1000000; it must be at most 10000",
     "--journal a --trace-out ./a": "--journal and --trace-out are the same file, a; name ...",
     "--nodes two": "--nodes: ...valid...; see esg emulate --help",
+    "--requests 99999999999999999999": "--requests is 99999999999999999999; ...at most 1000000000",
+    "--without holding": "--without is about policy apex; name it with --policy",
+    "--remote-delay-ms -1": "--remote-delay-ms is -1; it must be from 0 ...",
+    "--remote-mb-per-s 0": "--remote-mb-per-s is 0; it must be greater than 0 ...",
     "--requests 0": "--requests is 0; it must be at least 1",
     "--duration 0": "--duration is 0; it must be greater than 0 ...",
     "--duration 1e-6": "no request comes in this time; give a longer one",
@@ -380,6 +422,10 @@ REFUSED = {
     "--catalog nowhere.toml": "nowhere.toml: no such file; correct --catalog ...",
     "strict-light": "...extra argument...strict-light...; see esg emulate --help",
 }
+
+
+def test_no_rate_is_not_any_rate(esg: Run) -> None:
+    assert_refused(esg("emulate", "--rate", "", "--requests", 3), "unknown rate ''; ...")
 
 
 @pytest.mark.parametrize(("line", "words"), REFUSED.items())

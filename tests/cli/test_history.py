@@ -88,6 +88,23 @@ def test_a_replay_says_so_in_a_few_lines(esg: Run, journal: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["replay", "what-if"])
+def test_requests_without_an_answer_are_named(esg: Run, journal: Path, command: str) -> None:
+    """As in the journal of a mesh that is still up."""
+    lines = journal.read_text("utf-8").splitlines(keepends=True)
+    journal.write_text("".join(lines[:60]), "utf-8")
+    told = " ".join(esg(command, journal).out.split())
+    assert re.search(r"\b\d+ requests had no answer yet where it ends; that counts as late\.", told)
+    assert document(esg, "replay", journal)["unanswered"] > 0
+
+
+def test_what_if_models_had_not_been_loaded(esg: Run, journal: Path) -> None:
+    found = document(esg, "what-if", journal, "--cold-start")
+    assert found["recorded"]["setting"]["warm_start"]
+    assert not found["setting"]["warm_start"]
+    assert found["results"][0]["cold_starts"] > 0
+
+
+@pytest.mark.parametrize("command", ["replay", "what-if"])
 def test_a_divergence_is_one_line_and_exit_code_1(esg: Run, journal: Path, command: str) -> None:
     before = edit(journal, 30, orders="f" * 16)
     ran = esg(command, journal)

@@ -53,6 +53,21 @@ def test_every_task_has_a_bar_on_each_of_its_slices() -> None:
         assert not bar["args"]["failed"]
 
 
+def test_models_that_are_loaded_have_tracks_of_their_own() -> None:
+    events = drawn(warm_start=False)
+    begun = {event["id"]: event for event in events if event["ph"] == "b"}
+    ended = {event["id"]: event for event in events if event["ph"] == "e"}
+    assert begun.keys() == ended.keys()
+    assert {event["name"] for event in begun.values()} >= {"load super-resolution", "load deblur"}
+    for load, begin in begun.items():
+        assert begin["ts"] < ended[load]["ts"]
+    waited = [event for event in events if event["ph"] == "X" and event["args"]["loading_ms"]]
+    assert waited
+    for bar in waited:
+        assert bar["args"]["loading_ms"] * 1000 <= bar["dur"]
+    assert not [event for event in drawn() if event["ph"] in "be"]
+
+
 def test_nodes_and_slices_have_names() -> None:
     names = [event for event in drawn(nodes=2) if event["ph"] == "M"]
     nodes = [event["args"]["name"] for event in names if event["name"] == "process_name"]

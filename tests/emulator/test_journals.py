@@ -270,6 +270,31 @@ def live(recorded: tuple[Path, Emulation], tmp_path: Path) -> Path:
 def test_nodes_are_those_that_joined(live: Path) -> None:
     found = scenario_of(live)
     assert (found.nodes, found.vcpus, found.vgpus, found.slo_scale) == (3, 16, 7, 1.2)
+    assert found.warm_start
+
+
+def test_a_mesh_that_was_cold_when_its_nodes_joined_is_cold_again(live: Path) -> None:
+    header, *entries = map(json.loads, live.read_text("utf-8").splitlines())
+    for entry in entries:
+        if entry["event"] == "InvokerJoined":
+            for part in entry["is"]["slices"]:
+                part["resident"] = []
+    live.write_text("".join(f"{json.dumps(line)}\n" for line in (header, *entries)), "utf-8")
+    assert not scenario_of(live).warm_start
+
+
+@pytest.mark.parametrize("warm", [True, False])
+def test_a_journal_that_begins_in_the_middle_is_as_warm_as_its_nodes_were(
+    warm: bool, tmp_path: Path
+) -> None:
+    whole = tmp_path / "whole.journal"
+    record(whole, scenario(nodes=3, warm_start=warm, prewarm=False))
+    path = from_the_middle(whole, tmp_path / "rest.journal", after=3)  # the nodes have joined
+    header, *rest = path.read_text("utf-8").splitlines(keepends=True)
+    told = json.loads(header)
+    told["settings"] = {"prewarm": "False", "slo_scale": "1.2"}
+    path.write_text("".join([f"{json.dumps(told)}\n", *rest]), "utf-8")
+    assert scenario_of(path).warm_start == warm
 
 
 def test_time_starts_with_the_journal(live: Path, recorded: tuple[Path, Emulation]) -> None:

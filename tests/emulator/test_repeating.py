@@ -1,6 +1,7 @@
 """The same seed gives the same run, whatever the weather; another seed gives another."""
 
 import io
+import math
 from typing import Any
 
 import pytest
@@ -62,9 +63,19 @@ def test_measured_overhead_is_charged_from_the_clock() -> None:
 
 
 def test_counted_overhead_is_effort_over_nodes_per_ms() -> None:
+    """Rounded up: even a decision that looks at one config takes a microsecond."""
     quick = run(requests=100, nodes_per_ms=10_000)
     slow = run(requests=100, nodes_per_ms=10)
     for ran, nodes_per_ms in ((quick, 10_000), (slow, 10)):
-        charged_us = [task.effort * 1000 // nodes_per_ms for task in ran.seen.started]
+        charged_us = [math.ceil(task.effort * 1000 / nodes_per_ms) for task in ran.seen.started]
+        assert min(charged_us) >= 1
         assert ran.summary["decision_ms"] == pytest.approx(sum(charged_us) / 1000 / len(charged_us))
     assert slow.summary["latency_ms"]["p50"] > quick.summary["latency_ms"]["p50"]
+
+
+def test_the_time_that_orion_may_search_is_reckoned_with_the_same_figure() -> None:
+    """Where a millisecond stands for ten times as many nodes, its 100 ms do, too."""
+    usual = run(requests=40, policy="orion", slo_scale=0.7, orion_cutoff_ms=1)
+    quick = run(requests=40, policy="orion", slo_scale=0.7, orion_cutoff_ms=1, nodes_per_ms=3000)
+    searched = [max(task.effort for task in ran.seen.started) for ran in (usual, quick)]
+    assert searched[1] > 2 * searched[0]

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -48,6 +49,24 @@ def test_any_executor_will_do() -> None:
         found = sweep(jobs(0), executor=executor, run=run_limits)
         assert found[0].summary["slo_hit_rate"] == 1
         assert executor.submit(int).result() == 0  # it is still the caller's
+
+
+def test_an_executor_that_was_given_does_not_go_on_after_a_failure() -> None:
+    ran: list[int] = []
+
+    def refuse_the_first(job: Job) -> Outcome:
+        ran.append(job.scenario.seed)
+        if job.scenario.seed == 0:
+            raise Rejected("not this one")
+        holding.wait()
+        return run_limits(job)
+
+    holding = threading.Event()
+    with ThreadPoolExecutor(1) as executor:
+        with pytest.raises(Rejected, match="not this one"):
+            sweep(jobs(*range(9)), executor=executor, run=refuse_the_first)
+        holding.set()
+    assert len(ran) <= 2  # the second may have begun before the first was known to have failed
 
 
 def test_series_are_the_latencies_of_each_application() -> None:
