@@ -197,7 +197,7 @@ class Journal:
         # Where much is remembered, snapshots are large, and the more has to happen between them
         self._file, self._size = file, 0
         self._limit_bytes = max(self._least_bytes, len(data))
-        for old in segments[: len(segments) - self._kept]:
+        for old in segments[: max(0, len(segments) - self._kept)]:
             with suppress(FileNotFoundError):
                 old.unlink()
 

@@ -92,16 +92,19 @@ async def test_a_group_is_synced_before_it_counts(
     journal.close()
 
 
-async def test_it_goes_on_in_the_next_segment_and_old_ones_go(tmp_path: Path) -> None:
-    journal = begun(tmp_path, segment_mb=0.001, kept_segments=2)
-    await write(journal, 60)
-    kept = segments(tmp_path)
-    assert len(kept) == 3
-    assert int(kept[-1][:8]) > 4
+@pytest.mark.parametrize("kept", [0, 1, 2, 3, 4, 8])
+async def test_it_goes_on_in_the_next_segment_and_old_ones_go(tmp_path: Path, kept: int) -> None:
+    journal = begun(tmp_path, segment_mb=0.0001, kept_segments=kept)
+    for latest in range(1, 2 * kept + 4):
+        oldest = max(1, latest - kept)
+        names = [f"{number:08}.journal" for number in range(oldest, latest + 1)]
+        assert segments(tmp_path) == names
+        journal.append(latest, ARRIVAL, [], {"fingerprint": "f00d"})
+        await flushed(journal)
+        assert segments(tmp_path)[-1] > names[-1]  # each line is more than a segment should have
     journal.close()
-    times = [time for name in kept for time in entries(tmp_path / name)]
-    assert times == list(range(times[0], 60))
-    assert sum((tmp_path / name).stat().st_size for name in kept) < 5_000
+    times = [time for name in segments(tmp_path) for time in entries(tmp_path / name)]
+    assert times == list(range(latest + 1 - kept, latest + 1))
 
 
 async def test_large_snapshots_are_few(tmp_path: Path) -> None:
