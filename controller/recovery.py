@@ -124,9 +124,11 @@ def header_of(catalog: Catalog, own: ControllerSettings, common: CommonSettings)
 
 def opening(service: ControllerService) -> Callable[[], str]:
     """What is remembered now, for a segment to begin with."""
-    state = to_text(service.driver.scheduler.state)
+    known = service.driver.scheduler.state
+    state = to_text(known)
     memory = service.remembered()
-    wall_us = time.time_ns() // 1000
+    # Of the latest event, as the time in the state is: nothing may have happened for long
+    wall_us = time.time_ns() // 1000 - (service.driver.now_us - known.now_us)
     return lambda: snapshot_line(state, to_text(memory()), wall_us)
 
 
@@ -185,9 +187,9 @@ def recover(past: Segment, catalog: Catalog, own: ControllerSettings) -> Remembe
 
 
 def _now_us(began_us: int, wall_us: int) -> int:
-    """A snapshot was taken at `began_us`, when the wall clock said `wall_us`. What it says now may
-    be wrong by however much it was set meanwhile; that makes requests late, or gives them more
-    time, but nothing worse."""
+    """A snapshot's latest event was at `began_us`, when the wall clock said `wall_us`. What it says
+    now may be wrong by however much it was set meanwhile; that makes requests late, or gives them
+    more time, but nothing worse."""
     return began_us + max(0, time.time_ns() // 1000 - wall_us)
 
 
