@@ -99,6 +99,7 @@ async def _entry_us(group: int, *, sync: bool) -> float:
         count = ENTRIES if not sync else max(group, ENTRIES // 64 * min(group, 64) // 4)
         began = perf_counter()
         for number in range(0, count, group):
+            journal.begin_group()
             for offset in range(group):
                 journal.append(number + offset, EVENT, [])
             done: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()

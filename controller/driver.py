@@ -20,6 +20,8 @@ from esg.units import US_PER_S
 class Journal(Protocol):
     """Where events are written before they are acted on."""
 
+    def begin_group(self) -> None: ...
+
     def append(
         self, now_us: int, event: Event, commands: list[Command], memo: Memo | None = None
     ) -> None: ...
@@ -101,6 +103,8 @@ class Driver:
         if self.failed.done():
             return
         try:
+            if self._journal is not None:
+                self._journal.begin_group()
             inbox, self._inbox = self._inbox, []
             handled = [self._handle(told) for told in inbox]
             if self._journal is None:

@@ -74,6 +74,7 @@ class Invokers:
         self._functions = functions
         self._settings = settings
         self._links: dict[str, Link] = {}
+        self._sessions: dict[str, str] = {}  # of the nodes that the scheduler knows
         self._loop = asyncio.get_running_loop()
 
     def send(self, order: InvokerOrder) -> None:
@@ -94,11 +95,12 @@ class Invokers:
             link.joined = True
 
     def sessions(self) -> dict[str, str]:
-        """Who may come back with all it runs and keeps."""
-        return {link.invoker: link.session for link in self._links.values()}
+        """Who may come back with all it runs and keeps, as of the events that were carried out."""
+        return dict(self._sessions)
 
     def expect(self, sessions: Mapping[str, str]) -> None:
         """Invokers that were here before this process began have a while to come back."""
+        self._sessions.update(sessions)
         for invoker, session in sessions.items():
             link = self._links[invoker] = Link(invoker, session, self._loop.time())
             wait_s = max(RETURN_S, self._settings.lost_after_ms / 1000)
@@ -198,7 +200,7 @@ class Invokers:
                 "invoker joined",
                 extra=about(invoker=link.invoker, vcpus=event.vcpus, slices=len(event.slices)),
             )
-            self._tell(event, session_memo(link.session))
+            self._tell(event, session_memo(link.session), lambda _: self._remember(link))
         elif not note.number:
             self._tell(event)
         elif note.number > link.heard_number:  # otherwise it is said again, to be sure
@@ -223,7 +225,13 @@ class Invokers:
             link.giving_up.cancel()
         level = logging.INFO if link.leaving else logging.WARNING
         log.log(level, "invoker lost", extra=about(invoker=link.invoker, why=why))
-        self._tell(InvokerLost(invoker=link.invoker))
+        self._tell(InvokerLost(invoker=link.invoker), then=lambda _: self._forget(link))
+
+    def _remember(self, link: Link) -> None:
+        self._sessions[link.invoker] = link.session
+
+    def _forget(self, link: Link) -> None:
+        self._sessions.pop(link.invoker, None)
 
 
 def session_memo(session: str) -> Memo:

@@ -64,6 +64,7 @@ class Journal:
         self._synced_s = 0.0
         self._header = ""
         self._opening: Opening | None = None
+        self._following: Callable[[], str] | None = None  # a segment to begin with the next group
         self._lines: list[str] = []
         self._size = 0  # of the entries in this segment
         self._file: RawIOBase | None = None
@@ -111,6 +112,14 @@ class Journal:
         except OSError as error:
             raise self._fault(error) from None
 
+    def begin_group(self) -> None:
+        """Before the first event of a group is handled, and after all before it was carried out:
+        what is remembered then is whole. In between, a request that is answered is no longer under
+        way, but has not been remembered as ended either. So segments end here, and only here."""
+        assert self._opening is not None
+        if self._is_full():
+            self._following = self._opening()
+
     def append(
         self, now_us: int, event: Event, commands: list[Command], memo: Memo | None = None
     ) -> None:
@@ -122,9 +131,7 @@ class Journal:
         self._lines.append("")
         data = "\n".join(self._lines).encode()
         self._lines.clear()
-        self._size += len(data)
-        assert self._opening is not None
-        following = self._opening() if self._size > self._limit_bytes else None
+        following, self._following = self._following, None
         if self._writer is None:
             then(self._tried(data, following))
             return
@@ -155,13 +162,16 @@ class Journal:
         if self._writer is not None:
             self._writer.shutdown()
 
+    def _is_full(self) -> bool:
+        return self._size > self._limit_bytes
+
     # ---- in the writer's thread
 
     def _tried(self, data: bytes, following: Callable[[], str] | None) -> Exception | None:
         try:
-            self._write(data)
             if following is not None:
                 self._next_segment(following)
+            self._write(data)
         except OSError as error:
             return self._fault(error)
         return None
@@ -169,6 +179,7 @@ class Journal:
     def _write(self, data: bytes) -> None:
         assert self._file is not None
         _write_all(self._file, data)
+        self._size += len(data)
         if self._sync:
             # On a slow disk one sync for many groups is cheaper than one for each
             pause_s = self._synced_s + self._pause_s - time.monotonic()

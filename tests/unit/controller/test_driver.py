@@ -42,6 +42,9 @@ class Story:
         self.scheduler: Any = FakeScheduler()
         self.driver = Driver(self.scheduler, self, self.perform, clock_us=lambda: self.clock_us)
 
+    def begin_group(self) -> None:
+        self.told.append("began")
+
     def append(
         self, now_us: int, event: Event, commands: list[Command], memo: Memo | None = None
     ) -> None:
@@ -68,6 +71,7 @@ async def test_orders_leave_only_after_all_is_written() -> None:
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert story.told == [
+        "began",
         "wrote RequestArrived",
         "wrote Woke",
         "flushed",
@@ -87,10 +91,16 @@ async def test_what_comes_while_the_disk_is_busy_goes_into_the_next_group() -> N
     for event in (ARRIVAL, Woke(), Woke()):
         story.driver.tell(event)
         await turns()
-    assert story.told == ["wrote RequestArrived", "flushed"]
+    assert story.told == ["began", "wrote RequestArrived", "flushed"]
     story.syncing.pop()(None)
     await turns()
-    assert story.told[2:] == ["did RequestArrived at 0", "wrote Woke", "wrote Woke", "flushed"]
+    assert story.told[3:] == [
+        "did RequestArrived at 0",
+        "began",
+        "wrote Woke",
+        "wrote Woke",
+        "flushed",
+    ]
 
 
 async def test_nothing_is_done_that_could_not_be_written() -> None:
@@ -103,7 +113,7 @@ async def test_nothing_is_done_that_could_not_be_written() -> None:
         await story.driver.failed
     story.driver.tell(Woke())
     await turns()
-    assert story.told == ["wrote RequestArrived", "flushed"]
+    assert story.told == ["began", "wrote RequestArrived", "flushed"]
 
 
 async def test_whoever_wants_to_know_hears_when_all_is_done() -> None:
@@ -155,4 +165,4 @@ async def test_a_bug_stops_everything_and_nothing_after_it_counts() -> None:
     story.driver.tell(ARRIVAL)
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert story.told == []
+    assert story.told == ["began"]

@@ -49,8 +49,9 @@ async def flushed(journal: Journal) -> None:
     await handed_over(journal)
 
 
-async def write(journal: Journal, count: int = 1) -> None:
-    for number in range(count):
+async def write(journal: Journal, count: int = 1, *, first: int = 0) -> None:
+    for number in range(first, first + count):
+        journal.begin_group()
         journal.append(number, ARRIVAL, [], {"fingerprint": "f00d"})
         await flushed(journal)
 
@@ -96,15 +97,12 @@ async def test_a_group_is_synced_before_it_counts(
 async def test_it_goes_on_in_the_next_segment_and_old_ones_go(tmp_path: Path, kept: int) -> None:
     journal = begun(tmp_path, segment_mb=0.0001, kept_segments=kept)
     for latest in range(1, 2 * kept + 4):
-        oldest = max(1, latest - kept)
-        names = [f"{number:08}.journal" for number in range(oldest, latest + 1)]
+        await write(journal, first=latest)  # a line is more than a segment should have
+        names = [f"{n:08}.journal" for n in range(max(1, latest - kept), latest + 1)]
         assert segments(tmp_path) == names
-        journal.append(latest, ARRIVAL, [], {"fingerprint": "f00d"})
-        await flushed(journal)
-        assert segments(tmp_path)[-1] > names[-1]  # each line is more than a segment should have
+        times = [time for name in names for time in entries(tmp_path / name)]
+        assert times == list(range(max(1, latest - kept), latest + 1))
     journal.close()
-    times = [time for name in segments(tmp_path) for time in entries(tmp_path / name)]
-    assert times == list(range(latest + 1 - kept, latest + 1))
 
 
 async def test_large_snapshots_are_few(tmp_path: Path) -> None:

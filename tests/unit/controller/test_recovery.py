@@ -1,7 +1,7 @@
 """A controller that starts again goes on where the other one was killed."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -130,6 +130,20 @@ async def test_another_process_of_that_name_starts_afresh(tmp_path: Path) -> Non
         assert welcome.welcome.start_afresh
 
 
+async def test_a_process_is_remembered_with_the_node_that_it_joined_as(tmp_path: Path) -> None:
+    async with journaled(tmp_path) as first:
+        invokers = first.service.invokers
+        async with invoker(first) as node:
+            node.say(greeting(session="s1"), joined())
+            await until(lambda: first.service.remembered()().sessions)
+        await until(lambda: invokers._links["n0"].outbox is None)
+        invokers._greet(greeting(session="s2").greeting)
+        assert first.state.seats  # of the other process: its end is not in the journal yet
+        assert first.service.remembered()().sessions == {"n0": "s1"}
+        await until(lambda: not first.state.seats)
+        await until(lambda: not first.service.remembered()().sessions)
+
+
 async def test_answers_and_fingerprints_are_remembered(tmp_path: Path) -> None:
     async with journaled(tmp_path) as first, gateway(first) as door, invoker(first) as node:
         node.say(greeting(), joined())
@@ -145,6 +159,52 @@ async def test_answers_and_fingerprints_are_remembered(tmp_path: Path) -> None:
             assert after == before
             door.say(submission("r1", fingerprint=b"another"))
             await door.hears("refused")
+
+
+@pytest.fixture(params=[True, False], ids=["synced", "not synced"])
+def brief(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Path], AbstractAsyncContextManager[Running]]:
+    """Controllers that begin a segment with every turn."""
+    monkeypatch.setattr("controller.journal.Journal._is_full", lambda journal: True)
+    return lambda folder: journaled(folder, sync=request.param)
+
+
+async def test_no_answer_is_forgotten_when_a_segment_ends(
+    tmp_path: Path, brief: Callable[[Path], AbstractAsyncContextManager[Running]]
+) -> None:
+    names = [f"r{number}" for number in range(12)]
+    async with brief(tmp_path) as first, gateway(first) as door, invoker(first) as node:
+        node.say(greeting(), joined())
+        await until(lambda: first.state.seats)
+        for count, name in enumerate(names, 1):
+            door.say(submission(name))
+            order = (await node.hears("start", count))[-1]
+            node.say(finished(order.start.task))
+            await door.hears("result", count)
+        before = {note.request_id: note.result for note in door.of("result")}
+    async with brief(tmp_path) as second, gateway(second) as door:
+        door.say(*(wire.GatewayNote(follow=name) for name in names))
+        await until(lambda: len(door.of("result")) + len(door.of("refused")) == len(names))
+        assert {note.request_id: note.result for note in door.of("result")} == before
+
+
+async def test_no_order_is_forgotten_when_a_segment_ends(
+    tmp_path: Path, brief: Callable[[Path], AbstractAsyncContextManager[Running]]
+) -> None:
+    async with brief(tmp_path) as first, gateway(first) as door, invoker(first) as node:
+        node.say(greeting(), joined())
+        await until(lambda: first.state.seats)
+        door.say(submission("r1"))
+        (order,) = await node.hears("start")
+    async with brief(tmp_path) as second, gateway(second) as door, invoker(second) as node:
+        door.say(wire.GatewayNote(follow="r1"))
+        await door.hears("accepted")
+        node.say(greeting(), joined(running(order), latest_task=1))
+        await until(lambda: second.service.invokers._links["n0"].joined)
+        node.say(finished(order.start.task))
+        await door.hears("result")
+        assert [note.progress.finished for note in door.of("progress")] == [False, True]
 
 
 async def test_a_request_under_way_is_followed_from_its_snapshot(tmp_path: Path) -> None:
