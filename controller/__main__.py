@@ -46,6 +46,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
         say_ready(f"{own.host}:{port}")
         await _serve(service, server, common, stop)
     if journal is not None:
+        await service.driver.rest()  # what is remembered is whole only then
         journal.finish()
 
 

@@ -58,7 +58,8 @@ class Driver:
         self._clock_us = clock_us
         self._loop = asyncio.get_running_loop()
         self._inbox: list[Told] = []
-        self._busy = False  # a turn is due, or its events are being written
+        self._resting = asyncio.Event()  # no turn is due, and no events are being written
+        self._resting.set()
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_us: int | None = None
 
@@ -80,7 +81,7 @@ class Driver:
         """A fact for the scheduler. `memo` stands beside it in the journal; `then` is called when
         the fact is durable and its orders, which it is given, have been carried out."""
         self._inbox.append(Told(event, memo, then))
-        if not self._busy:
+        if self._resting.is_set():
             self._begin_turn()
 
     async def ask(self, event: Event) -> list[Command]:
@@ -94,8 +95,15 @@ class Driver:
         self.tell(event, then=answered)
         return await answer
 
+    async def rest(self) -> None:
+        """Wait until all is done that was told; raises what went wrong, if anything did."""
+        while not (self._resting.is_set() or self.failed.done()):
+            await self._resting.wait()
+        if self.failed.done():
+            self.failed.result()
+
     def _begin_turn(self) -> None:
-        self._busy = True
+        self._resting.clear()
         self._loop.call_soon(self._handle_all)
 
     def _handle_all(self) -> None:
@@ -112,7 +120,7 @@ class Driver:
             else:
                 self._journal.flush(lambda error: self._durable(handled, error))
         except BaseException as error:
-            self.failed.set_exception(error)
+            self._fail(error)
 
     def _handle(self, told: Told) -> Handled:
         now_us = self.now_us
@@ -133,12 +141,16 @@ class Driver:
                     told.then(commands)
             self._set_alarm()
         except BaseException as failure:
-            self.failed.set_exception(failure)
+            self._fail(failure)
             return
         if self._inbox:
             self._begin_turn()
         else:
-            self._busy = False
+            self._resting.set()
+
+    def _fail(self, error: BaseException) -> None:
+        self.failed.set_exception(error)
+        self._resting.set()  # for good
 
     def _set_alarm(self) -> None:
         wake_us = self.scheduler.next_wake

@@ -134,9 +134,10 @@ class ControllerService(wire_grpc.ControllerServicer):
         await asyncio.gather(self.invokers.watch(), self._forget())
 
     async def finish(self) -> None:
-        """Take nothing new, and wait until everyone is answered."""
+        """Take nothing new, and wait until everyone is answered: the scheduler is done with a
+        request before its answer is on disk, and does not know yet of one that came just now."""
         self.gateways.draining = True
-        if self._scheduler.state.requests:
+        if self._requests:
             await self._idle.wait()
 
     async def _forget(self) -> None:
@@ -267,7 +268,7 @@ class ControllerService(wire_grpc.ControllerServicer):
                 pass
         for command in commands:
             self._carry_out(now_us, command)
-        if self.gateways.draining and not self._scheduler.state.requests:
+        if self.gateways.draining and not self._requests:
             self._idle.set()
 
     def _carry_out(self, now_us: int, command: Command) -> None:

@@ -116,6 +116,36 @@ async def test_nothing_is_done_that_could_not_be_written() -> None:
     assert story.told == ["began", "wrote RequestArrived", "flushed"]
 
 
+async def test_it_rests_once_all_is_done_that_it_was_told() -> None:
+    story = Story()
+    await story.driver.rest()
+    story.disk_is_slow = True
+    story.driver.tell(ARRIVAL)
+    await turns()
+    story.driver.tell(Woke())
+    resting = asyncio.create_task(story.driver.rest())
+    await turns()
+    assert not resting.done()
+    story.syncing.pop()(None)
+    await turns()
+    assert not resting.done()
+    story.syncing.pop()(None)
+    await resting
+    assert story.told[-1] == "did Woke at 0"
+
+
+async def test_whoever_waits_for_its_rest_hears_what_went_wrong() -> None:
+    story = Story()
+    story.disk_is_slow = True
+    story.driver.tell(ARRIVAL)
+    await turns()
+    resting = asyncio.create_task(story.driver.rest())
+    await turns()
+    story.syncing.pop()(Fault("no space left"))
+    with pytest.raises(Fault, match="no space left"):
+        await resting
+
+
 async def test_whoever_wants_to_know_hears_when_all_is_done() -> None:
     story = Story()
     story.driver.tell(ARRIVAL, then=lambda commands: story.told.append(f"then {commands}"))

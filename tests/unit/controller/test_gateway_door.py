@@ -1,5 +1,9 @@
 """Requests are accepted, refused, repeated, followed and cancelled."""
 
+import asyncio
+import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,7 @@ from protos import controller_v1_pb2 as wire
 from protos import controller_v1_pb2_grpc as wire_grpc
 from protos import model_v1_pb2 as model
 from tests.unit.controller.peers import (
+    LIMIT_S,
     finished,
     gateway,
     greeting,
@@ -215,6 +220,71 @@ async def test_a_controller_that_goes_takes_nothing_new_and_answers_the_rest() -
         node.say(finished(order.start.task))
         await controller.service.finish()
         await door.hears("result")
+
+
+@pytest.fixture
+def slow_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[], threading.Event]:
+    """From when it is called, nothing is on disk until the event is set."""
+    synced, sync = threading.Event(), os.fdatasync
+
+    def slow(handle: int) -> None:
+        assert synced.wait(LIMIT_S)
+        sync(handle)
+
+    def begin() -> threading.Event:
+        monkeypatch.setattr(os, "fdatasync", slow)
+        return synced
+
+    return begin
+
+
+async def test_a_controller_that_goes_waits_for_an_answer_that_is_being_written(
+    tmp_path: Path, slow_disk: Callable[[], threading.Event]
+) -> None:
+    async with (
+        running_controller(journal=str(tmp_path)) as controller,
+        invoker(controller) as node,
+        gateway(controller) as door,
+    ):
+        node.say(greeting(), joined())
+        await until(lambda: controller.state.seats)
+        door.say(submission("r1"))
+        (order,) = await node.hears("start")
+        synced = slow_disk()
+        node.say(finished(order.start.task))
+        await until(lambda: not controller.state.requests)
+        finishing = asyncio.create_task(controller.service.finish())
+        await asyncio.sleep(0)
+        early = finishing.done()
+        synced.set()
+        await finishing
+        await door.hears("result")
+        assert not early
+
+
+async def test_a_controller_that_goes_waits_for_a_request_that_it_has_only_just_heard(
+    tmp_path: Path, slow_disk: Callable[[], threading.Event]
+) -> None:
+    async with (
+        running_controller(journal=str(tmp_path)) as controller,
+        invoker(controller) as node,
+        gateway(controller) as door,
+    ):
+        synced = slow_disk()
+        node.say(greeting(), joined())
+        await until(lambda: controller.state.seats)
+        door.say(submission("r1"))
+        await until(lambda: controller.service._requests)
+        assert not controller.state.requests
+        finishing = asyncio.create_task(controller.service.finish())
+        await asyncio.sleep(0)
+        early = finishing.done()
+        synced.set()
+        (order,) = await node.hears("start")
+        node.say(finished(order.start.task))
+        await finishing
+        await door.hears("result")
+        assert not early
 
 
 def test_memory_of_answered_requests_is_bounded_in_number_and_time() -> None:
