@@ -78,7 +78,7 @@ class Gateways:
 
     def _submit(self, follower: Follower, submission: wire.Submission) -> None:
         request = submission.request_id
-        record = self._requests.find(request)
+        record = self._requests.find(request, self._driver.now_us)
         if record is not None:
             if record.fingerprint != submission.fingerprint:
                 _refuse(
@@ -147,7 +147,7 @@ class Gateways:
 
     def _follow(self, follower: Follower, request: str) -> None:
         """Its past first; the rest as it happens."""
-        known = self._requests.find(request)
+        known = self._requests.find(request, self._driver.now_us)
         if known is None:
             _refuse(follower, request, _unknown(request))
             return
@@ -196,7 +196,7 @@ class Gateways:
         return sorted(notes, key=lambda note: note.progress.at_us)
 
     def _cancel(self, follower: Follower, request: str) -> None:
-        known = self._requests.find(request)
+        known = self._requests.find(request, self._driver.now_us)
         if known is None:
             _refuse(follower, request, _unknown(request))
         elif isinstance(known, Answered):

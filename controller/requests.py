@@ -102,7 +102,8 @@ class Requests:
         """How many are under way."""
         return len(self._under_way)
 
-    def find(self, request: str) -> Record | Answered | None:
+    def find(self, request: str, now_us: int) -> Record | Answered | None:
+        self._forget_old(now_us)  # perhaps nothing has been answered for long
         return (
             self._under_way.get(request)
             or self._waited_for.get(request)
@@ -135,9 +136,12 @@ class Requests:
             written = result.SerializeToString()
             answered = Answered(record.application, record.fingerprint, now_us, written)
             self.recall(request, answered, fetched_later=record.fetched_later)
+        self._forget_old(now_us)
+        return record
+
+    def _forget_old(self, now_us: int) -> None:
         for memory in (self._fetched_later, self._waited_for):
             memory.forget_old(now_us)
-        return record
 
     def forget_follower(self, follower: Follower) -> None:
         for record in self._under_way.values():

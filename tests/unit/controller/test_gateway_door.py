@@ -294,17 +294,32 @@ def test_memory_of_answered_requests_is_bounded_in_number_and_time() -> None:
             requests.begin(name, Record("thumb", b"", later))
             requests.answer(name, model.Result(request_id=name), now_us=number)
 
-    def known(kind: str) -> list[bool]:
-        return [requests.find(f"{kind}{number}") is not None for number in range(4)]
+    def known(kind: str, now_us: int = 3) -> list[bool]:
+        return [requests.find(f"{kind}{number}", now_us) is not None for number in range(4)]
 
     assert known("r") == known("w") == [False, False, True, True]
-    requests.begin("next", Record("thumb", b""))
-    requests.answer("next", model.Result(), now_us=50)
-    assert known("r") == [False, False, True, True]
-    assert known("w") == [False] * 4
-    found = requests.find("r3")
+    assert known("w", now_us=12) == [False, False, True, True]
+    assert known("w", now_us=13) == [False, False, False, True]  # though nothing else was answered
+    assert known("w", now_us=14) == [False] * 4
+    assert known("r", now_us=50) == [False, False, True, True]
+    found = requests.find("r3", 50)
     assert isinstance(found, Answered)
     assert found.result.request_id == "r3"
+
+
+async def test_an_answer_is_forgotten_in_time_if_nothing_else_happens() -> None:
+    async with running_controller(repeats_s=60) as controller, gateway(controller) as door:
+        door.say(submission("r1"))
+        await door.hears("accepted")
+        door.say(wire.GatewayNote(cancel="r1"))
+        await door.hears("result")
+        controller.clock[0] += seconds(60)
+        door.say(wire.GatewayNote(follow="r1"))
+        await door.hears("result", 2)
+        controller.clock[0] += 1
+        door.say(wire.GatewayNote(follow="r1"))
+        (note,) = await door.hears("refused")
+        assert code(note) is grpc.StatusCode.NOT_FOUND
 
 
 async def put(address: str, **fields: Any) -> model.Application:
