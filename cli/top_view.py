@@ -62,7 +62,7 @@ class Look:
             {
                 **asdict(told),
                 "requests_per_s": self.rate_of(told),
-                "slo_hit_rate": told.in_time / _ended(told) if _ended(told) else None,
+                "slo_hit_rate": told.in_time / _due(told) if _due(told) else None,
             }
             for told in self.status.applications
         ]
@@ -73,9 +73,10 @@ class Look:
         }
 
 
-def _ended(told: ApplicationStatus) -> int:
-    """Those that count: a request under way is neither in time nor late."""
-    return _answered(told) + told.refused
+def _due(told: ApplicationStatus) -> int:
+    """Those that the hit rate is of: a request under way is neither in time nor late, and neither
+    is one that could not be asked for, or was called off."""
+    return told.done + told.failed + told.dropped + told.overloaded
 
 
 def _answered(told: ApplicationStatus) -> int:
@@ -102,7 +103,11 @@ def _view(look: Look, gateway: str, screen: Console, least_jobs: float) -> Rende
         _head(look, gateway),
         "",
         applications,
-        *(_unserved(told) for told in status.applications if _ended(told) > told.done),
+        *(
+            _unserved(told)
+            for told in status.applications
+            if _answered(told) + told.refused > told.done
+        ),
         "",
         Columns([_node(node, width) for node in nodes], padding=(0, 4), equal=True)
         if nodes
@@ -176,7 +181,7 @@ def _figures(look: Look, told: ApplicationStatus) -> tuple[str, ...]:
     p50_ms, p99_ms = (told.latency_ms_p50, told.latency_ms_p99) if told.done else (None, None)
     return (
         "-" if rate is None else f"{rate:.1f}",
-        rate_text(told.in_time, _ended(told)),
+        rate_text(told.in_time, _due(told)),
         latency_text(p50_ms),
         latency_text(p99_ms),
         cost_text(told.cost_usd, _answered(told)),
@@ -191,7 +196,8 @@ def _unserved(told: ApplicationStatus) -> Text:
         "refused": told.refused,
     }
     words = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
-    return Text(f"{told.application}: {words}", "red")
+    overload = f" ({told.overloaded} for overload)" if told.overloaded else ""
+    return Text(f"{told.application}: {words}{overload}", "red")
 
 
 def _node(node: NodeStatus, width: int) -> Text:

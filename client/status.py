@@ -46,6 +46,7 @@ class ApplicationStatus:
     cancelled: int
     dropped: int
     refused: int
+    overloaded: int  # of the refused: there was too much to do
     cost_usd: float
     latency_ms_p50: float
     latency_ms_p99: float
@@ -143,6 +144,7 @@ def _application(told: model.ApplicationStatus) -> ApplicationStatus:
         cancelled=told.cancelled,
         dropped=told.dropped,
         refused=told.refused,
+        overloaded=told.overloaded,
         cost_usd=told.cost_usd,
         latency_ms_p50=told.latency_us_p50 / 1000,
         latency_ms_p99=told.latency_us_p99 / 1000,

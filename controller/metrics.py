@@ -36,6 +36,11 @@ def _applications(tally: Tally) -> Iterator[Metric]:
     in_time = CounterMetricFamily(
         "esg_requests_in_time", "requests answered within their SLO", labels=["application"]
     )
+    due = CounterMetricFamily(
+        "esg_requests_due",
+        "requests that the hit rate is of: done, failed, dropped, or refused for overload",
+        labels=["application"],
+    )
     cost = CounterMetricFamily(
         "esg_cost_dollars", "what requests have cost", labels=["application"]
     )
@@ -44,8 +49,9 @@ def _applications(tally: Tally) -> Iterator[Metric]:
             ended.add_metric([name, outcome], one.ended[outcome])
         ended.add_metric([name, "refused"], one.refused)
         in_time.add_metric([name], one.in_time)
+        due.add_metric([name], one.due)
         cost.add_metric([name], to_usd(one.cost_pusd))
-    yield from (ended, in_time, cost)
+    yield from (ended, in_time, due, cost)
 
 
 def _work(tally: Tally) -> Iterator[Metric]:

@@ -293,11 +293,14 @@ class ControllerService(wire_grpc.ControllerServicer):
                 assert_never(command)
 
     def _request_arrived(self, now_us: int, event: RequestArrived, commands: list[Command]) -> None:
-        refused = any(isinstance(command, RefuseRequest) for command in commands)
-        if self._scheduler.current(event.application) is not None:
-            self._tally.arrived(event.application, refused=refused)
-        if not refused:
+        refusal = next((c for c in commands if isinstance(c, RefuseRequest)), None)
+        known = self._scheduler.current(event.application) is not None
+        if refusal is None:
             self.gateways.accepted(event, now_us)
+            if known:
+                self._tally.accepted(event.application)
+        elif known:
+            self._tally.refused(event.application, refusal)
 
     def _task_finished(self, now_us: int, event: TaskFinished) -> None:
         self._tally.finished(event)

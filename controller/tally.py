@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from esg.commands import AnswerRequest, Outcome, StartTask
+from esg.commands import AnswerRequest, Outcome, RefuseRequest, StartTask
 from esg.events import TaskFinished
 from esg.units import to_usd
 from mesh.metrics import Gone
@@ -23,10 +23,18 @@ LATEST = 1000
 class ApplicationTally:
     arrived: int = 0
     refused: int = 0
+    overloaded: int = 0  # of the refused: there was too much to do
     ended: Counter[Outcome] = field(default_factory=Counter)
     in_time: int = 0
     cost_pusd: int = 0
     latest_us: deque[int] = field(default_factory=lambda: deque(maxlen=LATEST))
+
+    @property
+    def due(self) -> int:
+        """How many the hit rate is of: all that the mesh had to answer in time, and has answered or
+        turned away. Not what could not be asked for, and not what was called off."""
+        served = (Outcome.DONE, Outcome.FAILED, Outcome.DROPPED)
+        return sum(self.ended[outcome] for outcome in served) + self.overloaded
 
     def to_wire(self, name: str) -> model.ApplicationStatus:
         p50, p99 = np.percentile(self.latest_us, (50, 99)) if self.latest_us else (0, 0)
@@ -39,6 +47,7 @@ class ApplicationTally:
             cancelled=self.ended[Outcome.CANCELLED],
             dropped=self.ended[Outcome.DROPPED],
             refused=self.refused,
+            overloaded=self.overloaded,
             cost_usd=to_usd(self.cost_pusd),
             latency_us_p50=round(p50),
             latency_us_p99=round(p99),
@@ -57,10 +66,14 @@ class Tally:
         self.remote_transfers = 0
         self._gone = Gone()
 
-    def arrived(self, application: str, *, refused: bool = False) -> None:
+    def accepted(self, application: str) -> None:
+        self._of(application).arrived += 1
+
+    def refused(self, application: str, refusal: RefuseRequest) -> None:
         tally = self._of(application)
         tally.arrived += 1
-        tally.refused += refused
+        tally.refused += 1
+        tally.overloaded += refusal.retry_after_us is not None
 
     def started(self, order: StartTask) -> None:
         self.tasks += 1

@@ -212,7 +212,7 @@ class SliceStatus(_message.Message):
     def __init__(self, task: _Optional[str] = ..., function: _Optional[str] = ..., resident: _Optional[_Iterable[str]] = ..., loading: _Optional[_Iterable[str]] = ..., lost: _Optional[bool] = ...) -> None: ...
 
 class ApplicationStatus(_message.Message):
-    __slots__ = ("application", "arrived", "done", "in_time", "failed", "refused", "cost_usd", "latency_us_p50", "latency_us_p99", "cancelled", "dropped")
+    __slots__ = ("application", "arrived", "done", "in_time", "failed", "refused", "cost_usd", "latency_us_p50", "latency_us_p99", "cancelled", "dropped", "overloaded")
     APPLICATION_FIELD_NUMBER: _ClassVar[int]
     ARRIVED_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
@@ -224,6 +224,7 @@ class ApplicationStatus(_message.Message):
     LATENCY_US_P99_FIELD_NUMBER: _ClassVar[int]
     CANCELLED_FIELD_NUMBER: _ClassVar[int]
     DROPPED_FIELD_NUMBER: _ClassVar[int]
+    OVERLOADED_FIELD_NUMBER: _ClassVar[int]
     application: str
     arrived: int
     done: int
@@ -235,4 +236,5 @@ class ApplicationStatus(_message.Message):
     latency_us_p99: int
     cancelled: int
     dropped: int
-    def __init__(self, application: _Optional[str] = ..., arrived: _Optional[int] = ..., done: _Optional[int] = ..., in_time: _Optional[int] = ..., failed: _Optional[int] = ..., refused: _Optional[int] = ..., cost_usd: _Optional[float] = ..., latency_us_p50: _Optional[int] = ..., latency_us_p99: _Optional[int] = ..., cancelled: _Optional[int] = ..., dropped: _Optional[int] = ...) -> None: ...
+    overloaded: int
+    def __init__(self, application: _Optional[str] = ..., arrived: _Optional[int] = ..., done: _Optional[int] = ..., in_time: _Optional[int] = ..., failed: _Optional[int] = ..., refused: _Optional[int] = ..., cost_usd: _Optional[float] = ..., latency_us_p50: _Optional[int] = ..., latency_us_p99: _Optional[int] = ..., cancelled: _Optional[int] = ..., dropped: _Optional[int] = ..., overloaded: _Optional[int] = ...) -> None: ...

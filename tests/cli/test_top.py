@@ -50,7 +50,7 @@ def _no_gateway_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def told(name: str, *, arrived: int = 0, **counts: float) -> ApplicationStatus:
-    ends = ("done", "in_time", "failed", "cancelled", "dropped", "refused")
+    ends = ("done", "in_time", "failed", "cancelled", "dropped", "refused", "overloaded")
     kept: dict[str, float] = dict.fromkeys(
         (*ends, "cost_usd", "latency_ms_p50", "latency_ms_p99"), 0
     )
@@ -222,11 +222,19 @@ def test_a_first_look_and_a_new_controller_have_no_rates() -> None:
 
 
 def test_a_request_under_way_counts_neither_as_in_time_nor_as_late() -> None:
-    ends = {"done": 4, "failed": 1, "cancelled": 1, "dropped": 1, "refused": 1}
+    ends = {"done": 5, "failed": 1, "dropped": 1, "refused": 1, "overloaded": 1}
     look = Look(status(told("photo", arrived=9, in_time=4, **ends)), None)
     assert look.document()["applications"][0]["slo_hit_rate"] == 0.5
     none = Look(status(told("photo", arrived=9)), None)
     assert none.document()["applications"][0]["slo_hit_rate"] is None
+
+
+def test_the_hit_rate_is_not_of_mistakes_nor_of_what_was_called_off() -> None:
+    photo = told("photo", arrived=9, done=4, in_time=4, cancelled=3, refused=2)
+    assert Look(status(photo), None).document()["applications"][0]["slo_hit_rate"] == 1
+    assert any("100.0%" in line for line in lines(status(photo)))
+    wrong = Look(status(told("photo", arrived=2, refused=2)), None)
+    assert wrong.document()["applications"][0]["slo_hit_rate"] is None
 
 
 def test_an_application_has_its_figures_and_its_queues_below() -> None:
@@ -280,7 +288,9 @@ def test_slices_that_are_out_of_order_stand_out() -> None:
 def test_what_was_not_served_is_told() -> None:
     mixed = told("photo", done=1, failed=2, refused=3)
     late, left = told("late", dropped=4), told("left", cancelled=5)
-    shown = lines(status(mixed, late, left, told("other", done=1)))
+    busy = told("busy", refused=7, overloaded=6)
+    shown = lines(status(mixed, late, left, busy, told("other", done=1)))
+    assert "busy: 7 refused (6 for overload)" in shown
     assert {"photo: 2 failed, 3 refused", "late: 4 dropped", "left: 5 cancelled"} <= {*shown}
     assert not any(line.startswith("other:") for line in shown)
 

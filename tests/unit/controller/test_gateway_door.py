@@ -75,6 +75,7 @@ async def test_what_cannot_be_is_refused_with_a_reason(
         assert code(note) is expected
         assert words in note.refused.message
         assert not controller.state.requests
+        assert not any(of.due for of in controller.service._tally.applications.values())
 
 
 @pytest.mark.parametrize(
@@ -104,6 +105,7 @@ async def test_while_there_is_too_much_to_do_requests_are_refused_with_a_time() 
         assert (note.request_id, code(note)) == ("r2", grpc.StatusCode.RESOURCE_EXHAUSTED)
         assert "try again in 1000 ms" in note.refused.message
         assert note.refused.retry_after_us == 1_000_000
+        assert controller.service._tally.applications["photo"].overloaded == 1
 
 
 async def test_a_request_of_an_application_that_drops_late_ones_is_dropped() -> None:

@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from controller.metrics import MeshMetrics
 from controller.tally import Tally
-from esg.commands import AnswerRequest, Outcome, StartTask
+from esg.commands import AnswerRequest, Outcome, RefuseRequest, StartTask
 from esg.events import TaskFinished
 from esg.units import PUSD_PER_USD, ms
 from tests.desk import Desk, arrived, joined
@@ -37,8 +37,9 @@ def test_jobs_that_nobody_can_take_are_seen_waiting(desk: Desk) -> None:
 def test_requests_are_counted_by_what_became_of_them(desk: Desk) -> None:
     tally = Tally()
     for _ in range(6):
-        tally.arrived("photo")
-    tally.arrived("photo", refused=True)
+        tally.accepted("photo")
+    for retry_after_us in (None, None, ms(5)):
+        tally.refused("photo", refusal(retry_after_us))
     tally.answered("photo", answer(Outcome.DONE, in_time=True), ms(100))
     tally.answered("photo", answer(Outcome.DONE, in_time=False), ms(100))
     tally.answered("photo", answer(Outcome.FAILED, in_time=False), ms(100))
@@ -47,14 +48,37 @@ def test_requests_are_counted_by_what_became_of_them(desk: Desk) -> None:
         tally.answered("photo", answer(Outcome.DROPPED, in_time=False), ms(100))
     tally.finished(TaskFinished(task="t1", invoker="i0", loading_us=5, running_us=5))
     value = values_of(desk, tally)
-    ends = {"done": 2, "failed": 1, "cancelled": 1, "dropped": 2, "refused": 1}
+    ends = {"done": 2, "failed": 1, "cancelled": 1, "dropped": 2, "refused": 3}
     for outcome, count in ends.items():
         assert value("esg_requests_total", application="photo", outcome=outcome) == count
     told = tally.applications["photo"].to_wire("photo")
     assert {outcome: getattr(told, outcome) for outcome in ends} == ends
+    assert (told.arrived, told.overloaded) == (9, 1)
     assert value("esg_requests_in_time_total", application="photo") == 1
     assert value("esg_cost_dollars_total", application="photo") == 6
     assert value("esg_cold_starts_total") == 1
+
+
+def test_the_hit_rate_is_not_of_mistakes_nor_of_what_was_called_off(desk: Desk) -> None:
+    tally = Tally()
+    tally.answered("photo", answer(Outcome.DONE, in_time=True), ms(100))
+    tally.answered("photo", answer(Outcome.CANCELLED, in_time=False), ms(100))
+    tally.refused("photo", refusal(None))
+
+    def due() -> float:
+        value: float = values_of(desk, tally)("esg_requests_due_total", application="photo")
+        return value
+
+    assert due() == 1
+    tally.refused("photo", refusal(ms(5)))
+    assert due() == 2
+    for outcome in (Outcome.FAILED, Outcome.DROPPED, Outcome.DONE):
+        tally.answered("photo", answer(outcome, in_time=False), ms(100))
+    assert due() == 5
+
+
+def refusal(retry_after_us: int | None) -> RefuseRequest:
+    return RefuseRequest(request="r1", reason="", retry_after_us=retry_after_us)
 
 
 def answer(outcome: Outcome, *, in_time: bool) -> AnswerRequest:
