@@ -7,7 +7,7 @@ last answers are waited for.
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from time import monotonic
@@ -210,7 +210,12 @@ def _seconds(began_us: int | None, now_us: int) -> float:
 
 @contextmanager
 def _ctrl_c_blocked() -> Iterator[None]:
-    """Processes that are started meanwhile inherit that: it is this one that tells them to stop."""
+    """Processes that are started meanwhile inherit that: it is this one that tells them to stop.
+
+    Python's own helper comes first: whatever starts it unblocks Ctrl-C, and that would be our first
+    worker.
+    """
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

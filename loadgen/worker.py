@@ -10,6 +10,7 @@ showing are the business of the process that started it (`crew`).
 
 import asyncio
 import gc
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -93,7 +94,9 @@ class Line:
 
 
 def work(assignment: Assignment, line: Line) -> None:
-    """The process. Ctrl-C is for the one that started it, which tells us what to do."""
+    """The process. Ctrl-C is for the one that started it, which tells us what to do. A terminal
+    sends it to all of them; until here it was blocked (`crew`)."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(BrokenPipeError, ConnectionResetError):  # nobody is left to tell
         try:
             uvloop.run(_work(assignment, line))

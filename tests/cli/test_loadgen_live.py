@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -235,7 +236,7 @@ def test_ctrl_c_waits_for_what_is_in_flight_and_prints_the_summary(
     )
     try:
         gateway.has_got(2)
-        process.send_signal(signal.SIGINT)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: everyone hears it
         gateway.release()
         out, err = process.communicate(timeout=LIMIT_S)
     finally:
