@@ -5,7 +5,7 @@ the file is good for nothing from then on.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mesh.problems import Unauthenticated
@@ -30,6 +30,8 @@ class Caller:
     name: str
     owner: str
     quota: Quota
+    digest: str = field(default="", repr=False)
+    """Of the token that was shown; it may have been replaced since."""
 
 
 class Callers:
@@ -57,17 +59,23 @@ class Callers:
         return _caller(entry)
 
     def still(self, caller: Caller) -> Caller:
-        """The same later, with the limits as they are now; a token may have been removed."""
+        """The same later, with the limits as they are now; a token may have been removed, or be
+        another one."""
         if self._entries is None:
             return caller
         entry = self._entries.get().get(caller.name)
         if entry is None:
             raise Unauthenticated(f"the token of {caller.name} was removed; ask for another one")
+        if entry.digest != caller.digest:
+            raise Unauthenticated(
+                f"the token of {caller.name} was replaced; connect again, with the new one"
+            )
         return _caller(entry)
 
 
 def _caller(entry: Entry) -> Caller:
-    return Caller(entry.name, "" if entry.operator else entry.name, entry.quota)
+    owner = "" if entry.operator else entry.name
+    return Caller(entry.name, owner, entry.quota, entry.digest)
 
 
 def _token(metadata: Metadata) -> str:

@@ -33,9 +33,10 @@ class Clients:
         self.address = ""
         self._open = AsyncExitStack()
 
-    def allow(self, name: str, *, operator: bool = False, **quota: Any) -> None:
+    def allow(self, name: str, *, token: str = "", operator: bool = False, **quota: Any) -> None:
         known = read_entries(self.file) if self.file.exists() else {}
-        entry = Entry(name=name, digest=digest_of(name), operator=operator, quota=Quota(**quota))
+        digest = digest_of(token or name)
+        entry = Entry(name=name, digest=digest, operator=operator, quota=Quota(**quota))
         write_entries(self.file, {**known, name: entry})
 
     def remove(self, name: str) -> None:
@@ -256,31 +257,81 @@ async def test_a_quota_is_the_clients_and_not_the_addresss(
     assert (code, "allowed in a day" in said) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
 
 
+class OpenStream:
+    """One of `SubmitMany`, which stays open between groups."""
+
+    def __init__(self, stub: Stub) -> None:
+        self._groups: asyncio.Queue[public.SubmitGroup | None] = asyncio.Queue()
+        self._stream = stub.SubmitMany(self._sent())
+
+    async def _sent(self) -> AsyncIterator[public.SubmitGroup]:
+        while (group := await self._groups.get()) is not None:
+            yield group
+
+    async def submit(self, request_id: str) -> public.Reply:
+        self._groups.put_nowait(public.SubmitGroup(requests=[submission(request_id)]))
+        group: public.ReplyGroup = await self._stream.read()
+        return group.replies[0]
+
+    def end(self) -> None:
+        self._groups.put_nowait(None)
+
+
 async def test_a_token_that_is_removed_is_good_for_nothing_more(
     clients: Clients, controller: ScriptedController
 ) -> None:
     """On a stream that is open, too."""
     controller.playing = True
     stub = await clients.stub("bob")
-    groups: asyncio.Queue[public.SubmitGroup | None] = asyncio.Queue()
-
-    async def sent() -> Any:
-        while (group := await groups.get()) is not None:
-            yield group
-
-    stream = stub.SubmitMany(sent())
-    groups.put_nowait(public.SubmitGroup(requests=[submission("r1")]))
-    assert (await stream.read()).replies[0].HasField("done")
+    stream = OpenStream(stub)
+    assert (await stream.submit("r1")).HasField("done")
     clients.remove("bob")
-    groups.put_nowait(public.SubmitGroup(requests=[submission("r2")]))
-    refused = (await stream.read()).replies[0].refusal
+    refused = (await stream.submit("r2")).refusal
     assert refused.code == grpc.StatusCode.UNAUTHENTICATED.value[0]
     assert "the token of bob was removed" in refused.message
-    groups.put_nowait(None)
+    stream.end()
     code, _ = await refusal(stub.ListApplications(public.ListApplicationsRequest()))
     assert code is grpc.StatusCode.UNAUTHENTICATED
     clients.allow("bob")
     await stub.ListApplications(public.ListApplicationsRequest())
+
+
+async def test_a_token_that_is_replaced_is_good_for_nothing_more(
+    clients: Clients, controller: ScriptedController
+) -> None:
+    """Whoever found the old one may have a stream open with it."""
+    controller.playing = True
+    stub = await clients.stub("bob")
+    stream, watching = OpenStream(stub), stub.WatchMesh(public.WatchMeshRequest(interval_ms=50))
+    assert (await stream.submit("r1")).HasField("done")
+    await watching.read()
+    clients.allow("bob", token="another")
+    refused = (await stream.submit("r2")).refusal
+    assert refused.code == grpc.StatusCode.UNAUTHENTICATED.value[0]
+    assert "the token of bob was replaced" in refused.message
+    stream.end()
+
+    async def to_the_end() -> None:
+        while await watching.read() is not grpc.aio.EOF:
+            pass
+
+    code, said = await refusal(to_the_end())
+    assert (code, "was replaced" in said) == (grpc.StatusCode.UNAUTHENTICATED, True)
+    assert (await OpenStream(await clients.stub("another")).submit("r3")).HasField("done")
+
+
+async def test_new_limits_hold_on_a_stream_that_is_open(
+    clients: Clients, controller: ScriptedController
+) -> None:
+    """They are the same client's, with the same token."""
+    controller.playing = True
+    stream = OpenStream(await clients.stub("bob"))
+    assert (await stream.submit("r1")).HasField("done")
+    clients.allow("bob", bytes_per_day=2)
+    assert "may send in a day" in (await stream.submit("r2")).refusal.message
+    clients.allow("bob")
+    assert (await stream.submit("r2")).HasField("done")
+    stream.end()
 
 
 async def test_a_file_of_tokens_that_is_no_good_does_not_open_the_door(
