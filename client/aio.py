@@ -7,14 +7,15 @@ pieces, which is nobody's concern but this file's.
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import grpc
 
 from client.applications import Application, LateRequests, Stage, application_of, definition
+from client.closing import Closing
 from client.credentials import Credentials, authorized
 from client.errors import ClientError, ServerError, Unavailable, call_error
 from client.results import Progress, Result, State, progress_of, result_of
@@ -26,6 +27,7 @@ from mesh.security_plain import FOR_CLIENTS
 from protos import gateway_v1_pb2 as public
 from protos import gateway_v1_pb2_grpc as public_grpc
 
+T = TypeVar("T")
 PIECE_BYTES = 2**20
 """Larger payloads are sent in pieces of this size."""
 DEFAULT_ADDRESS = "127.0.0.1:50051"
@@ -49,6 +51,7 @@ class AsyncClient:
     ) -> None:
         self.address = address
         self._patience_s = patience_s
+        self._closing = Closing()
         shown = credentials or Credentials.from_environment()
         if token is not None:
             shown = replace(shown, token=token)
@@ -67,6 +70,8 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
+        """Whoever still waits for an answer gets an error (`Unavailable`)."""
+        self._closing.begin()
         await self._channel.close()
 
     # ---- requests
@@ -99,7 +104,7 @@ class AsyncClient:
             outputs = {output.stage: output.content for output in reply.outputs}
             return result_of(reply.result, outputs)
 
-        return await persistently(once, patience, self.address)
+        return await self._persistently(once, patience)
 
     async def submit_async(
         self,
@@ -118,7 +123,15 @@ class AsyncClient:
 
     def stream(self) -> RequestStream:
         """For many requests: `async with client.stream() as stream: stream.submit(...)`."""
-        return RequestStream(self._stub, self.address, self._patience_s, self.fetch, self.submit)
+        with self._closing.told():
+            return RequestStream(
+                self._stub,
+                self.address,
+                self._patience_s,
+                self.fetch,
+                self.submit,
+                self._closing,
+            )
 
     async def get(self, request_id: str, *, timeout_s: float | None = None) -> State:
         """What has become of a request; does not wait for it."""
@@ -138,7 +151,7 @@ class AsyncClient:
         async def once(left_s: float | None) -> Result:
             return await _collected(self._stub.Fetch(asked, timeout=left_s))
 
-        return await persistently(once, self._patience(timeout_s), self.address)
+        return await self._persistently(once, self._patience(timeout_s))
 
     async def watch(self, request_id: str) -> AsyncIterator[Progress | Result]:
         """Every stage as it begins and ends, those in the past too; the result (without outputs)
@@ -147,18 +160,20 @@ class AsyncClient:
         patience = self._patience(None)
         told: set[tuple[str, str, bool]] = set()
         while True:
-            call = self._stub.Watch(asked)
+            with self._closing.told():
+                call = self._stub.Watch(asked)
             try:
-                async for reply in call:
-                    patience.succeeded()
-                    if reply.HasField("result"):
-                        yield result_of(reply.result)
-                        return
-                    progress = progress_of(reply.progress)
-                    key = (progress.stage, progress.task, progress.finished)
-                    if key not in told:
-                        told.add(key)
-                        yield progress
+                with self._closing.told():
+                    async for reply in call:
+                        patience.succeeded()
+                        if reply.HasField("result"):
+                            yield result_of(reply.result)
+                            return
+                        progress = progress_of(reply.progress)
+                        key = (progress.stage, progress.task, progress.finished)
+                        if key not in told:
+                            told.add(key)
+                            yield progress
                 error: ClientError = ServerError("the gateway ended the stream without a result")
             except grpc.aio.AioRpcError as failed:
                 error = call_error(failed, self.address)
@@ -226,10 +241,12 @@ class AsyncClient:
 
     async def watch_mesh(self, interval_ms: int = 1000) -> AsyncIterator[MeshStatus]:
         """The state of the mesh, every so often. With 0: once."""
-        call = self._stub.WatchMesh(public.WatchMeshRequest(interval_ms=interval_ms))
+        with self._closing.told():
+            call = self._stub.WatchMesh(public.WatchMeshRequest(interval_ms=interval_ms))
         try:
-            async for status in call:
-                yield status_of(status)
+            with self._closing.told():
+                async for status in call:
+                    yield status_of(status)
         except grpc.aio.AioRpcError as failed:
             raise call_error(failed, self.address) from None
         finally:
@@ -240,11 +257,17 @@ class AsyncClient:
     def _patience(self, timeout_s: float | None) -> Patience:
         return Patience(self._patience_s, timeout_s)
 
+    async def _persistently(
+        self, once: Callable[[float | None], Awaitable[T]], patience: Patience
+    ) -> T:
+        with self._closing.told():
+            return await persistently(once, patience, self.address)
+
     async def _call(self, method: str, message: Any, timeout_s: float | None) -> Any:
         def once(left_s: float | None) -> Any:
             return getattr(self._stub, method)(message, timeout=left_s)
 
-        return await persistently(once, self._patience(timeout_s), self.address)
+        return await self._persistently(once, self._patience(timeout_s))
 
 
 def _request(

@@ -16,6 +16,7 @@ from typing import Self
 
 import grpc
 
+from client.closing import Closing, client_closed
 from client.errors import ClientError, Unavailable, call_error, client_error
 from client.results import Result, result_of
 from client.retries import Patience
@@ -58,12 +59,14 @@ class RequestStream:
         patience_s: float,
         fetch: Callable[[str], Awaitable[Result]],
         submit: Callable[..., Awaitable[Result]],
+        closing: Closing,
     ) -> None:
         self._stub = stub
         self._address = address
         self._patience_s = patience_s
         self._fetch = fetch
         self._submit = submit
+        self._closing = closing
         self._loop = asyncio.get_running_loop()
         self._later = self._loop.call_later
         self._prefix = uuid.uuid4().hex[:16]
@@ -83,6 +86,8 @@ class RequestStream:
 
     async def __aenter__(self) -> Self:
         self._runner = self._loop.create_task(self._run())
+        self._runner.add_done_callback(self._ran)
+        self._closing.ends(self._runner)
         return self
 
     async def __aexit__(
@@ -163,6 +168,11 @@ class RequestStream:
                 await asyncio.sleep(pause_s)
                 self._wanted.set()
 
+    def _ran(self, runner: asyncio.Task[None]) -> None:
+        """When it ends, whatever the reason, nobody waits for it any more."""
+        error = None if runner.cancelled() else runner.exception()
+        self._fail_all(error if isinstance(error, Exception) else client_closed())
+
     async def _converse(self, patience: Patience) -> ClientError:
         """Until the stream breaks: why it did."""
         self._outbox = Outbox()
@@ -240,7 +250,7 @@ class RequestStream:
         else:
             asked.answer.set_exception(answer)
 
-    def _fail_all(self, error: ClientError) -> None:
+    def _fail_all(self, error: Exception) -> None:
         for asked, _ in list(self._on_stream()):
             self._answer(asked, error)
 
@@ -254,13 +264,13 @@ class RequestStream:
             await asyncio.wait({self._runner}, timeout=GOODBYE_S)
 
     async def _close(self) -> None:
+        for asked in self._asked.values():
+            asked.answer.cancel()
+        self._asked.clear()
         tasks = [*self._calls, *([self._runner] if self._runner else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for asked in self._asked.values():
-            asked.answer.cancel()
-        self._asked.clear()
 
 
 def _refusal(told: public.Refusal) -> ClientError:

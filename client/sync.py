@@ -10,12 +10,15 @@ from typing import Any, Self, TypeVar
 
 from client.aio import DEFAULT_ADDRESS, AsyncClient
 from client.applications import Application, LateRequests, Stage
+from client.closing import client_closed
 from client.credentials import Credentials
 from client.results import Progress, Result, State
 from client.status import MeshStatus
 from client.stream import RequestStream
 
 T = TypeVar("T")
+LAST_WORDS_S = 5.0
+"""How long those who wait in other threads may take to hear that the client is closed."""
 
 
 class Client:
@@ -51,9 +54,10 @@ class Client:
         self.close()
 
     def close(self) -> None:
+        """Whoever still waits in another thread gets an error (`Unavailable`)."""
         if self._loop.is_closed():
             return
-        self._wait(self._client.close())
+        self._wait(_closed(self._client))
         self._wait(self._loop.shutdown_asyncgens())
         self._end_thread()
 
@@ -113,9 +117,9 @@ class Client:
         try:
             yield SyncRequestStream(self._loop, stream)
         except BaseException as error:
-            self._wait(stream.__aexit__(type(error), error, None))
+            self._at_last(stream.__aexit__(type(error), error, None))
             raise
-        self._wait(stream.__aexit__(None, None, None))
+        self._at_last(stream.__aexit__(None, None, None))
 
     def get(self, request_id: str, *, timeout_s: float | None = None) -> State:
         return self._wait(self._client.get(request_id, timeout_s=timeout_s))
@@ -190,12 +194,19 @@ class Client:
     # ---- waiting
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future = _begun(work, self._loop)
         try:
             return future.result()
         except BaseException:
             future.cancel()  # Ctrl-C while waiting: nothing goes on in the background
             raise
+
+    def _at_last(self, work: Coroutine[Any, Any, None]) -> None:
+        """Tidy up, unless the client was closed meanwhile: that has ended everything."""
+        if self._loop.is_closed():
+            work.close()
+        else:
+            self._wait(work)
 
     def _each(self, items: AsyncIterator[T]) -> Iterator[T]:
         ended = object()
@@ -210,7 +221,7 @@ class Client:
             while (item := self._wait(following())) is not ended:
                 yield item
         finally:
-            self._wait(closing())
+            self._at_last(closing())
 
 
 class SyncRequestStream:
@@ -238,7 +249,26 @@ class SyncRequestStream:
                 all_stages=all_stages,
             )
 
-        return asyncio.run_coroutine_threadsafe(answer(), self._loop)
+        return _begun(answer(), self._loop)
+
+
+def _begun(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> "Future[T]":
+    try:
+        return asyncio.run_coroutine_threadsafe(work, loop)
+    except RuntimeError:  # the loop is closed, perhaps by another thread just now
+        work.close()
+        raise client_closed() from None
+
+
+async def _closed(client: AsyncClient) -> None:
+    """Close it, and let all who wait hear that before their loop ends."""
+    await client.close()
+    waiting = asyncio.all_tasks() - {asyncio.current_task()}
+    if waiting:
+        _, late = await asyncio.wait(waiting, timeout=LAST_WORDS_S)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
 
 
 async def _made(

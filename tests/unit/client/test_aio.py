@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -243,3 +244,37 @@ async def test_patience_has_an_end(address: str, controller: ScriptedController)
         with pytest.raises((Unavailable, DeadlineExceeded)):
             await mesh.submit(KNOWN, b"abc", timeout_s=0.3)
     refusing.cancel()
+
+
+async def test_a_client_that_is_closed_says_so(mesh: AsyncClient) -> None:
+    async def watched(things: AsyncIterator[object]) -> None:
+        async for _ in things:
+            pass
+
+    await mesh.close()
+    await mesh.close()
+    for use in (
+        lambda: mesh.submit(KNOWN, b"abc"),
+        lambda: mesh.list_applications(),
+        lambda: watched(mesh.watch("r1")),
+        lambda: watched(mesh.watch_mesh()),
+    ):
+        with pytest.raises(Unavailable, match="this client is closed; make another one"):
+            await use()
+    with pytest.raises(Unavailable, match="this client is closed; make another one"):
+        mesh.stream()
+
+
+async def test_who_waits_while_the_client_is_closed_is_told_and_not_cancelled(
+    mesh: AsyncClient, controller: ScriptedController
+) -> None:
+    """An error of a task that nobody has cancelled must not look as if somebody had."""
+    watching = mesh.watch_mesh(60_000)
+    await anext(watching)
+    waiting = asyncio.create_task(mesh.submit(KNOWN, b"abc", request_id="r1"))
+    await controller.takes_in("r1")
+    await mesh.close()
+    with pytest.raises(Unavailable, match="this client is closed"):
+        await waiting
+    with pytest.raises(Unavailable, match="this client is closed"):
+        await anext(watching)

@@ -258,3 +258,29 @@ async def test_a_block_that_fails_does_not_wait(
         await broken()
     assert answers[0].cancelled()
     assert await controller.hears("cancel") == "r1"
+
+
+@pytest.mark.parametrize("payload", [b"abc", LARGE], ids=["small", "large"])
+async def test_a_client_that_is_closed_leaves_nobody_waiting(
+    mesh: AsyncClient, controller: ScriptedController, payload: bytes
+) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        async with mesh.stream() as stream:
+            answer = stream.submit(KNOWN, payload, request_id="r1")
+            await controller.takes_in("r1")
+            await mesh.close()
+            with pytest.raises(Unavailable, match="this client is closed"):
+                await answer
+        with pytest.raises(Unavailable, match="closed"):
+            stream.submit(KNOWN, payload)
+
+
+async def test_a_stream_that_was_idle_when_its_client_was_closed_says_so(mesh: AsyncClient) -> None:
+    made_before = mesh.stream()
+    async with asyncio.timeout(LIMIT_S), mesh.stream() as stream:
+        await mesh.close()
+        async with made_before as late:
+            for opened in (stream, late):
+                for payload in (b"abc", LARGE):
+                    with pytest.raises(Unavailable, match="closed"):
+                        await opened.submit(KNOWN, payload)

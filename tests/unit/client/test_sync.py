@@ -1,13 +1,14 @@
 """The client for programs without asyncio."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from client import Client, InvalidRequest, NotFound, Result, Stage
-from tests.unit.gateway.running import playing_mesh
-from tests.unit.gateway.scripted import KNOWN
+from client import Client, InvalidRequest, NotFound, Result, Stage, Unavailable
+from tests.unit.gateway.running import playing_mesh, wait_until
+from tests.unit.gateway.scripted import ENDLESS, KNOWN, LIMIT_S
 
 
 @pytest.fixture
@@ -55,3 +56,37 @@ def test_closing_twice_is_closing_once() -> None:
     mesh = Client("127.0.0.1:1")
     mesh.close()
     mesh.close()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_client_that_is_closed_says_so(mesh: Client) -> None:
+    with mesh.stream() as stream:
+        watching = mesh.watch_mesh(1)
+        next(watching)
+        mesh.close()
+        for use in (
+            lambda: mesh.submit(KNOWN, b"abc"),
+            lambda: list(mesh.watch_mesh()),
+            lambda: stream.submit(KNOWN, b"abc"),
+            lambda: next(watching),
+        ):
+            with pytest.raises(Unavailable, match="this client is closed; make another one"):
+                use()
+
+
+def is_known(mesh: Client, request_id: str) -> bool:
+    try:
+        return bool(mesh.get(request_id))
+    except NotFound:
+        return False
+
+
+def test_who_waits_in_another_thread_while_the_client_is_closed_is_told(mesh: Client) -> None:
+    with ThreadPoolExecutor(1) as threads, mesh.stream() as stream:
+        answer = stream.submit(ENDLESS, b"abc")
+        waiting = threads.submit(mesh.submit, ENDLESS, b"abc", request_id="r1")
+        wait_until(lambda: is_known(mesh, "r1"))
+        mesh.close()
+        for future in (answer, waiting):
+            with pytest.raises(Unavailable, match="this client is closed"):
+                future.result(LIMIT_S)
