@@ -20,6 +20,7 @@ from client.credentials import Credentials, authorized
 from client.errors import ClientError, ServerError, Unavailable, call_error
 from client.results import Progress, Result, State, progress_of, result_of
 from client.retries import Patience, persistently
+from client.slo import slo_us_of
 from client.status import MeshStatus, status_of
 from client.stream import RequestStream
 from mesh.channels import channel
@@ -280,7 +281,7 @@ def _request(
     return public.SubmitRequest(
         application=application,
         payload=payload,
-        slo_us=None if slo_ms is None else round(slo_ms * 1000),
+        slo_us=slo_us_of(slo_ms),
         request_id=uuid.uuid4().hex if request_id is None else request_id,
         all_stages=all_stages,
     )

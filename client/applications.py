@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from client.errors import InvalidRequest
+from client.slo import CENTURY_MS, slo_us_of
 from protos import gateway_v1_pb2 as public
 from protos import model_v1_pb2 as model
 
@@ -66,7 +67,7 @@ def definition(
     return public.RegisterApplicationRequest(
         name=name,
         stages=[model.Stage(name=s.name, function=s.function, after=s.after) for s in stages],
-        slo_us=None if slo_ms is None else round(slo_ms * 1000),
+        slo_us=slo_us_of(slo_ms, CENTURY_MS),
         slo_scale=slo_scale,
         late_requests=_LATE_REQUESTS[late_requests],
     )

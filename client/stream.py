@@ -17,9 +17,16 @@ from typing import Self
 import grpc
 
 from client.closing import Closing, client_closed
-from client.errors import ClientError, Unavailable, call_error, client_error
+from client.errors import (
+    ClientError,
+    InvalidRequest,
+    Unavailable,
+    call_error,
+    client_error,
+)
 from client.results import Result, result_of
 from client.retries import Patience
+from client.slo import slo_us_of
 from esg.units import US_PER_S
 from mesh.outbox import Outbox
 from protos import gateway_v1_pb2 as public
@@ -137,10 +144,15 @@ class RequestStream:
             self._idle.clear()
             self._begin_call(asked, call)
             return answer
+        try:
+            slo_us = slo_us_of(slo_ms)
+        except InvalidRequest as error:
+            answer.set_exception(error)  # where the gateway's refusals come, too
+            return answer
         message = public.SubmitRequest(
             application=application,
             payload=payload,
-            slo_us=None if slo_ms is None else round(slo_ms * 1000),
+            slo_us=slo_us,
             request_id=request_id,
             all_stages=all_stages,
         )

@@ -1,6 +1,7 @@
 """The client against a real gateway."""
 
 import asyncio
+import re
 import socket
 from collections.abc import AsyncIterator
 from typing import Any
@@ -189,6 +190,27 @@ async def test_refusals_are_errors_with_the_gateways_words(
     await mesh.submit(KNOWN, b"abc", request_id="r1")
     with pytest.raises(AlreadyExists):
         await mesh.submit(KNOWN, b"abcd", request_id="r1")
+
+
+@pytest.mark.parametrize("slo_ms", [-1, 0, 0.0004, 86_400_001, float("nan"), float("inf")])
+async def test_a_deadline_that_cannot_be_is_refused_as_it_was_given(
+    mesh: AsyncClient, slo_ms: float
+) -> None:
+    words = re.escape(f"slo_ms: is {slo_ms}; it must be from 0.001 to 86400000")
+    with pytest.raises(InvalidRequest, match=words):
+        await mesh.submit(KNOWN, b"abc", slo_ms=slo_ms)
+    with pytest.raises(InvalidRequest, match=words):
+        await mesh.submit_async(KNOWN, b"abc", slo_ms=slo_ms)
+    async with mesh.stream() as stream:
+        for payload in (b"abc", LARGE):
+            with pytest.raises(InvalidRequest, match=words):
+                await stream.submit(KNOWN, payload, slo_ms=slo_ms)
+
+
+@pytest.mark.parametrize("slo_ms", [-1, float("nan"), 1e300])
+async def test_the_same_is_said_of_an_application(mesh: AsyncClient, slo_ms: float) -> None:
+    with pytest.raises(InvalidRequest, match="slo_ms: is"):
+        await mesh.register_application("new", [Stage("deblur")], slo_ms=slo_ms)
 
 
 async def test_a_call_ends_when_its_time_is_over(
