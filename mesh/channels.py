@@ -11,6 +11,7 @@ from typing import Any
 
 import grpc
 
+from mesh.addresses import check_address
 from mesh.security import ON_THIS_MACHINE, Security
 from mesh.security_plain import FOR_SERVICES, check_calling
 from mesh.security_tls import ClientTls
@@ -34,7 +35,9 @@ OPTIONS: list[tuple[str, Any]] = [*ANY_SIZE, *STAY_CONNECTED, NO_PROXY]
 def channel(
     address: str, security: Security = ON_THIS_MACHINE, *, advice: str = FOR_SERVICES
 ) -> grpc.aio.Channel:
-    """To another process of the mesh; refused if it would be plain text that others can read."""
+    """To another process of the mesh; refused if it would be plain text that others can read, or
+    cannot be called at all."""
+    check_address(address)
     if security.client is not None:
         return RenewedChannel(address, security.client)
     check_calling(address, insecure=security.insecure, advice=advice)

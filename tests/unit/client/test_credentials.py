@@ -55,3 +55,27 @@ async def test_another_machine_is_not_called_in_plain_text(monkeypatch: pytest.M
     with pytest.raises(Rejected, match="without TLS; say whom to trust"):
         AsyncClient("mesh.example.com:50051")
     await AsyncClient("mesh.example.com:50051", credentials=Credentials(insecure=True)).close()
+
+
+NO_ADDRESSES = (
+    "",
+    "localhost",
+    "127.0.0.1",
+    ":50051",
+    "::1",
+    "http://127.0.0.1:50051",
+    "a host:1",
+    "host:port",
+    "host:0",
+    "host:65536",
+    "x" * 1000,
+)
+
+
+@pytest.mark.parametrize("address", NO_ADDRESSES)
+@pytest.mark.parametrize("insecure", [False, True])
+async def test_an_address_is_a_host_and_a_port(address: str, insecure: bool) -> None:
+    """Before it is asked whether plain text may go there: there is no such place."""
+    with pytest.raises(Rejected, match=r"must be host:port, as in 127\.0\.0\.1:50051") as refused:
+        AsyncClient(address, credentials=Credentials(insecure=insecure))
+    assert len(str(refused.value)) < 200
