@@ -96,6 +96,12 @@ def call_error(error: grpc.aio.AioRpcError, address: str) -> ClientError:
         return _no_connection(address, details)
     if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
         return DeadlineExceeded("the time for this call is over; allow more with timeout_s")
+    if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in details:
+        # Such a message is refused before the gateway could see it, in gRPC's words
+        return Exhausted(
+            "payload: is larger than this gateway accepts; send a smaller one, or raise "
+            "max_payload_bytes of the gateway"
+        )
     return client_error(error.code().value[0], details, _retry_after_s(error))
 
 

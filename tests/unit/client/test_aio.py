@@ -192,6 +192,18 @@ async def test_refusals_are_errors_with_the_gateways_words(
         await mesh.submit(KNOWN, b"abcd", request_id="r1")
 
 
+@pytest.mark.parametrize("too_much", [1, 5 * 2**20], ids=["for the gateway", "for gRPC"])
+async def test_a_payload_that_is_too_large_is_refused_in_the_same_words(
+    gateways: Gateways, too_much: int
+) -> None:
+    """Whether it is the gateway that refuses it, or gRPC before that."""
+    address = await gateways.start(max_payload_bytes=len(LARGE) - too_much)
+    async with AsyncClient(address) as mesh:
+        for submit in (mesh.submit, mesh.submit_async):
+            with pytest.raises(Exhausted, match=r"^payload: is larger than .*max_payload_bytes"):
+                await submit(KNOWN, LARGE)
+
+
 @pytest.mark.parametrize("slo_ms", [-1, 0, 0.0004, 86_400_001, float("nan"), float("inf")])
 async def test_a_deadline_that_cannot_be_is_refused_as_it_was_given(
     mesh: AsyncClient, slo_ms: float
