@@ -57,7 +57,10 @@ class Desk:
         request = self._book.submit(submission, caller.quota.in_flight)
         question = request.submission
         assert question is not None
-        storing = request.storing or self._begin_storing(request, payload, later=fetched_later)
+        durably = fetched_later and self._settings.durable_payloads
+        storing = request.storing
+        if storing is None or (durably and not request.durable):
+            storing = self._begin_storing(request, payload, durably=durably)
         try:
             await question.accepted()
             await self._stored(request, storing)
@@ -67,10 +70,11 @@ class Desk:
         return request
 
     def _begin_storing(
-        self, request: Request, payload: bytes, *, later: bool
+        self, request: Request, payload: bytes, *, durably: bool
     ) -> asyncio.Task[None]:
         """While the controller decides; it will be there when the first stage wants it. If nobody
-        waits for the request, nobody could bring its payload again: it has to be durable."""
+        waits for the request, nobody could bring its payload again: it has to be durable, also if
+        somebody who waits has brought it before."""
 
         def stored(storing: asyncio.Task[None]) -> None:
             failed = storing.cancelled() or storing.exception() is not None
@@ -78,9 +82,8 @@ class Desk:
                 request.storing = None  # a repeat brings it again
 
         name = payload_stage(request.fingerprint)
-        durably = later and self._settings.durable_payloads
         put = self._store.put(request.id, name, payload, durably=durably)
-        request.storing = asyncio.create_task(put)
+        request.storing, request.durable = asyncio.create_task(put), durably
         request.storing.add_done_callback(stored)
         return request.storing
 

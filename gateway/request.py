@@ -45,6 +45,7 @@ class Request:
         self.fingerprint = b""  # of what was submitted here
         self.payload = ""  # under what name it is stored, once the request was accepted
         self.storing: asyncio.Task[None] | None = None  # the payload; unless that has failed
+        self.durable = False  # whether that ends when the payload is on disk
         self.application = ""
         self.first = False  # it runs because it was submitted here
         self.kept = False  # it goes on although nobody waits

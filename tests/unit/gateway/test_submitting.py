@@ -232,3 +232,22 @@ async def test_a_request_that_nobody_waits_for_is_not_accepted_without_its_paylo
             await answered(stub, controller, "r2")  # whoever waits can bring it again
         finally:
             inside.config_set("appendonly", "yes")
+
+
+async def test_nor_is_one_that_somebody_waits_for_as_well(
+    stub: public_grpc.PipelinesStub, controller: ScriptedController, redis_server: RedisServer
+) -> None:
+    """The one who waits has stored it before, but may go away."""
+    with redis_server.client() as inside:
+        inside.config_set("appendonly", "no")
+        try:
+            waits = stub.Submit(ASKED)
+            await controller.takes_in("r1")
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await stub.SubmitAsync(ASKED)
+            assert "appendonly yes, or set durable_payloads" in (caught.value.details() or "")
+        finally:
+            inside.config_set("appendonly", "yes")
+    assert (await stub.SubmitAsync(ASKED)).request_id == "r1"
+    await controller.finish("r1", second=b"y")
+    assert (await waits).outputs[0].content == b"y"
