@@ -113,6 +113,11 @@ class Book:
         request.fingerprint, request.storing = fingerprint, None
         return self._waited_for(request)
 
+    def submitted(self, request_id: str) -> bool:
+        """Whether it was, and is still known here: then the next one is a repeat."""
+        known = self._requests.get(request_id)
+        return known is not None and known.submission is not None
+
     def follow(self, request_id: str, owner: str = "") -> Request:
         """Wait for a request that should be known somewhere."""
         request = self._requests.get(request_id)

@@ -6,6 +6,7 @@ A call that was given a request by `take_in` or `find` must `leave` it in the en
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 
 from esg.errors import Fault
 from gateway.book import Book
@@ -51,22 +52,25 @@ class Desk:
         if self._book.handing_back:
             raise going_away()
         caller = self._callers.still(caller)
-        self.limits.take(caller, len(payload))
+        self.limits.take(caller)
         submission = await checked(asked, payload, remaining_s, self._settings, caller.owner)
         submission.fetched_later = fetched_later
-        request = self._book.submit(submission, caller.quota.in_flight)
-        question = request.submission
-        assert question is not None
-        durably = fetched_later and self._settings.durable_payloads
-        storing = request.storing
-        if storing is None or (durably and not request.durable):
-            storing = self._begin_storing(request, payload, durably=durably)
-        try:
-            await question.accepted()
-            await self._stored(request, storing)
-        except BaseException:
-            self._book.leave(request)
-            raise
+        # A client repeats by itself what it had no answer to; the payload counts once
+        repeated = self._book.submitted(submission.request_id)
+        with nullcontext() if repeated else self.limits.payload(caller, len(payload)):
+            request = self._book.submit(submission, caller.quota.in_flight)
+            question = request.submission
+            assert question is not None
+            durably = fetched_later and self._settings.durable_payloads
+            storing = request.storing
+            if storing is None or (durably and not request.durable):
+                storing = self._begin_storing(request, payload, durably=durably)
+            try:
+                await question.accepted()
+                await self._stored(request, storing)
+            except BaseException:
+                self._book.leave(request)
+                raise
         return request
 
     def _begin_storing(

@@ -2,7 +2,8 @@
 
 Every client has a bucket of requests, which holds `burst`, and one of bytes, which holds a day's.
 Each request takes its share out; when there is not enough, it is refused, and told when there will
-be. A full bucket says nothing, so it is forgotten.
+be. Bytes of a request that is refused for whatever reason are given back. A full bucket says
+nothing, so it is forgotten.
 """
 
 from collections import Counter
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from esg.errors import Fault, Rejected
 from esg.units import seconds
 from gateway.callers import Caller
 from mesh.problems import Exhausted
@@ -56,6 +58,11 @@ class Buckets:
             self._forget(now_s)
         return 0.0
 
+    def give_back(self, client: str, amount: float) -> None:
+        bucket = self._buckets.get(client)
+        if bucket is not None:
+            bucket.content = min(bucket.size, bucket.content + amount)
+
     def _forget(self, now_s: float) -> None:
         for bucket in self._buckets.values():
             bucket.fill(now_s)
@@ -72,8 +79,8 @@ class Limits:
         self._bytes = Buckets(clock_s)
         self._streams: Counter[str] = Counter()
 
-    def take(self, caller: Caller, payload_bytes: int) -> None:
-        """One request with so large a payload; refused if that is too much."""
+    def take(self, caller: Caller) -> None:
+        """One request, whatever comes of it; refused if that is too much."""
         quota = caller.quota
         if quota.requests_per_s:
             wait_s = self._requests.take(
@@ -85,14 +92,26 @@ class Limits:
                     f"send fewer, or try again in {wait_s:.3f} s",
                     seconds(wait_s),
                 )
-        daily = quota.bytes_per_day
-        if payload_bytes > daily > 0:
+
+    @contextmanager
+    def payload(self, caller: Caller, size: int) -> Iterator[None]:
+        """While it is decided whether a request with so large a payload is accepted."""
+        self._take_bytes(caller, size)
+        try:
+            yield
+        except (Rejected, Fault):
+            self._bytes.give_back(caller.name, size)
+            raise
+
+    def _take_bytes(self, caller: Caller, size: int) -> None:
+        daily = caller.quota.bytes_per_day
+        if size > daily > 0:
             raise Exhausted(
                 f"payload: is larger than the {daily} bytes that {caller.name} may send in a day; "
                 "send a smaller one, or ask for a larger quota"
             )
         if daily:
-            wait_s = self._bytes.take(caller.name, payload_bytes, per_s=daily / DAY_S, size=daily)
+            wait_s = self._bytes.take(caller.name, size, per_s=daily / DAY_S, size=daily)
             if wait_s:
                 raise Exhausted(
                     f"{caller.name} has sent the {daily} bytes that are allowed in a day; "

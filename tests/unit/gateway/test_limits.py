@@ -1,5 +1,6 @@
 import pytest
 
+from esg.errors import Fault, Rejected
 from gateway.callers import Caller
 from gateway.limits import DAY_S, FORGET_EVERY, Limits
 from mesh.problems import Exhausted
@@ -15,7 +16,9 @@ class Door:
         self._quota = quota
 
     def take(self, name: str = "alice", payload_bytes: int = 1) -> None:
-        self.limits.take(self.caller(name), payload_bytes)
+        self.limits.take(self.caller(name))
+        with self.limits.payload(self.caller(name), payload_bytes):
+            pass
 
     def caller(self, name: str = "alice") -> Caller:
         return Caller(name, name, self._quota)
@@ -78,12 +81,22 @@ def test_a_payload_larger_than_a_days_bytes_will_never_do() -> None:
         door.take(payload_bytes=1001)
 
 
+def test_bytes_of_what_is_refused_are_given_back() -> None:
+    door = Door(Quota(bytes_per_day=1000))
+    for error in (Rejected("no"), Fault("not now")):
+        with pytest.raises(type(error)), door.limits.payload(door.caller(), 900):
+            raise error
+    door.take(payload_bytes=1000)
+    with pytest.raises(Exhausted):
+        door.take(payload_bytes=1)
+
+
 def test_a_quota_that_changes_holds_from_then_on() -> None:
     door = Door(Quota(requests_per_s=1.0, burst=1))
     door.take()
     with pytest.raises(Exhausted):
         door.take()
-    door.limits.take(Caller("alice", "alice", Quota(requests_per_s=1.0, burst=5)), 1)
+    door.limits.take(Caller("alice", "alice", Quota(requests_per_s=1.0, burst=5)))
 
 
 def test_streams_are_counted_while_they_are_open() -> None:

@@ -12,6 +12,7 @@ import pytest
 from client.credentials import Credentials, authorized
 from mesh.channels import channel
 from mesh.embedded_health import is_serving
+from mesh.problems import Unavailable
 from mesh.security_tokens import Entry, Quota, digest_of, read_entries, write_entries
 from protos import gateway_v1_pb2 as public
 from protos import gateway_v1_pb2_grpc as public_grpc
@@ -275,6 +276,31 @@ class OpenStream:
 
     def end(self) -> None:
         self._groups.put_nowait(None)
+
+
+async def test_only_what_is_accepted_counts_as_sent_and_it_counts_once(
+    clients: Clients, controller: ScriptedController
+) -> None:
+    clients.allow("bob", bytes_per_day=6)
+    bob = await clients.stub("bob")
+    for invalid in (submission("no id!"), submission("r1", "x" * 101)):
+        code, _ = await refusal(bob.Submit(invalid))
+        assert code is grpc.StatusCode.INVALID_ARGUMENT
+    for _ in range(3):
+        call = bob.Submit(submission("r1"))
+        await controller.hears("submission")
+        controller.refuse("bob~r1", Unavailable("not now"))
+        assert (await refusal(call))[0] is grpc.StatusCode.UNAVAILABLE
+    call = bob.SubmitAsync(submission("r1"))
+    await controller.takes_in("bob~r1")
+    await call
+    for _ in range(3):
+        await bob.SubmitAsync(submission("r1"))  # a repeat is none of its own
+    call = bob.SubmitAsync(submission("r2"))
+    await controller.takes_in("bob~r2")
+    await call
+    code, said = await refusal(bob.SubmitAsync(submission("r3")))
+    assert (code, "allowed in a day" in said) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
 
 
 async def test_a_token_that_is_removed_is_good_for_nothing_more(
