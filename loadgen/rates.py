@@ -12,7 +12,7 @@ from itertools import count
 from random import Random
 
 from esg.errors import Rejected
-from esg.spelling import one_of
+from esg.spelling import one_of, shortened
 from esg.units import US_PER_HOUR, US_PER_S, seconds
 from loadgen.arrivals import RATES_US, Arrival, at_rate
 from loadgen.mix import Mix
@@ -20,7 +20,8 @@ from loadgen.traces.rows import shown
 
 UNITS_US = {"s": US_PER_S, "min": 60 * US_PER_S, "h": US_PER_HOUR}
 LONGEST_INTERVAL_US = 366 * 24 * US_PER_HOUR
-_PER_TIME = re.compile(rf"(\d+|\d*\.\d+)\s*/\s*({'|'.join(UNITS_US)})")
+_NUMBER = r"(\d+|\d*\.\d+)"
+_PER_TIME = re.compile(rf"{_NUMBER}\s*/\s*({'|'.join(UNITS_US)})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,9 @@ def parse_rate(text: str) -> Rate:
         return Rate(text, Fraction(sum(RATES_US[text]), 2))
     found = _PER_TIME.fullmatch(text.strip())
     if found is None:
+        if re.fullmatch(_NUMBER, text.strip()):
+            bare = shortened(text.strip(), 20)
+            raise Rejected(f"rate {bare}: say per what, as in {bare}/s or {bare}/min")
         raise Rejected(f"{one_of('rate', text, RATES_US)}; or give a number, as in 120/s or 30/min")
     number, unit = Fraction(found[1]), UNITS_US[found[2]]
     if not number or unit / number < 1:

@@ -51,7 +51,8 @@ NOBODY = "--gateway 127.0.0.1:1"
 LOADGEN = {
     "--dry-run": "nothing says when requests come; give --rate light, --trace FILE or ...",
     "--rate hevy --dry-run": "unknown rate 'hevy'; did you mean 'heavy'?...",
-    "--rate 17 --dry-run": "unknown rate '17'; known: heavy, normal, light; or give a number...",
+    "--rate x --dry-run": "unknown rate 'x'; known: heavy, normal, light; or give a number...",
+    "--rate 17 --dry-run": "rate 17: say per what, as in 17/s or 17/min",
     f"--rate heavy {NOBODY}": "no gateway at 127.0.0.1:1; start a mesh with esg up, ...",
     f"--rate heavy --json {NOBODY}": "no gateway at 127.0.0.1:1; start a mesh with esg up, ...",
     "--rate heavy --dry-run --requests 0": "--requests is 0; it must be at least 1",

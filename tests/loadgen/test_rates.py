@@ -95,7 +95,8 @@ def test_a_list_ends_before_its_duration_is_over() -> None:
     ("rate", "says"),
     [
         ("hevy", "did you mean 'heavy'?"),
-        ("120", "as in 120/s or 30/min"),
+        ("120", "rate 120: say per what, as in 120/s or 120/min"),
+        (" .5 ", "rate .5: say per what, as in .5/s or .5/min"),
         ("120/day", "as in 120/s or 30/min"),
         ("-1/s", "as in 120/s or 30/min"),
         ("", "as in 120/s or 30/min"),
