@@ -1,5 +1,6 @@
 """One run against a mesh: hands the work to a crew and folds what it reports."""
 
+import os
 import signal
 import uuid
 from collections.abc import Callable, Iterator
@@ -55,7 +56,8 @@ class Run:
 
 @dataclass(slots=True)
 class Findings:
-    """What has come of it so far: until the last request was sent, and until now."""
+    """What has come of it so far: until the last request was sent, and until now. `load` is this
+    machine's at the end: how many processes wanted a core, over a minute."""
 
     outcome: Outcome = field(default_factory=Outcome)
     timeline: Timeline = field(default_factory=Timeline)
@@ -65,6 +67,8 @@ class Findings:
     sending_s: float = 0.0
     elapsed_s: float = 0.0
     interrupted: bool = False
+    load: float = 0.0
+    cores: int = field(default_factory=lambda: os.cpu_count() or 1)
 
     def fold(self, record: Record) -> None:
         self.outcome.fold(record)
@@ -99,6 +103,7 @@ def carry_out(run: Run, look: Callable[[Findings], None]) -> Findings:
         stack.enter_context(_interrupted_by_signals(crew.stop))
         crew.run(tick)
         tick()
+        found.load = os.getloadavg()[0]
     return found
 
 

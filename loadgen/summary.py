@@ -20,9 +20,9 @@ LATE_MS = 2.0
 """A sender that is later than this at its 99th percentile has to say so."""
 MOST_REASONS = 5
 BEHIND_TEXT = (
-    "The mesh fell behind. It may have been cold: esg up --warm-start begins with loaded models. "
-    "Or it is too small for this rate: the paper's cluster is esg up --nodes 16. esg top shows "
-    "where work waits."
+    "The mesh fell behind. {crowd}It may have been cold: esg up --warm-start begins with loaded "
+    "models. Or it is too small for this rate: the paper's cluster is esg up --nodes 16. esg top "
+    "shows where work waits."
 )
 
 
@@ -45,7 +45,7 @@ def print_findings(
     )
     screen.print(lateness_text(outcome), style="yellow" if is_late(outcome) else "")
     if fell_behind(outcome):
-        screen.print(BEHIND_TEXT, style="yellow")
+        screen.print(behind_text(found), style="yellow")
     for reason, count in outcome.errors.most_common(MOST_REASONS):
         screen.print(f"{count} x {reason}", style="red")
 
@@ -64,6 +64,23 @@ def fell_behind(outcome: Outcome) -> bool:
     """Whether most were not done in time. Where nothing was done at all, the reasons say more."""
     total = outcome.total
     return 2 * total.in_time < total.requests and total.failed < total.requests
+
+
+def behind_text(found: Findings) -> str:
+    """What to look at first. A mesh on this machine suffers from whatever else runs here."""
+    crowd = ""
+    if found.load > found.cores:
+        crowd = (
+            f"This machine is busy, with a load of {found.load:.1f} on "
+            f"{counted(found.cores, 'core')}: if the mesh runs here, measure again when nothing "
+            "else does. "
+        )
+    elif is_late(found.outcome):
+        crowd = (
+            "loadgen itself was late, so this machine's cores may be busy; a mesh that runs here "
+            "has to share them. "
+        )
+    return BEHIND_TEXT.format(crowd=crowd)
 
 
 def is_late(outcome: Outcome) -> bool:

@@ -7,7 +7,13 @@ from rich.console import Console
 from loadgen.plan import Plan
 from loadgen.record import UNANSWERED, Record
 from loadgen.run import Findings
-from loadgen.summary import fell_behind, lateness_text, print_findings, sending_text
+from loadgen.summary import (
+    behind_text,
+    fell_behind,
+    lateness_text,
+    print_findings,
+    sending_text,
+)
 from loadgen.view import View
 
 
@@ -71,6 +77,17 @@ def test_a_mesh_that_fell_behind_is_told_of() -> None:
     kept = [record(n) for n in range(6)]
     assert not fell_behind(findings(*missed, *kept).outcome)
     assert not fell_behind(findings().outcome)
+
+
+def test_a_machine_that_is_busy_is_named_before_the_mesh() -> None:
+    missed = [record(n, in_time=False) for n in range(6)]
+    busy = behind_text(findings(*missed, load=5.2, cores=2))
+    assert "This machine is busy, with a load of 5.2 on 2 cores: if the mesh runs here," in busy
+    late = [record(n, in_time=False, late_us=7_000) for n in range(6)]
+    assert "cores may be busy" in behind_text(findings(*late, load=1.0, cores=2))
+    quiet = behind_text(findings(*missed, load=1.0, cores=2))
+    assert quiet.startswith("The mesh fell behind. It may have been cold: esg up --warm-start")
+    assert "busy" not in quiet
 
 
 def test_a_mesh_that_did_nothing_at_all_has_other_troubles() -> None:
