@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cli.served import latency_text
 from cli.terminal import fits, open_table
 from cli.words import at_hyphens, counted
+from emulator.shares import shown_percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -176,8 +177,7 @@ def _rate_in(result: Result, application: str) -> str:
 
 
 def _rate(share: float) -> str:
-    """Only a perfect rate is shown as one."""
-    return f"{min(share, 0.999) if share < 1 else share:.1%}"
+    return f"{shown_percent(share):.1f}%"
 
 
 def _cost(usd: float) -> str:

@@ -24,6 +24,8 @@ SYSTEMS: dict[str, tuple[str, ...]] = {
 }
 """The five systems of the paper, and the policies here that are readings of each."""
 
+COST = "cost_usd_per_1k_requests"
+
 K_VALUES = (1, 5, 20, 80)
 GROUP_SIZES = (1, 2, 3, 4)
 ORION_CUTOFFS_MS = (1, 10, 50, 100, 200)
@@ -69,8 +71,19 @@ class Results:
 
     def relative(self, label: str, base: str, key: str) -> Estimate:
         """One figure as a multiple of another run's, seed by seed: both met the same weather."""
+        pairs = list(zip(self.values(label, key), self.values(base, key), strict=True))
+        if not all(theirs for _, theirs in pairs):
+            return Estimate(math.inf, 0.0)
+        return Estimate.of([mine / theirs for mine, theirs in pairs])
+
+    def percent_over(self, label: str, base: str, key: str) -> Estimate:
+        found = self.relative(label, base, key)
+        return Estimate(100 * (found.mean - 1), 100 * found.margin)
+
+    def difference(self, label: str, base: str, key: str) -> Estimate:
+        """Between two runs, seed by seed."""
         pairs = zip(self.values(label, key), self.values(base, key), strict=True)
-        return Estimate.of([mine / theirs if theirs else math.inf for mine, theirs in pairs])
+        return Estimate.of([mine - theirs for mine, theirs in pairs])
 
     def reading(self, system: str) -> str:
         """The reading of a system that does best here, so that no rival is weaker than need be:
@@ -79,7 +92,7 @@ class Results:
         def merit(policy: str) -> tuple[float, float]:
             labels = [main(name, policy) for name in SETTINGS]
             hits = fmean(self.mean(label, "slo_hit_rate") for label in labels)
-            costs = fmean(self.mean(label, "cost_usd_per_1k_requests") for label in labels)
+            costs = fmean(self.mean(label, COST) for label in labels)
             return round(hits, 4), -costs
 
         return max(SYSTEMS[system], key=merit)

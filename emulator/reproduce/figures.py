@@ -12,7 +12,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from emulator.plots import GREY, PALETTE, Figure, Panel, empty_plot, tick
-from emulator.reproduce.claims import COST, PLAN_MISSES, signed
+from emulator.reproduce.claims import COST, PLAN_MISSES
 from emulator.reproduce.experiments import (
     GROUP_SIZES,
     K_VALUES,
@@ -21,7 +21,9 @@ from emulator.reproduce.experiments import (
     Results,
     main,
 )
+from emulator.reproduce.standings import standing
 from emulator.reproduce.study import Study
+from emulator.reproduce.texts import signed
 from emulator.scenario import SETTINGS
 from emulator.sweep import Estimate
 from esg.units import US_PER_S, to_ms
@@ -57,7 +59,7 @@ def _main(results: Results) -> Figure:
     limits = [main(setting, "limits") for setting in settings]
     hits.add_trace(_marks("ceiling", settings, [_hits(results, lb).mean for lb in limits]))
     costs.add_trace(_marks("floor", settings, [_relative(results, lb).mean for lb in limits]))
-    first = [s for s in settings if _leads(results, s)]
+    first = [s for s in settings if "ESG" in standing(results, s, "slo_hit_rate").level]
     paid = [
         _relative(results, main(setting, results.reading(system))).mean
         for system in SYSTEMS
@@ -75,11 +77,6 @@ def _main(results: Results) -> Figure:
         "its rule that does best here; the table of all readings below has the others.",
         COLOURS | {"limit": GREY},
     )
-
-
-def _leads(results: Results, setting: str) -> bool:
-    rates = [_hits(results, main(setting, results.reading(system))).mean for system in SYSTEMS]
-    return _hits(results, main(setting, "esg")).mean >= max(rates)
 
 
 def _by_application(study: Study) -> Figure:

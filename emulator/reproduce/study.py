@@ -18,6 +18,8 @@ from emulator.reproduce.experiments import (
     run_all,
 )
 from emulator.reproduce.overhead import MEASURED, Overhead, measure
+from emulator.reproduce.standings import standing
+from emulator.reproduce.texts import rate
 from emulator.scenario import SETTINGS
 from emulator.sweep import Job
 from esg.catalog import Catalog
@@ -89,7 +91,7 @@ def conduct(
 
 @dataclass(frozen=True, slots=True)
 class Win:
-    """Who is first in a setting; several if what is shown of their figures is the same."""
+    """Who is first in a setting, and who is level with them. `figure` is the best one's."""
 
     setting: str
     contest: str
@@ -99,20 +101,16 @@ class Win:
 
 def wins(results: Results) -> Iterator[Win]:
     """Where each one wins, every system with its best reading."""
-    contests: tuple[tuple[str, str, Callable[[float], str], int], ...] = (
-        ("highest hit rate", "slo_hit_rate", lambda value: f"{100 * value:.1f} %", -1),
-        ("lowest cost", COST, lambda value: f"${value:.3f} per 1000", 1),
-        ("lowest p99 latency", "latency_ms.p99", lambda value: f"{value:.0f} ms", 1),
+    contests: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+        ("highest hit rate", "slo_hit_rate", lambda value: f"{rate(value)} %"),
+        ("lowest cost", COST, lambda value: f"${value:.3f} per 1000"),
+        ("lowest p99 latency", "latency_ms.p99", lambda value: f"{value:.0f} ms"),
     )
     for setting in SETTINGS:
-        for contest, key, shown, sign in contests:
-            figures = {
-                system: results.mean(main(setting, results.reading(system)), key)
-                for system in SYSTEMS
-            }
-            best = shown(min(figures.values(), key=lambda value: sign * value))
-            systems = tuple(system for system, value in figures.items() if shown(value) == best)
-            yield Win(setting, contest, systems, best)
+        for contest, key, shown in contests:
+            found = standing(results, setting, key, lowest=key != "slo_hit_rate")
+            best = results.mean(main(setting, results.reading(found.best)), key)
+            yield Win(setting, contest, found.level, shown(best))
 
 
 FIGURES = (

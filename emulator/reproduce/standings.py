@@ -1,0 +1,44 @@
+"""Who is first, and who is level with whoever that is: one rule for all of the report.
+
+Two figures are *level* if they are the same as shown; or if seeds differ so much that their
+difference, seed by seed, is within its own 95 % margin, and it is small besides (`LEVEL_PERCENT`).
+Without the second condition two seeds, of which little can be told, would make everybody level.
+"""
+
+from dataclasses import dataclass
+
+from emulator.reproduce.experiments import SYSTEMS, Results, main
+
+LEVEL_PERCENT = 1
+
+LEVEL = (
+    "Systems are level where their figures are the same as shown, or differ by less than "
+    f"{LEVEL_PERCENT} % and than the 95 % margin of their difference, seed by seed."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The system with the best mean, and all that are level with it, itself included."""
+
+    best: str
+    level: tuple[str, ...]
+
+
+def standing(results: Results, setting: str, key: str, *, lowest: bool = False) -> Standing:
+    """In one figure of a setting, every system with its best reading."""
+    labels = {system: main(setting, results.reading(system)) for system in SYSTEMS}
+    sign = 1 if lowest else -1
+    best = min(SYSTEMS, key=lambda system: sign * results.mean(labels[system], key))
+    near = (s for s in SYSTEMS if are_level(results, labels[s], labels[best], key))
+    return Standing(best, tuple(near))
+
+
+def are_level(results: Results, label: str, other: str, key: str) -> bool:
+    decimals = 0 if key.startswith("latency_ms") else 3  # as milliseconds, shares and USD are shown
+    mine, theirs = results.mean(label, key), results.mean(other, key)
+    if round(mine, decimals) == round(theirs, decimals):
+        return True
+    gap = results.difference(label, other, key)
+    small = abs(gap.mean) * 100 <= LEVEL_PERCENT * max(abs(mine), abs(theirs))
+    return small and abs(gap.mean) <= gap.margin
