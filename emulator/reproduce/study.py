@@ -1,8 +1,9 @@
 """The whole evaluation, from a catalog to verdicts, and who came out first in what."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 from emulator.reproduce.claims import COST, Claim, judge
@@ -21,8 +22,9 @@ from emulator.reproduce.overhead import MEASURED, Overhead, measure
 from emulator.reproduce.standings import standing
 from emulator.reproduce.texts import rate
 from emulator.scenario import SETTINGS
-from emulator.sweep import Job
+from emulator.sweep import Job, Outcome
 from esg.catalog import Catalog
+from esg.units import US_PER_S, to_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,11 @@ FIGURES = (
 
 
 def document(study: Study) -> dict[str, Any]:
-    """The study as JSON, every figure with the margin of its 95 % interval."""
+    """The study as JSON, every figure with the margin of its 95 % interval.
+
+    `latency_series` is what the latency figure plots, in short: a line that climbs is a queue that
+    grows.
+    """
     results, size = study.results, study.results.size
     return {
         "size": {"requests": size.requests, "seeds": size.seeds},
@@ -141,6 +147,11 @@ def document(study: Study) -> dict[str, Any]:
         },
         "readings": {system: results.reading(system) for system in SYSTEMS},
         "results": {label: _figures(results, label) for label in results.outcomes},
+        "latency_series": {
+            policy: _series(results.outcomes[main("relaxed-heavy", policy)][0])
+            for readings in SYSTEMS.values()
+            for policy in readings
+        },
         "wins": [
             {
                 "setting": win.setting,
@@ -178,5 +189,35 @@ def _figures(results: Results, label: str) -> dict[str, Any]:
     keys = [key for key in FIGURES if key.split(".")[0] in summary]
     for table in ("hit_rate_by_application", "cost_usd_per_1k_by_application"):
         keys += [f"{table}.{name}" for name in summary.get(table, {})]
+    latencies = summary.get("latency_ms", {}).get("by_application", {})
+    for name, percentiles in latencies.items():
+        keys += [f"latency_ms.by_application.{name}.{percentile}" for percentile in percentiles]
     estimates = {key: results.estimate(label, key) for key in keys}
     return {key: {"mean": e.mean, "margin": e.margin} for key, e in estimates.items()}
+
+
+PARTS = 4
+
+
+def _series(outcome: Outcome) -> dict[str, Any]:
+    """Of each application, in relaxed-heavy with the first seed."""
+    return {
+        name: {
+            "answered": len(latency_us),
+            "last_answered_s": max(answered_us, default=0) / US_PER_S,
+            "median_ms_by_quarter": [to_ms(round(median(part))) for part in _parts(latency_us)],
+        }
+        for name, (answered_us, latency_us) in outcome.series.items()
+    }
+
+
+def _parts(values: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Equal ones, in order; fewer if there are few values.
+
+    >>> list(_parts([1, 2, 3, 4, 5]))
+    [[1], [2], [3], [4, 5]]
+    """
+    for part in range(PARTS):
+        begin, end = (len(values) * place // PARTS for place in (part, part + 1))
+        if begin < end:
+            yield values[begin:end]

@@ -161,3 +161,17 @@ def test_the_document_is_json_and_has_a_margin_for_every_figure(study: Study) ->
     assert {claim["verdict"] for claim in told["claims"]} == {"reproduced", "not reproduced"}
     assert set(told["claims"][0]) == {"section", "claim", "paper", "ours", "verdict", "why"}
     assert told["overhead"]["brute_force_ms"] == 7258
+
+
+def test_the_document_has_what_the_claims_about_latency_rest_on(study: Study) -> None:
+    told = document(study)
+    for name, application in study.catalog.applications.items():
+        figure = told["results"]["relaxed-heavy/esg"][f"latency_ms.by_application.{name}.p50"]
+        assert figure["mean"] == pytest.approx(0.9 * 1.2 * application.alone_us / 1000)
+        assert f"latency_ms.by_application.{name}.p99" in told["results"]["strict-light/orion"]
+    assert set(told["latency_series"]) == {p for readings in SYSTEMS.values() for p in readings}
+    assert told["latency_series"]["aquatope"]["depth-recognition"] == {
+        "answered": 3,
+        "last_answered_s": 0.00003,
+        "median_ms_by_quarter": [1.0, 2.0, 3.0],
+    }
