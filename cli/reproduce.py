@@ -184,7 +184,7 @@ def print_study(screen: Console, study: Study) -> None:
         + (", ± how far the mean may be off (95 %)" if size.seeds > 1 else "")
         + ". cost: relative to ESG. Rivals are shown with the reading of their rule that does best "
         "here. limits: the most that could be in time with unlimited warm resources, and the least "
-        "it could cost with every batch full.\n"
+        "it costs to be in time, with every batch full.\n"
     )
     screen.print("All readings\n", style="bold")
     screen.print(_readings_table(study.results), "")

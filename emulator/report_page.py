@@ -78,6 +78,7 @@ def _json(plot: Any) -> str:
 DRAW = """
 for (const panel of document.querySelectorAll(".panel")) {
   const plot = JSON.parse(panel.querySelector("script").textContent);
+  if (panel.clientWidth < 320) plot.layout.font.size = 10;  // labels side by side, on a phone
   Plotly.newPlot(panel.querySelector(".plot"), plot.data, plot.layout,
     {displayModeBar: false, responsive: true, plotlyServerURL: ""});
 }
@@ -96,6 +97,7 @@ main { max-width: 68rem; margin: 0 auto; padding: 2rem 1.2rem 4rem; }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 1rem; }
 h2 { font-size: 1.25rem; margin: 2.6rem 0 .7rem; }
 h3 { font-size: .9rem; font-weight: 600; margin: 0; color: var(--soft); }
+section > h3 { margin: 1.6rem 0 .5rem; }
 p, ul { max-width: 46rem; margin: 0 0 1rem; } ul { padding-left: 1.2rem; } li { margin: .3rem 0; }
 .lead { font-size: 1.08rem; }
 code { font-size: .9em; background: var(--card); padding: .1em .35em; border-radius: 4px; }

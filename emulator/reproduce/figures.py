@@ -11,7 +11,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from emulator.plots import GREY, PALETTE, Figure, Panel, empty_plot, tick
+from emulator.plots import GREY, PALETTE, Figure, Panel, empty_plot, log_ticks, tick
 from emulator.reproduce.claims import COST, PLAN_MISSES
 from emulator.reproduce.experiments import (
     GROUP_SIZES,
@@ -23,13 +23,15 @@ from emulator.reproduce.experiments import (
 )
 from emulator.reproduce.standings import standing
 from emulator.reproduce.study import Study
-from emulator.reproduce.texts import signed
+from emulator.reproduce.texts import rate, signed, span
 from emulator.scenario import SETTINGS
+from emulator.shares import shown_percent
 from emulator.sweep import Estimate
 from esg.units import US_PER_S, to_ms
 
 COLOURS = dict(zip(SYSTEMS, PALETTE, strict=True))
-LATENCY_TICKS_MS = [digit * 10**power for power in range(7) for digit in (1, 2, 5)]
+DASH_PX = 48
+"""As wide as a group of bars on a phone."""
 MOST_POINTS = 250
 """Per line of a latency panel; more would only make the file larger."""
 
@@ -59,6 +61,9 @@ def _main(results: Results) -> Figure:
     limits = [main(setting, "limits") for setting in settings]
     hits.add_trace(_marks("ceiling", settings, [_hits(results, lb).mean for lb in limits]))
     costs.add_trace(_marks("floor", settings, [_relative(results, lb).mean for lb in limits]))
+    for plot in (hits, costs):
+        # plotly would make room for the dashes, and push the labels together
+        plot.update_xaxes(range=[-0.5, len(settings) - 0.5])
     first = [s for s in settings if "ESG" in standing(results, s, "slo_hit_rate").level]
     paid = [
         _relative(results, main(setting, results.reading(system))).mean
@@ -69,10 +74,10 @@ def _main(results: Results) -> Figure:
     return Figure(
         "Hit rate and cost of the five systems",
         [Panel("Requests answered in time", hits), Panel("Cost per request", costs)],
-        f"Bars are means over {_seeds(results)}, with 95 % intervals; the dashes are the limits "
-        "(nobody can hit more or pay less). The paper's main figure has ESG far ahead in "
+        f"Bars are {_seeds(results)}; the dashes are the limits (the most that can be in time, and "
+        "the least it costs to be in time). The paper's main figure has ESG far ahead in "
         f"strict-light and first everywhere; here it is first or level in {_named(first)}. The "
-        f"others cost {min(paid):.2f} to {max(paid):.2f} times as much as ESG; the paper has "
+        f"others cost {span(min(paid), max(paid), 2)} times as much as ESG; the paper has "
         "INFless and FaST-GShare at 1.47 to 2.87 times. Every rival is shown with the reading of "
         "its rule that does best here; the table of all readings below has the others.",
         COLOURS | {"limit": GREY},
@@ -104,11 +109,11 @@ def _by_application(study: Study) -> Figure:
         for setting in settings
     }
     strict = worst["strict-light"]
-    rate = results.mean(main("strict-light", "esg"), f"hit_rate_by_application.{strict}")
+    hits = results.mean(main("strict-light", "esg"), f"hit_rate_by_application.{strict}")
     return Figure(
         "The same for each application",
         panels,
-        f"ESG's weakest case in strict-light is {strict} with {100 * rate:.1f} %. The paper says "
+        f"ESG's weakest case in strict-light is {strict} with {rate(hits)} %. The paper says "
         "that ESG is highest for every application in every setting; the claims table lists where "
         "it is not so here.",
         COLOURS,
@@ -120,15 +125,18 @@ def _latencies(study: Study) -> Figure:
     for application in study.catalog.applications.values():
         plot = empty_plot("end-to-end latency, ms")
         slo_ms = SETTINGS["relaxed-heavy"].slo_scale * to_ms(application.alone_us)
+        shown_ms = [slo_ms]
         for system, colour in COLOURS.items():
             label = main("relaxed-heavy", results.reading(system))
             answered_us, latency_us = results.outcomes[label][0].series[application.name]
             step = max(1, math.ceil(len(answered_us) / MOST_POINTS))
+            latencies_ms = [round(to_ms(us)) for us in latency_us[::step]]
+            shown_ms += latencies_ms
             plot.add_trace(
                 go.Scatter(
                     name=system,
                     x=[round(us / US_PER_S, 2) for us in answered_us[::step]],
-                    y=[round(to_ms(us)) for us in latency_us[::step]],
+                    y=latencies_ms,
                     mode="lines",
                     line={"color": colour, "width": 1.3},
                 )
@@ -136,7 +144,8 @@ def _latencies(study: Study) -> Figure:
         plot.add_hline(y=slo_ms, line={"color": GREY, "dash": "dash", "width": 1.5})
         plot.update_xaxes(title={"text": "answered at, s"})
         # who cannot keep up is ten times as late as the others are early
-        plot.update_yaxes(type="log", tickvals=LATENCY_TICKS_MS, rangemode="normal")
+        ticks = log_ticks(min(shown_ms), max(shown_ms))
+        plot.update_yaxes(type="log", tickvals=ticks, rangemode="normal")
         panels.append(Panel(f"{application.name} (SLO {slo_ms:.0f} ms)", plot))
     shares = [
         results.mean(
@@ -150,7 +159,7 @@ def _latencies(study: Study) -> Figure:
         panels,
         "One line per system over the first seed, thinned; the dashed line is the SLO (mind the "
         "logarithmic axis). The paper finds ESG below but close to the SLO; here its median is at "
-        f"{100 * min(shares):.0f} to {100 * max(shares):.0f} % of it, depending on the "
+        f"{span(100 * min(shares), 100 * max(shares), 0)} % of it, depending on the "
         "application. Lines that climb are queues that grow for as long as the load lasts.",
         COLOURS | {"SLO": GREY},
     )
@@ -162,8 +171,8 @@ def _orion(results: Results) -> Figure:
     modes = dict(zip(colours, ("none", "counted"), strict=True))
     for name, colour in colours.items():
         found = [_hits(results, f"orion/{ms}/{modes[name]}") for ms in ORION_CUTOFFS_MS]
-        plot.add_trace(_line(name, colour, [f"{ms} ms" for ms in ORION_CUTOFFS_MS], found))
-    plot.update_xaxes(title={"text": "cut-off of the search"})
+        plot.add_trace(_line(name, colour, [f"{ms}" for ms in ORION_CUTOFFS_MS], found))
+    plot.update_xaxes(title={"text": "cut-off of the search, ms"}, type="category")
     drops = [
         _hits(results, f"orion/{ms}/none").mean - _hits(results, f"orion/{ms}/counted").mean
         for ms in ORION_CUTOFFS_MS
@@ -272,8 +281,7 @@ def _group_size(study: Study) -> Figure:
         ],
         "How many functions one search covers. The paper stops at 3 because a decision over 4 "
         f"takes it 1,201 ms; here that takes {times[-1].mean:.2f} ms (mind the logarithmic axis). "
-        f"Hit rates are between {min(e.mean for e in hits):.1f} and "
-        f"{max(e.mean for e in hits):.1f} %, and costs differ by "
+        f"The hit rate is {_rates(hits)} %, and costs differ by "
         f"{100 * (max(e.mean for e in costs) - min(e.mean for e in costs)):.2f} %.",
         {"here": COLOURS["ESG"], "paper": GREY},
     )
@@ -294,7 +302,8 @@ def _ablation(results: Results) -> Figure:
             Panel("Median latency", _single_bars("ms", names, waits)),
         ],
         "In the paper, requests without GPU sharing wait longer and fewer are in time; here the "
-        f"hit rate goes from {hits[0].mean:.1f} to {hits[1].mean:.1f} % and the median latency "
+        f"hit rate goes from {rate(hits[0].mean / 100)} to {rate(hits[1].mean / 100)} % and the "
+        "median latency "
         f"from {waits[0].mean:.0f} to {waits[1].mean:.0f} ms. Without batching the paper pays more "
         f"and hits no less; here the cost changes by {signed(batching)} %. ESG's mean batch is "
         f"{results.mean(labels[0], 'mean_batch'):.2f} to begin with.",
@@ -315,8 +324,15 @@ def _percent(share: Estimate) -> Estimate:
 
 
 def _seeds(results: Results) -> str:
+    """A single one says nothing about how far it may be off."""
     count = results.size.seeds
-    return f"{count} seeds" if count > 1 else "one seed"
+    return f"means over {count} seeds, with 95 % intervals" if count > 1 else "of one seed"
+
+
+def _rates(found: Sequence[Estimate]) -> str:
+    """From the lowest to the highest, which are in percent."""
+    low, high = (choose(e.mean for e in found) / 100 for choose in (min, max))
+    return span(shown_percent(low), shown_percent(high))
 
 
 def _named(names: Sequence[str]) -> str:
@@ -359,7 +375,7 @@ def _marks(name: str, x: Sequence[str], y: Sequence[float]) -> Any:
         x=[tick(text) for text in x],
         y=[round(value, 4) for value in y],
         mode="markers",
-        marker={"symbol": "line-ew", "size": 60, "line": {"width": 2, "color": GREY}},
+        marker={"symbol": "line-ew", "size": DASH_PX, "line": {"width": 2, "color": GREY}},
     )
 
 

@@ -1,13 +1,15 @@
 """The study as one page (see `report_page`)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from html import escape
 
 from emulator.report_page import NOSCRIPT, figure_section, row, section, whole_page
-from emulator.reproduce.claims import COST, Claim
-from emulator.reproduce.experiments import SYSTEMS, Results, main
+from emulator.reproduce.experiments import COST, SYSTEMS, Results, main
 from emulator.reproduce.figures import figures
+from emulator.reproduce.readings import DEVIATIONS, READINGS, alike
+from emulator.reproduce.standings import level_rule
 from emulator.reproduce.study import Study, wins
+from emulator.reproduce.texts import number, rate, rate_of
 from emulator.scenario import SETTINGS
 from esg import __version__
 
@@ -21,7 +23,7 @@ def page(study: Study) -> str:
         f"<header><h1>{escape(TITLE)}</h1>{_summary(study)}</header>",
         NOSCRIPT,
         section("How it was made", _how(study)),
-        section("The paper's claims", _claims(study.claims)),
+        section("The paper's claims", _claims(study)),
         section("Where each one wins", _wins(study.results)),
         *(
             figure_section(number, figure, by_threes=True)
@@ -35,7 +37,7 @@ def page(study: Study) -> str:
 def _summary(study: Study) -> str:
     results = study.results
     rates = "; ".join(
-        f"{setting} {100 * results.mean(main(setting, 'esg'), 'slo_hit_rate'):.1f} %"
+        f"{setting} {rate(results.mean(main(setting, 'esg'), 'slo_hit_rate'))} %"
         for setting in SETTINGS
     )
     return (
@@ -77,20 +79,32 @@ def _how(study: Study) -> str:
         "Scheduling time is charged to each decision from the work it counted.",
         escape(study.training),
         "Where a rival's rule can be read in several ways, all readings were run, and the "
-        "comparison uses the one that does best here.",
+        "comparison uses the one that does best here: "
+        + ", ".join(f"<code>{escape(policy)}</code>" for policy in _chosen(study.results))
+        + ". What they are is said under “All readings”.",
     )
-    return "<ul>" + "".join(f"<li>{item}</li>" for item in items) + "</ul>"
+    return _list(items)
 
 
-def _claims(claims: Sequence[Claim]) -> str:
+def _chosen(results: Results) -> list[str]:
+    """Of the systems that have several readings."""
+    return [results.reading(system) for system, readings in SYSTEMS.items() if len(readings) > 1]
+
+
+def _claims(study: Study) -> str:
     """One table per section of the paper."""
     intro = _paragraph(
         "A claim counts as reproduced when ours has the same sign and is within the paper's range, "
-        "or beyond it in ESG's favour."
+        "or beyond it in ESG's favour. Verdicts go by the means over all seeds; behind ± is how "
+        "far a mean may be off (95 %)."
+        if study.results.size.seeds > 1
+        else "A claim counts as reproduced when ours has the same sign and is within the paper's "
+        "range, or beyond it in ESG's favour. There is one seed, so that nothing can be said about "
+        "how far our numbers may be off."
     )
     rows = []
     section = ""
-    for claim in claims:
+    for claim in study.claims:
         if claim.section != section:
             section = claim.section
             rows.append(
@@ -122,7 +136,7 @@ def _wins(results: Results) -> str:
             if win.setting == setting
         ]
         items.append(f"<li>{escape(setting)} — {'; '.join(parts)}</li>")
-    return f"<ul>{''.join(items)}</ul>"
+    return f"<ul>{''.join(items)}</ul>{_paragraph(level_rule(results))}"
 
 
 def _noise(study: Study) -> str:
@@ -131,10 +145,12 @@ def _noise(study: Study) -> str:
 
 
 def _readings(results: Results) -> str:
+    margins = ", with 95 % margins" if results.size.seeds > 1 else ""
     intro = _paragraph(
-        "Hit rate in percent and cost relative to ESG, with 95 % margins. The readings in bold "
-        "stand for their system in the comparison. Limits: the hit rate of unlimited warm "
-        "resources, and the cost of always full batches; nobody reaches both."
+        f"Hit rate in percent and cost relative to ESG{margins}. The readings in bold stand for "
+        "their system in the comparison. Limits: the hit rate of unlimited warm resources, and the "
+        "least it costs to be in time, with every batch full; nobody reaches both, and who is late "
+        "can be cheaper."
     )
     head = row("th", ("System", "Reading", *(f"{s}: {w}" for s in SETTINGS for w in _FIGURES)))
     rows = []
@@ -146,7 +162,25 @@ def _readings(results: Results) -> str:
     rows.append(row("td", ("ESG", "esg, with A*", *_pair(results, "esg-astar"))))
     rows.append(row("td", ("Limits", "ceiling, floor", *_pair(results, "limits"))))
     table = f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
-    return f'{intro}<div class="wide">{table}</div>'
+    return f'{intro}<div class="wide">{table}</div>{_what_they_are(results)}'
+
+
+def _what_they_are(results: Results) -> str:
+    items = [f"<strong>{escape(name)}</strong>: {escape(t)}" for name, t in READINGS.items()]
+    same = [
+        f"{policy} and {other} gave the very same orders in every run here."
+        for policy, other in alike(results)
+    ]
+    deviations = [f"<strong>{escape(s)}</strong>: {escape(t)}" for s, t in DEVIATIONS.items()]
+    return (
+        f"<h3>What they are</h3>{_list(items)}"
+        + "".join(_paragraph(text) for text in same)
+        + f"<h3>Where ours are not what the paper describes</h3>{_list(deviations)}"
+    )
+
+
+def _list(items: Iterable[str]) -> str:
+    return f"<ul>{''.join(f'<li>{item}</li>' for item in items)}</ul>"
 
 
 _FIGURES = ("hit rate", "cost")
@@ -154,10 +188,9 @@ _FIGURES = ("hit rate", "cost")
 
 def _pair(results: Results, policy: str) -> Iterable[str]:
     for setting in SETTINGS:
-        hits = results.estimate(main(setting, policy), "slo_hit_rate")
         cost = results.relative(main(setting, policy), main(setting, "esg"), COST)
-        yield f"{100 * hits.mean:.1f} ± {100 * hits.margin:.1f}"
-        yield f"{cost.mean:.2f} ± {cost.margin:.2f}"
+        yield rate_of(results, main(setting, policy))
+        yield number(results, cost, 2)
 
 
 def _paragraph(text: str, kind: str = "") -> str:

@@ -11,11 +11,6 @@ from emulator.reproduce.experiments import SYSTEMS, Results, main
 
 LEVEL_PERCENT = 1
 
-LEVEL = (
-    "Systems are level where their figures are the same as shown, or differ by less than "
-    f"{LEVEL_PERCENT} % and than the 95 % margin of their difference, seed by seed."
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -42,3 +37,13 @@ def are_level(results: Results, label: str, other: str, key: str) -> bool:
     gap = results.difference(label, other, key)
     small = abs(gap.mean) * 100 <= LEVEL_PERCENT * max(abs(mine), abs(theirs))
     return small and abs(gap.mean) <= gap.margin
+
+
+def level_rule(results: Results) -> str:
+    """In words, as far as it matters here."""
+    if results.size.seeds == 1:
+        return "Systems share a place if their figures are the same as shown."
+    return (
+        "Systems share a place if their figures are the same as shown, or if they differ by at "
+        f"most {LEVEL_PERCENT} % and by less than the 95 % margin of the difference, seed by seed."
+    )

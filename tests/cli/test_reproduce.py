@@ -96,5 +96,6 @@ def test_a_study_is_printed_within_the_terminal(width: int) -> None:
     assert printed.count("why: ") == 1
     words = " ".join(printed.split())
     assert all(name in words for readings in SYSTEMS.values() for name in readings)
+    assert "and the least it costs to be in time, with every batch full." in words
     for section in ("End-to-end performance", "Sensitivity study", "Where each one wins"):
         assert section in words

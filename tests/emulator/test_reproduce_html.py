@@ -1,14 +1,16 @@
 """The page: complete, harmless, and in need of nothing else."""
 
 import json
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
 from emulator.reproduce.claims import judge
-from emulator.reproduce.experiments import SYSTEMS
+from emulator.reproduce.experiments import SYSTEMS, Results, Size, main
 from emulator.reproduce.figures import figures
 from emulator.reproduce.html import page
+from emulator.reproduce.readings import DEVIATIONS, READINGS
 from emulator.reproduce.study import Study, document
 from esg.catalog import Application, Catalog
 from esg.catalog_file import DEFAULT, load_catalog
@@ -102,6 +104,91 @@ def test_all_systems_and_all_their_readings_are_there(parsed: Page) -> None:
 
 def test_a_rival_that_wins_is_said_to(parsed: Page) -> None:
     assert "relaxed-heavy — highest hit rate: Aquatope (99.0 %)" in parsed.text
+
+
+def with_one_seed(study: Study) -> Study:
+    outcomes = {label: found[:1] for label, found in study.results.outcomes.items()}
+    results = Results(Size(requests=100, seeds=1), outcomes)
+    return replace(study, results=results, claims=judge(results, study.overhead, study.catalog))
+
+
+def test_with_one_seed_nothing_is_said_to_have_an_interval(study: Study, parsed: Page) -> None:
+    alone = Page(page(with_one_seed(study)))
+    for words in ("±", "95 %", "interval"):
+        assert words in parsed.text
+        assert words not in alone.text
+    assert "Bars are of one seed;" in alone.text
+
+
+def test_only_a_perfect_rate_is_shown_as_one() -> None:
+    study = study_of(load_catalog(DEFAULT))
+    for label, outcomes in study.results.outcomes.items():
+        if outcomes[0].summary["slo_hit_rate"] > 0.9:
+            put(study.results, label, "slo_hit_rate", 0.99996)
+    claims = judge(study.results, study.overhead, study.catalog)
+    text = Page(page(replace(study, claims=claims))).text
+    assert "99.9" in text
+    assert "100.0" not in text
+
+
+def test_it_says_what_every_reading_is(parsed: Page) -> None:
+    shown = [policy for readings in SYSTEMS.values() for policy in readings] + ["esg, with A*"]
+    assert list(READINGS) == shown
+    for policy, text in READINGS.items():
+        assert f"{policy} : {text}" in parsed.text
+    assert "does best here: infless , fast-gshare , orion ." in parsed.text
+
+
+def test_it_says_where_ours_are_not_what_the_paper_describes(parsed: Page) -> None:
+    assert set(DEVIATIONS) == {"Aquatope", "INFless"}
+    for system, text in DEVIATIONS.items():
+        assert f"{system} : {text}" in parsed.text
+
+
+def test_readings_that_gave_the_same_orders_are_named_and_no_others(parsed: Page) -> None:
+    same = "gave the very same orders"
+    assert same not in parsed.text  # nothing is known of orders in these results
+    study = study_of(load_catalog(DEFAULT))
+    for label, outcomes in study.results.outcomes.items():
+        for outcome in outcomes:
+            outcome.summary["digest"] = f"{outcome.seed}:{label.replace('infless-code', 'infless')}"
+    told = Page(page(study)).text
+    assert "infless and infless-code gave the very same orders in every run here." in told
+    assert told.count(same) == 1
+    study.results.outcomes["strict-light/infless"][1].summary["digest"] = "another"
+    assert same not in Page(page(study)).text
+
+
+def test_the_limit_of_the_cost_is_for_those_who_are_in_time(parsed: Page) -> None:
+    assert parsed.text.count("the least it costs to be in time") == 2
+    assert "pay less" not in parsed.text
+
+
+def test_figures_that_are_shown_alike_are_shown_once(study: Study) -> None:
+    (groups,) = (figure for figure in figures(study) if figure.title.startswith("Group size"))
+    assert "The hit rate is 98.0 %, and" in groups.caption
+
+
+def test_every_latency_axis_has_ticks_to_read_it_by(study: Study) -> None:
+    before = study.results.outcomes["relaxed-heavy/esg"][0].series
+    for low_us, high_us in ((600_000, 640_000), (400_000, 900_000), (300_000, 20_000_000)):
+        series = dict.fromkeys(before, ([1, 2], [low_us, high_us]))
+        for system in SYSTEMS:
+            label = main("relaxed-heavy", study.results.reading(system))
+            study.results.outcomes[label][0].series = series
+        (latencies,) = (figure for figure in figures(study) if "latency" in figure.title)
+        for panel in latencies.panels:
+            assert 3 <= len(panel.plot.layout.yaxis.tickvals) <= 9
+    for outcomes in study.results.outcomes.values():
+        outcomes[0].series = before
+
+
+def test_labels_beside_each_other_are_short(study: Study) -> None:
+    for figure in figures(study):
+        for panel in figure.panels:
+            labels = [x for x in panel.plot.data[0].x if isinstance(x, str)]
+            lines = [line for label in labels for line in label.split("<br>")]
+            assert all(len(line) * len(labels) <= 30 for line in lines)
 
 
 def test_it_loads_nothing(html: str, parsed: Page) -> None:
