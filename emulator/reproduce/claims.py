@@ -20,7 +20,7 @@ from emulator.reproduce.reasons import (
     orion_loses_little,
 )
 from emulator.reproduce.standings import standing
-from emulator.reproduce.texts import change, number, rate_of, span
+from emulator.reproduce.texts import change, number, percent, rate_of, span
 from emulator.scenario import SETTINGS
 from emulator.sweep import Estimate
 from esg.catalog import Catalog
@@ -211,7 +211,7 @@ def _close_to_slo(results: Results, catalog: Catalog) -> Claim:
         slo_ms = SETTINGS["relaxed-heavy"].slo_scale * application.alone_us / 1000
         key = f"latency_ms.by_application.{application.name}.p50"
         median = results.estimate(main("relaxed-heavy", "esg"), key)
-        shares[application.name] = _percent(median, slo_ms)
+        shares[application.name] = percent(median, slo_ms)
     reproduced = all(80 <= share.mean <= 100 for share in shares.values())
     return Claim(
         END_TO_END,
@@ -423,11 +423,7 @@ def _ablation(results: Results) -> Iterator[Claim]:
 
 def _points(results: Results, label: str, base: str, key: str = "slo_hit_rate") -> Estimate:
     """By how many percentage points a run's share is higher than another's."""
-    return _percent(results.difference(label, base, key))
-
-
-def _percent(found: Estimate, whole: float = 1) -> Estimate:
-    return Estimate(100 * found.mean / whole, 100 * found.margin / whole)
+    return percent(results.difference(label, base, key))
 
 
 def _literal(system: str) -> str:

@@ -23,7 +23,7 @@ from emulator.reproduce.experiments import (
 )
 from emulator.reproduce.standings import standing
 from emulator.reproduce.study import Study
-from emulator.reproduce.texts import rate, signed, span
+from emulator.reproduce.texts import percent, rate, signed, span
 from emulator.scenario import SETTINGS
 from emulator.shares import shown_percent
 from emulator.sweep import Estimate
@@ -93,7 +93,7 @@ def _by_application(study: Study) -> Figure:
         for system, colour in COLOURS.items():
             labels = [main(setting, results.reading(system)) for setting in settings]
             rates = [
-                _percent(results.estimate(lb, f"hit_rate_by_application.{name}")) for lb in labels
+                percent(results.estimate(lb, f"hit_rate_by_application.{name}")) for lb in labels
             ]
             paid = [
                 _relative(results, lb, f"cost_usd_per_1k_by_application.{name}") for lb in labels
@@ -192,7 +192,7 @@ def _plan_misses(results: Results) -> Figure:
     panels, ours = [], []
     for policy, paper in PLAN_MISSES.items():
         plot = empty_plot("plans missed, %")
-        here = [_percent(results.estimate(main(s, policy), "plan_miss_rate")) for s in SETTINGS]
+        here = [percent(results.estimate(main(s, policy), "plan_miss_rate")) for s in SETTINGS]
         plot.add_trace(_bars("paper", GREY, list(SETTINGS), [Estimate(p, 0) for p in paper]))
         plot.add_trace(_bars("here", COLOURS["ESG"], list(SETTINGS), here))
         panels.append(Panel(policy, plot))
@@ -312,15 +312,11 @@ def _ablation(results: Results) -> Figure:
 
 
 def _hits(results: Results, label: str) -> Estimate:
-    return _percent(results.estimate(label, "slo_hit_rate"))
+    return percent(results.estimate(label, "slo_hit_rate"))
 
 
 def _relative(results: Results, label: str, key: str = COST) -> Estimate:
     return results.relative(label, main(label.split("/")[0], "esg"), key)
-
-
-def _percent(share: Estimate) -> Estimate:
-    return Estimate(100 * share.mean, 100 * share.margin)
 
 
 def _seeds(results: Results) -> str:

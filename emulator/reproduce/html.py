@@ -93,14 +93,14 @@ def _chosen(results: Results) -> list[str]:
 
 def _claims(study: Study) -> str:
     """One table per section of the paper."""
+    margins = (
+        "Verdicts go by the means over all seeds; behind ± is how far a mean may be off (95 %)."
+        if study.results.size.seeds > 1
+        else "There is one seed, which does not tell how far our numbers may be off."
+    )
     intro = _paragraph(
         "A claim counts as reproduced when ours has the same sign and is within the paper's range, "
-        "or beyond it in ESG's favour. Verdicts go by the means over all seeds; behind ± is how "
-        "far a mean may be off (95 %)."
-        if study.results.size.seeds > 1
-        else "A claim counts as reproduced when ours has the same sign and is within the paper's "
-        "range, or beyond it in ESG's favour. There is one seed, so that nothing can be said about "
-        "how far our numbers may be off."
+        f"or beyond it in ESG's favour. {margins}"
     )
     rows = []
     section = ""

@@ -28,6 +28,10 @@ def rate(share: float) -> str:
     return f"{shown_percent(share):.1f}"
 
 
+def percent(found: Estimate, whole: float = 1) -> Estimate:
+    return Estimate(100 * found.mean / whole, 100 * found.margin / whole)
+
+
 def with_margin(results: Results, text: str, margin: float, decimals: int = 1) -> str:
     """A number with how far it may be off; a single seed cannot tell."""
     return f"{text} ± {margin:.{decimals}f}" if results.size.seeds > 1 else text
