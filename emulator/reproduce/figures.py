@@ -145,7 +145,7 @@ def _latencies(study: Study) -> Figure:
         plot.update_xaxes(title={"text": "answered at, s"})
         # who cannot keep up is ten times as late as the others are early
         ticks = log_ticks(min(shown_ms), max(shown_ms))
-        plot.update_yaxes(type="log", tickvals=ticks, rangemode="normal")
+        plot.update_yaxes(type="log", tickvals=ticks, tickformat="d", rangemode="normal")
         panels.append(Panel(f"{application.name} (SLO {slo_ms:.0f} ms)", plot))
     shares = [
         results.mean(

@@ -179,6 +179,7 @@ def test_every_latency_axis_has_ticks_to_read_it_by(study: Study) -> None:
         (latencies,) = (figure for figure in figures(study) if "latency" in figure.title)
         for panel in latencies.panels:
             assert 3 <= len(panel.plot.layout.yaxis.tickvals) <= 9
+            assert panel.plot.layout.yaxis.tickformat == "d"  # not 5000, then 10k
     for outcomes in study.results.outcomes.values():
         outcomes[0].series = before
 
