@@ -232,13 +232,14 @@ def _cells(results: Results, policy: str) -> list[str]:
     from emulator.reproduce.claims import COST
     from emulator.reproduce.experiments import main
     from emulator.scenario import SETTINGS
+    from emulator.shares import shown_percent
 
     cells = []
     for setting in SETTINGS:
         hits = results.estimate(main(setting, policy), "slo_hit_rate")
         cost = results.relative(main(setting, policy), main(setting, "esg"), COST)
         margin = f" ±{100 * hits.margin:.1f}" if results.size.seeds > 1 else ""
-        cells += [f"{100 * hits.mean:.1f}{margin}", f"{cost.mean:.2f}"]
+        cells += [f"{shown_percent(hits.mean):.1f}{margin}", f"{cost.mean:.2f}"]
     return cells
 
 
