@@ -117,7 +117,7 @@ async def bench(folder: Path, **settings: int) -> AsyncIterator[Bench]:
     catalog = load_catalog(catalog_file)
     remote = RemoteStore("redis://127.0.0.1:1/0", prefix="none", ttl_s=1)  # never called
     store = NodeStore(LocalStore(folder / "store"), remote, "i0")
-    cpu = CpuParts(1)
+    cpu = CpuParts(1, own.handler_timeout_s)
     common = CommonSettings(catalog=str(catalog_file))
     async with slice_set(own, common, catalog, "i0") as found:
         ended: asyncio.Queue[InvokerNews] = asyncio.Queue()

@@ -63,7 +63,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
             metrics.reported(news)
             link.report(news)
 
-        cpu = CpuParts(vcpus)
+        cpu = CpuParts(vcpus, own.handler_timeout_s)
         began_ns = time.monotonic_ns()
         node = Node(
             pool,

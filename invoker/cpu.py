@@ -14,22 +14,17 @@ granted v vCPUs has v of its jobs worked on at a time, each on a core of its own
 has as many cores as the node offers vCPUs; where it has fewer, the number of workers is the only
 limit.
 
-Whatever a handler does wrong with a job is a `Fault` that names it, and concerns that job alone. A
-call that is given up while its handler runs is run to its end all the same: a worker cannot be
-interrupted, only lost.
+Whatever a handler does wrong with a job is a `Fault` that names it, and concerns that job alone:
+also when it takes its worker with it, or does not return in time.
 """
 
 import asyncio
-import ctypes
 import importlib
 import importlib.util
 import os
-import signal
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from functools import cache
-from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, cast
@@ -37,7 +32,7 @@ from typing import Any, Protocol, cast
 from esg.errors import Fault, Rejected
 from invoker.tensors import Tensors, checked
 from invoker.together import together
-from mesh.embedded_child import ORPHANED, PR_SET_PDEATHSIG
+from invoker.workers import OutOfTime, WorkerDied, Workers
 
 Bytes = bytes | memoryview
 
@@ -73,13 +68,13 @@ class Cores:
 
 
 class CpuParts:
-    """Worker processes, started when the first handler is called."""
+    """`timeout_s` is what a handler may take for one job, before as well as after the model."""
 
-    def __init__(self, vcpus: int) -> None:
+    def __init__(self, vcpus: int, timeout_s: float) -> None:
         usable = sorted(os.sched_getaffinity(0))
         self._cores = Cores(vcpus, usable)
-        self._size = min(vcpus, len(usable))
-        self._workers: ProcessPoolExecutor | None = None
+        self._workers = Workers(min(vcpus, len(usable)))
+        self._timeout_s = timeout_s
 
     async def prepare(
         self, handler: str, jobs: Sequence[Sequence[Bytes]], vcpus: int
@@ -100,21 +95,11 @@ class CpuParts:
 
     def close(self) -> None:
         """End the workers, whatever they are doing."""
-        if self._workers is not None:
-            # A handler that never returns would otherwise keep this process from ending
-            for worker in list((self._workers._processes or {}).values()):
-                worker.kill()
-            self._workers.shutdown(wait=False, cancel_futures=True)
-            self._workers = None
+        self._workers.close()
 
     async def _all(
         self, handler: str, method: str, jobs: Sequence[tuple[Any, ...]], vcpus: int
     ) -> list[Any]:
-        if self._workers is None:
-            self._workers = ProcessPoolExecutor(
-                self._size, get_context("spawn"), initializer=_begin, initargs=(os.getpid(),)
-            )
-        workers, loop = self._workers, asyncio.get_running_loop()
         cores = self._cores.take(vcpus)
         slots = asyncio.Semaphore(vcpus)
         spare = list(cores)
@@ -123,7 +108,7 @@ class CpuParts:
             async with slots:
                 core = spare.pop() if spare else None
                 try:
-                    return await loop.run_in_executor(workers, _call, handler, method, job, core)
+                    return await self._one(handler, method, job, core)
                 except Fault as fault:
                     return fault
                 finally:
@@ -132,23 +117,20 @@ class CpuParts:
 
         try:
             return await together([one(job) for job in jobs])
-        except BrokenExecutor:
-            if self._workers is workers:
-                self.close()  # the next task gets new ones
-            raise Fault(
-                f"handler {handler}: a worker died, of this handler or another; "
-                "the machine's memory may not suffice"
-            ) from None
         finally:
             self._cores.give_back(cores)
 
-
-def _begin(parent: int) -> None:
-    """In a new worker: it ends with the invoker, and Ctrl-C is for the invoker alone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
-    if os.getppid() != parent:  # it ended before the kernel knew of the tie
-        os._exit(ORPHANED)
+    async def _one(self, handler: str, method: str, job: tuple[Any, ...], core: int | None) -> Any:
+        try:
+            return await self._workers.call(self._timeout_s, _call, handler, method, job, core)
+        except WorkerDied:
+            what = "its worker died; the machine's memory may not suffice"
+        except OutOfTime:
+            what = (
+                f"it did not return within {self._timeout_s:g} s and was ended; "
+                "if it needs longer, raise invoker.handler_timeout_s"
+            )
+        raise Fault(f"handler {handler}: {method}: {what}")
 
 
 def _call(handler: str, method: str, job: tuple[Any, ...], core: int | None) -> Any:

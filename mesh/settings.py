@@ -275,6 +275,12 @@ class InvokerSettings:
     infer_timeout_s: float = setting(
         60.0, "how long one call to a slice may take, beyond the predicted time", minimum=0
     )
+    handler_timeout_s: float = setting(
+        60.0,
+        "how long a function's handler may take for one job, before and again after the model; "
+        "then its process is ended, and the job has failed",
+        minimum=0.1,
+    )
 
 
 SECTIONS: dict[str, type[Any]] = {

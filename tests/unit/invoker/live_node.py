@@ -227,7 +227,7 @@ async def live_node(
     own = InvokerSettings(**{"fetch_timeout_s": 20.0, **settings})
     remote = make_remote(redis_url, prefix="test", ttl_s=600)
     store = NodeStore(LocalStore(folder), remote, NODE)
-    cpu = CpuParts(VCPUS)
+    cpu = CpuParts(VCPUS, own.handler_timeout_s)
     pool = Pool(
         CATALOG,
         NODE,

@@ -27,7 +27,7 @@ needs_two_cores = pytest.mark.skipif(len(CORES) < 2, reason="about several cores
 @pytest.fixture
 async def cpu() -> AsyncIterator[CpuParts]:
     """As many vCPUs as there are cores."""
-    parts = CpuParts(len(CORES))
+    parts = CpuParts(len(CORES), LIMIT_S)
     yield parts
     parts.close()
 
@@ -35,7 +35,7 @@ async def cpu() -> AsyncIterator[CpuParts]:
 @pytest.fixture
 async def crowded() -> AsyncIterator[CpuParts]:
     """More vCPUs than there are cores."""
-    parts = CpuParts(8 * len(CORES))
+    parts = CpuParts(8 * len(CORES), LIMIT_S)
     yield parts
     parts.close()
 
@@ -142,17 +142,27 @@ async def test_a_handler_that_cannot_be_made_is_a_fault(cpu: CpuParts) -> None:
     assert "Unmade: prepare: FileNotFoundError: no weights" in str(fault)
 
 
-async def test_a_worker_that_dies_is_a_fault_and_the_next_call_has_another(cpu: CpuParts) -> None:
-    with pytest.raises(Fault, match=f"handler {FAILING}: a worker died"):
-        await cpu.prepare(FAILING, [[b"die"]], 1)
+async def test_a_worker_that_dies_fails_its_job_alone_and_the_next_call_has_another(
+    cpu: CpuParts,
+) -> None:
+    first, fault, last = await cpu.prepare(FAILING, [[b"fine"], [b"die"], [b"fine"]], 1)
+    assert not isinstance(first, Fault)
+    assert isinstance(fault, Fault)
+    assert str(fault).startswith(f"handler {FAILING}: prepare: its worker died; ")
+    assert not isinstance(last, Fault)
     assert await prepared(cpu, WRAP, [[b"x"]], 1) == [[b"<x>"]]
 
 
-async def test_workers_that_die_together_are_replaced_once(cpu: CpuParts) -> None:
-    deaths = [cpu.prepare(FAILING, [[b"die"]], 1) for _ in range(2)]
-    found = await asyncio.gather(*deaths, return_exceptions=True)
-    assert [type(error) for error in found] == [Fault, Fault]
-    assert await prepared(cpu, WRAP, [[b"x"]], 1) == [[b"<x>"]]
+@needs_two_cores
+async def test_a_worker_that_dies_is_nothing_to_the_other_ones(
+    cpu: CpuParts, tmp_path: Path
+) -> None:
+    meeting = asyncio.create_task(prepared(cpu, MEETING, [guest(tmp_path, 1, enough=2)], 1))
+    await until(lambda: (tmp_path / "came-1").exists())
+    (fault,) = await cpu.prepare(FAILING, [[b"die"]], 1)
+    assert isinstance(fault, Fault)
+    (tmp_path / "came-2").touch()
+    assert await meeting == [[b"1"]]
 
 
 @pytest.mark.parametrize(
@@ -261,14 +271,41 @@ async def test_a_call_that_is_given_up_gives_its_core_back(cpu: CpuParts, tmp_pa
     assert not (tmp_path / "came-2").exists()
 
 
+async def test_calls_that_are_given_up_leave_no_worker_behind(
+    cpu: CpuParts, tmp_path: Path
+) -> None:
+    names = range(len(CORES))
+    guests = [guest(tmp_path, name, enough=10**6) for name in names]  # who wait for ever
+    meeting = asyncio.create_task(prepared(cpu, MEETING, guests, len(CORES)))
+    await until(lambda: all((tmp_path / f"came-{name}").exists() for name in names))
+    meeting.cancel()
+    await asyncio.gather(meeting, return_exceptions=True)
+    async with asyncio.timeout(LIMIT_S):
+        assert await prepared(cpu, WRAP, [[b"x"]], 1) == [[b"<x>"]]
+
+
+async def test_a_handler_that_never_returns_is_a_fault_of_each_job(tmp_path: Path) -> None:
+    cpu = CpuParts(1, 0.1)
+    try:
+        found = await cpu.prepare(MEETING, [guest(tmp_path, 1, enough=10**6)] * 2, 1)
+    finally:
+        cpu.close()
+    words = (
+        f"handler {MEETING}: prepare: it did not return within 0.1 s and was ended; "
+        "if it needs longer, raise invoker.handler_timeout_s"
+    )
+    assert [str(fault) for fault in found] == [words, words]
+
+
 async def test_closing_ends_a_handler_that_never_returns(cpu: CpuParts, tmp_path: Path) -> None:
     ((worker, _),) = await places(cpu, 1, 1)
-    meeting = asyncio.create_task(prepared(cpu, MEETING, [guest(tmp_path, 1, enough=2)], 1))
+    guests = [guest(tmp_path, number, enough=10**6) for number in (1, 2)]
+    meeting = asyncio.create_task(cpu.prepare(MEETING, guests, 1))
     await until(lambda: (tmp_path / "came-1").exists())
     cpu.close()
-    with pytest.raises(Fault, match="a worker died"):
-        await meeting
+    assert ["its worker died" in str(fault) for fault in await meeting] == [True, True]
     await until(lambda: is_gone(worker))
+    assert not (tmp_path / "came-2").exists()
 
 
 async def test_workers_hear_no_ctrl_c_and_do_not_outlive_the_invoker() -> None:
@@ -276,7 +313,7 @@ async def test_workers_hear_no_ctrl_c_and_do_not_outlive_the_invoker() -> None:
         "import asyncio\n"
         "from invoker.cpu import CpuParts\n"
         "async def main():\n"
-        "    cpu = CpuParts(1)\n"
+        "    cpu = CpuParts(1, 60.0)\n"
         f"    found = await cpu.prepare('{WHERE}', [[b'']], 1)\n"
         "    print(found[0]['INPUT'][0].decode().split()[0], flush=True)\n"
         "    await asyncio.to_thread(input)\n"
