@@ -33,6 +33,9 @@ class SliceProcess(ABC):
     def __init__(self) -> None:
         self.addresses: tuple[str, ...] = ()
         self._process: asyncio.subprocess.Process | None = None
+        self._has_group = False
+        """Whether its process group may still be there. Its number is then its own; later it may
+        be a stranger's."""
 
     async def start(self) -> tuple[str, ...]:
         """Start it, wait until it answers, and say where its slices are."""
@@ -77,6 +80,9 @@ class SliceProcess(ABC):
     def _end_children(self) -> None:
         """A server that was killed leaves the processes of its models behind; one that computes
         would not even notice."""
+        if not self._has_group:
+            return
+        self._has_group = False
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
 
@@ -94,6 +100,7 @@ class SliceProcess(ABC):
             stdout=log,
             stderr=log,
         )
+        self._has_group = True
 
     async def _pause(self, limit: float) -> None:
         """While it is not ready: a moment, if it still can be."""

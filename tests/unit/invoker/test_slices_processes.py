@@ -138,6 +138,21 @@ async def test_the_end_of_the_process_is_heard(catalog: Path) -> None:
         assert await process.ended() == -signal.SIGKILL
 
 
+async def test_a_process_group_is_ended_once_because_its_number_may_be_given_to_a_stranger(
+    catalog: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed: list[int] = []
+    monkeypatch.setattr(os, "killpg", lambda group, _: killed.append(group))
+    async with emulated(1, catalog) as process:
+        first = process.pid
+        for _ in range(2):  # as when it is brought back in vain, again and again
+            await process.kill()
+        assert killed == [first]
+        await process.start()
+        second = process.pid
+    assert killed == [first, second]
+
+
 async def test_the_process_does_not_outlive_the_one_that_started_it(catalog: Path) -> None:
     program = (
         "import asyncio, invoker.slice_processes as s\n"
