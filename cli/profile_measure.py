@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -127,7 +128,7 @@ async def _measure(
     )
     found = Found(record)
     with TemporaryDirectory(prefix="esg-profile-") as folder:
-        async with Bench(options, Path(folder) / "node") as bench:
+        async with Bench(options, Path(folder) / "node", _tell_of_the_end) as bench:
             has = bench.inventory
             configs = configs_of(wanted.grid(has.vcpus, len(has.slices)))
             node = {
@@ -164,6 +165,11 @@ async def _measure(
                             found.catalog = wanted.out / CATALOG
     found.took_s = monotonic() - began_s
     return found
+
+
+def _tell_of_the_end() -> None:
+    """Ending the processes of a node takes a moment, and nobody should wonder."""
+    print("stopping; what was measured is kept, and the same command continues", file=sys.stderr)
 
 
 def _work(profiler: Profiler, name: str, configs: list[Config]) -> float:

@@ -8,9 +8,9 @@ fetching its inputs, its CPU part, its portions on the slices, keeping its outpu
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -55,13 +55,19 @@ class Failed(Fault):
 
 
 class Bench:
-    """The node is there from `__aenter__` to `__aexit__`; `inventory` is what it has."""
+    """The node is there from `__aenter__` to `__aexit__`; `inventory` is what it has.
+
+    `interrupted` is called when somebody does not want to wait for the end of what is measured.
+    """
 
     inventory: InvokerJoined
 
-    def __init__(self, options: MeshOptions, directory: Path) -> None:
+    def __init__(
+        self, options: MeshOptions, directory: Path, interrupted: Callable[[], None] = lambda: None
+    ) -> None:
         self._directory = RunDirectory(directory)
-        self._chosen = Chosen(options)
+        self._chosen = Chosen(_without_finishing(options))
+        self._interrupted = interrupted
         self._programs = Programs(self._chosen, self._directory)
         self.node = self._programs.nodes[0]
         self._server = Server()
@@ -74,8 +80,8 @@ class Bench:
         self._directory.claim()
         try:
             await self._start_all()
-        except BaseException:
-            await self._stop_all()
+        except BaseException as error:
+            await self._stop_all(error)
             raise
         return self
 
@@ -85,7 +91,7 @@ class Bench:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._stop_all()
+        await self._stop_all(error)
 
     @property
     def slices(self) -> int:
@@ -195,12 +201,21 @@ class Bench:
             for task in (doing, ending):
                 task.cancel()
 
-    async def _stop_all(self) -> None:
+    async def _stop_all(self, reason: BaseException | None) -> None:
+        if isinstance(reason, asyncio.CancelledError):
+            self._interrupted()
         for process in reversed(self._processes):
             with suppress(Fault):
                 await process.stop(STOP_LIMIT_S)
         await self._server.stop(0)
         self._directory.release()
+
+
+def _without_finishing(options: MeshOptions) -> MeshOptions:
+    """What a node has under way when it is told to stop, such as loading a model, is of no use to
+    anybody any more."""
+    common = {**options.more.get("common", {}), "drain_s": 0}
+    return replace(options, more={**options.more, "common": common})
 
 
 def _program_of(pid: int) -> str:

@@ -1,19 +1,28 @@
 """`esg profile --slices`: a real node, with slices that take the times of a small catalog."""
 
+import asyncio
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import cli.main
+import profiler.bench
 from cli.entry import run_app
 from esg.catalog_file import load_catalog
 from esg.profile import Config
+from mesh.supervisor import MeshOptions
 from profiler.record import read
 from tests.cli.conftest import Run
 from tests.integration.catalog import TIMES_MS, write_catalog
+from tests.unit.mesh.waiting import wait_until
 
+ESG = Path(sys.executable).with_name("esg")
+LIMIT_S = 120
 NAMES = "resize,detect,label"
 
 
@@ -100,6 +109,55 @@ def test_measuring_goes_on_where_it_ended(source: Path, out: Path, esg: Run) -> 
         assert after.functions["detect"].cell(cell.config) == cell
     four = load_catalog(out / "catalog.toml").functions["detect"].profile.max_batch
     assert four == 4
+
+
+def test_ctrl_c_keeps_what_was_measured_and_says_so(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with subprocess.Popen(
+        [ESG, *arguments(source, out, "1", functions="label,slow")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            wait_until((out / "label.toml").exists)  # so it is at `slow`, which does not end
+            process.send_signal(signal.SIGINT)
+            said, err = process.communicate(timeout=LIMIT_S)
+        finally:
+            process.kill()
+    assert (process.returncode, said) == (130, "")
+    assert err == "stopping; what was measured is kept, and the same command continues\n"
+    record = read(out)
+    assert record is not None
+    assert record.functions["label"].cells
+
+
+async def test_a_node_that_is_told_to_stop_does_not_finish_what_it_has_begun(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(profiler.bench, "STOP_LIMIT_S", 10**6)
+    monkeypatch.setenv("ESG_DRAIN_S", str(10**6))
+    invoker = {"slices": "emulated:2", "infer_timeout_s": 10**6}
+    options = MeshOptions(nodes=1, catalog=source, more={"invoker": invoker})
+    told: list[str] = []
+
+    async def endless() -> None:
+        node = tmp_path / "node"
+        async with profiler.bench.Bench(options, node, lambda: told.append("stopping")) as bench:
+            alone = Config(1, 1, 1)
+            slow = asyncio.create_task(bench.run("slow", alone, [[b"payload"]], slices=[0]))
+            await bench.run("label", alone, [[b"payload"]], slices=[1])
+            begun.set()  # orders are heard one after the other
+            await slow
+
+    async with asyncio.timeout(LIMIT_S):
+        begun = asyncio.Event()
+        running = asyncio.create_task(endless())
+        await begun.wait()
+        running.cancel()
+        await asyncio.wait({running})
+    assert running.cancelled()
+    assert told == ["stopping"]
 
 
 def test_without_a_whole_application_it_says_what_was_written_and_why_no_catalog(
