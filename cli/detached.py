@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cli.terminal import terminal
 from cli.words import counted
 from esg.errors import Rejected
-from mesh.embedded_directory import RunDirectory, running
+from mesh.embedded_directory import RunDirectory, default_directory, running
 
 if TYPE_CHECKING:
     from mesh.embedded_options import MeshOptions
@@ -47,7 +48,7 @@ def start_detached(options: MeshOptions, path: Path) -> int:
         raise
     if record is None:
         return _tell_of_failure(directory, supervisor.returncode)
-    _say_up(directory, record["gateway"], len(record["nodes"]))  # if nobody listens, it stays up
+    _say_up(directory, record, secure=options.secure)  # if nobody listens, it stays up
     return 0
 
 
@@ -61,13 +62,23 @@ def _once_up(directory: RunDirectory, supervisor: Popen[bytes]) -> dict[str, Any
     return None
 
 
-def _say_up(directory: RunDirectory, gateway: str, nodes: int) -> None:
+def _say_up(directory: RunDirectory, record: dict[str, Any], *, secure: bool) -> None:
+    from cli.foreground import try_text
+    from mesh.embedded_security import SecureFolder
+
     screen = terminal()
-    screen.print(
-        f"mesh is up: gateway {gateway}; {counted(nodes, 'node')}; logs in {directory.logs}",
-        soft_wrap=True,
-    )
-    screen.print("esg status shows it, esg down stops it")
+    gateway, nodes = record["gateway"], counted(len(record["nodes"]), "node")
+    client_env = SecureFolder(directory.security).client_env if secure else None
+    catalog = record["settings"]["common"]["catalog"]
+    where = ""
+    if directory.path != default_directory().absolute():
+        where = f" --dir {shlex.quote(str(directory.path))}"
+    for line in (
+        f"mesh is up: gateway {gateway}; {nodes}; logs in {directory.logs}",
+        try_text(gateway, client_env, catalog),
+        f"esg status{where} shows it, esg down{where} stops it",
+    ):
+        screen.print(line, soft_wrap=True)
 
 
 def _tell_of_failure(directory: RunDirectory, code: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from pathlib import Path
 
 from cli.options import RunDir
 from cli.terminal import terminal
@@ -24,6 +25,7 @@ def down(directory: RunDir = None) -> None:
       esg down
       esg down --dir ./my-mesh
     """
+    from cli.foreground import down_text
     from mesh.embedded_directory import RunDirectory, default_directory, running
     from mesh.embedded_proc import alive, send
 
@@ -54,7 +56,9 @@ def down(directory: RunDir = None) -> None:
                 "then say esg down again"
             )
         time.sleep(POLL_S)
-    terminal().print(f"the mesh is down; logs: {place.logs}", soft_wrap=True)
+    journal = record["settings"]["controller"]["journal"]
+    told = down_text(place.logs, Path(journal) if journal else None)
+    terminal().print(told, soft_wrap=True)
     had_redis = any(process["name"] == "redis" for process in record["processes"])
     # Its supervisor has said why, where nobody may have looked; that it is not there can be seen
     if had_redis and place.journal.exists() and not place.redis.exists():

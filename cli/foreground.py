@@ -76,8 +76,7 @@ async def _until_told(mesh: Mesh, view: View, told: asyncio.Event) -> int:
     finally:
         failing.cancel()
         await mesh.stop()
-    journal = f"; journal: {mesh.journal}" if mesh.journal and mesh.journal.exists() else ""
-    view.say(f"the mesh is down; logs: {mesh.directory.logs}{journal}")
+    view.say(down_text(mesh.directory.logs, mesh.journal))
     if mesh.directory.not_kept:
         view.say(lost_text(mesh.directory.not_kept), "bold red")
     return 1 if failed else 0
@@ -121,10 +120,7 @@ class View:
             f"policy {settings['controller']['policy']}; logs in {mesh.directory.logs}",
             "bold green",
         )
-        catalog = settings["common"]["catalog"]
-        ready = f". {shlex.quote(str(mesh.client_env))} && " if mesh.client_env else ""
-        where = USUAL_GATEWAY if mesh.client_env else mesh.gateway
-        self.say(f"try: {ready}{try_text(where, Path(catalog) if catalog else None)}\n")
+        self.say(f"{try_text(mesh.gateway, mesh.client_env, settings['common']['catalog'])}\n")
 
 
 def lost_text(why: str) -> str:
@@ -146,11 +142,21 @@ def slices_text(slices: str) -> str:
     return counted(len(slices.split(",")), "Triton server")
 
 
-def try_text(gateway: str, catalog: Path | None) -> str:
-    """A first command. The usual gateway need not be named."""
-    application = shlex.quote(next(iter(read_catalog(catalog).applications)))
-    where = "" if gateway == USUAL_GATEWAY else f"ESG_GATEWAY={shlex.quote(gateway)} "
-    return f"{where}esg submit {application} FILE"
+def try_text(gateway: str, client_env: Path | None, catalog: str) -> str:
+    """A first command. The usual gateway need not be named, nor the one that a file tells of."""
+    application = next(iter(read_catalog(Path(catalog) if catalog else None).applications))
+    ready = ""
+    if client_env is not None:
+        ready = f". {shlex.quote(str(client_env))} && "
+    elif gateway != USUAL_GATEWAY:
+        ready = f"ESG_GATEWAY={shlex.quote(gateway)} "
+    return f"try: {ready}esg submit {shlex.quote(application)} FILE"
+
+
+def down_text(logs: Path, journal: Path | None) -> str:
+    """Where to read what happened in a mesh that has ended."""
+    written = f"; journal: {journal}" if journal is not None and journal.exists() else ""
+    return f"the mesh is down; logs: {logs}{written}"
 
 
 def main(arguments: list[str]) -> int:

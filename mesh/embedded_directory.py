@@ -50,6 +50,7 @@ class RunDirectory:
         self.run = self.path / "run"
         self.journal = self.path / "mesh.journal"
         self.redis = self.path / "redis"
+        self.security = self.path / "security"
         self.scratch = self._scratch()
         self.not_kept = ""
         """Why what Redis was given is not here although its mesh has ended."""

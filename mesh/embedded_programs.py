@@ -36,7 +36,7 @@ class Programs:
         chosen.set_default(CONTROLLER, "journal", directory.journal)
         self._chosen = chosen
         self._directory = directory
-        self.secure = SecureFolder(directory.path / "security") if chosen.secure else None
+        self.secure = SecureFolder(directory.security) if chosen.secure else None
         if self.secure is not None:
             for name, value in self.secure.identity(CLIENT).items():
                 chosen.set_default("common", name, value)

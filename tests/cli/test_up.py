@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from cli.foreground import try_text
 from mesh.embedded_directory import RunDirectory
 from mesh.embedded_proc import alive, look
 from tests.cli.conftest import Run
@@ -145,6 +146,26 @@ def test_in_the_background_it_goes_on_until_esg_down(directory: RunDirectory) ->
     assert "mesh is up" in directory.log.read_text("utf-8")
 
 
+def test_the_commands_that_it_names_are_for_this_very_mesh(
+    directory: RunDirectory, tmp_path: Path
+) -> None:
+    usual = ran("up", *SMALL, "--detach").stdout.splitlines()
+    gateway = record(directory)["gateway"]
+    assert usual[1:] == [
+        f"try: ESG_GATEWAY={gateway} esg submit image-classification FILE",
+        "esg status shows it, esg down stops it",
+    ]
+    other = tmp_path / "my mesh"
+    last = ran("up", *SMALL, "--detach", "--dir", other).stdout.splitlines()[-1]
+    assert last == f"esg status --dir '{other}' shows it, esg down --dir '{other}' stops it"
+    assert ran("down", "--dir", other).returncode == 0
+
+
+def test_a_secure_mesh_is_called_with_what_its_file_says() -> None:
+    told = try_text("0.0.0.0:50051", Path("/my mesh/security/client.env"), "")
+    assert told == "try: . '/my mesh/security/client.env' && esg submit image-classification FILE"
+
+
 def test_in_the_background_it_stays_up_if_nobody_hears_that_it_is(
     directory: RunDirectory,
 ) -> None:
@@ -167,7 +188,7 @@ def test_esg_down_says_what_could_not_be_kept(directory: RunDirectory) -> None:
     directory.journal.mkdir(exist_ok=True)
     (directory.path / "redis.unfinished").touch()  # in the way of the copy
     down, lost = ran("down").stdout.splitlines()
-    assert down == f"the mesh is down; logs: {directory.logs}"
+    assert down == f"the mesh is down; logs: {directory.logs}; journal: {directory.journal}"
     assert (
         lost == "what Redis was given could not be kept: outputs that nobody has fetched are lost"
     )
