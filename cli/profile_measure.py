@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from cli.before_up import check_slices
 from cli.live import run_live
 from cli.options import read_catalog
 from cli.profile_report import Found, document, show
@@ -21,7 +22,7 @@ from cli.words import counted
 from esg.catalog_file import DEFAULT
 from esg.errors import Fault, Rejected
 from esg.profile_model import Grid
-from mesh.supervisor import MeshOptions
+from mesh.embedded_options import Chosen, MeshOptions
 from profiler import record as records
 from profiler.bench import Bench
 from profiler.grid import (
@@ -126,6 +127,7 @@ async def _measure(
         log_level="warning",
         more={"invoker": {"slices": wanted.slices}},
     )
+    check_slices(Chosen(options))
     found = Found(record)
     with TemporaryDirectory(prefix="esg-profile-") as folder:
         async with Bench(options, Path(folder) / "node", _tell_of_the_end) as bench:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.before_up import check_door, check_slices
 from cli.conditions import policy_names
 from cli.options import CatalogFile, RunDir, above_zero, at_least, from_zero, read_catalog
 from esg.errors import Rejected
@@ -210,6 +211,8 @@ def up(
         settings_file=settings,
     )
     chosen = Chosen(options)  # what is wrong with settings is said before anything starts
+    check_door(chosen)
+    check_slices(chosen)
     options = _with_what_was_learnt(options, chosen)
     where = directory or default_directory()
     if detach:

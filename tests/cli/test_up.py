@@ -11,9 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pynvml
 import pytest
 
+import invoker.mig
 from cli.foreground import try_text
+from invoker.mig import _no_driver
 from mesh.embedded_directory import RunDirectory
 from mesh.embedded_proc import alive, look
 from tests.cli.conftest import Run
@@ -164,6 +167,32 @@ def test_the_commands_that_it_names_are_for_this_very_mesh(
 def test_a_secure_mesh_is_called_with_what_its_file_says() -> None:
     told = try_text("0.0.0.0:50051", Path("/my mesh/security/client.env"), "")
     assert told == "try: . '/my mesh/security/client.env' && esg submit image-classification FILE"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--host", "0.0.0.0"], "would listen on 0.0.0.0 without TLS; say --secure, or set ..."),
+        (["--slices", "cpu:2"], "invoker.triton: /no/such: no such program; name a ..."),
+        (["--slices", "mig"], "slices mig: there is no NVIDIA driver; install one, ..."),
+    ],
+)
+@pytest.mark.parametrize("detach", [[], ["--detach"]])
+def test_what_cannot_come_up_is_refused_before_anything_starts(
+    options: list[str],
+    words: str,
+    detach: list[str],
+    directory: RunDirectory,
+    monkeypatch: pytest.MonkeyPatch,
+    esg: Run,
+) -> None:
+    def no_driver() -> None:
+        raise _no_driver(pynvml, pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND))
+
+    monkeypatch.setattr(invoker.mig, "find_instances", no_driver)
+    monkeypatch.setenv("ESG_INVOKER_TRITON", "/no/such")
+    assert_refused(esg("up", *options, *detach), words)
+    assert not directory.path.exists()
 
 
 def test_in_the_background_it_stays_up_if_nobody_hears_that_it_is(
