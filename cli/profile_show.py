@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -32,15 +33,21 @@ def show(
         int | None,
         typer.Option(metavar="N", callback=at_least(1), help="Only configs with so many vGPUs."),
     ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="All configs, also those that another one beats.")
+    ] = False,
     catalog: CatalogFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show time and cost of every config of a function.
+    """Show time and cost of a function's configs.
+
+    Those are shown that no other one beats, being as fast and as cheap per job or better; with
+    --all, or as JSON, every one.
 
     \b
     Examples:
       esg profile show segmentation
-      esg profile show segmentation --batch 4 --vgpus 1
+      esg profile show segmentation --all --batch 4 --vgpus 1
       esg profile show depth --json | jq '.rows | length'
     """
     chosen = read_catalog(catalog).function(function).profile
@@ -49,12 +56,21 @@ def show(
     if as_json:
         print_json(_document(chosen, rows))
         return
+    from rich.padding import Padding
+    from rich.text import Text
+
     screen = terminal()
-    of_all = f" of {len(chosen.configs)}" if len(rows) < len(chosen.configs) else ""
-    screen.print(f"{function}: {len(rows)}{of_all} configs\n")
-    screen.print(_table(chosen, rows))
+    shown = rows if every else _unbeaten(chosen, rows)
+    of_all = f" of {len(chosen.configs)}" if len(shown) < len(chosen.configs) else ""
+    why = (
+        " (no other is faster and cheaper; --all shows the rest)" if len(shown) < len(rows) else ""
+    )
+    screen.print(f"{function}: {len(shown)}{of_all} configs{why}\n")
+    screen.print(_table(chosen, shown))
     screen.print(f"\nA run's time varies by {chosen.relative_std:.1%} (standard deviation).")
-    screen.print(f"Provenance: {chosen.provenance}")
+    screen.print("Provenance:")
+    for line in re.split(r"; (?=[\w-]+: )", chosen.provenance):
+        screen.print(Padding(Text(line), (0, 0, 0, 2), expand=False))
 
 
 def _matching(profile: Profile, wanted: dict[str, int]) -> list[int]:
@@ -75,6 +91,16 @@ def _matching(profile: Profile, wanted: dict[str, int]) -> list[int]:
         asked = " ".join(f"--{name} {number}" for name, number in wanted.items())
         raise Rejected(f"{profile.function} has no config with {asked}; leave out one of them")
     return rows
+
+
+def _unbeaten(profile: Profile, rows: list[int]) -> list[int]:
+    """From the fastest to the cheapest per job: each is cheaper than all that are as fast."""
+    times, costs = profile.time_us.tolist(), profile.job_cost_pusd.tolist()
+    found: list[int] = []
+    for row in sorted(rows, key=lambda row: (times[row], costs[row])):
+        if not found or costs[row] < costs[found[-1]]:
+            found.append(row)
+    return found
 
 
 def _document(profile: Profile, rows: list[int]) -> dict[str, Any]:

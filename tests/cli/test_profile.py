@@ -31,8 +31,30 @@ def test_the_table_marks_the_fastest_and_the_cheapest(esg: Run) -> None:
     (cheapest,) = [line for line in ran.out.splitlines() if "cheapest" in line]
     assert fastest.split()[:3] == ["1", "16", "1"]
     assert cheapest.split()[:3] == ["1", "3", "1"]
-    assert "Provenance: kind: modelled" in ran.out
+    assert "Provenance:\n  kind: modelled\n" in ran.out
     assert max(map(len, ran.out.splitlines())) <= 80
+
+
+def test_only_configs_that_no_other_one_beats_are_shown_unless_all_are_asked_for(
+    esg: Run,
+) -> None:
+    profile = load_catalog().function("depth").profile
+    figures = list(zip(profile.time_us.tolist(), profile.job_cost_pusd.tolist(), strict=True))
+    best = {
+        config
+        for config, (time, cost) in zip(profile.configs, figures, strict=True)
+        if not any(t <= time and c <= cost and (t, c) != (time, cost) for t, c in figures)
+    }
+    rows = configs(esg("profile", "show", "depth").out)
+    assert set(rows) == best
+    assert 2 <= len(rows) < len(profile.configs)
+    assert configs(esg("profile", "show", "depth", "--all").out) == list(profile.configs)
+
+
+def configs(shown: str) -> list[tuple[int, ...]]:
+    """Those of a table."""
+    cells = [line.split()[:3] for line in shown.splitlines()]
+    return [tuple(map(int, row)) for row in cells if len(row) == 3 and all(map(str.isdigit, row))]
 
 
 def test_profile_alone_shows_its_help(esg: Run) -> None:
