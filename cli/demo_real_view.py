@@ -87,13 +87,24 @@ class View:
 
 
 def _times(results: list[Result]) -> Table:
-    """What each stage took, without its model loaded and with it."""
+    """What each stage took, without its model loaded and with it. "In all" is the sum of all that
+    is above it, waits and runs."""
     table = open_table()
-    table.add_column("stage")
-    for heading in ("ms, with\nloading", "ms,\nloaded"):
+    table.add_column("ms")
+    for heading in ("1st: loads,\nwaits", "\nruns", "2nd:\nwaits", "\nruns"):
         table.add_column(heading, justify="right")
     for stages in zip_longest(*(result.stages for result in results)):
         name = next(stage.stage for stage in stages if stage is not None)
-        table.add_row(name, *("" if stage is None else f"{stage.run_ms:.0f}" for stage in stages))
-    table.add_row("in all", *(f"{result.latency_ms:.0f}" for result in results), style="bold")
+        cells: list[str] = []
+        for stage in stages:
+            cells += ("", "") if stage is None else (f"{stage.wait_ms:.0f}", f"{stage.run_ms:.0f}")
+        table.add_row(name, *cells)
+    way: list[str] = []
+    total: list[str] = []
+    for result in results:
+        in_stages_ms = sum(stage.wait_ms + stage.run_ms for stage in result.stages)
+        way += (f"{result.latency_ms - in_stages_ms:.0f}", "")
+        total += ("", f"{result.latency_ms:.0f}")
+    table.add_row("on the way", *way)
+    table.add_row("in all", *total, style="bold")
     return table
