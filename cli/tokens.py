@@ -142,7 +142,7 @@ def list_clients(file: TokensFile, as_json: AsJson = False) -> None:
     for entry in entries:
         quota = entry.quota
         figures = (quota.requests_per_s, quota.burst, quota.in_flight, quota.bytes_per_day)
-        shown = (f"{figure:g}" if figure else "any" for figure in figures)
+        shown = (f"{figure:,}".removesuffix(".0") if figure else "any" for figure in figures)
         table.add_row(entry.name, *shown, "yes" if entry.operator else "")
     terminal().print(table)
 

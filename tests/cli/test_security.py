@@ -37,14 +37,20 @@ def test_a_new_token_ends_the_old_one(esg: Run, tmp_path: Path) -> None:
 
 def test_clients_are_listed_and_removed(esg: Run, tmp_path: Path) -> None:
     file = tmp_path / "tokens.toml"
+    rich = ("--requests-per-s", 2.5, "--bytes-per-day", 10**10)
     esg("tokens", "add", "alice", "--file", file)
     esg("tokens", "add", "bob", "--file", file, "--operator", "--in-flight", 7)
+    esg("tokens", "add", "carol", "--file", file, *rich)
     ran = esg("tokens", "list", "--file", file)
     assert ran.code == 0
     assert ["alice", "any", "100", "any", "any"] in [line.split() for line in ran.out.splitlines()]
     assert ["bob", "any", "100", "7", "any", "yes"] in [
         line.split() for line in ran.out.splitlines()
     ]
+    assert ["carol", "2.5", "100", "any", "10,000,000,000"] in [
+        line.split() for line in ran.out.splitlines()
+    ]
+    assert esg("tokens", "remove", "carol", "--file", file).code == 0
     assert esg("tokens", "remove", "bob", "--file", file).code == 0
     ran = esg("tokens", "remove", "bob", "--file", file)
     assert (ran.code, ran.err) == (2, "error: unknown client 'bob'; known: alice\n")
