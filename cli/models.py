@@ -19,9 +19,11 @@ NEWEST_PYTHON = (3, 12)
 """The newest for which there is a numpy that Triton's Python backend understands."""
 
 
-@app.callback()
-def models() -> None:
+@app.callback(invoke_without_command=True)
+def models(context: typer.Context) -> None:
     """The environment in which Triton runs models on slices without a GPU."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 @app.command(short_help="Fetch a Triton server, and what models need beside it.")

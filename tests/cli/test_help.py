@@ -22,12 +22,28 @@ def commands() -> Iterator[tuple[str, ...]]:
             ahead.append(((*path, name), one))
 
 
+def has_commands(path: tuple[str, ...]) -> bool:
+    return any(other[:-1] == path for other in commands() if other)
+
+
 @pytest.mark.parametrize("path", sorted(commands()), ids=" ".join)
 def test_help_fits_and_cuts_nothing_short(
     path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_app(cli.main.app, "esg", [*path, "--help"]) == 0
     check(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in sorted(commands()) if has_commands(path)], ids=" ".join
+)
+def test_a_command_that_only_has_others_shows_its_help(
+    path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_app(cli.main.app, "esg", [*path]) == 0
+    alone = capsys.readouterr()
+    assert run_app(cli.main.app, "esg", [*path, "--help"]) == 0
+    assert (alone.out.strip(), alone.err) == (capsys.readouterr().out.strip(), "")
 
 
 def test_so_does_that_of_loadgen(capsys: pytest.CaptureFixture[str]) -> None:
