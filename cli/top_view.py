@@ -20,6 +20,8 @@ from cli.terminal import fits, open_table
 from esg.catalog import plain_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rich.console import Console, RenderableType
     from rich.table import Table
 
@@ -68,6 +70,7 @@ class Look:
         ]
         return {
             **asdict(self.status),
+            "nodes": [asdict(node) for node in in_order(self.status.nodes)],
             "requests_per_s": self.requests_per_s,
             "applications": applications,
         }
@@ -97,7 +100,7 @@ def _view(look: Look, gateway: str, screen: Console, least_jobs: float) -> Rende
     applications = _applications_table(look, least_jobs)
     if not fits(applications, screen):
         applications.padding = 0
-    nodes = sorted(status.nodes, key=lambda node: _natural(node.node))
+    nodes = in_order(status.nodes)
     width = max((len(node.node) for node in nodes), default=0)
     return Group(
         _head(look, gateway),
@@ -240,6 +243,11 @@ def _uptime(uptime_ms: float) -> str:
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
     return f"{f'{days} d ' if days else ''}{hours}:{minutes:02}:{seconds:02}"
+
+
+def in_order(nodes: Iterable[NodeStatus]) -> list[NodeStatus]:
+    """As people count."""
+    return sorted(nodes, key=lambda node: _natural(node.node))
 
 
 def _natural(name: str) -> list[tuple[str, int]]:

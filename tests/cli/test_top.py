@@ -276,6 +276,7 @@ def test_every_slice_is_a_block_and_nodes_are_in_order() -> None:
     assert re.search(r"node9   █▒·   5/16 vCPUs +node10  ░   5/16 vCPUs", shown)
     assert "slices:  █ 1 busy  ▒ 1 loading  ░ 1 warm  · 1 empty" in shown
     assert "lost" not in shown
+    assert [row["node"] for row in Look(now, None).document()["nodes"]] == ["node9", "node10"]
 
 
 def test_slices_that_are_out_of_order_stand_out() -> None:
