@@ -77,7 +77,7 @@ RunDir = Annotated[
         metavar="DIR",
         envvar="ESG_DIR",
         show_default="one of your own that is gone after a reboot",
-        help="The mesh's directory: logs, journal, and who runs.",
+        help="The mesh's directory: logs, journal, and the processes that run.",
     ),
 ]
 

@@ -81,8 +81,8 @@ def profile(
     """Measure functions on the slices that are here, or look at their profiles.
 
     With --slices every function is run on a node of this machine, config by config, and DIR gets a
-    profile of each, with a catalog that esg plan, emulate and up take as it is. Whoever stops it
-    goes on from there by saying the same again.
+    profile of each, with a catalog that esg plan, emulate and up take as it is. Interrupt it at
+    any time; the same command continues.
 
     \b
     Examples:

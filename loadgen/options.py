@@ -19,12 +19,10 @@ Rate = Annotated[
     typer.Option(
         metavar="RATE",
         show_default=False,
-        help="How dense requests come: heavy, normal, light, or as in 120/s and 30/min.",
+        help="Request rate: heavy, normal, light, or as in 120/s and 30/min.",
     ),
 ]
-Poisson = Annotated[
-    bool, typer.Option("--poisson", help="At that rate on average, as many independent users.")
-]
+Poisson = Annotated[bool, typer.Option("--poisson", help="Poisson arrivals at that average rate.")]
 Burst = Annotated[
     bool,
     typer.Option("--burst", help="In bursts of a second, five times as dense, and 4 s silence."),
