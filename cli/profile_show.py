@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -56,9 +57,6 @@ def show(
     if as_json:
         print_json(_document(chosen, rows))
         return
-    from rich.padding import Padding
-    from rich.text import Text
-
     screen = terminal()
     shown = rows if every else _unbeaten(chosen, rows)
     of_all = f" of {len(chosen.configs)}" if len(shown) < len(chosen.configs) else ""
@@ -70,7 +68,8 @@ def show(
     screen.print(f"\nA run's time varies by {chosen.relative_std:.1%} (standard deviation).")
     screen.print("Provenance:")
     for line in re.split(r"; (?=[\w-]+: )", chosen.provenance):
-        screen.print(Padding(Text(line), (0, 0, 0, 2), expand=False))
+        told = fill(line, screen.width, initial_indent="  ", subsequent_indent="    ")
+        screen.print(told, soft_wrap=True)
 
 
 def _matching(profile: Profile, wanted: dict[str, int]) -> list[int]:
