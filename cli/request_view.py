@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from client import Progress, Result
 
 
+EMULATED = (
+    "slices are emulated: outputs are digests, not pictures (esg demo --real has real models)"
+)
+
+
 class StageBars:
     """A bar for each request on stderr, if somebody looks."""
 
@@ -102,6 +107,13 @@ def result_document(result: Result, written: Mapping[str, Path] | None = None) -
             for stage, content in result.outputs.items()
         }
     return document
+
+
+def is_emulated(result: Result) -> bool:
+    """Whether its outputs are an emulated model's: seen from them, for nothing else tells."""
+    from invoker.emulated.outputs import looks_emulated
+
+    return any(looks_emulated(output) for output in result.outputs.values())
 
 
 def print_result(

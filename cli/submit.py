@@ -13,8 +13,8 @@ import typer
 from cli.live import run_live
 from cli.options import LONGEST_MS, USUAL_GATEWAY, AsJson, Gateway, above_zero
 from cli.outputs import Folder
-from cli.request_view import StageBars, print_result, result_document
-from cli.terminal import print_json, terminal
+from cli.request_view import EMULATED, StageBars, is_emulated, print_result, result_document
+from cli.terminal import print_json, print_line, terminal
 from cli.words import counted
 from esg.errors import Fault, Rejected
 
@@ -193,6 +193,8 @@ def _print(sent: list[Sent], written: dict[Path, dict[str, Path]], *, wait: bool
             print_result(screen, str(file.path), file.result, written.get(file.path))
         elif not wait and file.error is None:
             print(file.request_id)
+    if any(file.result is not None and is_emulated(file.result) for file in sent):
+        print_line(screen, EMULATED)
 
 
 def _end(sent: list[Sent]) -> None:

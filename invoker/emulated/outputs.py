@@ -11,6 +11,7 @@ from hashlib import sha256
 from esg.catalog import Function
 
 _LENGTH_BYTES = 8
+_LOOKED_AT_BYTES = 4096
 
 
 def emulated_output(function: str, inputs: Sequence[bytes | memoryview], size: int) -> bytes:
@@ -27,6 +28,23 @@ def emulated_output(function: str, inputs: Sequence[bytes | memoryview], size: i
         digest.update(content)
     block = digest.digest()
     return (block * (size // len(block) + 1))[:size]
+
+
+def looks_emulated(output: bytes) -> bool:
+    """Whether an output is one digest, again and again, as no picture and no text is.
+
+    An output that is too short to repeat itself is not known for one.
+
+    >>> [looks_emulated(emulated_output("detect", [b"x"], size)) for size in (100_000, 40)]
+    [True, False]
+    >>> [looks_emulated(output) for output in (bytes(1000), b"A text. " * 100)]
+    [False, False]
+    """
+    block_bytes = sha256().digest_size
+    beginning = output[:_LOOKED_AT_BYTES]
+    varied = len(set(beginning[:block_bytes])) > block_bytes // 2
+    repeated = beginning[block_bytes:] == beginning[:-block_bytes]
+    return len(beginning) >= 2 * block_bytes and varied and repeated
 
 
 def output_size(function: Function, payload_scale: float) -> int:

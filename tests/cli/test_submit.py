@@ -15,6 +15,7 @@ from cli.outputs import Folder
 from cli.submit import Asked, Sent, _submit
 from client import AsyncClient, Client
 from esg.errors import Rejected
+from invoker.emulated.outputs import emulated_output
 from tests.cli.conftest import Run
 from tests.redis_server import RedisServer
 from tests.unit.gateway.running import playing_mesh, wait_until
@@ -66,6 +67,19 @@ def test_outputs_are_written_and_the_document_says_where(
     assert Path(two["outputs"]["second"]["file"]).read_bytes() == b"gfed"
     written = sorted(path.name for path in (tmp_path / "deep" / "out").iterdir())
     assert written == ["one.jpg.second", "two.jpg.second"]
+
+
+@pytest.mark.usefixtures("gateway")
+def test_people_are_told_once_that_digests_are_no_pictures(
+    esg: Run, photos: list[Path], tmp_path: Path
+) -> None:
+    digests = tmp_path / "digests"  # the mesh gives what it got, backwards
+    digests.write_bytes(emulated_output("detect", [b"picture"], 1000))
+    ran = esg("submit", KNOWN, digests, digests, photos[0])
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.count("slices are emulated: outputs are digests, not pictures") == 1
+    assert "emulated" not in esg("submit", KNOWN, *photos).out
+    assert "requests" in json.loads(esg("submit", KNOWN, digests, "--json").out)
 
 
 @pytest.mark.usefixtures("gateway")
