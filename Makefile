@@ -39,8 +39,9 @@ types: $(INSTALLED)  ## check types
 	.venv/bin/mypy
 	set -e; for folder in functions/*/models/..; do .venv/bin/mypy $$folder/*.py; done
 
+# One worker more than the smallest machine has cores: many tests wait for processes
 unit: $(INSTALLED) $(MODELS)  ## run the tests and the examples in the docstrings
-	.venv/bin/pytest -n 2
+	.venv/bin/pytest -n 3
 
 format: $(INSTALLED)  ## format the code and fix what can be fixed
 	.venv/bin/ruff format

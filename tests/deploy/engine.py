@@ -7,6 +7,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import cache
 from ipaddress import ip_network
 from pathlib import Path
@@ -63,10 +64,13 @@ def has_image(tag: str) -> bool:
     return bool(run("docker", "images", "--quiet", tag))
 
 
-def free_port(host: str = "127.0.0.1") -> int:
-    with socket.socket() as found:
-        found.bind((host, 0))
-        return int(found.getsockname()[1])
+def free_ports(count: int, host: str = "127.0.0.1") -> list[str]:
+    """As many different ones: each is taken while the next is looked for."""
+    with ExitStack() as taken:
+        found = [taken.enter_context(socket.socket()) for _ in range(count)]
+        for one in found:
+            one.bind((host, 0))
+        return [str(one.getsockname()[1]) for one in found]
 
 
 def address_for_containers() -> str:

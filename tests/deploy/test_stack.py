@@ -19,7 +19,7 @@ from tests.deploy.engine import (
     ROOT,
     Project,
     address_for_containers,
-    free_port,
+    free_ports,
     run,
     until,
     why_no_engine,
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(bool(why_no_engine()), reason=why_no_engine())
 
 
 def test_a_mesh_in_containers_answers_all_it_accepts(bring_up: BringUp, secrets: Path) -> None:
-    project = bring_up("stack", FILES, MESH_PORT=str(free_port()))
+    project = bring_up("stack", FILES, MESH_PORT=free_ports(1)[0])
     until(lambda: _all_are_well(project))
     _nobody_has_more_than_needed(project)
     published = project.containers()["gateway"]["NetworkSettings"]["Ports"]["50051/tcp"]
@@ -71,7 +71,7 @@ def test_nodes_join_a_controller_of_another_host(
     """Two projects share no network: they meet at an address of this machine, as two hosts do."""
     here = address_for_containers()
     run(ROOT / ".venv/bin/esg", "secrets", secrets, "--host", here)
-    controller, redis, port = (str(free_port(here)) for _ in range(3))
+    controller, redis, port, metrics = free_ports(4, here)
     files = [*FILES, "deploy/compose.hosts.yml"]
     bring_up(
         "first",
@@ -91,7 +91,7 @@ def test_nodes_join_a_controller_of_another_host(
         files,
         COMPOSE_PROFILES="node",
         MESH_ADDRESS=here,
-        MESH_METRICS_PORT=str(free_port(here)),
+        MESH_METRICS_PORT=metrics,
         MESH_CONTROLLER=f"{here}:{controller}",
         MESH_REDIS=f"{here}:{redis}",
         MESH_NODE="far",
