@@ -14,6 +14,8 @@ from typing import Any
 import pynvml
 import pytest
 
+import cli.detached
+import cli.foreground
 import invoker.mig
 from cli.foreground import try_text
 from invoker.mig import _no_driver
@@ -189,6 +191,11 @@ def test_what_cannot_come_up_is_refused_before_anything_starts(
     def no_driver() -> None:
         raise _no_driver(pynvml, pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND))
 
+    def started(*_: object) -> int:
+        raise AssertionError("it was started")
+
+    monkeypatch.setattr(cli.foreground, "run_mesh", started)
+    monkeypatch.setattr(cli.detached, "start_detached", started)
     monkeypatch.setattr(invoker.mig, "find_instances", no_driver)
     monkeypatch.setenv("ESG_INVOKER_TRITON", "/no/such")
     assert_refused(esg("up", *options, *detach), words)
