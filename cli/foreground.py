@@ -21,6 +21,7 @@ from cli.options import read_catalog
 from cli.terminal import terminal
 from cli.words import counted
 from esg.errors import Fault, Rejected
+from mesh.slice_kinds import Addresses, Cpu, Emulated, Mig, parse_slices
 from mesh.supervisor import Mesh, MeshOptions, Process, State
 
 if TYPE_CHECKING:
@@ -135,11 +136,18 @@ def slices_text(slices: str) -> str:
     """
     >>> slices_text("emulated:7"), slices_text("10.0.0.1:8001,10.0.0.2:8001")
     ('7 emulated vGPUs', '2 Triton servers')
+    >>> slices_text("cpu:2"), slices_text("mig")
+    ('2 Triton servers', 'a Triton server on every MIG instance')
     """
-    kind, _, count = slices.partition(":")
-    if kind == "emulated":
-        return f"{count} emulated vGPUs"
-    return counted(len(slices.split(",")), "Triton server")
+    match parse_slices(slices):
+        case Emulated(count):
+            return counted(count, "emulated vGPU")
+        case Cpu(count):
+            return counted(count, "Triton server")
+        case Mig():
+            return "a Triton server on every MIG instance"
+        case Addresses(addresses):
+            return counted(len(addresses), "Triton server")
 
 
 def try_text(gateway: str, client_env: Path | None, catalog: str) -> str:
