@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -77,18 +78,16 @@ class Run:
         return Load(rate=self.rate, trace=trace, requests=self.requests)
 
 
-class Wrong(Nature):
-    """A world where every other function takes longer than its profile says, and the rest less."""
-
-    def __init__(self, catalog: Catalog, seed: int, settings: NatureSettings, by: float) -> None:
-        super().__init__(catalog, seed, settings)
-        self._by = {
-            name: 1 + by if place % 2 == 0 else 1 - by
-            for place, name in enumerate(sorted(catalog.functions))
-        }
-
-    def work_us(self, function: str, key: str, profiled_us: int) -> int:
-        return round(super().work_us(function, key, profiled_us) * self._by[function])
+def as_it_is(catalog: Catalog, wrong: float) -> Catalog:
+    """What a catalog should say, if its profiles are wrong: every other function takes longer than
+    they say, and the rest less."""
+    functions = {
+        name: replace(function, profile=function.profile.scaled(factor, catalog.prices))
+        for (name, function), factor in zip(
+            sorted(catalog.functions.items()), cycle((1 + wrong, 1 - wrong)), strict=False
+        )
+    }
+    return replace(catalog, functions=functions)
 
 
 def carry_out(run: Run, catalog: Catalog, trained: Trained) -> dict[str, Any]:
@@ -101,7 +100,8 @@ def carry_out(run: Run, catalog: Catalog, trained: Trained) -> dict[str, Any]:
     nature = None
     if run.wrong:
         local = Link(delay_us=ms(scenario.stage_delay_ms), bytes_per_s=LOCAL_BYTES_PER_S)
-        nature = Wrong(seen, run.seed, NatureSettings(noise=run.noise, local=local), run.wrong)
+        settings = NatureSettings(noise=run.noise, local=local)
+        nature = Nature(as_it_is(seen, run.wrong), run.seed, settings)
     arrivals: Iterator[tuple[int, Event]] = run.load().arrivals(
         list(catalog.applications), run.seed
     )
