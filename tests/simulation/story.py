@@ -74,7 +74,8 @@ MEMORIES_MB = ((700, 700), (1000, 1000), (500, 500), (700,), (700, 1000, 500))
 class Story:
     """Unless told otherwise, all goes well.
 
-    Once nothing goes wrong any more, nobody waits for longer than `patience_us`.
+    Once nothing goes wrong any more, nobody waits for longer than `patience_us` beyond what all the
+    work takes at most.
     """
 
     seed: int
@@ -116,6 +117,20 @@ class Story:
 
     def pool(self, node: str) -> Pool:
         return Pool(self.catalog, node, vcpus=self.vcpus, memories_mb=self.memories_mb)
+
+    @property
+    def work_us(self) -> int:
+        """All requests, as if each were for the longest application and no slice ever found the
+        model there that it needs next, as on a single slice with room for one."""
+        longest_us = max(
+            sum(
+                self.nature.unload_us + f.cold_start_us + f.profile.time_us_of(f.profile.minimum)
+                for f in (stage.function for stage in application.stages.values())
+            )
+            for application in self.catalog.applications.values()
+        )
+        slices = len(self.nodes) * len(self.memories_mb)
+        return len(self.requests()) * longest_us // slices
 
     def requests(self) -> set[str]:
         return {fault.event.request for fault in self.faults if isinstance(fault, RequestComes)}

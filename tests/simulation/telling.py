@@ -91,8 +91,9 @@ def _check_answers(story: Story, mesh: Mesh) -> None:
     answers = mesh.clients.answers
     unanswered = sorted(story.requests() - answers.keys())
     assert not unanswered, f"never answered: {', '.join(unanswered)}"
+    latest_us = HEAL_US + story.work_us + story.patience_us
     for name, at_us in mesh.clients.answered_us.items():
-        assert at_us <= HEAL_US + story.patience_us, f"{name} waited until {to_ms(at_us):.0f} ms"
+        assert at_us <= latest_us, f"{name} waited until {to_ms(at_us):.0f} ms"
     for name, said in answers.items():
         if isinstance(said, AnswerRequest) and said.outcome is Outcome.DONE:
             for stage in said.results:
