@@ -29,7 +29,7 @@ class ChromeTrace:
             number = self._process[event.invoker] = len(self._process) + 1
             self._name("process_name", number, 0, event.invoker)
             for index in range(len(event.slices)):
-                self._name("thread_name", number, index, f"slice {index}")
+                self._name("thread_name", number, _track(index), f"slice {index}")
         elif isinstance(event, TaskFinished | TaskFailed) and event.task in self._running:
             self._bar(now_us, *self._running.pop(event.task), event)
         elif isinstance(event, InstanceReady) and event.loading_us:
@@ -48,7 +48,7 @@ class ChromeTrace:
             "cat": "load",
             "id": self._loads,
             "pid": self._process.get(event.invoker, 0),
-            "tid": event.slice,
+            "tid": _track(event.slice),
         }
         begun_us = now_us - event.loading_us
         self._write({**common, "ph": "b", "ts": begun_us, "args": {"slice": event.slice}})
@@ -67,7 +67,7 @@ class ChromeTrace:
                     "ts": started_us,
                     "dur": now_us - started_us,
                     "pid": self._process.get(order.invoker, 0),
-                    "tid": index,
+                    "tid": _track(index),
                     "args": {
                         "task": order.task,
                         "application": order.application,
@@ -88,3 +88,8 @@ class ChromeTrace:
         self._file.write("\n" if self._first else ",\n")
         self._first = False
         self._file.write(json.dumps(event, separators=(",", ":")))
+
+
+def _track(slice: int) -> int:
+    """The thread that stands for a slice: not 0, which some viewers take for none."""
+    return slice + 1

@@ -42,7 +42,7 @@ def test_every_task_has_a_bar_on_each_of_its_slices() -> None:
     seen = run(requests=100).seen
     started = seen.started
     found = sorted((bar["args"]["task"], bar["tid"]) for bar in bars)
-    assert found == sorted((task.task, index) for task in started for index in task.slices)
+    assert found == sorted((task.task, 1 + index) for task in started for index in task.slices)
     shown = {bar["args"]["task"]: bar for bar in bars}
     for task in started:
         bar = shown[task.task]
@@ -74,7 +74,9 @@ def test_nodes_and_slices_have_names() -> None:
     slices = [event for event in names if event["name"] == "thread_name"]
     assert nodes == ["node0", "node1"]
     assert {(event["pid"], event["tid"]) for event in slices} == {
-        (node, index) for node in (1, 2) for index in range(7)
+        (node, 1 + index)
+        for node in (1, 2)
+        for index in range(7)  # none is 0
     }
 
 
