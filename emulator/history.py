@@ -14,7 +14,6 @@ beginning of every other one, the state has to be what its snapshot says.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from hashlib import blake2b
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -24,7 +23,7 @@ from msgspec.structs import replace as changed
 from emulator.run import Trained, build_scheduler
 from emulator.scenario import Scenario, applied
 from esg.catalog import Catalog, scaled, versioned
-from esg.codec import decode, to_bytes
+from esg.codec import Fingerprint, decode
 from esg.commands import Command
 from esg.errors import Rejected
 from esg.events import (
@@ -72,7 +71,9 @@ def read_segments(path: Path) -> Iterator[Segment]:
     """The files that a journal consists of, as they are needed; there is at least one."""
     files = sorted(path.glob(SEGMENTS)) if path.is_dir() else [path]
     if not files:
-        raise Rejected(f"{path}: no segment of a journal is in this directory")
+        journals = sorted(path.glob("*.journal"))
+        hint = f"; do you mean {journals[0]}?" if journals else ""
+        raise Rejected(f"{path}: no segment of a journal is in this directory{hint}")
     for file in files:
         # What a crash cut short at the end of the last segment, a controller would not read either
         lines = _lines(file, may_be_torn=path.is_dir() and file is files[-1])
@@ -138,13 +139,13 @@ def replay_strictly(
     scenario = scenario_of(path)
     catalog = catalog_of(path, catalog, scenario)
     report: Report | None = None
-    chain, count = blake2b(digest_size=8), 0
+    fingerprint, count = Fingerprint(), 0
     state: Any = None
 
     def watch(now_us: int, event: Event, commands: list[Command]) -> None:
         nonlocal count
         count += 1
-        chain.update(to_bytes(commands))
+        fingerprint.add(commands)
         observe(now_us, event, commands)
 
     began = perf_counter()
@@ -165,7 +166,7 @@ def replay_strictly(
             replay(scheduler, segment.entries, _both(report.observe, watch))
         state = scheduler.snapshot()
     assert report is not None  # a journal has at least one segment
-    return Replayed(count, perf_counter() - began, report, chain.hexdigest(), scheduler)
+    return Replayed(count, perf_counter() - began, report, fingerprint.hexdigest(), scheduler)
 
 
 def _both(first: Observe, second: Observe) -> Observe:

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from struct import Struct
 
-from esg.catalog import Catalog, Function
+from esg.catalog import Catalog
 from esg.commands import StartTask
 from esg.corrected import corrected
 from esg.events import Correction
 from esg.pool_messages import ModelLoaded, ModelUnloaded, TaskEnded
+from esg.profile import Profile
 from esg.units import US_PER_S, ms, seconds
 
 
@@ -31,6 +32,9 @@ class Link:
 
 
 LOCAL_BYTES_PER_S = 2_000_000_000
+LEAST_PACE = 0.05
+"""However good the weather, nothing takes less than this share of its profiled time."""
+
 TWO_NUMBERS = Struct(">QQ")
 TO_UNIT = 2.0**-64
 
@@ -75,8 +79,8 @@ class Nature:
         """Fetching the inputs, then running: the time from a warm start to the results."""
         function = self._catalog.functions[order.function]
         key = f"{order.jobs[0].request}/{order.stage}"
-        working_us = self._work_us(function, key, function.profile.time_us_of(order.config))
-        return max(1, self._fetch_us(order, function.input_bytes) + working_us)
+        working_us = self._work_us(function.profile, key, function.profile.time_us_of(order.config))
+        return self._fetch_us(order, function.input_bytes) + working_us or 1
 
     def correct(self, corrections: Sequence[Correction]) -> None:
         """From now on functions take what they were found to take on the day that is lived through
@@ -85,16 +89,19 @@ class Nature:
 
     def work_us(self, function: str, key: str, profiled_us: int) -> int:
         """What takes this long on average takes this long for the task of this key."""
-        return self._work_us(self._catalog.functions[function], key, profiled_us)
+        return self._work_us(self._catalog.functions[function].profile, key, profiled_us)
 
     def load_us(self, invoker: str, index: int, function: str) -> int:
         """A cold start."""
         profiled_us = self._catalog.functions[function].cold_start_us
         return max(1, self.work_us(function, f"{invoker}/{index}/{function}", profiled_us))
 
-    def _work_us(self, function: Function, key: str, profiled_us: int) -> int:
-        spread = self.settings.noise * function.profile.relative_std
-        return round(profiled_us * max(0.05, 1 + spread * self._gauss(key)))
+    def _work_us(self, profile: Profile, key: str, profiled_us: int) -> int:
+        # a standard normal number that depends on the seed and the key alone (Box-Muller)
+        u, v = TWO_NUMBERS.unpack(self._hash(key))
+        luck = math.sqrt(-2 * math.log((u + 1) * TO_UNIT)) * math.cos(2 * math.pi * (v * TO_UNIT))
+        pace = 1 + self.settings.noise * profile.relative_std * luck
+        return round(profiled_us * (pace if pace > LEAST_PACE else LEAST_PACE))
 
     def _fetch_us(self, order: StartTask, size: int) -> int:
         """Local and remote inputs, all of one size, are read at the same time, each over one
@@ -108,12 +115,6 @@ class Nature:
                     remote += size
         local_us = self.settings.local.time_us(local)
         return max(local_us, self.settings.remote.time_us(remote)) if remote else local_us
-
-    def _gauss(self, key: str) -> float:
-        """A standard normal number that depends on the seed and the key alone (Box-Muller)."""
-        u, v = TWO_NUMBERS.unpack(self._hash(key))
-        radius = math.sqrt(-2 * math.log((u + 1) * TO_UNIT))
-        return radius * math.cos(2 * math.pi * (v * TO_UNIT))
 
     def draw(self, key: str) -> float:
         """A number between 0 and 1 that depends on the seed and the key alone."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 from time import perf_counter, perf_counter_ns
 from typing import Any, TextIO
 
@@ -10,11 +9,19 @@ from emulator.nature import LOCAL_BYTES_PER_S, Link, Nature, NatureSettings
 from emulator.scenario import Scenario, applied, applied_to_events
 from emulator.world import World
 from esg.catalog import Catalog
-from esg.codec import to_bytes
+from esg.codec import Fingerprint, to_text
 from esg.commands import Command, StartTask
 from esg.errors import Bug
 from esg.events import Event, RequestArrived
-from esg.journal import Entry, Header, catalog_digest, entry_line, header_line, orders_digest
+from esg.journal import (
+    TRAINED,
+    Entry,
+    Header,
+    catalog_digest,
+    entry_line,
+    header_line,
+    orders_digest,
+)
 from esg.overload import OverloadSettings
 from esg.policies import PolicySettings, policy
 from esg.policies.ingredients import listed
@@ -124,7 +131,8 @@ class _Charge:
 
     def __init__(self, scheduler: Scheduler, scenario: Scenario, nodes_per_ms: int) -> None:
         self._scheduler = scheduler
-        self._mode = scenario.overhead
+        modes = {"counted": self._counted, "measured": self._measured, "none": lambda _: 0}
+        self.charge_us: Callable[[StartTask], int] = modes[scenario.overhead]
         self._nodes_per_ms = scenario.nodes_per_ms or nodes_per_ms
         self._measured_us = 0
         self.total_us = 0
@@ -140,15 +148,15 @@ class _Charge:
     def next_wake(self) -> int | None:
         return self._scheduler.next_wake
 
-    def charge_us(self, order: StartTask) -> int:
-        charge_us = 0
-        if self._mode == "counted":
-            # rounded up: no decision is free, and an instant lasts a microsecond here
-            charge_us = -(-order.effort * US_PER_MS // self._nodes_per_ms)
-        elif self._mode == "measured":
-            charge_us = self._measured_us
+    def _counted(self, order: StartTask) -> int:
+        # rounded up: no decision is free, and an instant lasts a microsecond here
+        charge_us = -(-order.effort * US_PER_MS // self._nodes_per_ms)
         self.total_us += charge_us
         return charge_us
+
+    def _measured(self, order: StartTask) -> int:
+        self.total_us += self._measured_us
+        return self._measured_us
 
 
 def requests(arrivals: Iterable[Arrival]) -> Iterator[tuple[int, Event]]:
@@ -180,13 +188,13 @@ def emulate(
     charge = _Charge(scheduler, scenario, chosen.nodes_per_ms)
     pools = build_pools(catalog, scenario) if pools is None else pools
     report = Report()
-    chain = blake2b(digest_size=8)
+    fingerprint = Fingerprint()
     if journal is not None:
-        journal.write(header_line(_header(catalog, scenario)) + "\n")
+        journal.write(header_line(_header(catalog, scenario, trained or {})) + "\n")
 
     def watch(now_us: int, event: Event, commands: list[Command]) -> None:
         report.observe(now_us, event, commands)
-        chain.update(to_bytes(commands))
+        fingerprint.add(commands)
         if journal is not None:
             entry = Entry(now_us, event, orders_digest(commands))
             journal.write(entry_line(entry) + "\n")
@@ -205,14 +213,16 @@ def emulate(
     wall_s = perf_counter() - began
     _check_the_end(scheduler, pools, report)
     decision_ms = charge.total_us / US_PER_MS / max(1, report.tasks)
-    return Emulation(scenario, report, chain.hexdigest(), wall_s, decision_ms)
+    return Emulation(scenario, report, fingerprint.hexdigest(), wall_s, decision_ms)
 
 
-def _header(catalog: Catalog, scenario: Scenario) -> Header:
+def _header(catalog: Catalog, scenario: Scenario, trained: Trained) -> Header:
+    # another machine may learn something else, so what was learnt goes with what was done
+    learnt = {TRAINED: to_text(trained)} if trained else {}
     return Header(
         catalog=catalog_digest(catalog),
         policy=scenario.policy,
-        settings=scenario.to_settings(),
+        settings=scenario.to_settings() | learnt,
     )
 
 

@@ -3,6 +3,7 @@
 A scenario can be written into a journal's header and read back, and sent to another process.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -86,6 +87,9 @@ class Scenario:
         for name in ("nodes", "vcpus", "vgpus", "k", "group_size"):
             if getattr(self, name) < 1:
                 raise Rejected(f"{name} is {getattr(self, name)}; it must be at least 1")
+        for name in ("slo_scale", "noise", "stage_delay_ms", "remote_delay_ms", "remote_mb_per_s"):
+            if getattr(self, name) == math.inf:
+                raise Rejected(f"{name} is infinite; give a number")
         if self.slo_scale is not None and not self.slo_scale > 0:
             raise Rejected(f"the SLO scale is {self.slo_scale}; it must be greater than 0")
         if not self.noise >= 0:
@@ -164,7 +168,7 @@ def applied_to_events(
     """
     catalog = scaled(catalog, scenario.time_scale)
     for at_us, event in events:
-        if isinstance(event, ApplicationRegistered):
+        if type(event) is ApplicationRegistered:
             event = _with_slo(event, catalog, scenario.slo_scale)
         yield at_us, event
 

@@ -14,7 +14,7 @@ room: an application that was given more vGPU time than another, by a quantum or
 it. So a flood of requests for one application delays the others by a quantum at most.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -68,11 +68,11 @@ class Dispatcher:
     def run(self, now_us: int) -> None:
         """One pass over everything that is due."""
         due = self._due(self._busy.values(), now_us)
-        seats = self._state.open_seats.values()
         while due:
+            seats = self._state.open_seats()
             for queue in due if len(due) == 1 else self._in_turn(due, now_us):
-                if self._has_room(seats):
-                    self._visit(queue, now_us)
+                if self._has_room(seats.values()):
+                    self._visit(queue, now_us, seats)
                 else:
                     queue.rounds += queue.blocked
                     self._put_on_recheck_list(queue, now_us)
@@ -107,40 +107,38 @@ class Dispatcher:
                 return True
         return False
 
-    def _visit(self, queue: Queue, now_us: int) -> None:
-        self._state.visits += 1
-        queue.visit = self._state.visits
+    def _visit(self, queue: Queue, now_us: int, seats: Mapping[str, Seat]) -> None:
+        self._state.visits = queue.visit = self._state.visits + 1
         application = self._catalog.applications[queue.application]
         case = Case(now_us, application, application.stages[queue.stage], queue, self._state)
         decision = self._policy.decide(case)
-        if isinstance(decision, Hold):
+        if type(decision) is Hold:
             if decision.until_us <= now_us:
                 raise Bug(f"{queue.name} is to be held until {decision.until_us}, which has passed")
             queue.hold_until_us = decision.until_us
             queue.leave_recheck_list()
             return
-        placement = self._place(case, decision)
+        placement = self._place(case, decision, seats)
         if placement is None and queue.blocked:
             queue.rounds += 1
             if queue.rounds >= self._recheck.rounds:
                 decision = replace(decision, plans=(_minimum(case.stage),))
-                placement = self._place(case, decision)
+                placement = self._place(case, decision, seats)
         if placement is None:
             self._put_on_recheck_list(queue, now_us)
-            if queue.retry_at_us >= NEVER_US:
-                seats = self._state.open_seats
-                if locality_first(case, decision, seats) is not None:
-                    # there is room, and the policy waits for something better: it is asked again
-                    queue.retry_at_us = now_us + self._recheck.rounds * self._recheck.interval_us
+            if queue.retry_at_us >= NEVER_US and locality_first(case, decision, seats) is not None:
+                # there is room, and the policy waits for something better: it is asked again
+                queue.retry_at_us = now_us + self._recheck.rounds * self._recheck.interval_us
         else:
-            queue.leave_recheck_list()
+            if queue.blocked:
+                queue.leave_recheck_list()
             self._start(case, decision, placement)
 
-    def _place(self, case: Case, offer: Offer) -> Placement | None:
+    def _place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
         """Where the policy says; first among the nodes that nothing speaks against."""
         state, job = self._state, offer.first(case.queue.jobs)
         if not state.slow and not job.avoid:
-            return self._policy.place(case, offer, state.open_seats)
+            return self._policy.place(case, offer, seats)
         better = rather_elsewhere(state, job)
         if better is not None:
             placement = self._policy.place(case, offer, better)
@@ -217,18 +215,21 @@ class Dispatcher:
             run.task = task.name
             run.planned = planned
             publish = request.all_stages and is_read
-            inputs = self._inputs(request, after, task.invoker) if after else PAYLOAD
+            inputs = self._inputs(request, after, task) if after else PAYLOAD
             orders.append(JobOrder(request=job.request, inputs=inputs, publish=publish))
         return tuple(orders)
 
-    def _inputs(self, request: Request, after: Iterable[str], invoker: str) -> tuple[Input, ...]:
+    def _inputs(self, request: Request, after: Iterable[str], task: Task) -> tuple[Input, ...]:
         inputs = []
         for before in after:
             source = request.runs[before]
-            inputs.append(Input(stage=before, invoker=source.keeper))
-            if source.keeper != invoker and not source.published:
-                source.published = True
-                self._emit(PublishData(invoker=source.keeper, request=request.name, stage=before))
+            keeper = source.keeper
+            inputs.append(Input(stage=before, invoker=keeper))
+            if keeper != task.invoker:
+                task.remote += 1
+                if not source.published:
+                    source.published = True
+                    self._emit(PublishData(invoker=keeper, request=request.name, stage=before))
         return tuple(inputs)
 
 

@@ -155,7 +155,7 @@ def _check_wake(scheduler: Scheduler) -> None:
         return
     for queue in state.queues.values():
         stage = scheduler.catalog.applications[queue.application].stages[queue.stage]
-        seats = state.open_seats.values()
+        seats = state.open_seats().values()
         if queue.jobs and any(_could_run(stage.function, seat) for seat in seats):
             raise Bug(f"{queue.name} has {len(queue.jobs)} jobs and nothing will wake it")
 

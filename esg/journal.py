@@ -34,7 +34,7 @@ from esg.profile import Config, Profile
 from esg.scheduler import Scheduler
 from esg.spelling import shortened
 
-FORMAT = 2
+FORMAT = 3
 SEGMENTS = "[0-9]*.journal"
 """The files of a journal that is a directory; in the order of their names."""
 TRAINED = "trained"

@@ -57,6 +57,10 @@ class Lifecycle:
             for name, application in catalog.applications.items()
             for stage in application.stages
         }
+        self._last = {
+            name: tuple([stage for stage, after in application.successors.items() if not after])
+            for name, application in catalog.applications.items()
+        }
         self._saving_us = saving_us(catalog)
 
     def admit(
@@ -203,8 +207,7 @@ class Lifecycle:
 
     def _results(self, request: Request) -> tuple[str, ...]:
         """The stages whose outputs were asked for."""
-        successors = self._catalog.applications[request.application].successors
-        return tuple([s for s, after in successors.items() if request.all_stages or not after])
+        return tuple(request.runs) if request.all_stages else self._last[request.application]
 
     def wants(self, request: str, task: Task) -> Request | None:
         """The request, if it still waits for this very task."""
@@ -248,9 +251,13 @@ class Lifecycle:
             now_us,
             request.deadline_us,
             run.planned,
-            tuple(run.failed_on),
+            run.failed_on,
         )
-        queue.jobs.insert(_position(queue, request.number), job)
+        jobs = queue.jobs
+        if not jobs or jobs[-1].number < request.number:
+            jobs.append(job)
+        else:
+            jobs.insert(_position(queue, request.number), job)
         queue.hold_until_us = 0
         self._busy[queue.name] = queue
         if queue.name in self._saving_us:
@@ -297,6 +304,4 @@ class Lifecycle:
 
 def _position(queue: Queue, number: int) -> int:
     """Where the job of this request is in the queue, or belongs."""
-    if not queue.jobs or queue.jobs[-1].number < number:
-        return len(queue.jobs)
     return bisect_left(queue.jobs, number, key=lambda job: job.number)

@@ -93,15 +93,20 @@ class Overload:
         for queue in state.queues.values():
             self._queues.setdefault(plain_name(queue.application), []).append(queue)
         self._dropping = [(state.queues[name], us) for name, us in saving_us(catalog).items()]
+        self.drops = bool(self._dropping)
+        """Whether any application wants its late requests dropped."""
 
     def turned_away(self, name: str, application: Application, slo_us: int) -> TurnedAway | None:
         """Whether a new request has to stay outside; `name` is the application's plain one."""
+        settings, drops = self._settings, application.late_requests is LateRequests.DROP
+        if not (drops or settings.max_waiting or settings.max_waiting_in_all):
+            return None
         waiting = self._waiting(name)
         traffic = self._state.traffic.get(name, Traffic())
         if self._is_full(name, waiting):
             retry_us = self._interval_us(traffic, application) or UNKNOWN_RETRY_US
             return TurnedAway(f"{waiting} jobs of {name} are waiting{_advice(retry_us)}", retry_us)
-        if application.late_requests is LateRequests.DROP and waiting:
+        if drops and waiting:
             expected_us = (traffic.under_way + 1) * self._interval_us(traffic, application)
             if expected_us > slo_us:
                 retry_us = expected_us - slo_us
@@ -115,7 +120,7 @@ class Overload:
     def _interval_us(self, traffic: Traffic, application: Application) -> int:
         """The time between answers: measured, or reckoned at the minimum configs; 0 if nobody is
         there to do anything."""
-        slices = sum(len(seat.slices) for seat in self._state.open_seats.values())
+        slices = sum(len(seat.slices) for seat in self._state.open_seats().values())
         if traffic.interval_us or not slices:
             return traffic.interval_us
         profiles = [stage.function.profile for stage in application.stages.values()]

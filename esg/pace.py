@@ -28,12 +28,11 @@ NORMAL_MILLIS = 1253
 
 def observe_run(
     queue: Queue,
-    *,
     profiled_us: int,
     took_us: int,
+    relative_std: float,
     remote: int = 0,
     input_bytes: int = 0,
-    relative_std: float,
 ) -> None:
     """Note how long a task took, from the order to its end, without the loading of models; `remote`
     is how many inputs, each of so many bytes, came from other nodes.
@@ -57,9 +56,11 @@ def observe_run(
         return
     if took_us > expected_us * AT_MOST:
         took_us = expected_us * AT_MOST
-    took_us = max(1, took_us, profiled_us // AT_MOST)
-    queue.runs_seen += 1
-    weight = min(queue.runs_seen + PRIOR, ALL)
+    least_us = profiled_us // AT_MOST or 1
+    if took_us < least_us:
+        took_us = least_us
+    queue.runs_seen = seen = queue.runs_seen + 1
+    weight = seen + PRIOR if seen + PRIOR < ALL else ALL
     pace = took_us * PPM // profiled_us
     queue.spread_ppm = closer(queue.spread_ppm, abs(pace - queue.pace_ppm), weight)
     queue.pace_ppm = closer(queue.pace_ppm, pace, weight)

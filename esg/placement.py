@@ -48,11 +48,6 @@ def home(queue: str, invokers: tuple[str, ...]) -> str:
     return max(invokers, key=lambda invoker: (_draw(queue, invoker), invoker))
 
 
-def _roomiest_first(seat: Seat) -> tuple[int, int, str]:
-    """A sort key: most free vGPUs, then vCPUs."""
-    return -seat.vgpus_free, -seat.vcpus_free, seat.invoker
-
-
 def locality_first(case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
     """The first plan that fits somewhere, at the best place for it."""
     if not seats:
@@ -78,27 +73,33 @@ def anywhere(case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement |
 def _placement(
     case: Case, plan: Plan, near: Iterable[str], seats: Mapping[str, Seat]
 ) -> Placement | None:
-    config, function = plan.config, case.stage.function
+    function, (_, vcpus, vgpus) = case.stage.function, plan.config
     for invoker in near:
         seat = seats.get(invoker)
-        if seat is not None and seat.fits(config):
-            slices = seat.pick(function.name, function.memory_mb, config.vgpus)
+        if seat is not None and seat.vcpus_free >= vcpus and seat.vgpus_free >= vgpus:
+            slices = seat.pick(function.name, function.memory_mb, vgpus)
             if slices is not None:
                 return Placement(plan, seat, slices)
-    able = sorted(_with_room(seats.values(), config.vcpus, config.vgpus), key=_roomiest_first)
+    able = _roomiest_first(seats, vcpus, vgpus)
     for seat in able:
-        warm = seat.warm_free(function.name, config.vgpus)
-        if len(warm) == config.vgpus:
+        warm = seat.warm_free(function.name, vgpus)
+        if len(warm) == vgpus:
             return Placement(plan, seat, warm)
     for seat in able:
-        slices = seat.pick(function.name, function.memory_mb, config.vgpus)
+        slices = seat.pick(function.name, function.memory_mb, vgpus)
         if slices is not None:
             return Placement(plan, seat, slices)
     return None
 
 
-def _with_room(seats: Iterable[Seat], vcpus: int, vgpus: int) -> list[Seat]:
-    return [seat for seat in seats if seat.vcpus_free >= vcpus and seat.vgpus_free >= vgpus]
+def _roomiest_first(seats: Mapping[str, Seat], vcpus: int, vgpus: int) -> list[Seat]:
+    """Those with so much room: the one with the most free vGPUs first, then vCPUs."""
+    able = [
+        (-seat.vgpus_free, -seat.vcpus_free, name)
+        for name, seat in seats.items()
+        if seat.vcpus_free >= vcpus and seat.vgpus_free >= vgpus
+    ]
+    return [seats[name] for _, _, name in sorted(able)]
 
 
 def can_take(seat: Seat, config: Config, function: str, memory_mb: int) -> bool:

@@ -8,7 +8,7 @@ state is enough.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, final
 
 from msgspec import Struct
 
@@ -18,7 +18,7 @@ from esg.search.plan import Plan
 from esg.state import Job, Queue, Request, State
 
 
-class Case(Struct):
+class Case(Struct, gc=False):
     """One AFW queue with work in it, at one moment. To look at, not to change."""
 
     now_us: int
@@ -68,7 +68,7 @@ class Case(Struct):
         return sorted(counts, key=counts.__getitem__, reverse=True) if counts else []
 
 
-class Offer(Struct):
+class Offer(Struct, gc=False):
     """Plans for the current queue, best first.
 
     `effort` is what they took to find. `missed` says that a plan made at an earlier stage could
@@ -89,13 +89,14 @@ class Offer(Struct):
         return jobs[self.picks[0] if self.picks else 0]
 
 
-class Hold(Struct):
+@final
+class Hold(Struct, gc=False):
     """Wait for more jobs, at most until then (strictly later than now)."""
 
     until_us: int
 
 
-class Placement(Struct):
+class Placement(Struct, gc=False):
     """A plan and where it goes: on these slices, if they were found already (`Seat.pick`)."""
 
     plan: Plan

@@ -62,14 +62,14 @@ class ModelState(StrEnum):
 LOADING, READY, UNLOADING = ModelState  # a name of its own takes a tenth of the time to look up
 
 
-class Model(Struct):
+class Model(Struct, gc=False):
     state: ModelState
     memory_mb: int
     used_us: int
     ordered_us: int  # when loading it began
 
 
-class PoolSlice(Struct):
+class PoolSlice(Struct, gc=False):
     memory_mb: int
     holder: str = ""
     usable: bool = True
@@ -89,7 +89,7 @@ class PoolSlice(Struct):
         return model is not None and model.state is READY
 
 
-class Running(Struct):
+class Running(Struct, gc=False):
     order: StartTask
     taken_us: int
     executing_us: int | None = None  # since when; None while it waits for models
@@ -195,7 +195,7 @@ class Pool:
 
     def _start(self, now_us: int, order: StartTask) -> None:
         number = int(order.task[1:])
-        if order.task in self.running or number <= self._latest_task:
+        if number <= self._latest_task:
             return  # heard before
         self._latest_task = number
         missing = self._missing(order.slices, order.function) or self._not_free(order)

@@ -169,10 +169,10 @@ class Profile:
             raise self._unknown(config) from None
 
     def time_us_of(self, config: Config) -> int:
-        time_us = self._time_us.get(config)
-        if time_us is None:
-            raise self._unknown(config)
-        return time_us
+        try:
+            return self._time_us[config]
+        except KeyError:
+            raise self._unknown(config) from None
 
     def _unknown(self, config: Config) -> Rejected:
         return Rejected(f"profile of {self.function}: no config {config}")

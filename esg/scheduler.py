@@ -129,9 +129,10 @@ class Scheduler:
         self._learn(now_us, event)
         if state.resting:
             self._lifecycle.end_rests(now_us)
-        self._overload.drop_hopeless(now_us)
+        if self._overload.drops:
+            self._overload.drop_hopeless(now_us)
         self._dispatcher.run(now_us)
-        if self._prewarmer is not None:
+        if self._prewarmer is not None and now_us >= self._prewarmer.next_us:
             self._prewarmer.run_due(now_us)
         return self._orders
 
@@ -139,8 +140,8 @@ class Scheduler:
     def next_wake(self) -> int | None:
         """When to send `Woke` if nothing else happens before; always later than the last event."""
         wake_us = self.state.forgive_at_us
-        if self._prewarmer is not None and (warm_us := self._prewarmer.next_us) < wake_us:
-            wake_us = warm_us
+        if self._prewarmer is not None and self._prewarmer.next_us < wake_us:
+            wake_us = self._prewarmer.next_us
         for queue in self._busy.values():
             if (queue_us := queue.wake_us()) < wake_us:
                 wake_us = queue_us

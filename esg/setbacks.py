@@ -96,7 +96,7 @@ class Setbacks:
         """Whether every slice that is large enough has failed to load it, again and again."""
         able = [
             part.failed_loads.get(function.name)
-            for seat in self._state.open_seats.values()
+            for seat in self._state.open_seats().values()
             for part in seat.slices
             if part.usable and part.memory_mb >= function.memory_mb
         ]
@@ -118,7 +118,7 @@ class Setbacks:
         """Compare what a task took on a node with what such tasks take on all of them."""
         state = self._state
         late_us = took_us - GRACE_US
-        ratio_ppm = late_us * PPM // max(1, expected_us) if late_us > 0 else 0
+        ratio_ppm = late_us * PPM // (expected_us or 1) if late_us > 0 else 0
         average_ppm = closer(state.paces_ppm.get(invoker, PPM), ratio_ppm)
         if average_ppm >= SLOW_PPM:
             state.slow[invoker] = now_us + SLOW_FOR_US
@@ -138,7 +138,7 @@ class Setbacks:
 
 def rather_elsewhere(state: State, job: Job) -> Mapping[str, Seat] | None:
     """The nodes to try first for a job, if there are any that had better not be."""
-    seats = state.open_seats
+    seats = state.open_seats()
     better = {n: s for n, s in seats.items() if n not in state.slow and n not in job.avoid}
     return better if 0 < len(better) < len(seats) else None
 
@@ -146,7 +146,7 @@ def rather_elsewhere(state: State, job: Job) -> Mapping[str, Seat] | None:
 def not_a_third_time(state: State, job: Job, function: Function) -> Mapping[str, Seat]:
     """The nodes that come into question for a job at all: all that are open, but not those where it
     has failed twice, while there are others that could ever run it."""
-    seats = state.open_seats
+    seats = state.open_seats()
     if len(set(job.avoid)) == len(job.avoid):
         return seats
     left = {name: seat for name, seat in seats.items() if job.avoid.count(name) < 2}

@@ -7,6 +7,7 @@ tree and a restored state equals the one that was saved.
 
 from collections.abc import Collection, Mapping
 from enum import StrEnum
+from functools import lru_cache
 
 from msgspec import field
 
@@ -41,7 +42,7 @@ class Run(Record):
     ready_us: int = 0
     task: str = ""
     attempts: int = 0
-    failed_on: list[str] = field(default_factory=list)
+    failed_on: tuple[str, ...] = ()
     planned: tuple[Step, ...] = ()
     keeper: str = ""  # the invoker that keeps the output, once done
     published: bool = False
@@ -127,6 +128,7 @@ class Task(Record):
     slices: tuple[int, ...]
     requests: tuple[str, ...]
     started_us: int
+    remote: int = 0  # inputs that come from other nodes
 
 
 class Traffic(Record):
@@ -193,7 +195,6 @@ class State(Record):
     corrected_us: int = 0  # when corrections were last ordered
     cold_starts_us: dict[str, int] = field(default_factory=dict)  # measured, by function
 
-    @property
     def open_seats(self) -> Mapping[str, Seat]:
         """Where work may be given."""
         return _without(self.seats, self.leaving) if self.leaving else self.seats
@@ -203,5 +204,6 @@ def _without(seats: Mapping[str, Seat], some: Collection[str]) -> Mapping[str, S
     return {name: seat for name, seat in seats.items() if name not in some}
 
 
+@lru_cache(maxsize=65536)
 def queue_name(application: str, stage: str) -> str:
     return f"{application}/{stage}"

@@ -105,7 +105,7 @@ class Tasks:
             return
         run.attempts += 1
         if avoid:
-            run.failed_on.append(task.invoker)
+            run.failed_on += (task.invoker,)
         function = self._catalog.functions[self.function_of(task)]
         if run.attempts >= self._max_attempts or self._setbacks.loads_nowhere(function):
             times = "once" if run.attempts == 1 else f"{run.attempts} times"
@@ -133,28 +133,11 @@ class Tasks:
         queue = self._state.queues[queue_name(task.application, task.stage)]
         profile = stage.function.profile
         profiled_us = profile.time_us_of(task.config)
-        remote = self._fetched(task, stage.after) if stage.after else 0
-        if not remote:  # what has to be fetched says more about the network
+        if not task.remote:  # what has to be fetched says more about the network
             expected_us = profiled_us * queue.pace_ppm // PPM
             self._setbacks.task_took(task.invoker, took_us, expected_us, now_us)
-        observe_run(
-            queue,
-            profiled_us=profiled_us,
-            took_us=took_us,
-            remote=remote,
-            input_bytes=stage.function.input_bytes,
-            relative_std=profile.relative_std,
-        )
-
-    def _fetched(self, task: Task, after: tuple[str, ...]) -> int:
-        """How many inputs of a task came from other nodes."""
-        remote = 0
-        for name in task.requests:
-            request = self._state.requests.get(name)
-            if request is not None:
-                for before in after:
-                    remote += request.runs[before].keeper != task.invoker
-        return remote
+        input_bytes = stage.function.input_bytes
+        observe_run(queue, profiled_us, took_us, profile.relative_std, task.remote, input_bytes)
 
     def _compare_with_profile(self, now_us: int, task: Task, took_us: int) -> None:
         """Note what a warm task took; if plans have been going by something else, have that

@@ -43,7 +43,7 @@ def observe_arrival(queue: Queue, now_us: int) -> None:
     if queue.last_arrival_us >= 0:
         interval_us = (now_us - queue.last_arrival_us) // queue.arrived_together
         old_us = queue.interval_us or interval_us
-        queue.interval_us = max(1, closer(old_us, interval_us))
+        queue.interval_us = closer(old_us, interval_us) or 1
     queue.last_arrival_us = now_us
     queue.arrived_together = 1
 
@@ -95,6 +95,8 @@ class PreWarmer:
             for stage in application.stages.values()
         }
         self._waiting = {name: q for name, q in queues.items() if q.warm_at_us < NEVER_US}
+        self.next_us = self._first_us()
+        """When loading must begin next."""
         self._demands: dict[str, list[_Demand]] = {name: [] for name in catalog.functions}
         for application in current:
             root = queues[queue_name(application.name, application.root)]
@@ -118,19 +120,15 @@ class PreWarmer:
         if start_us > now_us:
             queue.warm_at_us = start_us
             self._waiting[queue.name] = queue
+            self.next_us = self._first_us()
         else:
             self._warm(queue, function, now_us)
 
-    @property
-    def next_us(self) -> int:
-        """When loading must begin next."""
-        if not self._waiting:
-            return NEVER_US
-        return min([queue.warm_at_us for queue in self._waiting.values()])
+    def _first_us(self) -> int:
+        return min([queue.warm_at_us for queue in self._waiting.values()], default=NEVER_US)
 
     def run_due(self, now_us: int) -> None:
-        if now_us < self.next_us:
-            return
+        """Begin loading what must be begun by now."""
         for queue in self._state.queues.values():  # in an order that a restored state has, too
             if queue.warm_at_us <= now_us:
                 self._warm(queue, self._functions[queue.name], now_us)
@@ -140,8 +138,9 @@ class PreWarmer:
         if queue.warm_at_us < NEVER_US:
             queue.warm_at_us = NEVER_US
             del self._waiting[queue.name]
+            self.next_us = self._first_us()
         missing = self._wanted(function)
-        for seat in self._state.open_seats.values():
+        for seat in self._state.open_seats().values():
             missing -= seat.instances.get(function.name, 0)
             if missing <= 0:
                 return
@@ -152,7 +151,7 @@ class PreWarmer:
 
     def _spread(self, function: Function, now_us: int) -> None:
         """Load as many instances as are foreseen, each on the node that has fewest of them."""
-        seats = self._state.open_seats
+        seats = self._state.open_seats()
         loaded = {name: seat.instances.get(function.name, 0) for name, seat in seats.items()}
         missing = self._foreseen(function) - sum(loaded.values())
         while missing > 0 and loaded:
@@ -201,7 +200,7 @@ class PreWarmer:
         application's first stage, and so should models."""
         root = self._catalog.applications[queue.application].root
         function = self._functions[queue.name].name
-        seats = self._state.open_seats
+        seats = self._state.open_seats()
         able = [
             n for n, seat in seats.items() if seat.instances.get(function, 0) < len(seat.slices)
         ]

@@ -35,13 +35,19 @@ def at_rate(rate: str, applications: Sequence[str], seed: int) -> Iterator[Arriv
     >>> [a.at_us for a in islice(at_rate("heavy", ["app"], seed=1), 3)]
     [15897, 26126, 36126]
     """
+    choices = Random(f"{seed}:applications")
+    for at_us in instants_us(rate, seed):
+        yield Arrival(at_us, choices.choice(applications))
+
+
+def instants_us(rate: str, seed: int) -> Iterator[int]:
+    """When requests come at one of the paper's rates. These are a stream of their own, so that they
+    do not depend on how many applications there are."""
     low_us, high_us = RATES_US[rate]
-    # Two streams, so that the instants do not depend on how many applications there are
-    intervals, choices = Random(f"{seed}:intervals"), Random(f"{seed}:applications")
-    at_us = 0
+    intervals, at_us = Random(f"{seed}:intervals"), 0
     while True:
         at_us += intervals.randint(low_us, high_us)
-        yield Arrival(at_us, choices.choice(applications))
+        yield at_us
 
 
 def until(arrivals: Iterable[Arrival], duration_us: int) -> Iterator[Arrival]:

@@ -14,7 +14,7 @@ from random import Random
 from esg.errors import Rejected
 from esg.spelling import one_of, shortened
 from esg.units import US_PER_HOUR, US_PER_S, seconds
-from loadgen.arrivals import RATES_US, Arrival, at_rate
+from loadgen.arrivals import RATES_US, Arrival, instants_us
 from loadgen.mix import Mix
 from loadgen.traces.rows import shown
 
@@ -101,13 +101,13 @@ def bursts(
     return _labelled(_bursts_us(parse_rate(rate), seed, on_us, off_us), mix, seed)
 
 
-def _labelled(instants_us: Iterable[int], mix: Mix, seed: int) -> Iterator[Arrival]:
-    return map(Arrival, instants_us, mix.draws(seed))
+def _labelled(times_us: Iterable[int], mix: Mix, seed: int) -> Iterator[Arrival]:
+    return map(Arrival, times_us, mix.draws(seed))
 
 
 def _steady_us(rate: Rate, seed: int) -> Iterator[int]:
     if rate.name in RATES_US:
-        return (arrival.at_us for arrival in at_rate(rate.name, ("",), seed))
+        return instants_us(rate.name, seed)
     above, below = rate.interval_us.as_integer_ratio()
     return (nth * above // below for nth in count(1))
 

@@ -197,7 +197,7 @@ class Apex:
         """The level of scarcity."""
         if Ingredient.SCARCITY in self._without:
             return 0
-        return level(case.state.open_seats.values())
+        return level(case.state.open_seats().values())
 
     def _lost_before_us(self, case: Case, expected: Forecast) -> int:
         """Whose deadline is before that cannot make it, unless luck helps."""
@@ -264,7 +264,7 @@ class Apex:
         return None
 
     def _hopeless(self, case: Case, company: Company) -> Offer | Hold:
-        seats = case.state.open_seats.values()
+        seats = case.state.open_seats().values()
         free = sum(seat.vgpus_free for seat in seats)
         usable = sum(part.usable for seat in seats for part in seat.slices)
         if Ingredient.HOPELESS not in self._without and free <= SPARED * usable:

@@ -72,8 +72,8 @@ class Esg:
 
     def decide(self, case: Case) -> Offer | Hold:
         engine, stage = self._engines[case.application.name], case.stage.name
-        queue, left_us = len(case.jobs), case.left_us()
-        best = engine.cheapest(stage, queue=queue, left_us=left_us)
+        queue, left_us = len(case.queue.jobs), case.left_us()
+        best = engine.cheapest(stage, queue, left_us)
         if best is not None:
             return Best((best,), effort=1, left_us=left_us)
         search = engine.search

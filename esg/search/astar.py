@@ -113,7 +113,7 @@ class AStar:
         plans = tuple(_plan(stages, columns, path) for path in found)
         return Answer(plans, True, budget_us, effort)
 
-    def cheapest(self, stage: str, *, queue: int, left_us: int) -> Plan | None:
+    def cheapest(self, stage: str, queue: int, left_us: int) -> Plan | None:
         return None
 
     def fastest_us(self, stage: str) -> int:

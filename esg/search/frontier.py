@@ -133,9 +133,10 @@ class Frontier:
             return Answer((fastest,), feasible, left_us, count)
         return Answer(plans, True, left_us, count)
 
-    def cheapest(self, stage: str, *, queue: int, left_us: int) -> Plan | None:
+    def cheapest(self, stage: str, queue: int, left_us: int) -> Plan | None:
         choice = self._choices[stage]
-        count = choice.count_by_batch[min(queue, len(choice.count_by_batch) - 1)]
+        by_batch = choice.count_by_batch
+        count = by_batch[queue] if queue < len(by_batch) else by_batch[-1]
         best = choice.best.get(count)
         if best is None:
             best = choice.best[count] = _Best(stage, choice, count)

@@ -56,7 +56,7 @@ class Engine(Protocol):
         """
         ...
 
-    def cheapest(self, stage: str, *, queue: int, left_us: int) -> Plan | None:
+    def cheapest(self, stage: str, queue: int, left_us: int) -> Plan | None:
         """The first plan of that answer, if it can be told without a search."""
         ...
 

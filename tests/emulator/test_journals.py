@@ -11,11 +11,12 @@ from emulator.history import (
     Recorded,
     catalog_of,
     exogenous,
+    learnt_by,
     read_journal,
     replay_strictly,
     scenario_of,
 )
-from emulator.run import Emulation, build_scheduler, emulate
+from emulator.run import Emulation, Trained, build_scheduler, emulate
 from emulator.scenario import Scenario, applied
 from emulator.sweep import Load
 from esg.catalog_file import load_catalog
@@ -41,6 +42,7 @@ from esg.journal import (
     replay,
     snapshot_line,
 )
+from esg.profile import Config
 from tests.emulator.runs import paper, scenario
 from tests.emulator.test_repeating import without_clock
 from tests.small_catalog import SMALL
@@ -54,10 +56,10 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Emulation]
     return path, record(path, scenario(nodes=3))
 
 
-def record(path: Path, conditions: Scenario) -> Emulation:
+def record(path: Path, conditions: Scenario, trained: Trained | None = None) -> Emulation:
     with path.open("w", encoding="utf-8") as file:
         arrivals = FIFTY.arrivals(list(paper().applications), conditions.seed)
-        return emulate(paper(), conditions, arrivals, journal=file)
+        return emulate(paper(), conditions, arrivals, trained=trained, journal=file)
 
 
 def again(path: Path, **changes: Any) -> Emulation:
@@ -102,6 +104,17 @@ def test_a_journal_knows_its_conditions(tmp_path: Path, changes: dict[str, Any])
     assert scenario_of(path) == conditions
     assert replay_strictly(path, paper(), {}).digest == emulation.digest
     assert again(path).digest == emulation.digest
+
+
+def test_a_journal_has_what_its_policy_had_learnt(tmp_path: Path) -> None:
+    learnt = {
+        name: dict.fromkeys(application.stages, Config(2, 4, 1))
+        for name, application in paper().applications.items()
+    }
+    path = tmp_path / "run.journal"
+    emulation = record(path, scenario(policy="aquatope", nodes=3), learnt)
+    assert learnt_by(path) == learnt
+    assert replay_strictly(path, paper(), {}).digest == emulation.digest
 
 
 def test_the_same_conditions_give_the_same_answers(recorded: tuple[Path, Emulation]) -> None:
@@ -155,7 +168,7 @@ def test_a_torn_journal_is_refused_by_its_line(
         (b"\xff\xfe\x00\n", "not a journal: it is not text"),
         (b"at_us,application\n5,photo\n", "journal line 1: not JSON"),
         (b"{}\n", "header"),
-        (b'{"journal":2,"esg":"9","catalog":"","policy":"esg","settings":{}}\n', "only the same"),
+        (b'{"journal":3,"esg":"9","catalog":"","policy":"esg","settings":{}}\n', "only the same"),
     ],
 )
 def test_what_is_no_journal_is_refused(tmp_path: Path, content: bytes, words: str) -> None:
@@ -172,6 +185,12 @@ def test_what_is_no_journal_is_refused(tmp_path: Path, content: bytes, words: st
 def test_what_cannot_be_read_is_refused(where: str, words: str) -> None:
     with pytest.raises(Rejected, match=f"^{where}: {words}"):
         scenario_of(Path(where))
+
+
+def test_a_directory_that_a_journal_is_in_is_no_journal_but_nearly(tmp_path: Path) -> None:
+    (tmp_path / "mesh.journal").mkdir()
+    with pytest.raises(Rejected, match=f"; do you mean {tmp_path / 'mesh.journal'}"):
+        scenario_of(tmp_path)
 
 
 # Journals that are directories.

@@ -121,7 +121,7 @@ def test_memory_that_no_snapshot_has(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_work_that_is_given_to_a_node_that_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(State, "open_seats", property(lambda self: self.seats))
+    monkeypatch.setattr(State, "open_seats", lambda self: self.seats)
     assert "wants no new work" in broken_promise()
 
 

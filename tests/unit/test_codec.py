@@ -147,7 +147,7 @@ COMMAND_SAMPLES: list[Command] = [
 def busy_state() -> State:
     """A state with something in every place."""
     steps = (Step("f", Config(1, 1, 1)), Step("g", Config(8, 16, 7)))
-    done = Run(Phase.DONE, 1, "t1", 1, ["i1"], steps, "i0", published=True, report=REPORT)
+    done = Run(Phase.DONE, 1, "t1", 1, ("i1",), steps, "i0", published=True, report=REPORT)
     seat = Seat.of("i0", 16, (10, 10))
     seat.take("t2", "g", 4, Config(1, 2, 1), 7)
     state = State(now_us=7, tasks_started=2)

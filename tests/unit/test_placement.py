@@ -243,3 +243,4 @@ def test_a_join_runs_where_one_of_its_inputs_is_and_gets_the_other_one(desk: Des
         publish("r1/depth", on=far),
         start("t5", "scene/label", job("r1", detect=near, depth=far), on=near),
     ]
+    assert desk.scheduler.state.tasks["t5"].remote == 1

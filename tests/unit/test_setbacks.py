@@ -6,13 +6,26 @@ import pytest
 
 from esg.catalog import Catalog
 from esg.commands import Outcome, StartTask
-from esg.events import Woke
+from esg.events import Event, Woke
 from esg.placement import home
 from esg.policies.esg import Engines, Esg
 from esg.policy import Case, Hold, Offer
 from esg.scheduler import SchedulerSettings
+from esg.state import PPM
 from esg.units import ms, seconds
-from tests.desk import Desk, answer, arrived, failed, finished, gone, joined, lost, ready, start
+from tests.desk import (
+    Desk,
+    answer,
+    arrived,
+    cancelled,
+    failed,
+    finished,
+    gone,
+    joined,
+    lost,
+    ready,
+    start,
+)
 
 # Slices on which a model cannot be loaded.
 
@@ -125,6 +138,23 @@ def test_a_node_that_is_much_slower_than_planned_comes_last(
     desk: Desk, took_ms: int, expected: str
 ) -> None:
     assert where(used_both(desk, took_ms)) == [expected]
+
+
+@pytest.mark.parametrize("told_in_between", [(), (cancelled("r1"),)])
+def test_an_input_that_takes_long_to_fetch_speaks_against_no_node(
+    desk: Desk, told_in_between: tuple[Event, ...]
+) -> None:
+    near = home("photo/resize", ("i0", "i1"))
+    far = "i1" if near == "i0" else "i0"
+    desk.at(ms(0), joined(near, memory_mb=300), joined(far), arrived("r1", "photo"))
+    desk.at(ms(10), finished("t1", near, running_us=ms(10)))
+    assert where(desk) == [far]
+    desk.at(ms(50), *told_in_between)
+    desk.at(ms(1010), finished("t2", far, running_us=ms(1000)))
+    assert desk.scheduler.state.slow == {}
+    queue = desk.scheduler.state.queues["photo/detect"]
+    assert queue.pace_ppm == PPM  # it is the network that takes so long
+    assert queue.remote_us > 0
 
 
 def failed_here_and_done_there(desk: Desk) -> Desk:
