@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from cli.words import at_hyphens, counted
 from emulator.shares import shown_percent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rich.console import Console
     from rich.table import Table
@@ -30,6 +31,8 @@ LIMITS_LEGEND = (
     "limits: the most that could be in time with unlimited warm resources, and the least it costs "
     "to be in time, with every batch full; who is late may pay less."
 )
+
+COLD_LEGEND = " cold starts: tasks that waited for their model to be loaded."
 
 MARGINS_LEGEND = " Behind ± is how far the mean over all seeds may be off (95 %)."
 
@@ -62,21 +65,34 @@ def _mean(values: Sequence[Any]) -> Any:
 
 def print_comparison(screen: Console, rows: Mapping[str, Result], limits: Limits) -> None:
     """One table with everything, one with the applications, and what the columns mean."""
-    table = _table(rows, limits, margins_below=False)
+    any_cold = any(result["cold_starts"] for result in rows.values())
+    columns = [*COLUMNS, COLD_STARTS] if any_cold else list(COLUMNS)
+    below: list[_Column] = []
+    table = _table(rows, limits, columns, margins_below=False)
     if not fits(table, screen):
-        table = _table(rows, limits, margins_below=True)
+        table = _table(rows, limits, columns, margins_below=True)
     if not fits(table, screen):
         table.padding = 0
+    while not fits(table, screen) and columns:
+        below.insert(0, columns.pop())
+        table = _table(rows, limits, columns, margins_below=True)
+        table.padding = 0
     screen.print(table)
+    if below:
+        screen.print()
+    for column in below:
+        screen.print(
+            f"{column.name}: " + ", ".join(f"{n} {column.text(r)}" for n, r in rows.items())
+        )
     for name, result in rows.items():
         if result["refused"] or result["failed"]:
             screen.print(f"\n{_unserved(name, result)}")
     several = any("runs" in result for result in rows.values())
-    screen.print(f"\n{LEGEND} {LIMITS_LEGEND}{MARGINS_LEGEND if several else ''}\n")
-    by_application = _applications_table(rows)
-    if not fits(by_application, screen):
-        by_application = _applications_table_turned(rows)
-    screen.print(by_application)
+    screen.print(
+        f"\n{LEGEND} {LIMITS_LEGEND}{COLD_LEGEND if any_cold else ''}"
+        f"{MARGINS_LEGEND if several else ''}\n"
+    )
+    _print_applications(screen, rows)
 
 
 def print_summary(screen: Console, result: Result) -> None:
@@ -92,34 +108,51 @@ def print_summary(screen: Console, result: Result) -> None:
 
 
 def _unserved(name: str, result: Result) -> str:
+    requests, refused, failed = result["requests"], result["refused"], result["failed"]
     return (
-        f"{name}: of {result['requests']:g} requests {result['refused']:g} were refused (no config "
-        "is fast enough for them, too many wait, or there is no such application), and "
-        f"{result['failed']:g} failed, were dropped as too late, or were cancelled."
+        f"{name}: of {_count(requests)} request{'' if requests == 1 else 's'} "
+        f"{_count(refused)} {_were(refused)} refused (no config is fast enough, too many wait, or "
+        f"there is no such application), and {_count(failed)} failed, {_were(failed)} dropped as "
+        f"too late, or {_were(failed)} cancelled."
     )
 
 
-def _table(rows: Mapping[str, Result], limits: Limits, *, margins_below: bool) -> Table:
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A figure of every run. On a narrow screen it is a line below the table."""
+
+    heading: str
+    text: Callable[[Result], str]
+
+    @property
+    def name(self) -> str:
+        return self.heading.replace("\n", " ")
+
+
+COLUMNS = (
+    _Column("p50\nms", lambda result: latency_text(result["latency_ms"]["p50"])),
+    _Column("p99\nms", lambda result: latency_text(result["latency_ms"]["p99"])),
+    _Column("batch", lambda result: f"{result['mean_batch']:.2f}"),
+    _Column("remote", lambda result: _remote(result)),
+    _Column("plan\nmisses", lambda result: _rate(result["plan_miss_rate"])),
+    _Column("vGPU\nuse", lambda result: _rate(result["vgpu_utilisation"])),
+    _Column("decide\nms", lambda result: _decision(result["decision_ms"])),
+)
+"""The last ones are the first to leave a table that is too wide."""
+
+COLD_STARTS = _Column("cold\nstarts", lambda result: _count(result["cold_starts"]))
+
+
+def _table(
+    rows: Mapping[str, Result], limits: Limits, columns: Sequence[_Column], *, margins_below: bool
+) -> Table:
     table = open_table()
     table.add_column("policy", no_wrap=True)
-    for heading in (
-        "hit\nrate",
-        "cost",
-        "to\nfirst",
-        "p50\nms",
-        "p99\nms",
-        "batch",
-        "remote",
-        "plan\nmisses",
-        "vGPU\nuse",
-        "decide\nms",
-    ):
+    for heading in ("hit\nrate", "cost", "to\nfirst", *(column.heading for column in columns)):
         table.add_column(heading, justify="right", no_wrap=True)
     first = next(iter(rows.values()))
     gap = "\n" if margins_below else " "
     for name, result in rows.items():
-        latency_ms = result["latency_ms"]
-        remote, local = result["remote_transfers"], result["local_transfers"]
         table.add_row(
             at_hyphens(name, 12),
             _rate(result["slo_hit_rate"])
@@ -127,13 +160,7 @@ def _table(rows: Mapping[str, Result], limits: Limits, *, margins_below: bool) -
             _cost(result["cost_usd_per_1k_requests"])
             + _margin(gap, result.get("cost_usd_per_1k_requests_margin"), 1, decimals=4),
             "" if result is first else _against(result["cost_usd_per_1k_requests"], first),
-            latency_text(latency_ms["p50"]),
-            latency_text(latency_ms["p99"]),
-            f"{result['mean_batch']:.2f}",
-            _rate(remote / (remote + local)) if remote + local else "-",
-            _rate(result["plan_miss_rate"]),
-            _rate(result["vgpu_utilisation"]),
-            _decision(result["decision_ms"]),
+            *(column.text(result) for column in columns),
         )
     table.add_section()
     table.add_row(
@@ -146,6 +173,23 @@ def _table(rows: Mapping[str, Result], limits: Limits, *, margins_below: bool) -
     return table
 
 
+def _print_applications(screen: Console, rows: Mapping[str, Result]) -> None:
+    tables = [
+        _applications_table(rows),
+        _applications_table_turned(rows),
+        _applications_table_turned(rows, widest=14),
+    ]
+    fitting = [table for table in tables if fits(table, screen)]
+    if fitting or len(rows) == 1:
+        screen.print(fitting[0] if fitting else tables[-1])
+        return
+    names = list(rows)
+    half = len(names) // 2
+    _print_applications(screen, {name: rows[name] for name in names[:half]})
+    screen.print()
+    _print_applications(screen, {name: rows[name] for name in names[half:]})
+
+
 def _applications_table(rows: Mapping[str, Result]) -> Table:
     table = open_table()
     table.add_column("hit rate of", no_wrap=True)
@@ -156,14 +200,15 @@ def _applications_table(rows: Mapping[str, Result]) -> Table:
     return table
 
 
-def _applications_table_turned(rows: Mapping[str, Result]) -> Table:
+def _applications_table_turned(rows: Mapping[str, Result], widest: int = 80) -> Table:
     """For many applications, or few policies."""
     table = open_table()
     table.add_column("hit rate of")
     for name in rows:
-        table.add_column(at_hyphens(name, 8), justify="right")
+        table.add_column(at_hyphens(name, 8), justify="right", no_wrap=True)
     for application in _applications(rows):
-        table.add_row(application, *(_rate_in(result, application) for result in rows.values()))
+        rates = (_rate_in(result, application) for result in rows.values())
+        table.add_row(at_hyphens(application, widest), *rates)
     return table
 
 
@@ -178,6 +223,24 @@ def _rate_in(result: Result, application: str) -> str:
 
 def _rate(share: float) -> str:
     return f"{shown_percent(share):.1f}%"
+
+
+def _remote(result: Result) -> str:
+    remote, local = result["remote_transfers"], result["local_transfers"]
+    return _rate(remote / (remote + local)) if remote + local else "-"
+
+
+def _count(count: float) -> str:
+    """A whole number, or the mean of some.
+
+    >>> _count(1_000_000), _count(1 / 3), _count(2.0)
+    ('1000000', '0.3', '2')
+    """
+    return f"{count:.1f}".removesuffix(".0")
+
+
+def _were(count: float) -> str:
+    return "was" if count == 1 else "were"
 
 
 def _cost(usd: float) -> str:

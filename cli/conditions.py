@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.options import above_zero, at_least
-from cli.words import counted
+from cli.words import counted, joined
 from esg.errors import Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from emulator.scenario import Scenario
 
@@ -28,11 +28,29 @@ MOST_SEEDS = 10_000
 
 POLICIES_HELP = (
     "esg and apex; infless, infless-code and infless-config-first; fast-gshare and "
-    "fast-gshare-lean; orion and orion-at-slo; aquatope."
+    "fast-gshare-lean; orion and orion-at-slo; aquatope. What these readings are: docs/emulator.md."
 )
 
 MOST_NODES, MOST_PER_NODE = 10_000, 10_000
 """Memory is taken for every node and slice, so a slip of the finger must not ask for billions."""
+
+MOST_SLICES = 100_000
+"""In all nodes together. So many are half a minute of preparation."""
+
+SEARCHES = "esg"
+"""The policy that `--engine`, `--k` and `--group-size` are about."""
+
+GROUPS = "astar"
+"""The engine that `--group-size` is about."""
+
+NO_LOCALITY = (
+    "infless",
+    "infless-code",
+    "infless-config-first",
+    "fast-gshare",
+    "fast-gshare-lean",
+)
+"""Policies that never ask where data is."""
 
 SloScale = Annotated[
     float | None,
@@ -123,6 +141,30 @@ def known_engine(name: str) -> str:
     return name
 
 
+def note_what_has_no_effect(given: Collection[str], policies: Sequence[str], engine: str) -> None:
+    """Tell who gave options that change nothing about any of the policies: they expect more."""
+    notes = [
+        f"{option} changes nothing here: it is about policy {SEARCHES}"
+        for option in ("--engine", "--k", "--group-size")
+        if option in given and SEARCHES not in policies
+    ]
+    if "--group-size" in given and SEARCHES in policies and engine != GROUPS:
+        notes.append(f"--group-size changes nothing here: it is about engine {GROUPS}")
+    if "--no-locality" in given and all(name in NO_LOCALITY for name in policies):
+        notes.append(f"--no-locality changes nothing about {joined(policies)}")
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+
+
+def not_too_large(nodes: int, vgpus: int) -> None:
+    """Each may be large where the other one is small."""
+    if nodes * vgpus > MOST_SLICES:
+        raise Rejected(
+            f"{counted(nodes, 'node')} x {counted(vgpus, 'vGPU')} are {nodes * vgpus} vGPUs; "
+            f"with --nodes and --vgpus ask for at most {MOST_SLICES} in all"
+        )
+
+
 def conditions(scenario: Scenario) -> dict[str, Any]:
     """All that a run depends on, apart from its policy, its seed and its requests."""
     from esg.codec import encode
@@ -131,25 +173,30 @@ def conditions(scenario: Scenario) -> dict[str, Any]:
     return {name: value for name, value in document.items() if name not in ("policy", "seed")}
 
 
-def conditions_text(scenario: Scenario) -> str:
-    """What is worth knowing of them."""
+def conditions_text(scenario: Scenario, policies: Collection[str]) -> str:
+    """What is worth knowing of them: what is unusual, and has an effect on one of the policies."""
+    searches, leaves_out = SEARCHES in policies, "apex" in policies
+    moves = any(name not in NO_LOCALITY for name in policies)
     slo = "SLOs of the applications"
     if scenario.slo_scale is not None:
         slo = f"SLO {scenario.slo_scale:g} L"
     unusual = {
-        f"engine {scenario.engine}": scenario.engine != "frontier",
-        f"K = {scenario.k}": scenario.k != 5,
-        f"groups of {scenario.group_size}": scenario.group_size != 3,
+        f"time scale {scenario.time_scale:g}": scenario.time_scale != 1,
+        f"engine {scenario.engine}": searches and scenario.engine != "frontier",
+        f"K = {scenario.k}": searches and scenario.k != 5,
+        f"groups of {scenario.group_size}": (
+            searches and scenario.engine == GROUPS and scenario.group_size != 3
+        ),
         "no batching": not scenario.batching,
         "no GPU sharing": not scenario.gpu_sharing,
-        "no locality": not scenario.locality,
+        "no locality": moves and not scenario.locality,
         "no pre-warming": not scenario.prewarm,
         "plans follow what tasks take": scenario.follow_profiles,
         f"noise {scenario.noise:g}": scenario.noise != 1,
         f"stage delay {scenario.stage_delay_ms:g} ms": scenario.stage_delay_ms != 0.5,
         f"remote inputs {scenario.remote_delay_ms:g} ms": scenario.remote_delay_ms != 8,
         f"remote inputs {scenario.remote_mb_per_s:g} MB/s": scenario.remote_mb_per_s != 100,
-        f"without {scenario.without}": scenario.without != "",
+        f"without {scenario.without}": leaves_out and scenario.without != "",
         f"overhead {scenario.overhead}": scenario.overhead != "counted",
         f"{scenario.nodes_per_ms} nodes per ms": scenario.nodes_per_ms is not None,
     }

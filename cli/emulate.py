@@ -23,6 +23,7 @@ from cli.conditions import (
     conditions_text,
     ingredient_names,
     known_engine,
+    note_what_has_no_effect,
     only_one_run,
     policy_names,
 )
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 DEFAULT_SETTING = "relaxed-heavy"
 DEFAULT_RATE = "heavy"
 DEFAULT_REQUESTS = 1_000
+DEFAULT_ENGINE, DEFAULT_K, DEFAULT_GROUP_SIZE = "frontier", 5, 3
 
 LONGEST_S = 31_536_000
 """A year, at most: the largest number of seconds anybody can mean."""
@@ -137,15 +139,32 @@ def emulate(
         typer.Option("--warm-start/--cold-start", help="Whether models are loaded at the start."),
     ] = True,
     k: Annotated[
-        int, typer.Option("--k", metavar="K", callback=at_least(1), help="Plans that esg offers.")
-    ] = 5,
+        int | None,
+        typer.Option(
+            "--k",
+            metavar="K",
+            callback=at_least(1),
+            show_default=str(DEFAULT_K),
+            help="Plans that esg offers.",
+        ),
+    ] = None,
     group_size: Annotated[
-        int,
-        typer.Option(metavar="G", callback=at_least(1), help="Most functions in a group of astar."),
-    ] = 3,
+        int | None,
+        typer.Option(
+            metavar="G",
+            callback=at_least(1),
+            show_default=str(DEFAULT_GROUP_SIZE),
+            help="Most functions in a group of astar.",
+        ),
+    ] = None,
     engine: Annotated[
-        str, typer.Option(metavar="ENGINE", help="What esg searches with: frontier or astar.")
-    ] = "frontier",
+        str | None,
+        typer.Option(
+            metavar="ENGINE",
+            show_default=DEFAULT_ENGINE,
+            help="What esg searches with: frontier or astar.",
+        ),
+    ] = None,
     no_batching: Annotated[
         bool, typer.Option("--no-batching", help="Every job is a task of its own.")
     ] = False,
@@ -240,7 +259,7 @@ def emulate(
     \b
     Examples:
       esg emulate
-      esg emulate --setting strict-light --policy esg,orion,infless,fast-gshare
+      esg emulate --setting strict-light --policy esg,orion,infless-config-first
       esg emulate --slo-scale 1.1 --rate 60/s --nodes 12 --seeds 5 --json
       esg emulate --trace loadgen/day.csv --rate heavy --duration 600
       esg emulate --policy apex --without holding,risk
@@ -271,6 +290,7 @@ def emulate(
     if requests is None and duration is None:
         requests = DEFAULT_REQUESTS
     policies = policy_names(policy)
+    engine_name = known_engine(DEFAULT_ENGINE if engine is None else engine)
     if without and "apex" not in policies:
         raise Rejected("--without is about policy apex; name it with --policy")
     all_seeds = list(range(seeds)) if seeds is not None else [seed or 0]
@@ -281,12 +301,20 @@ def emulate(
         {"--trace": trace, "--catalog": catalog, "--journal": journal, "--trace-out": trace_out}
     )
 
+    given = {
+        "--engine": engine is not None,
+        "--k": k is not None,
+        "--group-size": group_size is not None,
+        "--no-locality": no_locality,
+    }
+    note_what_has_no_effect([name for name, so in given.items() if so], policies, engine_name)
+
     known = read_catalog(catalog)
     scenario = Scenario(
         policy=policies[0],
-        engine=known_engine(engine),
-        k=k,
-        group_size=group_size,
+        engine=engine_name,
+        k=DEFAULT_K if k is None else k,
+        group_size=DEFAULT_GROUP_SIZE if group_size is None else group_size,
         slo_scale=slo_scale,
         nodes=known.cluster.nodes if nodes is None else nodes,
         vcpus=known.cluster.vcpus if vcpus is None else vcpus,
@@ -309,14 +337,15 @@ def emulate(
     load = Load(
         rate=rate, trace=trace, format=format or "auto", requests=requests, duration_s=duration
     )
+    extent = load.extent()
     study = Study(
         catalog=known,
         scenario=scenario,
         policies=policies,
         seeds=all_seeds,
         load=load,
-        requests=requests,
-        duration_s=duration,
+        requests=extent.requests,
+        duration_s=extent.duration_s,
         file=trace,
     )
     findings = carry_out(
@@ -336,7 +365,7 @@ def emulate(
     heading = f"{setting}: " if setting else ""
     came = round(findings.results[policies[0]]["requests"])
     print_line(screen, f"{heading}{_load_text(load, came)}; {_seeds_text(all_seeds)}.")
-    screen.print(f"{conditions_text(scenario)}.\n")
+    screen.print(f"{conditions_text(scenario, policies)}.\n")
     print_comparison(screen, findings.results, findings.limits)
 
 

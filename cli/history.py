@@ -19,6 +19,8 @@ from cli.conditions import (
     conditions,
     conditions_text,
     known_engine,
+    not_too_large,
+    note_what_has_no_effect,
     policy_names,
 )
 from cli.options import AsJson, CatalogFile, at_least, read_catalog
@@ -71,7 +73,8 @@ def replay(journal: JournalFile, catalog: CatalogFile = None, as_json: AsJson = 
         f"({per_s:.0f}/s).",
         soft_wrap=True,
     )
-    screen.print(f"{scenario.policy}, {conditions_text(scenario)}.{_unanswered(replayed)}\n")
+    under = conditions_text(scenario, [scenario.policy])
+    screen.print(f"{scenario.policy}, {under}.{_unanswered(replayed)}\n")
     print_summary(screen, _result(scenario, replayed))
 
 
@@ -145,6 +148,9 @@ def what_if(
     policies = policies or [recorded.policy]
     given: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
     scenario = replace(recorded, policy=policies[0], **given)
+    options = [f"--{name}" for name in ("k", "engine") if name in given]
+    note_what_has_no_effect(options, policies, scenario.engine)
+    not_too_large(scenario.nodes, scenario.vgpus)
     replayed = replayed_strictly(journal, known, recorded, shown=not as_json)
     study = Study(
         catalog=known,
@@ -173,10 +179,9 @@ def what_if(
         )
         return
     screen = terminal()
-    screen.print(
-        f"As recorded: {recorded.policy}, {conditions_text(recorded)}.{_unanswered(replayed)}"
-    )
-    screen.print(f"What if: {', '.join(policies)}; {conditions_text(scenario)}.\n")
+    under = conditions_text(recorded, [recorded.policy])
+    screen.print(f"As recorded: {recorded.policy}, {under}.{_unanswered(replayed)}")
+    screen.print(f"What if: {', '.join(policies)}; {conditions_text(scenario, policies)}.\n")
     rows = {"as recorded": _result(recorded, replayed), **findings.results}
     print_comparison(screen, rows, findings.limits)
 

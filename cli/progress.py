@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-STEPS = 200
+STEPS = 1000
 """A bar that moves more often than this costs time and shows nothing more."""
 
 Advance = Callable[[float], None]

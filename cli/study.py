@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from operator import mul
 from typing import TYPE_CHECKING
 
 from cli.comparison import over_seeds
+from cli.conditions import not_too_large
 from cli.progress import progress_bar
 from cli.training import trained_for
 from cli.words import counted
 from emulator.limits import Limits
 from emulator.run import emulate
 from emulator.scenario import applied
-from emulator.sweep import Estimate, Job, Outcome, run_job, run_limits, sweep
+from emulator.sweep import Estimate, Extent, Job, Outcome, Watched, run_job, run_limits, sweep
 from emulator.trace import ChromeTrace
 from esg.errors import Rejected
 from esg.events import RequestArrived
-from esg.units import US_PER_S
 from mesh.files import written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from cli.comparison import Result
@@ -35,22 +37,32 @@ if TYPE_CHECKING:
 LIMITS = "limits"
 """The label of jobs that are no runs."""
 
+LIMITS_WEIGHT = 0.1
+"""The time that limits take, in runs: so that a bar moves at one speed."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """Policies times seeds. `scenario` is the first of them; it ends after so many requests or
-    after so long. The requests may be those of a file. Without `trained`, policies that learn are
-    trained for it."""
+    """Policies times seeds. `scenario` is the first of them; no more than so many requests come,
+    and for no longer. The requests may be those of a file. Without `trained`, policies that learn
+    are trained for it."""
 
     catalog: Catalog
     scenario: Scenario
     policies: list[str]
     seeds: list[int]
     load: Source
-    requests: int | None
-    duration_s: float | None = None
+    requests: float
+    duration_s: float = math.inf
     file: Path | None = None
     trained: Trained = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        not_too_large(self.scenario.nodes, self.scenario.vgpus)
+
+    @property
+    def extent(self) -> Extent:
+        return Extent(requests=self.requests, duration_s=self.duration_s)
 
     def arrivals(self, seed: int) -> Iterator[tuple[int, Event]]:
         """What comes, which is not nothing."""
@@ -60,7 +72,7 @@ class Study:
             before.append((at_us, event))
             if isinstance(event, RequestArrived):
                 return chain(before, arrivals)
-        if self.duration_s is None:
+        if self.file is not None and not self.requests:
             raise Rejected(f"{self.file}: no request comes in it; name another one")
         raise Rejected("no request comes in this time; give a longer one")
 
@@ -91,29 +103,27 @@ def _one(
     study: Study, trained: Trained, journal: Path | None, trace_out: Path | None, *, shown: bool
 ) -> Findings:
     scenario = study.scenario
-    arrivals = study.arrivals(scenario.seed)
     with ExitStack() as stack:
+        advance = stack.enter_context(progress_bar(scenario.policy, 1, shown=shown))
+        watched = replace(study, load=Watched(study.load, study.extent, advance))
+        arrivals = watched.arrivals(scenario.seed)
         journal_file = stack.enter_context(written(journal)) if journal else None
         picture = ChromeTrace(stack.enter_context(written(trace_out))) if trace_out else None
-        total = study.duration_s or study.requests or 1
-        advance = stack.enter_context(progress_bar(scenario.policy, total, shown=shown))
-
-        def watched() -> Iterator[tuple[int, Event]]:
-            for number, (at_us, event) in enumerate(arrivals, 1):
-                advance(at_us / US_PER_S if study.duration_s else number)
-                yield at_us, event
-
         emulation = emulate(
             study.catalog,
             scenario,
-            watched(),
+            arrivals,
             trained=trained,
             journal=journal_file,
             observe=picture.observe if picture else None,
         )
+        advance(1)
         if picture:
             picture.close()
-    limits = run_limits(Job(LIMITS, study.catalog, scenario, study.load, {})).summary
+    with progress_bar(LIMITS, 1, shown=shown) as advance:
+        load = Watched(study.load, study.extent, advance)
+        limits = run_limits(Job(LIMITS, study.catalog, scenario, load, {})).summary
+        advance(1)
     return Findings(results={scenario.policy: emulation.summary()}, limits=Limits(**limits))
 
 
@@ -130,15 +140,14 @@ def _many(study: Study, trained: Trained, workers: int | None, *, shown: bool) -
         for label, policy in [*zip(study.policies, study.policies, strict=True), (LIMITS, "esg")]
         for seed in study.seeds
     ]
-    with progress_bar(counted(len(jobs), "run"), len(jobs), shown=shown) as advance:
-        done = 0
+    weights = [LIMITS_WEIGHT if job.label == LIMITS else 1.0 for job in jobs]
+    runs = counted(len(study.policies) * len(study.seeds), "run")
+    with progress_bar(runs, sum(weights), shown=shown) as advance:
 
-        def one_more() -> None:
-            nonlocal done
-            done += 1
-            advance(done)
+        def watch(shares: Sequence[float]) -> None:
+            advance(sum(map(mul, weights, shares)))
 
-        outcomes = sweep(jobs, run=_run, workers=workers, progress=one_more)
+        outcomes = sweep(jobs, run=_run, workers=workers, extent=study.extent, watch=watch)
     for outcome in outcomes:
         if outcome.label != LIMITS and not outcome.summary["requests"]:
             raise Rejected(

@@ -7,13 +7,15 @@ Each run is a value (`Job`) that can be sent to another process; any executor wi
 import math
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, MutableSequence, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from multiprocessing import active_children, get_context
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from statistics import fmean, stdev
 from threading import current_thread, main_thread
 from typing import Any, Protocol
@@ -22,19 +24,64 @@ from emulator.limits import limits
 from emulator.run import Trained, build_nature, emulate, requests
 from emulator.scenario import Scenario, applied, applied_to_events
 from esg.catalog import Catalog
-from esg.events import Event
-from esg.units import seconds
+from esg.events import Event, RequestArrived
+from esg.units import US_PER_S, seconds
 from loadgen.arrivals import until
 from loadgen.mix import Mix
-from loadgen.rates import steady
+from loadgen.rates import parse_rate, steady
 from loadgen.shaping import Shaping, from_trace
 from loadgen.traces.read import read_trace
+from loadgen.traces.timed import TimedTrace
+
+STEP = 100
+"""Requests between two reports of a run's progress: some tens of milliseconds."""
+
+LOOK_S = 0.2
+"""How often the progress of other processes is looked at."""
+
+SPAWN = get_context("spawn")
+"""Not fork: this process may have threads (a progress bar, say)."""
 
 
 class Source(Protocol):
     """Where requests come from, as a description that can be sent to another process."""
 
     def arrivals(self, applications: Sequence[str], seed: int) -> Iterator[tuple[int, Event]]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """How many requests come at most, and for how long."""
+
+    requests: float = math.inf
+    duration_s: float = math.inf
+
+    def share(self, count: int, at_us: int) -> float:
+        """How much is over when so many have come, the last one at this instant.
+
+        >>> Extent(requests=8, duration_s=2).share(4, 500_000)
+        0.5
+        """
+        duration_us = max(1, self.duration_s * US_PER_S)
+        return min(1.0, max(count / max(1, self.requests), at_us / duration_us))
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Requests from elsewhere, with reports of the share that has come."""
+
+    source: Source
+    extent: Extent
+    tell: Callable[[float], None]
+
+    def arrivals(self, applications: Sequence[str], seed: int) -> Iterator[tuple[int, Event]]:
+        count = 0
+        for at_us, event in self.source.arrivals(applications, seed):
+            if isinstance(event, RequestArrived):
+                count += 1
+                if count % STEP == 0:
+                    self.tell(self.extent.share(count, at_us))
+            yield at_us, event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +109,27 @@ class Load:
         if self.duration_s is not None:
             source = until(source, seconds(self.duration_s))
         return requests(islice(source, self.requests))
+
+    def extent(self) -> Extent:
+        """What was asked for, or less if the trace has less."""
+        most = math.inf if self.requests is None else self.requests
+        longest_s = math.inf if self.duration_s is None else self.duration_s
+        if self.trace is None:
+            return Extent(requests=most, duration_s=longest_s)
+        trace = read_trace(self.trace, self.format)
+        calls: float = trace.invocations
+        if isinstance(trace, TimedTrace):
+            span_s, mean_per_s = (trace.last_us - trace.first_us) / US_PER_S, trace.mean_per_s
+        else:
+            span_s = 60.0 * trace.minutes
+            mean_per_s = calls / span_s
+        if self.rate is not None and mean_per_s:  # see `Shaping` for what is scaled
+            scale = parse_rate(self.rate).mean_per_s / mean_per_s
+            if isinstance(trace, TimedTrace):
+                span_s /= scale
+            else:
+                calls = math.floor(calls * scale + 0.5)
+        return Extent(requests=min(most, calls), duration_s=min(longest_s, span_s))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,20 +184,42 @@ def sweep(
     executor: Executor | None = None,
     workers: int | None = None,
     progress: Callable[[], None] = lambda: None,
+    extent: Extent | None = None,
+    watch: Callable[[Sequence[float]], None] = lambda shares: None,
 ) -> list[Outcome]:
-    """All jobs, in their order; `progress` is called as each one ends.
+    """All jobs, in their order; `progress` is called as each one ends, and `watch` now and then,
+    with the share of each job that is done.
 
-    Without an executor there are `workers` processes, or one per core. The first job that fails
-    ends them all, and so does Ctrl-C.
+    Without an executor there are `workers` processes, or one per core. They tell how far their jobs
+    are, given the extent of these; of other executors only the ends of jobs are known. The first
+    job that fails ends them all, and so does Ctrl-C.
     """
+    shares = SPAWN.RawArray("d", len(jobs))
     with ExitStack() as stack:
-        executor = executor or stack.enter_context(_own_workers(workers or os.cpu_count() or 1))
+        if executor is None:
+            executor = stack.enter_context(_own_workers(workers or usable_cores(), shares))
+            if extent is not None:
+                jobs = [
+                    replace(job, load=Watched(job.load, extent, partial(_tell, number)))
+                    for number, job in enumerate(jobs)
+                ]
         with _uninterrupted():
             futures = [executor.submit(run, job) for job in jobs]
+        numbers = {future: number for number, future in enumerate(futures)}
+        ended: SimpleQueue[Future[Outcome]] = SimpleQueue()
         try:
-            for future in as_completed(futures):
+            for future in futures:
+                future.add_done_callback(ended.put)
+            while numbers:
+                try:
+                    future = ended.get(timeout=LOOK_S)
+                except Empty:
+                    watch(shares)
+                    continue
                 future.result()
+                shares[numbers.pop(future)] = 1.0
                 progress()
+                watch(shares)
         except BaseException:
             for future in futures:  # an executor that was given goes on with what it has
                 future.cancel()
@@ -137,14 +227,32 @@ def sweep(
         return [future.result() for future in futures]
 
 
-@contextmanager
-def _own_workers(count: int) -> Iterator[Executor]:
-    """Processes that are ended, not waited for, when something goes wrong.
+def usable_cores() -> int:
+    """Those that this process may use, which can be fewer than there are (`taskset`, say)."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
-    They are spawned, not forked: this process may have threads (a progress bar, say).
-    """
+
+_shares: MutableSequence[float] = []
+"""In a worker of ours: how much of each job is done. A job has one writer, so there is no lock, and
+nobody waits for one that a killed worker holds."""
+
+
+def _begin(shares: MutableSequence[float]) -> None:
+    global _shares
+    _shares = shares
+
+
+def _tell(number: int, share: float) -> None:
+    _shares[number] = share
+
+
+@contextmanager
+def _own_workers(count: int, shares: MutableSequence[float]) -> Iterator[Executor]:
+    """Processes that are ended, not waited for, when something goes wrong."""
     strangers = active_children()
-    executor = ProcessPoolExecutor(count, get_context("spawn"))
+    executor = ProcessPoolExecutor(count, SPAWN, initializer=_begin, initargs=(shares,))
     try:
         yield executor
     except BaseException:

@@ -5,18 +5,24 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import pytest
 
+import cli.study
+from cli.conditions import NO_LOCALITY, SEARCHES, conditions_text
 from cli.training import TRAINING_SEED, trained_for
 from emulator import training
+from emulator.scenario import Scenario
 from esg.catalog import Catalog
 from esg.catalog_file import load_catalog
 from esg.codec import digest
-from esg.policies import POLICIES
+from esg.errors import Rejected
+from esg.policies import POLICIES, PolicySettings
 from tests.cli.conftest import Run
 from tests.cli.test_refusals import assert_refused
 
@@ -170,7 +176,7 @@ def test_a_duration_ends_a_run(esg: Run) -> None:
         ("--remote-mb-per-s 1000", "remote_mb_per_s", 1000.0),
         ("--engine astar", "engine", "astar"),
         ("--k 2", "k", 2),
-        ("--group-size 2", "group_size", 2),
+        ("--engine astar --group-size 2", "group_size", 2),
         ("--nodes 5", "nodes", 5),
         ("--vcpus 8", "vcpus", 8),
         ("--vgpus 4", "vgpus", 4),
@@ -201,6 +207,77 @@ def test_what_is_unusual_is_in_the_heading(esg: Run) -> None:
         "strict-light"
         not in esg("emulate", *SHORT, "--setting=strict-light", "--k=1", "--rate=9/s").out
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "policies", "has_an_effect"),
+    [
+        ("K = 2", ["orion", "esg"], True),
+        ("K = 2", ["orion", "apex"], False),
+        ("engine astar", ["esg"], True),
+        ("engine astar", ["apex"], False),
+        ("groups of 1", ["esg"], True),
+        ("groups of 1", ["orion"], False),
+        ("no locality", ["infless", "apex"], True),
+        ("no locality", ["infless", "fast-gshare"], False),
+        ("without risk", ["apex"], True),
+        ("without risk", ["esg"], False),
+    ],
+)
+def test_the_heading_shows_what_has_an_effect(
+    words: str, policies: list[str], has_an_effect: bool
+) -> None:
+    unusual = Scenario(
+        nodes=1, vcpus=1, vgpus=1, k=2, engine="astar", group_size=1, locality=False, without="risk"
+    )
+    assert (words in conditions_text(unusual, policies)) is has_an_effect
+
+
+@pytest.mark.parametrize(
+    ("line", "notes"),
+    [
+        ("--k 2 --group-size 2 --engine astar --policy esg,infless --no-locality", []),
+        ("--k 5 --policy orion", ["--k changes nothing here: it is about policy esg"]),
+        ("--group-size 1", ["--group-size changes nothing here: it is about engine astar"]),
+        (
+            "--no-locality --policy infless,fast-gshare",
+            ["--no-locality changes nothing about infless and fast-gshare"],
+        ),
+    ],
+)
+def test_options_that_change_nothing_are_named(esg: Run, line: str, notes: list[str]) -> None:
+    done = esg("emulate", *line.split(), "--requests", 5, "--workers", 1)
+    assert done.code == 0
+    assert done.err.splitlines() == [f"note: {note}" for note in notes]
+
+
+def test_there_are_no_groups_in_the_heading_where_the_engine_makes_none() -> None:
+    scenario = Scenario(nodes=1, vcpus=1, vgpus=1, group_size=1)
+    assert "groups" not in conditions_text(scenario, ["esg"])
+
+
+class _Overheard(PolicySettings):
+    """Settings that remember what was asked of them."""
+
+    def __getattribute__(self, name: str) -> Any:
+        asked.add(name)
+        return super().__getattribute__(name)
+
+
+asked: set[str] = set()
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_options_are_refused_exactly_where_policies_do_not_ask_for_them(name: str) -> None:
+    settings = _Overheard()
+    asked.clear()
+    try:
+        POLICIES[name](load_catalog(), settings)
+    except Rejected:
+        assert name == "aquatope"  # it has to learn first
+    assert ("k" in asked) == ("engines" in asked) == (name == SEARCHES)
+    assert ("locality" in asked) == (name not in NO_LOCALITY)
+    assert ("without" in asked) == (name == "apex")
 
 
 def test_a_slower_network_makes_answers_later(esg: Run) -> None:
@@ -290,6 +367,8 @@ def test_requests_that_nobody_can_serve_are_not_passed_over_in_silence(esg: Run)
     assert ran.code == 0
     told = " ".join(ran.out.split())
     assert "esg: of 40 requests 40 were refused" in told
+    one = " ".join(esg("emulate", "--requests", 1, "--slo-scale", 0.1).out.split())
+    assert "esg: of 1 request 1 was refused" in one
     assert "and 0 failed, were dropped as too late, or were cancelled." in told
     assert "refused" not in esg("emulate", *SHORT).out
     (refused,) = document(esg, *SHORT, "--slo-scale", 0.1)["results"]
@@ -297,7 +376,7 @@ def test_requests_that_nobody_can_serve_are_not_passed_over_in_silence(esg: Run)
     assert refused["latency_ms"]["p50"] is None
 
 
-@pytest.mark.parametrize("columns", [80, 100])
+@pytest.mark.parametrize("columns", [40, 60, 80, 100])
 def test_the_table_of_many_runs_fits(
     esg: Run, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
@@ -305,11 +384,72 @@ def test_the_table_of_many_runs_fits(
     policies = "esg,infless,fast-gshare-lean,infless-config-first"
     ran = esg("emulate", "--requests", 20, "--policy", policies, "--seeds", 2)
     assert (ran.code, ran.err) == (0, "")
-    assert max(map(len, ran.out.splitlines())) <= columns
+    assert max(map(len, ran.out.splitlines()[1:])) <= columns  # the first is one line in a pipe
     assert "…" not in ran.out
-    assert "(95 %)" in ran.out
+    assert "(95 %)" in " ".join(ran.out.split())
     for name in APPLICATIONS:
         assert name.rpartition("-")[2] in ran.out
+
+
+def test_what_a_narrow_table_has_no_room_for_is_below_it(
+    esg: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    told = esg("emulate", *SHORT).out
+    assert re.search(r"^esg +100\.0% +0\.\d{4} +\d+ +\d+ ", told, re.MULTILINE)
+    assert re.search(r"^vGPU use: esg \d+\.\d%$", told, re.MULTILINE)
+    assert re.search(r"^decide ms: esg \d\.\d{3}$", told, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown"), [(80, r"^esg .* {count}$"), (60, r"^cold starts: esg {count}$")]
+)
+def test_cold_starts_are_told_where_there_are_some(
+    esg: Run, monkeypatch: pytest.MonkeyPatch, columns: int, shown: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    count = result(esg, "--cold-start")["cold_starts"]
+    told = esg("emulate", *SHORT, "--cold-start").out
+    assert re.search(shown.format(count=count), told, re.MULTILINE)
+    assert "cold starts: tasks that waited" in " ".join(told.split())
+    assert "cold" not in esg("emulate", *SHORT).out
+
+
+@pytest.fixture
+def bars(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[float]]:
+    """What each bar was told, as shares of its total."""
+    told: dict[str, list[float]] = {}
+
+    @contextmanager
+    def bar(text: str, total: float, *, shown: bool) -> Iterator[Callable[[float], None]]:
+        shares = told[text] = []
+        yield lambda completed: shares.append(completed / total)
+
+    monkeypatch.setattr(cli.study, "progress_bar", bar)
+    return told
+
+
+def test_a_run_has_a_bar_and_so_have_its_limits(esg: Run, bars: dict[str, list[float]]) -> None:
+    assert esg("emulate", "--requests", 400).code == 0
+    assert bars == {"esg": [0.25, 0.5, 0.75, 1, 1], "limits": [0.25, 0.5, 0.75, 1, 1]}
+
+
+def test_limits_do_not_count_as_runs(esg: Run, bars: dict[str, list[float]]) -> None:
+    assert esg("emulate", *SHORT, "--policy", "esg,orion", "--seeds", 2, "--workers", 1).code == 0
+    ((text, shares),) = bars.items()
+    assert text == "4 runs"
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+
+
+def test_a_bar_ends_where_the_trace_does(
+    esg: Run, bars: dict[str, list[float]], counts: Path
+) -> None:
+    for option in ("--duration", "--requests"):
+        assert esg("emulate", "--trace", counts, option, 1000).code == 0
+        for shares in bars.values():
+            assert 0.5 < shares[0] < 0.65  # after 100 requests of 180
+            assert shares[-1] == 1
 
 
 def test_a_bar_moves_on_a_terminal_and_nowhere_else() -> None:
@@ -391,6 +531,7 @@ REFUSED = {
     "--vgpus -2": "--vgpus is -2; it must be at least 1",
     "--nodes 1000000": "--nodes is 1000000; it must be at most 10000",
     "--vgpus 1000000": "--vgpus is 1000000; it must be at most 10000",
+    "--nodes 10000 --vgpus 10000": "10000 nodes x 10000 vGPUs are 100000000 vGPUs; ...at most ...",
     "--seeds 1000000": "--seeds is 1000000; it must be at most 10000",
     "--journal a --trace-out ./a": "--journal and --trace-out are the same file, a; name ...",
     "--nodes two": "--nodes: ...valid...; see esg emulate --help",
@@ -444,13 +585,20 @@ def test_esg_emulate_refuses_in_one_line(esg: Run, line: str, words: str) -> Non
         ("minute,count\n0,0\n", "...trace.csv: no request comes in it; name another one"),
     ],
 )
-@pytest.mark.parametrize("arguments", [(), ("--policy", "esg,orion")])
+@pytest.mark.parametrize("arguments", [(), ("--policy", "esg,orion"), ("--duration", "5")])
 def test_a_malformed_trace_is_refused_by_its_line(
     esg: Run, tmp_path: Path, content: str, words: str, arguments: tuple[str, ...]
 ) -> None:
     path = tmp_path / "trace.csv"
     path.write_text(content, "utf-8")
     assert_refused(esg("emulate", "--trace", path, *arguments), words)
+
+
+def test_a_time_before_the_first_request_of_a_trace_is_too_short(esg: Run, tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("minute,count\n0,0\n1,9\n", "utf-8")
+    ran = esg("emulate", "--trace", path, "--duration", 5)
+    assert_refused(ran, "no request comes in this time; give a longer one")
 
 
 @pytest.mark.parametrize("option", ["--journal", "--trace-out"])

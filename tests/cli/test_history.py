@@ -10,8 +10,12 @@ import pytest
 import cli.main
 from cli.entry import run_app
 from emulator import training
+from emulator.run import emulate
+from emulator.scenario import Scenario
+from emulator.sweep import Load
 from esg.catalog import Catalog
-from mesh.learnt_file import Learnt, learnt_text
+from esg.catalog_file import load_catalog
+from mesh.learnt_file import Learnt
 from tests.cli.conftest import Run
 from tests.cli.test_refusals import assert_refused
 from tests.cli.test_training import minimum
@@ -67,6 +71,18 @@ def edit(path: Path, number: int, **changes: Any) -> dict[str, Any]:
 
 
 # esg replay
+
+
+def test_the_headings_tell_a_time_scale(esg: Run, tmp_path: Path) -> None:
+    path, catalog = tmp_path / "fast.journal", load_catalog()
+    scenario = Scenario(nodes=2, vcpus=16, vgpus=7, time_scale=0.2)
+    arrivals = Load(rate="heavy", requests=5).arrivals(list(catalog.applications), 0)
+    with path.open("w", encoding="utf-8") as file:
+        emulate(catalog, scenario, arrivals, journal=file)
+    for command in ("replay", "what-if"):
+        ran = esg(command, path)
+        assert ran.code == 0
+        assert "time scale 0.2" in " ".join(ran.out.split())
 
 
 def test_a_replay_is_identical(esg: Run, emulated: tuple[Path, dict[str, Any]]) -> None:
@@ -249,13 +265,12 @@ def trainings(monkeypatch: pytest.MonkeyPatch) -> list[Catalog]:
 
 @pytest.fixture
 def of_aquatope(esg: Run, trainings: list[Catalog], tmp_path: Path) -> Path:
-    """A journal that has what was learnt, as a controller writes it."""
+    """A journal that has what was learnt."""
     path = tmp_path / "aquatope.journal"
     wanted = ("--policy", "aquatope", "--requests", 20, "--nodes", 6)
     assert esg("emulate", *wanted, "--journal", path).code == 0
-    header = json.loads(path.read_text("utf-8").splitlines()[0])
-    settings = header["settings"] | {"trained": learnt_text(minimum(trainings.pop()))}
-    edit(path, 0, settings=settings)
+    assert len(trainings) == 1
+    trainings.clear()
     return path
 
 
@@ -296,3 +311,17 @@ REFUSED = {
 @pytest.mark.parametrize(("line", "words"), REFUSED.items())
 def test_a_bad_command_line_is_refused_in_one_line(esg: Run, line: str, words: str) -> None:
     assert_refused(esg(*line.split()), words)
+
+
+def test_more_nodes_than_can_be_run_are_refused(esg: Run, journal: Path) -> None:
+    done = esg("what-if", journal, "--nodes", 10000, "--vgpus", 10000)
+    assert_refused(done, "10000 nodes x 10000 vGPUs are 100000000 vGPUs; ...")
+
+
+def test_options_that_change_nothing_are_named(esg: Run, journal: Path) -> None:
+    done = esg("what-if", journal, "--policy", "orion", "--k", 3, "--engine", "astar")
+    assert done.code == 0
+    assert done.err.splitlines() == [
+        "note: --engine changes nothing here: it is about policy esg",
+        "note: --k changes nothing here: it is about policy esg",
+    ]

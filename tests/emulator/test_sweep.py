@@ -6,15 +6,17 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
 
-from emulator.sweep import Estimate, Job, Load, Outcome, run_job, run_limits, sweep
+import emulator.sweep
+from emulator.sweep import Estimate, Extent, Job, Load, Outcome, run_job, run_limits, sweep
 from esg.errors import Rejected
 from tests.emulator.runs import paper, run, scenario
 
@@ -49,6 +51,60 @@ def test_any_executor_will_do() -> None:
         found = sweep(jobs(0), executor=executor, run=run_limits)
         assert found[0].summary["slo_hit_rate"] == 1
         assert executor.submit(int).result() == 0  # it is still the caller's
+
+
+def _stop_in_the_middle(job: Job) -> Outcome:
+    """All requests come, but the run does not end before somebody has seen that."""
+    for _ in job.load.arrivals(list(job.catalog.applications), job.scenario.seed):
+        pass
+    assert _until(Path(job.label).exists)
+    return Outcome(job.label, job.scenario.seed, {}, {})
+
+
+def test_workers_tell_how_far_they_are_before_a_run_ends(tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    load = Load(rate="heavy", requests=300)
+    wanted = [replace(job, label=str(seen), load=load) for job in jobs(0, 1)]
+    told: list[list[float]] = []
+
+    def watch(shares: Sequence[float]) -> None:
+        told.append(list(shares))
+        if told[-1] == [0.75, 0.75]:
+            seen.touch()
+
+    sweep(wanted, run=_stop_in_the_middle, workers=2, extent=Extent(requests=400), watch=watch)
+    assert [0.75, 0.75] in told
+    assert told[-1] == [1, 1]
+
+
+def test_of_other_executors_only_the_ends_of_runs_are_known() -> None:
+    told: list[list[float]] = []
+    with ThreadPoolExecutor(1) as executor:
+        sweep(
+            jobs(0, 1),
+            executor=executor,
+            run=run_limits,
+            extent=Extent(requests=40),
+            watch=lambda shares: told.append(list(shares)),
+        )
+    assert told[-1] == [1, 1]
+    assert {share for shares in told for share in shares} <= {0, 1}
+
+
+def test_there_is_a_worker_for_every_core_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+
+    def threads(count: int, *_: object, **__: object) -> ThreadPoolExecutor:
+        counts.append(count)
+        return ThreadPoolExecutor(1)
+
+    monkeypatch.setattr(emulator.sweep, "ProcessPoolExecutor", threads)
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5, 7}, raising=False)
+    sweep(jobs(0), run=run_limits)
+    monkeypatch.delattr(os, "sched_getaffinity")  # as on a Mac
+    sweep(jobs(0), run=run_limits)
+    assert counts == [3, 64]
 
 
 def test_an_executor_that_was_given_does_not_go_on_after_a_failure() -> None:
@@ -185,6 +241,24 @@ def test_a_trace_is_scaled_to_a_rate(tmp_path: Path) -> None:
     scaled = list(Load(trace=path, rate="10/s").arrivals(applications, 0))
     assert (len(plain), len(scaled)) == (180, 1800)
     assert len(list(Load(trace=path, rate="10/s", duration_s=60).arrivals(applications, 0))) == 600
+
+
+def test_a_load_knows_where_it_ends(tmp_path: Path) -> None:
+    counts, instants = tmp_path / "counts.csv", tmp_path / "instants.csv"
+    counts.write_text("minute,count\n0,60\n1,60\n2,60\n", "utf-8")
+    instants.write_text("timestamp\n" + "".join(f"{n}\n" for n in range(5, 106)), "utf-8")
+    assert Load(rate="heavy", requests=7).extent() == Extent(requests=7)
+    assert Load(rate="heavy", duration_s=7).extent() == Extent(duration_s=7)
+    for load, requests, duration_s in (
+        (Load(trace=counts, requests=7), 7, 180),
+        (Load(trace=counts, duration_s=600), 180, 180),
+        (Load(trace=counts, duration_s=60, rate="10/s"), 1800, 60),
+        (Load(trace=instants, requests=1000), 101, 100),
+        (Load(trace=instants, rate="10/s"), 101, 10),
+    ):
+        assert load.extent() == Extent(requests=requests, duration_s=duration_s)
+        came = list(load.arrivals(list(paper().applications), 0))
+        assert load.extent().share(len(came), came[-1][0]) > 0.98
 
 
 def test_every_policy_meets_the_same_requests() -> None:
