@@ -244,6 +244,7 @@ def _cells(results: Results, policy: str) -> list[str]:
 
 
 def _print_wins(screen: Console, results: Results) -> None:
+    from emulator.reproduce.standings import level_rule
     from emulator.reproduce.study import wins
 
     screen.print("Where each one wins\n", style="bold")
@@ -252,7 +253,8 @@ def _print_wins(screen: Console, results: Results) -> None:
         table.add_column(name)
     for win in wins(results):
         table.add_row(win.setting, win.contest, ", ".join(win.systems), win.figure)
-    screen.print(table, "")
+    screen.print(table)
+    screen.print(f"\n{level_rule(results)}\n")
 
 
 WIDTHS = {"claim": 24, "paper": 13, "ours": 30, "verdict": 11}

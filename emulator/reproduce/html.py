@@ -94,7 +94,8 @@ def _chosen(results: Results) -> list[str]:
 def _claims(study: Study) -> str:
     """One table per section of the paper."""
     margins = (
-        "Verdicts go by the means over all seeds; behind ± is how far a mean may be off (95 %)."
+        "Verdicts go by the means over all seeds, unless it is said that a margin decides; behind "
+        "± is how far a mean may be off (95 %)."
         if study.results.size.seeds > 1
         else "There is one seed, which does not tell how far our numbers may be off."
     )

@@ -4,27 +4,118 @@ A reason that is reckoned cannot outlive the numbers that it was written for.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from emulator.reproduce.experiments import COST, ORION_CUTOFFS_MS, Results, main
-from emulator.reproduce.texts import signed, span
+from emulator.reproduce.experiments import COST, ORION_CUTOFFS_MS, ORION_TIMED, Results, main
+from emulator.reproduce.standings import are_level
+from emulator.reproduce.texts import rate, signed, span
 from emulator.scenario import SETTINGS
+from emulator.sweep import Estimate
 from esg.catalog import Application, Catalog, Stage
 from esg.policies.common_ground import budget_us, by_speed, lone_plans, stage_shares
 from esg.policies.infless import VCPU_WEIGHT, VGPU_WEIGHT
 from esg.policies.orion import NODES_PER_MS, Aim, Pipeline
 from esg.profile import Config
+from esg.units import US_PER_MS
+
+HITS = "slo_hit_rate"
 
 NO_MARGIN = "ESG plans for mean times and keeps no margin against noise, by design"
 
 
-def beaten_in_settings(results: Results, rivals: dict[str, str]) -> str:
-    """`rivals` has who hits more, by setting."""
+BY_DESIGN = {
+    "INFless": "whose stage budgets do not adapt",
+    "FaST-GShare": "whose stage budgets do not adapt",
+    "Orion": "which plans for the 95th percentile",
+    "Aquatope": "whose configs are learnt",
+}
+
+
+def short_of_the_range(
+    results: Results, catalog: Catalog, gains: Mapping[str, Estimate], low: float, high: float
+) -> str:
+    """`gains` has by how many percent ESG's hit rate in strict-light is higher than a system's; the
+    paper has `low` to `high`."""
+    sentences, short, not_behind = [], [], False
+    for system, gain in gains.items():
+        policy = results.reading(system)
+        labels = (main("strict-light", policy), main("strict-light", "esg"))
+        level = are_level(results, *labels, HITS)
+        place = "level with ESG" if level else _place(gain, low, high)
+        text = f"{policy}, {BY_DESIGN[system]}, is {place}"
+        if gain.mean < low:
+            found = _spends_and_gets(results, catalog, *labels)
+            text += f"; it {found}" if found else ""
+            short.append(policy)
+            not_behind |= level or gain.mean < 0
+        sentences.append(f"{text}.")
+    if not_behind:
+        used = _most_of_the_slo(results, catalog)
+        sentences.append(f"{NO_MARGIN}: its median is up to {100 * used:.0f} % of the SLO.")
+    sentences.append(_what_the_lead_takes(results, short, low))
+    sentences.append("The paper's profiles are not public; ours are modelled.")
+    return " ".join(sentences)
+
+
+def _place(gain: Estimate, low: float, high: float) -> str:
+    """Where a rival is, if ESG's gain over it is this.
+
+    >>> _place(Estimate(51, 10), 36, 61), _place(Estimate(-2, 3), 36, 61)
+    ("behind ESG, within the paper's range", 'ahead of ESG (within the margin)')
+    """
+    if gain.mean > high:
+        return "further behind ESG than the paper's range"
+    if gain.mean >= low:
+        return "behind ESG, within the paper's range"
+    unclear = " (within the margin)" if abs(gain.mean) <= gain.margin else ""
+    if gain.mean < 0:
+        return f"ahead of ESG{unclear}"
+    return f"behind ESG{unclear}, but by less than the paper's range"
+
+
+def _spends_and_gets(results: Results, catalog: Catalog, label: str, esg: str) -> str:
+    """As far as it is clear of the margins, and not shown as 0 %."""
+    parts = []
+    cost = results.percent_over(label, esg, COST)
+    if abs(cost.mean) > max(cost.margin, 0.5):
+        parts.append(f"costs {abs(cost.mean):.0f} % {'more' if cost.mean > 0 else 'less'} than ESG")
+    gaps = [
+        results.difference(label, esg, f"latency_ms.by_application.{name}.p50")
+        for name in catalog.applications
+    ]
+    faster = sum(gap.mean < -gap.margin for gap in gaps)
+    if faster:
+        parts.append(f"is faster at the median with {faster} of {len(gaps)} applications")
+    return " and ".join(parts)
+
+
+def _most_of_the_slo(results: Results, catalog: Catalog) -> float:
+    """That ESG's median takes in strict-light, with any application."""
+    scale = SETTINGS["strict-light"].slo_scale
+    return max(
+        _median_ms(results, "strict-light", "esg", name) * US_PER_MS / (scale * app.alone_us)
+        for name, app in catalog.applications.items()
+    )
+
+
+def _what_the_lead_takes(results: Results, policies: Sequence[str], low: float) -> str:
+    """Nobody hits more than all, so a rival that hits often cannot be beaten by much."""
+    most = 1 / (1 + low / 100)
+    rates = {p: results.mean(main("strict-light", p), HITS) for p in ("esg", *policies)}
+    above = [
+        f"{policy} hits {rate(rates[policy])} %" for policy in policies if rates[policy] > most
+    ]
+    here = " and ".join(above) or f"ESG itself hits {rate(rates['esg'])} %"
+    return f"To be {low:g} % ahead takes a rival that hits {rate(most)} % at most; here {here}."
+
+
+def beaten_in_settings(results: Results, rivals: Sequence[tuple[str, str]]) -> str:
+    """`rivals` are settings, and the policies that hit more there."""
 
     def more(policy: str, setting: str, key: str) -> float:
         return results.percent_over(main(setting, policy), main(setting, "esg"), key).mean
 
-    cases = {f"{policy} in {setting}": (policy, setting) for setting, policy in rivals.items()}
+    cases = {f"{policy} in {setting}": (policy, setting) for setting, policy in rivals}
     extra = {who: more(*case, COST) for who, case in cases.items()}
     faster = all(more(*case, "latency_ms.p50") < 0 for case in cases.values())
     if min(extra.values()) <= 0 or not faster:
@@ -135,8 +226,9 @@ def orion_loses_little(catalog: Catalog) -> str:
     early = [f"{ms} ms ends {n} of {len(efforts)} searches early" for ms, n in met.items() if n]
     times_ms = [effort / NODES_PER_MS for effort in efforts]
     return (
-        f"With our profiles a search makes {span(min(efforts), max(efforts), 0)} states, depending "
-        f"on the application, and takes {span(min(times_ms), max(times_ms))} ms for them; "
+        f"With our profiles a search of {ORION_TIMED} makes {span(min(efforts), max(efforts), 0)} "
+        f"states, depending on the application, and takes "
+        f"{span(min(times_ms), max(times_ms))} ms for them; "
         + (f"a cut-off of {', of '.join(early)}" if early else "no cut-off ends one early")
         + (", and the longer ones end none." if early and not met[longest_ms] else ".")
     )

@@ -1,6 +1,6 @@
 """Who is first, and who is level with whoever that is: one rule for all of the report.
 
-Two figures are *level* if they are the same as shown; or if seeds differ so much that their
+Two figures are *level* if they are the same when rounded; or if seeds differ so much that their
 difference, seed by seed, is within its own 95 % margin, and it is small besides (`LEVEL_PERCENT`).
 Without the second condition two seeds, of which little can be told, would make everybody level.
 """
@@ -29,6 +29,29 @@ def standing(results: Results, setting: str, key: str, *, lowest: bool = False) 
     return Standing(best, tuple(near))
 
 
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """Who has a better mean than a system, best first: those that beat it, and those level with it.
+
+    Whoever is level with the first is beaten by nobody.
+    """
+
+    beating: tuple[str, ...]
+    level: tuple[str, ...]
+
+
+def ahead_of(results: Results, system: str, setting: str, key: str) -> Ahead:
+    """In one figure of which more is better, every system with its best reading."""
+    labels = {name: main(setting, results.reading(name)) for name in SYSTEMS}
+    means = {name: results.mean(label, key) for name, label in labels.items()}
+    better = [name for name in SYSTEMS if means[name] > means[system]]
+    better.sort(key=lambda name: -means[name])
+    if system in standing(results, setting, key).level:
+        return Ahead((), tuple(better))
+    level = [name for name in better if are_level(results, labels[name], labels[system], key)]
+    return Ahead(tuple(name for name in better if name not in level), tuple(level))
+
+
 def are_level(results: Results, label: str, other: str, key: str) -> bool:
     decimals = 0 if key.startswith("latency_ms") else 3  # as milliseconds, shares and USD are shown
     mine, theirs = results.mean(label, key), results.mean(other, key)
@@ -41,9 +64,13 @@ def are_level(results: Results, label: str, other: str, key: str) -> bool:
 
 def level_rule(results: Results) -> str:
     """In words, as far as it matters here."""
+    same = (
+        "Systems share a place if their figures are the same when rounded (what is shown as 99.9 % "
+        "may round to 100 %)"
+    )
     if results.size.seeds == 1:
-        return "Systems share a place if their figures are the same as shown."
+        return f"{same}."
     return (
-        "Systems share a place if their figures are the same as shown, or if they differ by at "
-        f"most {LEVEL_PERCENT} % and by less than the 95 % margin of the difference, seed by seed."
+        f"{same}, or if they differ by at most {LEVEL_PERCENT} % and by no more than the 95 % "
+        "margin of the difference, seed by seed."
     )

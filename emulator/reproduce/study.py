@@ -93,7 +93,10 @@ def conduct(
 
 @dataclass(frozen=True, slots=True)
 class Win:
-    """Who is first in a setting, and who is level with them. `figure` is the best one's."""
+    """Who is first in a setting, and who is level with them.
+
+    `figure` is the best one's, and then those that differ from it: nobody gets a better one.
+    """
 
     setting: str
     contest: str
@@ -111,8 +114,13 @@ def wins(results: Results) -> Iterator[Win]:
     for setting in SETTINGS:
         for contest, key, shown in contests:
             found = standing(results, setting, key, lowest=key != "slo_hit_rate")
-            best = results.mean(main(setting, results.reading(found.best)), key)
-            yield Win(setting, contest, found.level, shown(best))
+            figures = {
+                system: shown(results.mean(main(setting, results.reading(system)), key))
+                for system in (found.best, *found.level)
+            }
+            best = figures[found.best]
+            others = [f"{system} {text}" for system, text in figures.items() if text != best]
+            yield Win(setting, contest, found.level, "; ".join([best, *others]))
 
 
 FIGURES = (

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from rich.console import Console
 import emulator.training
 from cli.reproduce import print_study
 from emulator.reproduce.claims import judge
-from emulator.reproduce.experiments import SYSTEMS
+from emulator.reproduce.experiments import SYSTEMS, Results
+from emulator.reproduce.standings import level_rule
 from emulator.reproduce.study import Study
 from emulator.run import Trained
 from esg.catalog import Catalog
@@ -80,17 +82,22 @@ def test_a_study_is_run_and_written(
     assert told["results"]["ablation/no-batching"]["mean_batch"]["mean"] == 1.0
 
 
-@pytest.mark.parametrize("width", [80, 140])
-def test_a_study_is_printed_within_the_terminal(width: int) -> None:
-    catalog = load_catalog(DEFAULT)
-    results, overhead = results_as_in_the_paper(catalog), overhead_as_in_the_paper()
-    put(results, "ablation/no-batching", "slo_hit_rate", 0.9)
+def printed_study(results: Results, catalog: Catalog, width: int) -> str:
+    overhead = overhead_as_in_the_paper()
     claims = judge(results, overhead, catalog)
     study = Study(catalog, results, overhead, claims, "It learnt.", "esg reproduce")
     screen = Console(file=StringIO(), width=width, markup=False, highlight=False)
     print_study(screen, study)
     assert isinstance(screen.file, StringIO)
-    printed = screen.file.getvalue()
+    return screen.file.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_a_study_is_printed_within_the_terminal(width: int) -> None:
+    catalog = load_catalog(DEFAULT)
+    results = results_as_in_the_paper(catalog)
+    put(results, "ablation/no-batching", "slo_hit_rate", 0.9)
+    printed = printed_study(results, catalog, width)
     assert max(map(len, printed.splitlines())) <= width
     assert printed.endswith("\n20 of 21 claims reproduced\n")
     assert printed.count("why: ") == 1
@@ -99,3 +106,14 @@ def test_a_study_is_printed_within_the_terminal(width: int) -> None:
     assert "and the least it costs to be in time, with every batch full." in words
     for section in ("End-to-end performance", "Sensitivity study", "Where each one wins"):
         assert section in words
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_who_shares_a_place_is_explained_where_places_are_shown(seeds: int) -> None:
+    catalog = load_catalog(DEFAULT)
+    results = results_as_in_the_paper(catalog)
+    results.size = replace(results.size, seeds=seeds)
+    results.outcomes = {label: found[:seeds] for label, found in results.outcomes.items()}
+    words = " ".join(printed_study(results, catalog, 80).split())
+    assert words.index("Where each one wins") < words.index(level_rule(results))
+    assert ("seed by seed" in level_rule(results)) == (seeds > 1)

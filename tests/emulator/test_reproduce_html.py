@@ -11,6 +11,7 @@ from emulator.reproduce.experiments import SYSTEMS, Results, Size, main
 from emulator.reproduce.figures import figures
 from emulator.reproduce.html import page
 from emulator.reproduce.readings import DEVIATIONS, READINGS
+from emulator.reproduce.standings import level_rule
 from emulator.reproduce.study import Study, document
 from esg.catalog import Application, Catalog
 from esg.catalog_file import DEFAULT, load_catalog
@@ -104,6 +105,10 @@ def test_all_systems_and_all_their_readings_are_there(parsed: Page) -> None:
 
 def test_a_rival_that_wins_is_said_to(parsed: Page) -> None:
     assert "relaxed-heavy — highest hit rate: Aquatope (99.0 %)" in parsed.text
+
+
+def test_who_shares_a_place_is_explained(study: Study, parsed: Page) -> None:
+    assert level_rule(study.results) in parsed.text
 
 
 def with_one_seed(study: Study) -> Study:
