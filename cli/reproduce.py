@@ -128,7 +128,7 @@ def _study(size: Size, *, quick: bool, command: str, workers: int | None, shown:
             training=_training_text(budget, quick=quick),
             command=command,
             workers=workers,
-            progress=_counting(advance),
+            progress=advance,
         )
 
 
@@ -150,17 +150,6 @@ def _training(budget: Budget, advance: Callable[[float], None]) -> Train:
         return learnt
 
     return train
-
-
-def _counting(advance: Callable[[float], None]) -> Callable[[], None]:
-    done = 0
-
-    def one_more() -> None:
-        nonlocal done
-        done += 1
-        advance(done)
-
-    return one_more
 
 
 def _training_text(budget: Budget, *, quick: bool) -> str:

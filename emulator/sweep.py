@@ -183,12 +183,11 @@ def sweep(
     run: Callable[[Job], Outcome] = run_job,
     executor: Executor | None = None,
     workers: int | None = None,
-    progress: Callable[[], None] = lambda: None,
     extent: Extent | None = None,
     watch: Callable[[Sequence[float]], None] = lambda shares: None,
 ) -> list[Outcome]:
-    """All jobs, in their order; `progress` is called as each one ends, and `watch` now and then,
-    with the share of each job that is done.
+    """All jobs, in their order; `watch` is called as each one ends, and now and then between, with
+    the share of each that is done.
 
     Without an executor there are `workers` processes, or one per core. They tell how far their jobs
     are, given the extent of these; of other executors only the ends of jobs are known. The first
@@ -218,7 +217,6 @@ def sweep(
                     continue
                 future.result()
                 shares[numbers.pop(future)] = 1.0
-                progress()
                 watch(shares)
         except BaseException:
             for future in futures:  # an executor that was given goes on with what it has

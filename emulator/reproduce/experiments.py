@@ -9,7 +9,7 @@ from typing import Any
 
 from emulator.run import Trained
 from emulator.scenario import SETTINGS, Scenario, Setting, applied
-from emulator.sweep import Estimate, Job, Load, Outcome, run_job, run_limits, sweep
+from emulator.sweep import Estimate, Extent, Job, Load, Outcome, run_job, run_limits, sweep
 from emulator.training import Budget
 from esg.catalog import Catalog
 from esg.errors import Rejected
@@ -173,12 +173,26 @@ def run_all(
     *,
     executor: Executor | None = None,
     workers: int | None = None,
-    progress: Callable[[], None] = lambda: None,
+    progress: Callable[[float], None] = lambda done: None,
 ) -> Results:
-    results = Results(size)
+    """`progress` hears how many of the jobs are done by now, with parts of those under way."""
+    results, before = Results(size), 0
+
+    def watch(shares: Sequence[float]) -> None:
+        progress(before + sum(shares))
+
     for run, some in ((run_job, planned), (run_limits, limits)):
-        found = sweep(some, run=run, executor=executor, workers=workers, progress=progress)
-        results.add(found)
+        results.add(
+            sweep(
+                some,
+                run=run,
+                executor=executor,
+                workers=workers,
+                extent=Extent(requests=size.requests),
+                watch=watch,
+            )
+        )
+        before += len(some)
     return results
 
 

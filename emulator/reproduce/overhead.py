@@ -53,22 +53,22 @@ def measure(
     catalog: Catalog,
     questions: int = 200,
     seed: int = 0,
-    progress: Callable[[], None] = lambda: None,
+    progress: Callable[[float], None] = lambda done: None,
 ) -> Overhead:
     """Time the search of the longest application, first group, in each setting.
 
-    `progress` is called as each of `MEASURED` is done.
+    `progress` hears how many of `MEASURED` are done.
     """
     application = max(catalog.applications.values(), key=lambda a: len(a.stages))
     search: dict[tuple[str, int, int], Times] = {}
-    for group_size, k in MEASURED:
+    for done, (group_size, k) in enumerate(MEASURED, 1):
         for name, setting in SETTINGS.items():
             ask = _Asking(application, group_size, k, setting.slo_scale, Random(f"{seed}:{name}"))
             times_ms = [ask.timed_ms() for _ in range(questions)]
             search[name, group_size, k] = Times(
                 float(np.mean(times_ms)), float(np.percentile(times_ms, 99))
             )
-        progress()
+        progress(done)
     return Overhead(_brute_force_ms(application), search)
 
 

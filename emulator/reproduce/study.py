@@ -46,7 +46,7 @@ class Study:
 
 @dataclass(slots=True)
 class Plan:
-    """What is to be run. Making one trains Aquatope; `steps` are the calls of progress to come."""
+    """What is to be run. Making one trains Aquatope; `steps` are what progress will count up to."""
 
     catalog: Catalog
     size: Size
@@ -75,9 +75,12 @@ def conduct(
     command: str,
     executor: Executor | None = None,
     workers: int | None = None,
-    progress: Callable[[], None] = lambda: None,
+    progress: Callable[[float], None] = lambda steps: None,
 ) -> Study:
-    """Time the search, while nothing else runs here; then run everything, and judge."""
+    """Time the search, while nothing else runs here; then run everything, and judge.
+
+    `progress` hears how many of the plan's steps are done by now.
+    """
     overhead = measure(plan.catalog, progress=progress)
     results = run_all(
         plan.runs,
@@ -85,7 +88,7 @@ def conduct(
         plan.size,
         executor=executor,
         workers=workers,
-        progress=progress,
+        progress=lambda done: progress(len(MEASURED) + done),
     )
     claims = judge(results, overhead, plan.catalog)
     return Study(plan.catalog, results, overhead, claims, training, command)

@@ -1,6 +1,7 @@
 """Each claim's verdict turns when the numbers that it is about turn."""
 
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -12,10 +13,12 @@ from emulator.reproduce.experiments import (
     Results,
     Size,
     check_size,
+    limit_jobs,
     main,
+    run_all,
 )
 from emulator.reproduce.figures import figures
-from emulator.reproduce.overhead import Overhead, Times, measure
+from emulator.reproduce.overhead import MEASURED, Overhead, Times, measure
 from emulator.reproduce.standings import Standing, standing
 from emulator.reproduce.study import Study, Win, wins
 from emulator.scenario import SETTINGS
@@ -554,10 +557,21 @@ def test_a_study_in_which_an_application_never_comes_is_refused(catalog: Catalog
         check_size(catalog, Size(requests=3, seeds=1))
 
 
+def test_a_study_tells_how_many_of_its_runs_are_done(catalog: Catalog) -> None:
+    size, told = Size(requests=20, seeds=1), list[float]()
+    limits = list(limit_jobs(catalog, size))
+    with ThreadPoolExecutor(1) as executor:
+        run_all(limits[:2], limits, size, executor=executor, progress=told.append)
+    assert told == sorted(told)
+    assert {1, 2, 3, 4, 5} <= set(told)
+    assert told[-1] == 5
+
+
 def test_the_overhead_is_measured_in_every_setting(catalog: Catalog) -> None:
-    calls = []
-    overhead = measure(catalog, questions=3, progress=lambda: calls.append(1))
+    told: list[float] = []
+    overhead = measure(catalog, questions=3, progress=told.append)
     assert {setting for setting, _, _ in overhead.search} == set(SETTINGS)
     assert all(0 < times.mean_ms <= times.p99_ms * 1.01 for times in overhead.search.values())
-    assert len(calls) * len(SETTINGS) == len(overhead.search)
+    assert told == [1 + done for done in range(len(MEASURED))]
+    assert len(MEASURED) * len(SETTINGS) == len(overhead.search)
     assert overhead.brute_force_ms > overhead.mean_ms(3, 5)
