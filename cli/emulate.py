@@ -109,7 +109,7 @@ def emulate(
         typer.Option(
             metavar="N",
             callback=at_least(1, at_most=MOST_REQUESTS),
-            show_default=f"{DEFAULT_REQUESTS}, without --duration",
+            show_default=f"{DEFAULT_REQUESTS} at a rate, else all",
             help="Stop after so many requests.",
         ),
     ] = None,
@@ -287,7 +287,7 @@ def emulate(
         raise Rejected("--requests and --duration are two ways to stop; give one of them")
     if seed is not None and seeds is not None:
         raise Rejected("--seed and --seeds are two ways to choose; give one of them")
-    if requests is None and duration is None:
+    if requests is None and duration is None and trace is None:
         requests = DEFAULT_REQUESTS
     policies = policy_names(policy)
     engine_name = known_engine(DEFAULT_ENGINE if engine is None else engine)
@@ -381,10 +381,9 @@ def _load_document(load: Load) -> dict[str, Any]:
 
 def _load_text(load: Load, came: int) -> str:
     """A trace may have ended before as many came as were asked for."""
-    if load.requests is not None:
-        count = counted(came, "request")
-    else:
-        count = f"{counted(came, 'request')} within {load.duration_s:g} s"
+    count = counted(came, "request")
+    if load.duration_s is not None:
+        count += f" within {load.duration_s:g} s"
     if load.trace is None:
         return f"{count} at the rate {load.rate}"
     return f"{count} as in {load.trace}" + (f", scaled to {load.rate}" if load.rate else "")

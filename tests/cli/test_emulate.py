@@ -147,6 +147,12 @@ def test_the_heading_counts_the_requests_that_a_short_trace_has(esg: Run, counts
     assert esg("emulate", "--trace", counts).out.startswith(f"180 requests as in {counts}; seed 0.")
 
 
+def test_a_trace_comes_whole_unless_told_otherwise(esg: Run, tmp_path: Path) -> None:
+    path = tmp_path / "minute.csv"
+    path.write_text("calls\n1100\n")
+    assert document(esg, "--trace", path)["results"][0]["requests"] == 1100
+
+
 def test_with_a_rate_a_trace_is_scaled_to_it(esg: Run, counts: Path) -> None:
     for arguments in (("--rate", "20/s"), ("--setting", "strict-light", "--rate", "20/s")):
         found = document(esg, "--trace", counts, "--format", "counts", "--duration", 5, *arguments)
