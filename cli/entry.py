@@ -3,7 +3,7 @@
     0    done; also when the reader of our output had enough (`esg ... | head -1`)
     1    the world failed: the disk is full, say
     2    refused: a bad argument, a bad file; one line on stderr says what, where and what to do
-    130  Ctrl-C
+    130  Ctrl-C, or asked to end in another way
 
 A traceback is left for what should never happen.
 """
@@ -11,8 +11,11 @@ A traceback is left for what should never happen.
 import io
 import os
 import re
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import current_thread, main_thread
 
 import typer
 
@@ -27,7 +30,8 @@ def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None)
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
         command = typer.main.get_command(app)
-        code = command.main(given, prog_name=name, standalone_mode=False)
+        with _ended_like_ctrl_c():
+            code = command.main(given, prog_name=name, standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
         return code if isinstance(code, int) else 0
@@ -50,6 +54,29 @@ def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None)
         _drop_stdout()
         _say(f"{error.filename or 'cannot write the output'}: {error.strerror or error}")
         return 1
+
+
+@contextmanager
+def _ended_like_ctrl_c() -> Iterator[None]:
+    """Whoever ends us with `timeout`, or by closing the terminal, gets what Ctrl-C does: no file
+    that is not complete, and no process, stays behind. Commands that serve see to it themselves.
+    """
+    numbers = [signal.SIGTERM, signal.SIGHUP]
+    if (
+        current_thread() is not main_thread()
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    ):
+        numbers = []  # nobody could be interrupted
+    before = {
+        number: signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+        for number in numbers
+        if signal.getsignal(number) is signal.SIG_DFL  # under nohup it is not
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _usage(error: typer.TyperException) -> str:

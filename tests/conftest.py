@@ -15,8 +15,10 @@ from tests.desk import Desk
 from tests.redis_server import redis_server as redis_server
 from tests.redis_server import redis_url as redis_url
 
-# A shell's background jobs ignore Ctrl-C, and so would all processes that tests start and interrupt
+# A shell's background jobs ignore Ctrl-C, and those of nohup that the terminal is closed; so would
+# all processes that tests start and interrupt
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Always the same examples, however long one takes on a busy machine; others with `make fuzz`
 settings.register_profile("here", deadline=None, derandomize="FUZZ_EXAMPLES" not in os.environ)

@@ -334,7 +334,8 @@ def test_files_are_complete_or_not_there(esg: Run, tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == [journal, picture]
 
 
-def test_ctrl_c_is_quiet_and_leaves_no_file_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_who_ends_it_hears_nothing_and_finds_no_file(number: int, tmp_path: Path) -> None:
     path = tmp_path / "run.journal"
     process = subprocess.Popen(
         [ESG, "emulate", "--requests", str(10**9), "--journal", path],
@@ -345,7 +346,7 @@ def test_ctrl_c_is_quiet_and_leaves_no_file_behind(tmp_path: Path) -> None:
         give_up = monotonic() + 60
         while not list(tmp_path.iterdir()) and monotonic() < give_up:
             pass
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out, err = process.communicate(timeout=60)
     finally:
         process.kill()
