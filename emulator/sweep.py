@@ -193,9 +193,10 @@ def sweep(
     are, given the extent of these; of other executors only the ends of jobs are known. The first
     job that fails ends them all, and so does Ctrl-C.
     """
-    shares = SPAWN.RawArray("d", len(jobs))
+    shares: MutableSequence[float] = [0.0] * len(jobs)
     with ExitStack() as stack:
         if executor is None:
+            shares = SPAWN.RawArray("d", len(jobs))
             executor = stack.enter_context(_own_workers(workers or usable_cores(), shares))
             if extent is not None:
                 jobs = [
@@ -290,6 +291,11 @@ class Estimate:
 
     mean: float
     margin: float
+
+    @property
+    def is_unclear(self) -> bool:
+        """Of a difference: whether its sign is."""
+        return abs(self.mean) <= self.margin
 
     @staticmethod
     def of(values: Sequence[float]) -> "Estimate":

@@ -24,8 +24,8 @@ NO_MARGIN = "ESG plans for mean times and keeps no margin against noise, by desi
 
 
 BY_DESIGN = {
-    "INFless": "whose stage budgets do not adapt",
-    "FaST-GShare": "whose stage budgets do not adapt",
+    "INFless": "which gives every stage a fixed share of the SLO",
+    "FaST-GShare": "which gives every stage a fixed share of the SLO",
     "Orion": "which plans for the 95th percentile",
     "Aquatope": "whose configs are learnt",
 }
@@ -67,7 +67,7 @@ def _place(gain: Estimate, low: float, high: float) -> str:
         return "further behind ESG than the paper's range"
     if gain.mean >= low:
         return "behind ESG, within the paper's range"
-    unclear = " (within the margin)" if abs(gain.mean) <= gain.margin else ""
+    unclear = " (within the margin)" if gain.is_unclear else ""
     if gain.mean < 0:
         return f"ahead of ESG{unclear}"
     return f"behind ESG{unclear}, but by less than the paper's range"

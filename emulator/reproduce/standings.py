@@ -31,12 +31,11 @@ def standing(results: Results, setting: str, key: str, *, lowest: bool = False) 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """Who has a better mean than a system, best first: those that beat it, and those level with it.
-
-    Whoever is level with the first is beaten by nobody.
-    """
+    """Who has a better mean than a system, best first: those that beat it, those that do so within
+    the margin of the difference, and those that are level with it."""
 
     beating: tuple[str, ...]
+    beating_unclearly: tuple[str, ...]
     level: tuple[str, ...]
 
 
@@ -46,10 +45,14 @@ def ahead_of(results: Results, system: str, setting: str, key: str) -> Ahead:
     means = {name: results.mean(label, key) for name, label in labels.items()}
     better = [name for name in SYSTEMS if means[name] > means[system]]
     better.sort(key=lambda name: -means[name])
-    if system in standing(results, setting, key).level:
-        return Ahead((), tuple(better))
     level = [name for name in better if are_level(results, labels[name], labels[system], key)]
-    return Ahead(tuple(name for name in better if name not in level), tuple(level))
+    unclear = [
+        name
+        for name in better
+        if name not in level and results.difference(labels[name], labels[system], key).is_unclear
+    ]
+    clear = [name for name in better if name not in level and name not in unclear]
+    return Ahead(tuple(clear), tuple(unclear), tuple(level))
 
 
 def are_level(results: Results, label: str, other: str, key: str) -> bool:
@@ -59,7 +62,7 @@ def are_level(results: Results, label: str, other: str, key: str) -> bool:
         return True
     gap = results.difference(label, other, key)
     small = abs(gap.mean) * 100 <= LEVEL_PERCENT * max(abs(mine), abs(theirs))
-    return small and abs(gap.mean) <= gap.margin
+    return small and gap.is_unclear
 
 
 def level_rule(results: Results) -> str:

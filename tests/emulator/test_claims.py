@@ -281,6 +281,26 @@ def test_one_request_in_twenty_thousand_beats_nobody_anywhere(
     )
 
 
+def test_who_is_level_with_the_first_may_yet_be_beaten_by_the_second(
+    catalog: Catalog, results: Results
+) -> None:
+    """The first is ahead by luck with one seed, the second by little with every seed."""
+    put_each(results, "strict-light/esg", HITS, 0.95, 0.95)
+    put_each(results, "strict-light/aquatope", HITS, 0.968, 0.95)
+    put_orion(results, HITS, 0.957, 0.957)
+    claim = the(HIGHEST, judge(results, AS_THE_PAPER, catalog))
+    assert "(beaten by orion 95.7 ± 0.0 %, level with aquatope 95.9 ± 11.4 %)" in claim.ours
+    assert not claim.reproduced
+
+
+def test_who_beats_esg_within_the_margin_is_said_to(catalog: Catalog, results: Results) -> None:
+    put_orion(results, HITS, 1.0, 0.99)
+    put_each(results, "strict-light/esg", HITS, 0.97, 0.98)
+    claim = the(HIGHEST, judge(results, AS_THE_PAPER, catalog))
+    assert "(beaten within the margin by orion 99.5 ± 6.4 %)" in claim.ours
+    assert not claim.reproduced
+
+
 def test_nobody_who_is_level_is_said_to_have_the_figure_of_the_best(results: Results) -> None:
     put_each(results, "relaxed-heavy/esg", HITS, 1.0, 1.0)
     put_each(results, "relaxed-heavy/orion", HITS, 1.0, 1.0)
@@ -445,6 +465,9 @@ def test_a_rival_is_said_to_spend_more_and_be_faster_only_beyond_the_margins(
     assert "and is faster at the median with 1 of 4 applications." in why_no_lead(results, catalog)
     put_orion(results, "latency_ms.by_application.depth-recognition.p50", 10, 9999)
     put_orion(results, COST, 0.9, 1.2)
+    assert "is ahead of ESG. ESG plans" in why_no_lead(results, catalog)
+    esg_usd = results.mean("strict-light/esg", COST)
+    put_orion(results, COST, 1.004 * esg_usd, 1.004 * esg_usd)  # would be shown as 0 %
     assert "is ahead of ESG. ESG plans" in why_no_lead(results, catalog)
 
 
