@@ -32,7 +32,7 @@ LIMITS_LEGEND = (
     "to be in time, with every batch full; who is late may pay less."
 )
 
-COLD_LEGEND = " cold starts: tasks that waited for their model to be loaded."
+COLD_LEGEND = " cold starts: tasks that were sent out before their model was loaded, and waited."
 
 MARGINS_LEGEND = " Behind ± is how far the mean over all seeds may be off (95 %)."
 
@@ -110,7 +110,7 @@ def print_summary(screen: Console, result: Result) -> None:
 def _unserved(name: str, result: Result) -> str:
     requests, refused, failed = result["requests"], result["refused"], result["failed"]
     return (
-        f"{name}: of {_count(requests)} request{'' if requests == 1 else 's'} "
+        f"{name}: of {_count(requests)} request{'' if _count(requests) == '1' else 's'} "
         f"{_count(refused)} {_were(refused)} refused (no config is fast enough, too many wait, or "
         f"there is no such application), and {_count(failed)} failed, {_were(failed)} dropped as "
         f"too late, or {_were(failed)} cancelled."
@@ -240,7 +240,7 @@ def _count(count: float) -> str:
 
 
 def _were(count: float) -> str:
-    return "was" if count == 1 else "were"
+    return "was" if _count(count) == "1" else "were"
 
 
 def _cost(usd: float) -> str:

@@ -10,15 +10,13 @@ import typer
 
 from cli.options import above_zero, at_least
 from cli.words import counted, joined
+from emulator.bounds import LARGEST_SLO_SCALE
 from esg.errors import Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from emulator.scenario import Scenario
-
-LARGEST_SCALE = 1_000
-"""Deadlines a thousand times as long as the work are no deadlines any more."""
 
 MOST_REQUESTS = 1_000_000_000
 """More than any day has."""
@@ -36,6 +34,9 @@ MOST_NODES, MOST_PER_NODE = 10_000, 10_000
 
 MOST_SLICES = 100_000
 """In all nodes together. So many are half a minute of preparation."""
+
+ORIONS = ("orion", "orion-at-slo")
+"""Policies whose search ends after some milliseconds, as `--nodes-per-ms` counts them."""
 
 SEARCHES = "esg"
 """The policy that `--engine`, `--k` and `--group-size` are about."""
@@ -56,7 +57,7 @@ SloScale = Annotated[
     float | None,
     typer.Option(
         metavar="X",
-        callback=above_zero(LARGEST_SCALE),
+        callback=above_zero(LARGEST_SLO_SCALE),
         show_default=False,
         help="Deadlines as multiples of L, the time alone at the minimum config.",
     ),
@@ -141,19 +142,27 @@ def known_engine(name: str) -> str:
     return name
 
 
-def note_what_has_no_effect(given: Collection[str], policies: Sequence[str], engine: str) -> None:
+def note_what_has_no_effect(
+    given: Collection[str], policies: Sequence[str], scenario: Scenario
+) -> None:
     """Tell who gave options that change nothing about any of the policies: they expect more."""
     notes = [
         f"{option} changes nothing here: it is about policy {SEARCHES}"
         for option in ("--engine", "--k", "--group-size")
         if option in given and SEARCHES not in policies
     ]
-    if "--group-size" in given and SEARCHES in policies and engine != GROUPS:
+    if "--group-size" in given and SEARCHES in policies and scenario.engine != GROUPS:
         notes.append(f"--group-size changes nothing here: it is about engine {GROUPS}")
     if "--no-locality" in given and all(name in NO_LOCALITY for name in policies):
         notes.append(f"--no-locality changes nothing about {joined(policies)}")
+    if "--nodes-per-ms" in given and not _effort_counts(scenario, policies):
+        notes.append(f"--nodes-per-ms changes nothing here: overhead is {scenario.overhead}")
     for note in notes:
         typer.echo(f"note: {note}", err=True)
+
+
+def _effort_counts(scenario: Scenario, policies: Collection[str]) -> bool:
+    return scenario.overhead == "counted" or any(name in ORIONS for name in policies)
 
 
 def not_too_large(nodes: int, vgpus: int) -> None:
@@ -198,7 +207,9 @@ def conditions_text(scenario: Scenario, policies: Collection[str]) -> str:
         f"remote inputs {scenario.remote_mb_per_s:g} MB/s": scenario.remote_mb_per_s != 100,
         f"without {scenario.without}": leaves_out and scenario.without != "",
         f"overhead {scenario.overhead}": scenario.overhead != "counted",
-        f"{scenario.nodes_per_ms} nodes per ms": scenario.nodes_per_ms is not None,
+        f"{scenario.nodes_per_ms} nodes per ms": (
+            scenario.nodes_per_ms is not None and _effort_counts(scenario, policies)
+        ),
     }
     return ", ".join(
         [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,7 +28,6 @@ from cli.conditions import (
     policy_names,
 )
 from cli.options import (
-    LONGEST_MS,
     AsJson,
     CatalogFile,
     above_zero,
@@ -38,6 +37,7 @@ from cli.options import (
 )
 from cli.terminal import print_json, print_line, terminal
 from cli.words import counted
+from emulator.bounds import FASTEST_MB_PER_S, LONGEST_DELAY_MS, LOUDEST
 from esg.errors import Rejected
 
 if TYPE_CHECKING:
@@ -52,12 +52,6 @@ DEFAULT_ENGINE, DEFAULT_K, DEFAULT_GROUP_SIZE = "frontier", 5, 3
 
 LONGEST_S = 31_536_000
 """A year, at most: the largest number of seconds anybody can mean."""
-
-LOUDEST = 100
-"""More noise than this is all noise."""
-
-FASTEST_MB_PER_S = 1_000_000
-"""Faster than any network, or memory."""
 
 
 def emulate(
@@ -109,7 +103,7 @@ def emulate(
         typer.Option(
             metavar="N",
             callback=at_least(1, at_most=MOST_REQUESTS),
-            show_default=f"{DEFAULT_REQUESTS} at a rate, else all",
+            show_default=f"{DEFAULT_REQUESTS}, without --duration or --trace",
             help="Stop after so many requests.",
         ),
     ] = None,
@@ -193,7 +187,7 @@ def emulate(
         float,
         typer.Option(
             metavar="MS",
-            callback=from_zero(LONGEST_MS),
+            callback=from_zero(LONGEST_DELAY_MS),
             help="What a stage takes beyond its profile; live meshes differ.",
         ),
     ] = 0.5,
@@ -201,7 +195,7 @@ def emulate(
         float,
         typer.Option(
             metavar="MS",
-            callback=from_zero(LONGEST_MS),
+            callback=from_zero(LONGEST_DELAY_MS),
             help="What an input from another node takes, whatever its size.",
         ),
     ] = 8.0,
@@ -301,14 +295,6 @@ def emulate(
         {"--trace": trace, "--catalog": catalog, "--journal": journal, "--trace-out": trace_out}
     )
 
-    given = {
-        "--engine": engine is not None,
-        "--k": k is not None,
-        "--group-size": group_size is not None,
-        "--no-locality": no_locality,
-    }
-    note_what_has_no_effect([name for name, so in given.items() if so], policies, engine_name)
-
     known = read_catalog(catalog)
     scenario = Scenario(
         policy=policies[0],
@@ -338,6 +324,8 @@ def emulate(
         rate=rate, trace=trace, format=format or "auto", requests=requests, duration_s=duration
     )
     extent = load.extent()
+    if not extent.requests and rate is not None and replace(load, rate=None).extent().requests:
+        raise Rejected(f"{trace}: no request comes at the rate {rate}; give a higher one")
     study = Study(
         catalog=known,
         scenario=scenario,
@@ -348,6 +336,14 @@ def emulate(
         duration_s=extent.duration_s,
         file=trace,
     )
+    given = {
+        "--engine": engine is not None,
+        "--k": k is not None,
+        "--group-size": group_size is not None,
+        "--no-locality": no_locality,
+        "--nodes-per-ms": nodes_per_ms is not None,
+    }
+    note_what_has_no_effect([name for name, so in given.items() if so], policies, scenario)
     findings = carry_out(
         study, workers=workers, shown=not as_json, journal=journal, trace_out=trace_out
     )

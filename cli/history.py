@@ -149,8 +149,8 @@ def what_if(
     given: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
     scenario = replace(recorded, policy=policies[0], **given)
     options = [f"--{name}" for name in ("k", "engine") if name in given]
-    note_what_has_no_effect(options, policies, scenario.engine)
     not_too_large(scenario.nodes, scenario.vgpus)
+    note_what_has_no_effect(options, policies, scenario)
     replayed = replayed_strictly(journal, known, recorded, shown=not as_json)
     study = Study(
         catalog=known,

@@ -3,7 +3,6 @@
 A scenario can be written into a journal's header and read back, and sent to another process.
 """
 
-import math
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -11,6 +10,13 @@ from typing import Any, get_args, get_type_hints
 
 from msgspec.structs import replace as changed
 
+from emulator.bounds import (
+    FASTEST_MB_PER_S,
+    LARGEST_SLO_SCALE,
+    LARGEST_TIME_SCALE,
+    LONGEST_DELAY_MS,
+    LOUDEST,
+)
 from esg.catalog import Application, Catalog, Cluster, Function, scaled
 from esg.codec import decode, encode
 from esg.errors import Rejected
@@ -39,6 +45,16 @@ def setting(name: str) -> Setting:
     if name not in SETTINGS:
         raise Rejected(one_of("setting", name, SETTINGS))
     return SETTINGS[name]
+
+
+MOST = {
+    "slo_scale": LARGEST_SLO_SCALE,
+    "time_scale": LARGEST_TIME_SCALE,
+    "noise": LOUDEST,
+    "stage_delay_ms": LONGEST_DELAY_MS,
+    "remote_delay_ms": LONGEST_DELAY_MS,
+    "remote_mb_per_s": FASTEST_MB_PER_S,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,9 +103,11 @@ class Scenario:
         for name in ("nodes", "vcpus", "vgpus", "k", "group_size"):
             if getattr(self, name) < 1:
                 raise Rejected(f"{name} is {getattr(self, name)}; it must be at least 1")
-        for name in ("slo_scale", "noise", "stage_delay_ms", "remote_delay_ms", "remote_mb_per_s"):
-            if getattr(self, name) == math.inf:
-                raise Rejected(f"{name} is infinite; give a number")
+        for name, most in MOST.items():
+            if (getattr(self, name) or 0) > most:
+                raise Rejected(f"{name} is {getattr(self, name):g}; it must be at most {most}")
+        if not self.time_scale > 0:
+            raise Rejected(f"the time scale is {self.time_scale}; it must be greater than 0")
         if self.slo_scale is not None and not self.slo_scale > 0:
             raise Rejected(f"the SLO scale is {self.slo_scale}; it must be greater than 0")
         if not self.noise >= 0:

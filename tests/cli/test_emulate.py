@@ -249,6 +249,12 @@ def test_the_heading_shows_what_has_an_effect(
             "--no-locality --policy infless,fast-gshare",
             ["--no-locality changes nothing about infless and fast-gshare"],
         ),
+        ("--nodes-per-ms 5", []),
+        ("--nodes-per-ms 5 --overhead none --policy orion", []),
+        (
+            "--nodes-per-ms 5 --overhead none",
+            ["--nodes-per-ms changes nothing here: overhead is none"],
+        ),
     ],
 )
 def test_options_that_change_nothing_are_named(esg: Run, line: str, notes: list[str]) -> None:
@@ -257,9 +263,17 @@ def test_options_that_change_nothing_are_named(esg: Run, line: str, notes: list[
     assert done.err.splitlines() == [f"note: {note}" for note in notes]
 
 
-def test_there_are_no_groups_in_the_heading_where_the_engine_makes_none() -> None:
-    scenario = Scenario(nodes=1, vcpus=1, vgpus=1, group_size=1)
-    assert "groups" not in conditions_text(scenario, ["esg"])
+def test_what_is_refused_is_refused_without_notes(esg: Run) -> None:
+    for why in (("--catalog", "nowhere.json"), ("--nodes", 10000, "--vgpus", 1000)):
+        assert_refused(esg("emulate", "--policy", "orion", "--k", 3, *why), "...")
+
+
+def test_the_heading_has_only_what_has_an_effect() -> None:
+    scenario = Scenario(nodes=1, vcpus=1, vgpus=1, group_size=1, overhead="none", nodes_per_ms=5)
+    text = conditions_text(scenario, ["esg"])
+    assert "groups" not in text
+    assert "nodes per ms" not in text
+    assert "5 nodes per ms" in conditions_text(scenario, ["esg", "orion"])
 
 
 class _Overheard(PolicySettings):
@@ -274,7 +288,7 @@ asked: set[str] = set()
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_options_are_refused_exactly_where_policies_do_not_ask_for_them(name: str) -> None:
+def test_options_are_without_effect_exactly_where_policies_do_not_ask_for_them(name: str) -> None:
     settings = _Overheard()
     asked.clear()
     try:
@@ -418,7 +432,7 @@ def test_cold_starts_are_told_where_there_are_some(
     count = result(esg, "--cold-start")["cold_starts"]
     told = esg("emulate", *SHORT, "--cold-start").out
     assert re.search(shown.format(count=count), told, re.MULTILINE)
-    assert "cold starts: tasks that waited" in " ".join(told.split())
+    assert "cold starts: tasks that were sent out before" in " ".join(told.split())
     assert "cold" not in esg("emulate", *SHORT).out
 
 
@@ -606,6 +620,13 @@ def test_a_time_before_the_first_request_of_a_trace_is_too_short(esg: Run, tmp_p
     path.write_text("minute,count\n0,0\n1,9\n", "utf-8")
     ran = esg("emulate", "--trace", path, "--duration", 5)
     assert_refused(ran, "no request comes in this time; give a longer one")
+
+
+def test_a_rate_at_which_nothing_comes_is_too_low(esg: Run, tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("minute,count\n0,3\n", "utf-8")
+    ran = esg("emulate", "--trace", path, "--rate", "0.001/s")
+    assert_refused(ran, "...trace.csv: no request comes at the rate 0.001/s; give a higher one")
 
 
 @pytest.mark.parametrize("option", ["--journal", "--trace-out"])
