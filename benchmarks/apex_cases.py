@@ -87,7 +87,11 @@ def as_it_is(catalog: Catalog, wrong: float) -> Catalog:
             sorted(catalog.functions.items()), cycle((1 + wrong, 1 - wrong)), strict=False
         )
     }
-    return replace(catalog, functions=functions)
+    applications = {
+        name: application.with_functions(lambda function: functions[function.name])
+        for name, application in catalog.applications.items()
+    }
+    return replace(catalog, functions=functions, applications=applications)
 
 
 def carry_out(run: Run, catalog: Catalog, trained: Trained) -> dict[str, Any]:
