@@ -258,7 +258,9 @@ def _nodes_of(path: Path) -> dict[str, str]:
                 sizes[name] = (entry.event.vcpus, len(slices))
                 warm.setdefault(name, all(part.resident for part in slices))
     if not sizes:
-        raise Rejected(f"{path}: no invoker ever joined, so there is nothing to compare with")
+        others = [file for file in path.parent.glob(SEGMENTS) if file != path]
+        hint = f"; this is one segment of the journal {path.parent}" if others else ""
+        raise Rejected(f"{path}: no invoker ever joined, so there is nothing to compare with{hint}")
     return {
         "nodes": str(len(sizes)),
         "vcpus": str(max(vcpus for vcpus, _ in sizes.values())),

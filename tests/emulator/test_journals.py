@@ -329,8 +329,16 @@ def test_a_catalog_may_have_more_than_fits_the_nodes() -> None:
 
 def test_a_journal_without_nodes_is_refused(live: Path) -> None:
     live.write_text(live.read_text("utf-8").splitlines()[0] + "\n", "utf-8")
-    with pytest.raises(Rejected, match="no invoker ever joined"):
+    with pytest.raises(Rejected, match=r"no invoker ever joined.* to compare with$"):
         scenario_of(live)
+
+
+def test_a_segment_without_nodes_is_told_from_its_journal(live: Path) -> None:
+    header = live.read_text("utf-8").splitlines()[0] + "\n"
+    for number in (1, 2):
+        (live.parent / f"0000000{number}.journal").write_text(header, "utf-8")
+    with pytest.raises(Rejected, match=f"; this is one segment of the journal {live.parent}$"):
+        scenario_of(live.parent / "00000002.journal")
 
 
 # What the world did of its own accord.
