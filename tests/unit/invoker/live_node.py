@@ -39,6 +39,7 @@ from mesh.settings import InvokerSettings
 from mesh.wire import InvokerNews
 from storage.local import LocalStore
 from storage.node import NodeStore
+from storage.patience import PATIENCE_S
 from storage.remote import RemoteStore
 from tests.unit.invoker.patience import LIMIT_S
 
@@ -221,12 +222,13 @@ async def live_node(
     folder: Path,
     make_remote: Callable[..., RemoteStore] = RemoteStore,
     report: Callable[[InvokerNews], None] = lambda news: None,
+    patience_s: float = PATIENCE_S,
     **settings: Any,
 ) -> AsyncIterator[LiveNode]:
     """Everything that the node tells is kept, and told to `report` as well."""
     own = InvokerSettings(**{"fetch_timeout_s": 20.0, **settings})
     remote = make_remote(redis_url, prefix="test", ttl_s=600)
-    store = NodeStore(LocalStore(folder), remote, NODE)
+    store = NodeStore(LocalStore(folder), remote, NODE, patience_s=patience_s)
     cpu = CpuParts(VCPUS, own.handler_timeout_s)
     pool = Pool(
         CATALOG,

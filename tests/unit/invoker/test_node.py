@@ -124,7 +124,7 @@ async def test_missing_inputs_are_named(redis_url: str, tmp_path: Path) -> None:
 async def test_without_redis_a_task_fails_and_misses_nothing(tmp_path: Path) -> None:
     server = RedisServer(tmp_path / "redis")
     server.start()
-    async with live_node(server.url, tmp_path / "store") as live:
+    async with live_node(server.url, tmp_path / "store", fetch_timeout_s=0.1) as live:
         server.kill()
         live.node.order(start("t1", "quick", job("r1")))
         failed = await live.tells(TaskFailed)
@@ -377,7 +377,7 @@ async def test_files_are_discarded_also_without_redis(
 ) -> None:
     server = RedisServer(tmp_path / "redis")
     server.start()
-    async with live_node(server.url, tmp_path / "store") as live:
+    async with live_node(server.url, tmp_path / "store", patience_s=0.1) as live:
         await live.store.keep("r1", "a", b"output", publish=False)
         await live.store.publish("r1", "a")
         server.kill()
