@@ -1,19 +1,13 @@
 import json
-import os
-import pty
 import re
 import signal
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import pytest
 
-import cli.study
 from cli.conditions import NO_LOCALITY, SEARCHES, conditions_text
 from cli.training import TRAINING_SEED, trained_for
 from emulator import training
@@ -24,32 +18,9 @@ from esg.codec import digest
 from esg.errors import Rejected
 from esg.policies import POLICIES, PolicySettings
 from tests.cli.conftest import Run
+from tests.cli.emulated import APPLICATIONS, ESG, SHORT, document, result
+from tests.cli.emulated import counts as counts
 from tests.cli.test_refusals import assert_refused
-
-ESG = Path(sys.executable).with_name("esg")
-SHORT = ("--requests", 40)
-APPLICATIONS = sorted(load_catalog().applications)
-
-
-def document(esg: Run, *arguments: object) -> dict[str, Any]:
-    ran = esg("emulate", *arguments, "--json")
-    assert (ran.code, ran.err) == (0, "")
-    found: dict[str, Any] = json.loads(ran.out)
-    return found
-
-
-def result(esg: Run, *arguments: object) -> dict[str, Any]:
-    (found,) = document(esg, *SHORT, *arguments)["results"]
-    return dict(found)
-
-
-@pytest.fixture
-def counts(tmp_path: Path) -> Path:
-    """A trace with one call per second."""
-    path = tmp_path / "counts.csv"
-    path.write_text("minute,count\n0,60\n1,60\n2,60\n", "utf-8")
-    return path
-
 
 # The document.
 
@@ -369,137 +340,6 @@ def test_who_ends_it_hears_nothing_and_finds_no_file(number: int, tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-# For people.
-
-
-def test_the_table_of_one_run_fits_into_80_columns(esg: Run) -> None:
-    ran = esg("emulate", *SHORT)
-    assert (ran.code, ran.err) == (0, "")
-    assert max(map(len, ran.out.splitlines())) <= 80
-    assert "…" not in ran.out
-    assert ran.out.startswith("relaxed-heavy: 40 requests at the rate heavy; seed 0.\n")
-    assert re.search(r"^esg +100\.0% ", ran.out, re.MULTILINE)
-    assert re.search(r"^limits +100\.0% +0\.\d{4} +-\d+% *$", ran.out, re.MULTILINE)
-    assert "±" not in ran.out
-
-
-def test_requests_that_nobody_can_serve_are_not_passed_over_in_silence(esg: Run) -> None:
-    ran = esg("emulate", *SHORT, "--slo-scale", 0.1)
-    assert ran.code == 0
-    told = " ".join(ran.out.split())
-    assert "esg: of 40 requests 40 were refused" in told
-    one = " ".join(esg("emulate", "--requests", 1, "--slo-scale", 0.1).out.split())
-    assert "esg: of 1 request 1 was refused" in one
-    assert "and 0 failed, were dropped as too late, or were cancelled." in told
-    assert "refused" not in esg("emulate", *SHORT).out
-    (refused,) = document(esg, *SHORT, "--slo-scale", 0.1)["results"]
-    assert (refused["refused"], refused["slo_hit_rate"], refused["cost_usd"]) == (40, 0, 0)
-    assert refused["latency_ms"]["p50"] is None
-
-
-@pytest.mark.parametrize("columns", [40, 60, 80, 100])
-def test_the_table_of_many_runs_fits(
-    esg: Run, monkeypatch: pytest.MonkeyPatch, columns: int
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    policies = "esg,infless,fast-gshare-lean,infless-config-first"
-    ran = esg("emulate", "--requests", 20, "--policy", policies, "--seeds", 2)
-    assert (ran.code, ran.err) == (0, "")
-    assert max(map(len, ran.out.splitlines()[1:])) <= columns  # the first is one line in a pipe
-    assert "…" not in ran.out
-    assert "(95 %)" in " ".join(ran.out.split())
-    for name in APPLICATIONS:
-        assert name.rpartition("-")[2] in ran.out
-
-
-def test_what_a_narrow_table_has_no_room_for_is_below_it(
-    esg: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    told = esg("emulate", *SHORT).out
-    assert re.search(r"^esg +100\.0% +0\.\d{4} +\d+ +\d+ ", told, re.MULTILINE)
-    assert re.search(r"^vGPU use: esg \d+\.\d%$", told, re.MULTILINE)
-    assert re.search(r"^decide ms: esg \d\.\d{3}$", told, re.MULTILINE)
-
-
-@pytest.mark.parametrize(
-    ("columns", "shown"), [(80, r"^esg .* {count}$"), (60, r"^cold starts: esg {count}$")]
-)
-def test_cold_starts_are_told_where_there_are_some(
-    esg: Run, monkeypatch: pytest.MonkeyPatch, columns: int, shown: str
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    count = result(esg, "--cold-start")["cold_starts"]
-    told = esg("emulate", *SHORT, "--cold-start").out
-    assert re.search(shown.format(count=count), told, re.MULTILINE)
-    assert "cold starts: tasks that were sent out before" in " ".join(told.split())
-    assert "cold" not in esg("emulate", *SHORT).out
-
-
-@pytest.fixture
-def bars(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[float]]:
-    """What each bar was told, as shares of its total."""
-    told: dict[str, list[float]] = {}
-
-    @contextmanager
-    def bar(text: str, total: float, *, shown: bool) -> Iterator[Callable[[float], None]]:
-        shares = told[text] = []
-        yield lambda completed: shares.append(completed / total)
-
-    monkeypatch.setattr(cli.study, "progress_bar", bar)
-    return told
-
-
-def test_a_run_has_a_bar_and_so_have_its_limits(esg: Run, bars: dict[str, list[float]]) -> None:
-    assert esg("emulate", "--requests", 400).code == 0
-    assert bars == {"esg": [0.25, 0.5, 0.75, 1, 1], "limits": [0.25, 0.5, 0.75, 1, 1]}
-
-
-def test_limits_do_not_count_as_runs(esg: Run, bars: dict[str, list[float]]) -> None:
-    assert esg("emulate", *SHORT, "--policy", "esg,orion", "--seeds", 2, "--workers", 1).code == 0
-    ((text, shares),) = bars.items()
-    assert text == "4 runs"
-    assert shares == sorted(shares)
-    assert shares[-1] == 1
-
-
-def test_a_bar_ends_where_the_trace_does(
-    esg: Run, bars: dict[str, list[float]], counts: Path
-) -> None:
-    for option in ("--duration", "--requests"):
-        assert esg("emulate", "--trace", counts, option, 1000).code == 0
-        for shares in bars.values():
-            assert 0.5 < shares[0] < 0.65  # after 100 requests of 180
-            assert shares[-1] == 1
-
-
-def test_a_bar_moves_on_a_terminal_and_nowhere_else() -> None:
-    ours, theirs = pty.openpty()
-    try:
-        process = subprocess.Popen(
-            [ESG, "emulate", "--requests", "300"],
-            stdout=subprocess.DEVNULL,
-            stderr=theirs,
-            env=os.environ | {"TERM": "xterm"},
-        )
-        os.close(theirs)
-        shown = b""
-        while piece := _read(ours):
-            shown += piece
-        assert process.wait(timeout=60) == 0
-    finally:
-        os.close(ours)
-    assert b"esg" in shown
-    assert b"%" in shown
-
-
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 65536)
-    except OSError:  # that is how a terminal ends on Linux
-        return b""
-
-
 # Learning.
 
 
@@ -529,112 +369,3 @@ def test_aquatope_runs_with_what_it_learnt(esg: Run, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(training, "trained_configs", train)
     assert result(esg, "--policy", "aquatope", "--slo-scale", 2)["mean_batch"] == 1
-
-
-# Refused.
-
-REFUSED = {
-    "--setting strict": "unknown setting 'strict'; did you mean 'strict-light'?",
-    "--setting fast": "unknown setting 'fast'; known: strict-light, moderate-normal, relaxed-heavy",
-    "--policy esgg": "--policy: unknown policy 'esgg'; did you mean 'esg'?",
-    "--policy esg,": "--policy: unknown policy ''; known: apex, esg, ...",
-    "--policy esg,orion,esg": "--policy: 'esg' is named twice; name it once",
-    "--slo-scale 0": "--slo-scale is 0; it must be greater than 0 ...",
-    "--slo-scale -1": "--slo-scale is -1; it must be greater than 0 ...",
-    "--slo-scale nan": "--slo-scale is nan; it must be greater than 0 ...",
-    "--slo-scale 1e9": "--slo-scale is 1e+09; ...at most 1000",
-    "--rate hevy": "unknown rate 'hevy'; did you mean 'heavy'?...",
-    "--rate 0/s": "rate '0/s': give a rate above 0 ...",
-    "--rate seventeen": "unknown rate 'seventeen'; known: heavy, normal, light; or give a num...",
-    "--rate 17": "rate 17: say per what, as in 17/s or 17/min",
-    "--nodes 0": "--nodes is 0; it must be at least 1",
-    "--vcpus 0": "--vcpus is 0; it must be at least 1",
-    "--vgpus -2": "--vgpus is -2; it must be at least 1",
-    "--nodes 1000000": "--nodes is 1000000; it must be at most 10000",
-    "--vgpus 1000000": "--vgpus is 1000000; it must be at most 10000",
-    "--nodes 10000 --vgpus 10000": "10000 nodes x 10000 vGPUs are 100000000 vGPUs; ...at most ...",
-    "--seeds 1000000": "--seeds is 1000000; it must be at most 10000",
-    "--journal a --trace-out ./a": "--journal and --trace-out are the same file, a; name ...",
-    "--nodes two": "--nodes: ...valid...; see esg emulate --help",
-    "--requests 99999999999999999999": "--requests is 99999999999999999999; ...at most 1000000000",
-    "--without holding": "--without is about policy apex; name it with --policy",
-    "--remote-delay-ms -1": "--remote-delay-ms is -1; it must be from 0 ...",
-    "--remote-mb-per-s 0": "--remote-mb-per-s is 0; it must be greater than 0 ...",
-    "--requests 0": "--requests is 0; it must be at least 1",
-    "--duration 0": "--duration is 0; it must be greater than 0 ...",
-    "--duration 1e-6": "no request comes in this time; give a longer one",
-    "--duration 1e-6 --seeds 2": "no request comes in this time; give a longer one",
-    "--duration 0.016 --seeds 6": "no request comes in this time with seed 3; give a longer one",
-    "--requests 5 --duration 5": "--requests and --duration are two ways to stop; give one of them",
-    "--seed 1 --seeds 2": "--seed and --seeds are two ways to choose; give one of them",
-    "--seeds 0": "--seeds is 0; it must be at least 1",
-    "--k 0": "--k is 0; it must be at least 1",
-    "--group-size 0": "--group-size is 0; it must be at least 1",
-    "--engine astr": "--engine: unknown engine 'astr'; did you mean 'astar'?",
-    "--noise -1": "--noise is -1; it must be from 0 to 100",
-    "--overhead guessed": "unknown overhead 'guessed'; known: none, counted, measured",
-    "--nodes-per-ms 0": "--nodes-per-ms is 0; it must be at least 1",
-    "--workers 0": "--workers is 0; it must be at least 1",
-    "--format counts": "--format is that of a trace; name one with --trace",
-    "--trace nowhere.csv": "nowhere.csv...",
-    "--journal a.journal --seeds 2": "--journal is about one run; name one policy and one seed",
-    "--journal a.journal --policy esg,orion": "--journal is about one run; ...",
-    "--trace-out a.json --policy esg,orion": "--trace-out is about one run; ...",
-    "--journal no/folder/a.journal": "no/folder/a.journal: cannot be written: ...",
-    "--trace-out /dev/null": "/dev/null: is not a regular file; name another one",
-    "--catalog nowhere.toml": "nowhere.toml: no such file; correct --catalog ...",
-    "strict-light": "...extra argument...strict-light...; see esg emulate --help",
-}
-
-
-def test_no_rate_is_not_any_rate(esg: Run) -> None:
-    assert_refused(esg("emulate", "--rate", "", "--requests", 3), "unknown rate ''; ...")
-
-
-@pytest.mark.parametrize(("line", "words"), REFUSED.items())
-def test_esg_emulate_refuses_in_one_line(esg: Run, line: str, words: str) -> None:
-    assert_refused(esg("emulate", *line.split()), words)
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("", "...trace.csv: empty; give a trace"),
-        ("minute,count\n0,many\n", "...trace.csv:2: ...many...; give a whole number ..."),
-        ("minute,count\n0,-3\n", "...trace.csv:2: ...-3...; give a whole number ..."),
-        ("what,is,this\n1,2,3\n", "...trace.csv:1: cannot tell the format: ..."),
-        ("minute,count\n0,0\n", "...trace.csv: no request comes in it; name another one"),
-    ],
-)
-@pytest.mark.parametrize("arguments", [(), ("--policy", "esg,orion"), ("--duration", "5")])
-def test_a_malformed_trace_is_refused_by_its_line(
-    esg: Run, tmp_path: Path, content: str, words: str, arguments: tuple[str, ...]
-) -> None:
-    path = tmp_path / "trace.csv"
-    path.write_text(content, "utf-8")
-    assert_refused(esg("emulate", "--trace", path, *arguments), words)
-
-
-def test_a_time_before_the_first_request_of_a_trace_is_too_short(esg: Run, tmp_path: Path) -> None:
-    path = tmp_path / "trace.csv"
-    path.write_text("minute,count\n0,0\n1,9\n", "utf-8")
-    ran = esg("emulate", "--trace", path, "--duration", 5)
-    assert_refused(ran, "no request comes in this time; give a longer one")
-
-
-def test_a_rate_at_which_nothing_comes_is_too_low(esg: Run, tmp_path: Path) -> None:
-    path = tmp_path / "trace.csv"
-    path.write_text("minute,count\n0,3\n", "utf-8")
-    ran = esg("emulate", "--trace", path, "--rate", "0.001/s")
-    assert_refused(ran, "...trace.csv: no request comes at the rate 0.001/s; give a higher one")
-
-
-@pytest.mark.parametrize("option", ["--journal", "--trace-out"])
-def test_no_output_takes_the_place_of_the_trace(esg: Run, tmp_path: Path, option: str) -> None:
-    path = tmp_path / "trace.csv"
-    path.write_text("minute,count\n0,5\n", "utf-8")
-    ran = esg("emulate", "--trace", path, option, tmp_path / "." / "trace.csv")
-    assert_refused(
-        ran, f"--trace and {option} are the same file, ...trace.csv; name different ones"
-    )
-    assert path.read_text("utf-8") == "minute,count\n0,5\n"
