@@ -61,15 +61,12 @@ def _ended_like_ctrl_c() -> Iterator[None]:
     """Whoever ends us with `timeout`, or by closing the terminal, gets what Ctrl-C does: no file
     that is not complete, and no process, stays behind. Commands that serve see to it themselves.
     """
-    numbers = [signal.SIGTERM, signal.SIGHUP]
-    if (
-        current_thread() is not main_thread()
-        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-    ):
-        numbers = []  # nobody could be interrupted
+    if current_thread() is not main_thread():
+        yield  # signals are for the main thread to handle
+        return
     before = {
-        number: signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
-        for number in numbers
+        number: signal.signal(number, signal.default_int_handler)
+        for number in (signal.SIGTERM, signal.SIGHUP)
         if signal.getsignal(number) is signal.SIG_DFL  # under nohup it is not
     }
     try:

@@ -13,11 +13,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from statistics import fmean, stdev
-from threading import current_thread, main_thread
+from threading import Thread, current_thread, main_thread
 from typing import Any, Protocol
 
 from emulator.limits import limits
@@ -241,6 +241,15 @@ nobody waits for one that a killed worker holds."""
 def _begin(shares: MutableSequence[float]) -> None:
     global _shares
     _shares = shares
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Who has been killed ends nobody, and a worker would wait for its next job for ever."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _tell(number: int, share: float) -> None:
@@ -266,6 +275,7 @@ def _own_workers(count: int, shares: MutableSequence[float]) -> Iterator[Executo
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
     """Ctrl-C waits until all workers are there: one whose start is interrupted is known to nobody.
+    So does whatever else interrupts this process.
 
     It is blocked, which workers inherit, so that they never hear of it: they are ended from here.
     That is not enough for this process, since numpy's threads hear it too and tell the main one.
@@ -274,15 +284,20 @@ def _uninterrupted() -> Iterator[None]:
         yield  # it is the main thread that interrupts come to
         return
     came: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    before = {
+        number: signal.signal(number, lambda number, _: came.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if callable(signal.getsignal(number))
+    }
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         if came:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(came[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -319,11 +319,25 @@ def test_files_are_complete_or_not_there(esg: Run, tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == [journal, picture]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_who_ends_it_hears_nothing_and_finds_no_file(number: int, tmp_path: Path) -> None:
+FROM_A_SHELL = ("sh", "-c", 'exec "$@"', "sh")
+IN_A_SCRIPTS_BACKGROUND = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
+
+
+@pytest.mark.parametrize(
+    ("begun", "number"),
+    [
+        (FROM_A_SHELL, signal.SIGINT),
+        (FROM_A_SHELL, signal.SIGTERM),
+        (FROM_A_SHELL, signal.SIGHUP),
+        (IN_A_SCRIPTS_BACKGROUND, signal.SIGTERM),
+    ],
+)
+def test_who_ends_it_hears_nothing_and_finds_no_file(
+    begun: tuple[str, ...], number: int, tmp_path: Path
+) -> None:
     path = tmp_path / "run.journal"
     process = subprocess.Popen(
-        [ESG, "emulate", "--requests", str(10**9), "--journal", path],
+        [*begun, ESG, "emulate", "--requests", str(10**9), "--journal", path],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )

@@ -173,7 +173,13 @@ def _is_gone(process: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux shows children so")
-def test_ctrl_c_leaves_no_worker_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "ending"),
+    [(signal.SIGINT, (0, b"interrupted\n")), (signal.SIGKILL, (-signal.SIGKILL, b""))],
+)
+def test_nothing_that_ends_it_leaves_a_worker_behind(
+    number: int, ending: tuple[int, bytes], tmp_path: Path
+) -> None:
     script = tmp_path / "interrupted.py"
     script.write_text(INTERRUPTED, "utf-8")
     process = subprocess.Popen(
@@ -187,14 +193,18 @@ def test_ctrl_c_leaves_no_worker_behind(tmp_path: Path) -> None:
         # the resource tracker and two workers
         assert _until(lambda: len(_descendants(process.pid)) >= 3)
         workers = _descendants(process.pid)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: everyone hears it
+        if number == signal.SIGINT:
+            os.killpg(process.pid, number)  # as a terminal does: everyone hears it
+        else:
+            process.send_signal(number)
         out, err = process.communicate(timeout=60)
+        assert (process.returncode, out) == ending
+        assert number == signal.SIGKILL or err == b""
+        assert _until(lambda: all(_is_gone(worker) for worker in workers))
     finally:
         with suppress(ProcessLookupError):  # its workers too, should they be left
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    assert (process.returncode, out, err) == (0, b"interrupted\n", b"")
-    assert _until(lambda: all(_is_gone(worker) for worker in workers))
 
 
 # Estimates.
