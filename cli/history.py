@@ -69,7 +69,7 @@ def replay(journal: JournalFile, catalog: CatalogFile = None, as_json: AsJson = 
         return
     screen = terminal()
     screen.print(
-        f"{journal}: identical; {replayed.entries} entries in {replayed.wall_s:.2f} s "
+        f"{journal}: the same orders; {replayed.entries} entries in {replayed.wall_s:.2f} s "
         f"({per_s:.0f}/s).",
         soft_wrap=True,
     )

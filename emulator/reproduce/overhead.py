@@ -8,6 +8,7 @@ for up to a third of the SLO. `benchmarks/search.py` goes further; this is enoug
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
+from statistics import fmean
 from time import thread_time
 from typing import NamedTuple
 
@@ -25,10 +26,11 @@ QUEUES = range(1, 9)
 
 
 class Times(NamedTuple):
-    """Milliseconds per decision."""
+    """Milliseconds per decision, and the paths that one looks at, on average."""
 
     mean_ms: float
     p99_ms: float
+    effort: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +66,9 @@ def measure(
     for done, (group_size, k) in enumerate(MEASURED, 1):
         for name, setting in SETTINGS.items():
             ask = _Asking(application, group_size, k, setting.slo_scale, Random(f"{seed}:{name}"))
-            times_ms = [ask.timed_ms() for _ in range(questions)]
+            times_ms, efforts = zip(*(ask.timed() for _ in range(questions)), strict=True)
             search[name, group_size, k] = Times(
-                float(np.mean(times_ms)), float(np.percentile(times_ms, 99))
+                float(np.mean(times_ms)), float(np.percentile(times_ms, 99)), fmean(efforts)
             )
         progress(done)
     return Overhead(_brute_force_ms(application), search)
@@ -86,15 +88,17 @@ class _Asking:
         for queue in QUEUES:
             self._ask(queue, round(self._slo_us))
 
-    def timed_ms(self) -> float:
+    def timed(self) -> tuple[float, int]:
+        """Milliseconds, and effort."""
         left_us = round(self._slo_us * self._random.uniform(0.67, 1))
         queue = self._random.choice(QUEUES)
         began = thread_time()
-        self._ask(queue, left_us)
-        return (thread_time() - began) * 1000
+        effort = self._ask(queue, left_us)
+        return (thread_time() - began) * 1000, effort
 
-    def _ask(self, queue: int, left_us: int) -> None:
-        self._search.search(self._application.root, queue=queue, left_us=left_us, k=self._k)
+    def _ask(self, queue: int, left_us: int) -> int:
+        root = self._application.root
+        return self._search.search(root, queue=queue, left_us=left_us, k=self._k).effort
 
 
 def _brute_force_ms(application: Application) -> float:

@@ -99,7 +99,7 @@ def test_a_replay_is_identical(esg: Run, emulated: tuple[Path, dict[str, Any]]) 
 def test_a_replay_says_so_in_a_few_lines(esg: Run, journal: Path) -> None:
     ran = esg("replay", journal)
     assert (ran.code, ran.err) == (0, "")
-    assert re.search(r"run\.journal: identical; \d+ entries in [\d.]+ s \(\d+/s\)\.", ran.out)
+    assert re.search(r"run\.journal: the same orders; \d+ entries in [\d.]+ s \(\d+/s\)\.", ran.out)
     assert f"{REQUESTS} requests" in ran.out
     assert "in time" in ran.out
 

@@ -37,7 +37,9 @@ def overhead_as_in_the_paper() -> Overhead:
         brute_force_ms=7258,
         search={
             (setting, group_size, k): Times(
-                (1000 if group_size > 3 else 3) + k / 20 + extra_ms[setting] / 10, 9
+                (1000 if group_size > 3 else 3) + k / 20 + extra_ms[setting] / 10,
+                9,
+                50 + extra_ms[setting],
             )
             for setting in SETTINGS
             for group_size, k in MEASURED
