@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from emulator.reproduce.experiments import Results, Size, Train
     from emulator.reproduce.study import Study
     from emulator.run import Trained
-    from emulator.training import Budget
     from esg.catalog import Catalog
 
 DEFAULT_FILE = Path("esg-reproduce.html")
@@ -86,7 +85,7 @@ def reproduce(
     size = replace(usual, requests=requests or usual.requests, seeds=seeds or usual.seeds)
     command = _command(quick=quick, requests=requests, seeds=seeds)
     with written(out) as file:
-        study = _study(size, quick=quick, command=command, workers=workers, shown=not as_json)
+        study = _study(size, command=command, workers=workers, shown=not as_json)
         file.write(page(study))
     if as_json:
         print_json(document(study) | {"report": str(out)})
@@ -111,28 +110,26 @@ def _command(*, quick: bool, requests: int | None, seeds: int | None) -> str:
     return " ".join(words)
 
 
-def _study(size: Size, *, quick: bool, command: str, workers: int | None, shown: bool) -> Study:
-    from emulator.reproduce.experiments import QUICK_TRAINING
+def _study(size: Size, *, command: str, workers: int | None, shown: bool) -> Study:
     from emulator.reproduce.study import Plan, conduct
     from emulator.scenario import SETTINGS
-    from emulator.training import Budget
+    from emulator.workers import usable_cores
 
     catalog = read_catalog(None)
-    budget = QUICK_TRAINING if quick else Budget()
-    total = budget.trials * len(SETTINGS) * len(catalog.applications)
-    with progress_bar("training Aquatope", total, shown=shown) as advance:
-        plan = Plan.of(catalog, size, _training(budget, advance))
+    courses = len(SETTINGS) * len(catalog.applications)
+    with progress_bar("training Aquatope", courses, shown=shown) as advance:
+        plan = Plan.of(catalog, size, _training(advance, workers or usable_cores()))
     with progress_bar(counted(len(plan.runs), "run"), plan.steps, shown=shown) as advance:
         return conduct(
             plan,
-            training=_training_text(budget, quick=quick),
+            training=_training_text(),
             command=command,
             workers=workers,
             progress=advance,
         )
 
 
-def _training(budget: Budget, advance: Callable[[float], None]) -> Train:
+def _training(advance: Callable[[float], None], workers: int) -> Train:
     """Aquatope's training for one setting after the other, on one bar."""
     from emulator.training import trained_configs
 
@@ -140,24 +137,27 @@ def _training(budget: Budget, advance: Callable[[float], None]) -> Train:
 
     def train(catalog: Catalog) -> Trained:
         nonlocal before
-        names = list(catalog.applications)
+        learnt = dict.fromkeys(catalog.applications, 0.0)
 
-        def tell(application: str, done: int, of: int) -> None:
-            advance(before + names.index(application) * budget.trials + done * budget.trials / of)
+        def tell(application: str, done: int, total: int) -> None:
+            learnt[application] = done / total
+            advance(before + sum(learnt.values()))
 
-        learnt = trained_configs(catalog, seed=0, budget=budget, progress=tell)
-        before += budget.trials * len(names)
-        return learnt
+        configs = trained_configs(catalog, seed=0, progress=tell, workers=workers)
+        before += len(learnt)
+        return configs
 
     return train
 
 
-def _training_text(budget: Budget, *, quick: bool) -> str:
-    text = (
+def _training_text() -> str:
+    from emulator.training import Budget
+
+    budget = Budget()
+    return (
         f"Aquatope learnt from {budget.trials} trial runs per application and setting "
-        f"({budget.bootstrap} random ones, then {budget.rounds} rounds of {budget.per_round})"
+        f"({budget.bootstrap} random ones, then {budget.rounds} rounds of {budget.per_round})."
     )
-    return text + (", fewer than the paper's 350, as --quick asks." if quick else ".")
 
 
 def print_study(screen: Console, study: Study) -> None:

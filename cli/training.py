@@ -35,14 +35,16 @@ def trained_for(policies: Collection[str], catalog: Catalog, *, shown: bool) -> 
         return {}
 
     from emulator.training import trained_configs
+    from emulator.workers import usable_cores
 
-    order = list(catalog.applications)
-    with progress_bar(f"training {LEARNS}", len(order), shown=shown) as advance:
+    learnt = dict.fromkeys(catalog.applications, 0.0)
+    with progress_bar(f"training {LEARNS}", len(learnt), shown=shown) as advance:
 
         def tell(application: str, done: int, total: int) -> None:
-            advance(order.index(application) + done / total)
+            learnt[application] = done / total
+            advance(sum(learnt.values()))
 
-        return trained_configs(catalog, seed=TRAINING_SEED, progress=tell)
+        return trained_configs(catalog, seed=TRAINING_SEED, progress=tell, workers=usable_cores())
 
 
 def train(

@@ -5,24 +5,19 @@ Each run is a value (`Job`) that can be sent to another process; any executor wi
 """
 
 import math
-import os
-import signal
-from collections.abc import Callable, Iterator, MutableSequence, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from statistics import fmean, stdev
-from threading import Thread, current_thread, main_thread
 from typing import Any, Protocol
 
 from emulator.limits import limits
 from emulator.run import Trained, build_nature, emulate, requests
 from emulator.scenario import Scenario, applied, applied_to_events
+from emulator.workers import each, tell
 from esg.catalog import Catalog
 from esg.events import Event, RequestArrived
 from esg.units import US_PER_S, seconds
@@ -35,12 +30,6 @@ from loadgen.traces.timed import TimedTrace
 
 STEP = 100
 """Requests between two reports of a run's progress: some tens of milliseconds."""
-
-LOOK_S = 0.2
-"""How often the progress of other processes is looked at."""
-
-SPAWN = get_context("spawn")
-"""Not fork: this process may have threads (a progress bar, say)."""
 
 
 class Source(Protocol):
@@ -193,111 +182,12 @@ def sweep(
     are, given the extent of these; of other executors only the ends of jobs are known. The first
     job that fails ends them all, and so does Ctrl-C.
     """
-    shares: MutableSequence[float] = [0.0] * len(jobs)
-    with ExitStack() as stack:
-        if executor is None:
-            shares = SPAWN.RawArray("d", len(jobs))
-            executor = stack.enter_context(_own_workers(workers or usable_cores(), shares))
-            if extent is not None:
-                jobs = [
-                    replace(job, load=Watched(job.load, extent, partial(_tell, number)))
-                    for number, job in enumerate(jobs)
-                ]
-        with _uninterrupted():
-            futures = [executor.submit(run, job) for job in jobs]
-        numbers = {future: number for number, future in enumerate(futures)}
-        ended: SimpleQueue[Future[Outcome]] = SimpleQueue()
-        try:
-            for future in futures:
-                future.add_done_callback(ended.put)
-            while numbers:
-                try:
-                    future = ended.get(timeout=LOOK_S)
-                except Empty:
-                    watch(shares)
-                    continue
-                future.result()
-                shares[numbers.pop(future)] = 1.0
-                watch(shares)
-        except BaseException:
-            for future in futures:  # an executor that was given goes on with what it has
-                future.cancel()
-            raise
-        return [future.result() for future in futures]
-
-
-def usable_cores() -> int:
-    """Those that this process may use, which can be fewer than there are (`taskset`, say)."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-_shares: MutableSequence[float] = []
-"""In a worker of ours: how much of each job is done. A job has one writer, so there is no lock, and
-nobody waits for one that a killed worker holds."""
-
-
-def _begin(shares: MutableSequence[float]) -> None:
-    global _shares
-    _shares = shares
-    Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """Who has been killed ends nobody, and a worker would wait for its next job for ever."""
-    parent = parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
-
-
-def _tell(number: int, share: float) -> None:
-    _shares[number] = share
-
-
-@contextmanager
-def _own_workers(count: int, shares: MutableSequence[float]) -> Iterator[Executor]:
-    """Processes that are ended, not waited for, when something goes wrong."""
-    strangers = active_children()
-    executor = ProcessPoolExecutor(count, SPAWN, initializer=_begin, initargs=(shares,))
-    try:
-        yield executor
-    except BaseException:
-        for child in active_children():
-            if child not in strangers:
-                child.kill()
-        raise
-    finally:
-        executor.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits until all workers are there: one whose start is interrupted is known to nobody.
-    So does whatever else interrupts this process.
-
-    It is blocked, which workers inherit, so that they never hear of it: they are ended from here.
-    That is not enough for this process, since numpy's threads hear it too and tell the main one.
-    """
-    if current_thread() is not main_thread():
-        yield  # it is the main thread that interrupts come to
-        return
-    came: list[int] = []
-    before = {
-        number: signal.signal(number, lambda number, _: came.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        if callable(signal.getsignal(number))
-    }
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        if came:
-            signal.raise_signal(came[0])
+    if executor is None and extent is not None:
+        jobs = [
+            replace(job, load=Watched(job.load, extent, partial(tell, number)))
+            for number, job in enumerate(jobs)
+        ]
+    return each(run, jobs, executor=executor, workers=workers, watch=watch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ that it depends on. A file there that is damaged, or is not what its name says, 
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +32,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from emulator.workers import each, tell
 from esg.catalog import Application, Catalog
 from esg.codec import decode, digest, encode, to_text
 from esg.errors import Rejected
@@ -181,26 +182,61 @@ def trained_configs(
     cache: Path | None = None,
     progress: Progress | None = None,
     budget: Budget | None = None,
+    workers: int = 1,
 ) -> dict[str, dict[str, Config]]:
     """The learnt configs by application and stage, from the cache or by training.
 
-    Every application learns by itself: what comes out does not depend on which others there are.
+    Every application learns by itself: what comes out does not depend on which others there are,
+    nor on how many learn at once, in `workers` processes.
     """
     budget = budget or Budget()
+    hear = progress or (lambda application, done, total: None)
     folder = default_cache() if cache is None else cache
     learnt: dict[str, dict[str, Config]] = {}
+    courses: list[_Course] = []
     for name, application in catalog.applications.items():
         key = _key(application, seed, budget)
         path = folder / f"aquatope-{key}.json"
         known = _read(path, key, application)
         if known is None:
-            rng = np.random.default_rng(int(digest(f"{seed}:{name}"), 16))
-            known = train(application, rng, budget=budget, progress=progress)
-            _write(path, Lesson(key=key, application=name, configs=known))
-        elif progress is not None:
-            progress(name, budget.trials, budget.trials)
-        learnt[name] = known
-    return learnt
+            courses.append(_Course(len(courses), application, seed, budget, key, path))
+        else:
+            hear(name, budget.trials, budget.trials)
+            learnt[name] = known
+
+    def watch(shares: Sequence[float]) -> None:
+        for course, share in zip(courses, shares, strict=True):
+            hear(course.application.name, round(share * budget.trials), budget.trials)
+
+    if workers > 1 and len(courses) > 1:
+        found = each(_take_and_tell, courses, workers=min(workers, len(courses)), watch=watch)
+    else:
+        found = [course.take(hear) for course in courses]
+    learnt |= {c.application.name: configs for c, configs in zip(courses, found, strict=True)}
+    return {name: learnt[name] for name in catalog.applications}
+
+
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """What an application has to learn, and where that is kept."""
+
+    number: int
+    application: Application
+    seed: int
+    budget: Budget
+    key: str
+    path: Path
+
+    def take(self, progress: Progress) -> dict[str, Config]:
+        name = self.application.name
+        rng = np.random.default_rng(int(digest(f"{self.seed}:{name}"), 16))
+        configs = train(self.application, rng, budget=self.budget, progress=progress)
+        _write(self.path, Lesson(key=self.key, application=name, configs=configs))
+        return configs
+
+
+def _take_and_tell(course: _Course) -> dict[str, Config]:
+    return course.take(lambda _, done, total: tell(course.number, done / total))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,6 @@ from typing import Any
 from emulator.run import Trained
 from emulator.scenario import SETTINGS, Scenario, Setting, applied
 from emulator.sweep import Estimate, Extent, Job, Load, Outcome, run_job, run_limits, sweep
-from emulator.training import Budget
 from esg.catalog import Catalog
 from esg.errors import Rejected
 from esg.events import RequestArrived
@@ -44,9 +43,6 @@ class Size:
 
 QUICK = Size(requests=500, seeds=3)
 FULL = Size(requests=4000, seeds=5)
-
-QUICK_TRAINING = Budget(bootstrap=100, rounds=30)
-"""Aquatope's, for a quick study; a full one trains as long as in the paper."""
 
 Train = Callable[[Catalog], Trained]
 

@@ -12,6 +12,7 @@ from cli.conditions import NO_LOCALITY, SEARCHES, conditions_text
 from cli.training import TRAINING_SEED, trained_for
 from emulator import training
 from emulator.scenario import Scenario
+from emulator.workers import usable_cores
 from esg.catalog import Catalog
 from esg.catalog_file import load_catalog
 from esg.codec import digest
@@ -362,7 +363,10 @@ def test_policies_that_learn_are_trained_on_what_they_will_see(
 ) -> None:
     catalog, told = load_catalog(), []
 
-    def train(seen: Catalog, *, seed: int, progress: training.Progress) -> dict[str, Any]:
+    def train(
+        seen: Catalog, *, seed: int, progress: training.Progress, workers: int
+    ) -> dict[str, Any]:
+        assert workers == usable_cores()
         for name in seen.applications:
             progress(name, 7, 7)
         told.append((seen, seed))

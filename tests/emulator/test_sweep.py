@@ -15,7 +15,7 @@ from time import monotonic, sleep
 
 import pytest
 
-import emulator.sweep
+import emulator.workers
 from emulator.sweep import Estimate, Extent, Job, Load, Outcome, run_job, run_limits, sweep
 from esg.errors import Rejected
 from tests.emulator.runs import paper, run, scenario
@@ -94,7 +94,7 @@ def test_there_is_a_worker_for_every_core_that_may_be_used(monkeypatch: pytest.M
         counts.append(count)
         return ThreadPoolExecutor(1)
 
-    monkeypatch.setattr(emulator.sweep, "ProcessPoolExecutor", threads)
+    monkeypatch.setattr(emulator.workers, "ProcessPoolExecutor", threads)
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5, 7}, raising=False)
     sweep(jobs(0), run=run_limits)

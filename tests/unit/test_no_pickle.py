@@ -15,7 +15,7 @@ RUNS_WHAT_IT_READS = {"cloudpickle", "dill", "joblib", "jsonpickle", "marshal", 
 RESTRICTED = {"functions/networks/torch_file.py"}
 """Reads pickles of weights with a reader that knows four names, none of which runs anything."""
 
-OWN_CHILDREN = {"emulator/sweep.py", "invoker/workers.py", "loadgen/crew.py", "loadgen/worker.py"}
+OWN_CHILDREN = {"emulator/workers.py", "invoker/workers.py", "loadgen/crew.py", "loadgen/worker.py"}
 """Speak through Python's own pipes, which pickle, with processes that they start themselves and
 that run the same code for the same user."""
 

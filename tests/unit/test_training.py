@@ -302,6 +302,25 @@ def test_what_was_learnt_is_not_learnt_again(tmp_path: Path, counter: Counter) -
     assert len(list((tmp_path / "new" / "cache").iterdir())) == 2
 
 
+def test_two_that_learn_at_once_learn_the_same(tmp_path: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+    learnt = trained_configs(
+        two_applications(),
+        seed=1,
+        cache=tmp_path / "at once",
+        budget=TINY,
+        progress=lambda *what: told.append(what),
+        workers=2,
+    )
+    assert learnt == learn(tmp_path / "one by one")
+    assert list(learnt) == ["app-a", "app-b"]
+    assert told[-2:] == [("app-a", 12, 12), ("app-b", 12, 12)]
+    caches = (tmp_path / "at once", tmp_path / "one by one")
+    files = [{file.name: file.read_text() for file in cache.iterdir()} for cache in caches]
+    assert files[0] == files[1]
+    assert len(files[0]) == 2
+
+
 def test_a_cached_result_counts_as_progress(tmp_path: Path) -> None:
     learn(tmp_path)
     told: list[tuple[str, int, int]] = []
