@@ -82,7 +82,9 @@ def _days(path: Path) -> Iterator[Day]:
         return
     files = sorted(path.glob("invocations*.csv"))
     if not files:
-        raise Rejected(f"{path}: no invocations*.csv in this directory; give a file or another one")
+        others = sorted(path.glob("*.csv"))
+        advice = f"do you mean {others[0]}?" if others else "give a file or another one"
+        raise Rejected(f"{path}: no invocations*.csv in this directory; {advice}")
     numbers = _numbers(files)
     for number, file in sorted(zip(numbers, files, strict=True)):
         day = _day(file, (number - min(numbers)) * MINUTES_PER_DAY)

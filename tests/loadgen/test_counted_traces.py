@@ -129,7 +129,11 @@ def test_days_that_are_named_by_dates_follow_each_other(
 
 
 def test_a_directory_without_invocations_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Rejected, match=r"no invocations\*\.csv"):
+    with pytest.raises(Rejected, match=r"no invocations\*\.csv in this directory; give a file"):
+        read_trace(tmp_path)
+    trace = tmp_path / "calls.csv"
+    trace.touch()
+    with pytest.raises(Rejected, match=f"; do you mean {trace}"):
         read_trace(tmp_path)
 
 
