@@ -9,8 +9,8 @@ LOCK_IMAGE := .venv/bin/uv pip compile --quiet --universal --fork-strategy fewes
 	--constraint requirements.lock --no-emit-index-url --custom-compile-command 'make lock' \
 	--output-file deploy/requirements.lock pyproject.toml
 LOCK_MODELS := .venv/bin/uv pip compile --quiet --no-deps --generate-hashes --python-version 3.11 \
-	--no-emit-index-url --custom-compile-command 'make lock' --output-file invoker/requirements-models.lock \
-	invoker/requirements-models.in
+	--no-emit-index-url --custom-compile-command 'make lock' --output-file invoker/triton/requirements-models.lock \
+	invoker/triton/requirements-models.in
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -37,7 +37,7 @@ lint: $(INSTALLED)  ## check formatting and style
 
 types: $(INSTALLED)  ## check types
 	.venv/bin/mypy
-	set -e; for folder in functions/*/models/..; do .venv/bin/mypy $$folder/*.py; done
+	set -e; for folder in esg/functions/*/models/..; do .venv/bin/mypy $$folder/*.py; done
 
 # One worker more than the smallest machine has cores: many tests wait for processes
 unit: $(INSTALLED) $(MODELS)  ## run the tests and the examples in the docstrings
@@ -52,10 +52,10 @@ fuzz: $(INSTALLED)  ## look for inputs that break something: make fuzz EXAMPLES=
 	FUZZ_EXAMPLES=$(or $(EXAMPLES),2000) .venv/bin/pytest -n 2 tests/fuzz tests/property
 
 protos: $(INSTALLED)  ## generate the code for the wire from protos/*.proto
-	.venv/bin/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. --grpc_python_out=. protos/*.proto
+	.venv/bin/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. --grpc_python_out=. esg/protos/*.proto
 
-settings: $(INSTALLED)  ## write docs/settings.md from mesh/settings.py
-	.venv/bin/python -m mesh.settings_doc > docs/settings.md
+settings: $(INSTALLED)  ## write docs/settings.md from esg/runtime/settings.py
+	.venv/bin/python -m esg.runtime.settings_doc > docs/settings.md
 
 simulate: $(INSTALLED)  ## tell SEEDS=1000 stories from FIRST_SEED=0 in which everything goes wrong: are promises kept?
 	.venv/bin/python -m tests.simulation --seeds $(or $(SEEDS),1000) --first-seed $(or $(FIRST_SEED),0)
@@ -99,6 +99,6 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(MODELS): invoker/requirements-models.lock | $(INSTALLED)
+$(MODELS): invoker/triton/requirements-models.lock | $(INSTALLED)
 	.venv/bin/esg models install --dir .venv-models
 	@touch $@

@@ -29,11 +29,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from emulator.run import Emulation, emulate
-from emulator.scenario import SETTINGS, Scenario
-from emulator.sweep import Load
-from esg.catalog_file import load_catalog
-from esg.events import Event
+from esg.core.catalog.file import load_catalog
+from esg.core.messages.events import Event
+from esg.emulator.run import Emulation, emulate
+from esg.emulator.scenario import SETTINGS, Scenario
+from esg.emulator.sweep import Load
 
 SETTING = "relaxed-heavy"
 NODES = 16

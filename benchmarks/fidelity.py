@@ -35,22 +35,22 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from benchmarks.live import Usage, usages
-from client import AsyncClient, MeshStatus, Result, Stage
-from emulator.history import replay_strictly, scenario_of
-from emulator.run import emulate, requests
-from emulator.scenario import SETTINGS, Scenario
-from esg.catalog import Catalog, Function
-from esg.catalog_file import DEFAULT, load_catalog
-from esg.corrected import AS_PROFILED
-from esg.events import Correction, ProfilesCorrected
-from esg.profile import Config
+from esg.client import AsyncClient, MeshStatus, Result, Stage
+from esg.core.catalog.file import DEFAULT, load_catalog
+from esg.core.catalog.model import Catalog, Function
+from esg.core.catalog.profile import Config
+from esg.core.estimation.corrected import AS_PROFILED
+from esg.core.messages.events import Correction, ProfilesCorrected
+from esg.emulator.history import replay_strictly, scenario_of
+from esg.emulator.run import emulate, requests
+from esg.emulator.scenario import SETTINGS, Scenario
+from esg.loadgen.send import Answered, Load, send
+from esg.local.supervisor import Mesh, MeshOptions
+from esg.runtime.settings import DEFAULT_POLICY
 from esg.units import seconds, to_ms
-from loadgen.arrivals import Arrival, until
-from loadgen.mix import Mix
-from loadgen.rates import steady
-from loadgen.send import Answered, Load, send
-from mesh.settings import DEFAULT_POLICY
-from mesh.supervisor import Mesh, MeshOptions
+from esg.workload.arrivals import Arrival, until
+from esg.workload.mix import Mix
+from esg.workload.rates import steady
 
 AIM_POINTS = 5.0
 AIM_COST = 0.10

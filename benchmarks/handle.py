@@ -21,17 +21,17 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from emulator.nature import Nature
-from emulator.run import build_policy, build_pools, requests
-from emulator.scenario import SETTINGS, Scenario, applied
-from emulator.world import World
-from esg.catalog import Catalog
-from esg.catalog_file import load_catalog
-from esg.commands import Command
-from esg.events import Event
-from esg.policy import Case, Hold, Offer, Policy
-from esg.scheduler import Scheduler
-from loadgen.arrivals import at_rate
+from esg.core.catalog.file import load_catalog
+from esg.core.catalog.model import Catalog
+from esg.core.durations import Nature
+from esg.core.messages.commands import Command
+from esg.core.messages.events import Event
+from esg.core.policies.interface import Case, Hold, Offer, Policy
+from esg.core.scheduler.scheduler import Scheduler
+from esg.emulator.run import build_policy, build_pools, requests
+from esg.emulator.scenario import SETTINGS, Scenario, applied
+from esg.emulator.world import World
+from esg.workload.arrivals import at_rate
 
 AIM_US = 200
 

@@ -25,17 +25,17 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from client import AsyncClient, RequestStream, Result
-from loadgen.arrivals import at_rate, until
-from loadgen.crew import Crew
-from loadgen.outcome import Outcome, Times
-from loadgen.payloads import Pictures
-from loadgen.plan import Plan
-from loadgen.send import Load, now_us, send
-from loadgen.worker import Assignment, Report
-from protos import gateway_v1_pb2 as public
-from protos import gateway_v1_pb2_grpc as public_grpc
-from protos import model_v1_pb2 as model
+from esg.client import AsyncClient, RequestStream, Result
+from esg.loadgen.outcome import Outcome, Times
+from esg.loadgen.send import Load, now_us, send
+from esg.loadgen.worker import Assignment, Report
+from esg.loadgen.worker_pool import Crew
+from esg.protos import gateway_v1_pb2 as public
+from esg.protos import gateway_v1_pb2_grpc as public_grpc
+from esg.protos import model_v1_pb2 as model
+from esg.workload.arrivals import at_rate, until
+from esg.workload.payloads import Pictures
+from esg.workload.plan import Plan
 
 APPLICATION = "app"
 PAYLOAD_BYTES = 100

@@ -21,12 +21,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.live import Usage, no_op_catalog, usages
-from client import AsyncClient
-from invoker.slice_processes import EmulatedSlices
-from invoker.slices import Slice
-from invoker.tensors import plain_input
-from mesh.settings import environment
-from mesh.supervisor import Mesh, MeshOptions
+from esg.client import AsyncClient
+from esg.invoker.slices.client import Slice
+from esg.invoker.slices.processes import EmulatedSlices
+from esg.invoker.tensors.arrays import plain_input
+from esg.local.supervisor import Mesh, MeshOptions
+from esg.runtime.settings import environment
 
 STAGES = 3
 CLIENTS = 32

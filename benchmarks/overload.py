@@ -25,20 +25,20 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from client import AsyncClient, Exhausted, Outcome, RequestStream, Stage
-from emulator.nature import Nature
-from emulator.run import build_pools, build_scheduler
-from emulator.scenario import Scenario, applied
-from emulator.world import World
-from esg.catalog import Application, Catalog, LateRequests
-from esg.catalog import Stage as CatalogStage
-from esg.catalog_file import load_catalog
-from esg.commands import AnswerRequest, Command, RefuseRequest
-from esg.events import Event, RequestArrived
-from esg.scheduler import Scheduler
+from esg.client import AsyncClient, Exhausted, Outcome, RequestStream, Stage
+from esg.core.catalog.file import load_catalog
+from esg.core.catalog.model import Application, Catalog, LateRequests
+from esg.core.catalog.model import Stage as CatalogStage
+from esg.core.durations import Nature
+from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest
+from esg.core.messages.events import Event, RequestArrived
+from esg.core.scheduler.scheduler import Scheduler
+from esg.emulator.run import build_pools, build_scheduler
+from esg.emulator.scenario import Scenario, applied
+from esg.emulator.world import World
+from esg.local.supervisor import Mesh, MeshOptions
+from esg.runtime.settings import DEFAULT_POLICY, ControllerSettings
 from esg.units import US_PER_S
-from mesh.settings import DEFAULT_POLICY, ControllerSettings
-from mesh.supervisor import Mesh, MeshOptions
 
 FUNCTION = "super-resolution"
 FLOOD, QUIET = "flood", "quiet"

@@ -20,13 +20,13 @@ from rich.table import Table
 
 from benchmarks.fidelity import PAYLOAD_SCALE, payloads_of
 from benchmarks.live import Usage, usages
-from client import AsyncClient, MeshStatus
-from esg.catalog_file import load_catalog
+from esg.client import AsyncClient, MeshStatus
+from esg.core.catalog.file import load_catalog
+from esg.loadgen.outcome import Outcome
+from esg.loadgen.send import Answered, Load, send
+from esg.local.supervisor import Mesh, MeshOptions
 from esg.units import seconds
-from loadgen.arrivals import RATES_US, at_rate, until
-from loadgen.outcome import Outcome
-from loadgen.send import Answered, Load, send
-from mesh.supervisor import Mesh, MeshOptions
+from esg.workload.arrivals import RATES_US, at_rate, until
 
 SAMPLE_S = 15.0
 WARM_UP_S = 60.0

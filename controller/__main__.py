@@ -7,19 +7,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from controller.journal import Journal
-from controller.recovery import Remembered, build_scheduler, header_of, opening, recover
-from controller.service import ControllerService
-from esg.catalog import Catalog
+from esg.controller.event_log import Journal
+from esg.controller.recovery import Remembered, build_scheduler, header_of, opening, recover
+from esg.controller.servicer import ControllerService
+from esg.core.catalog.model import Catalog
 from esg.errors import Rejected
-from mesh.catalog import load
-from mesh.channels import AMONG_OURSELVES
-from mesh.decoding import Decoding
-from mesh.metrics import metrics_page
-from mesh.security import between_services
-from mesh.serving import Server, run_service, say_ready
-from mesh.settings import CommonSettings, ControllerSettings, Settings
-from protos import controller_v1_pb2_grpc as wire_grpc
+from esg.protos import controller_v1_pb2_grpc as wire_grpc
+from esg.runtime.catalog import load
+from esg.runtime.metrics_page import metrics_page
+from esg.runtime.rpc.channels import AMONG_OURSELVES
+from esg.runtime.rpc.decode_interceptor import Decoding
+from esg.runtime.rpc.server import Server, run_service, say_ready
+from esg.runtime.security.policy import between_services
+from esg.runtime.settings import CommonSettings, ControllerSettings, Settings
 
 SERVICE = "esg.controller.v1.Controller"
 

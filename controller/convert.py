@@ -1,12 +1,12 @@
 """The scheduler's words as protobuf: results, progress, applications."""
 
-from esg.catalog import Application, LateRequests
-from esg.commands import AnswerRequest, Outcome, StageReport
-from esg.profile import Config
+from esg.core.catalog.model import Application, LateRequests
+from esg.core.catalog.profile import Config
+from esg.core.messages.commands import AnswerRequest, Outcome, StageReport
+from esg.protos import controller_v1_pb2 as wire
+from esg.protos import model_v1_pb2 as model
+from esg.runtime.wire.convert import config_to_wire
 from esg.units import to_usd
-from mesh.wire import config_to_wire
-from protos import controller_v1_pb2 as wire
-from protos import model_v1_pb2 as model
 
 _OUTCOMES = {
     Outcome.DONE: model.OUTCOME_DONE,

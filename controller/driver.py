@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from esg.commands import Command
-from esg.events import Event, Woke
-from esg.journal import Memo
-from esg.scheduler import Scheduler
+from esg.core.journal.format import Memo
+from esg.core.messages.commands import Command
+from esg.core.messages.events import Event, Woke
+from esg.core.scheduler.scheduler import Scheduler
 from esg.units import US_PER_S
 
 

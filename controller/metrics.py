@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from controller.tally import Tally
-from esg.commands import Outcome
-from esg.ledger import Seat
-from esg.scheduler import Scheduler
-from esg.state import State
+from esg.controller.counters import Tally
+from esg.core.messages.commands import Outcome
+from esg.core.scheduler.scheduler import Scheduler
+from esg.core.state.node_books import Seat
+from esg.core.state.state import State
 from esg.units import to_usd
 
 

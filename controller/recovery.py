@@ -17,14 +17,10 @@ from typing import Any
 
 from msgspec.structs import replace as changed
 
-from controller.memory import NOTHING, Memory
-from controller.service import ControllerService
-from esg import __version__
-from esg.catalog import Catalog
-from esg.codec import decode, encode, to_text
-from esg.errors import Rejected
-from esg.events import InvokerJoined, InvokerLost, RequestArrived
-from esg.journal import (
+from esg.controller.servicer import ControllerService
+from esg.controller.shell_snapshot import NOTHING, Memory
+from esg.core.catalog.model import Catalog
+from esg.core.journal.format import (
     FORMAT,
     TRAINED,
     Diverged,
@@ -36,15 +32,19 @@ from esg.journal import (
     replay,
     snapshot_line,
 )
-from esg.overload import OverloadSettings
-from esg.policies import PolicySettings, policy
-from esg.policies.ingredients import listed
-from esg.scheduler import Scheduler, SchedulerSettings
-from esg.state import State
+from esg.core.messages.codec import decode, encode, to_text
+from esg.core.messages.events import InvokerJoined, InvokerLost, RequestArrived
+from esg.core.policies import PolicySettings, policy
+from esg.core.policies.apex.features import listed
+from esg.core.scheduler.admission import OverloadSettings
+from esg.core.scheduler.scheduler import Scheduler, SchedulerSettings
+from esg.core.state.state import State
+from esg.errors import Rejected
+from esg.runtime.logs import about
+from esg.runtime.settings import CommonSettings, ControllerSettings
+from esg.runtime.trained_configs import Learnt, learnt_text, read_learnt
 from esg.units import ms
-from mesh.learnt_file import Learnt, learnt_text, read_learnt
-from mesh.logs import about
-from mesh.settings import CommonSettings, ControllerSettings
+from esg.version import __version__
 
 log = logging.getLogger(__name__)
 

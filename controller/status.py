@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from controller.tally import Tally
-from esg.catalog import Catalog
-from esg.commands import StartTask
-from esg.corrected import AS_PROFILED
-from esg.drift import Drift, drifts
-from esg.ledger import Seat
-from esg.state import State
-from protos import model_v1_pb2 as model
+from esg.controller.counters import Tally
+from esg.core.catalog.model import Catalog
+from esg.core.estimation.corrected import AS_PROFILED
+from esg.core.estimation.drift import Drift, drifts
+from esg.core.messages.commands import StartTask
+from esg.core.state.node_books import Seat
+from esg.core.state.state import State
+from esg.protos import model_v1_pb2 as model
 
 
 def mesh_status(

@@ -1,12 +1,29 @@
-"""The brains of ESG: pure, deterministic, and without a clock.
+"""ESG: a serving mesh that gives pipelines of DNN models their deadline at the least GPU cost.
 
-Everything in this package is a function of its arguments. Facts come in with their time, orders go
-out; the live controller, the emulator and the replayer drive the very same objects. The package
-imports the standard library, numpy and msgspec (and a graph library while an application is
-registered), and nothing in it reads a clock, opens a socket, draws a random number or writes a log.
+Applications need two names of this package, which are loaded when they are used:
 
-Where to start reading: `catalog` (what there is), `search` (which config), `scheduler` (when and
-where), `pool` (the same on a worker node).
+    from esg import Client, AsyncClient
+
+`esg.client` has the types that they take and give. `esg.core` is where to start reading: the
+deterministic scheduler and pool that the live services (`esg.controller`, `esg.invoker`), the
+emulator and the replay all drive.
 """
 
-__version__ = "0.1.0"
+from typing import TYPE_CHECKING, Any
+
+from esg.version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from esg.client import AsyncClient as AsyncClient
+    from esg.client import Client as Client
+
+__all__ = ["AsyncClient", "Client", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """The client, which brings gRPC with it, only for those who ask for it (PEP 562)."""
+    if name in ("AsyncClient", "Client"):
+        from esg import client
+
+        return getattr(client, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,22 +4,22 @@ import asyncio
 import sys
 from contextlib import suppress
 
-from gateway.applications import Applications
-from gateway.book import Book
-from gateway.callers import Callers
-from gateway.gate import Gate
-from gateway.link import Link
-from gateway.metrics import RequestMetrics, forget_deleted
-from gateway.service import Pipelines
-from gateway.sweeper import Sweeper
-from mesh.channels import channel
-from mesh.decoding import Decoding
-from mesh.metrics import metrics_page
-from mesh.security import between_services, public_door
-from mesh.serving import Server, run_service, say_ready
-from mesh.settings import CommonSettings, GatewaySettings, Settings
-from protos.gateway_v1_pb2_grpc import add_PipelinesServicer_to_server
-from storage.remote import RemoteStore
+from esg.gateway.applications import Applications
+from esg.gateway.auth_interceptor import Gate
+from esg.gateway.controller_link import Link
+from esg.gateway.identity import Callers
+from esg.gateway.metrics import RequestMetrics, forget_deleted
+from esg.gateway.payload_gc import Sweeper
+from esg.gateway.request_table import Book
+from esg.gateway.servicer import Pipelines
+from esg.protos.gateway_v1_pb2_grpc import add_PipelinesServicer_to_server
+from esg.runtime.metrics_page import metrics_page
+from esg.runtime.rpc.channels import channel
+from esg.runtime.rpc.decode_interceptor import Decoding
+from esg.runtime.rpc.server import Server, run_service, say_ready
+from esg.runtime.security.policy import between_services, public_door
+from esg.runtime.settings import CommonSettings, GatewaySettings, Settings
+from esg.storage.redis_store import RemoteStore
 
 SERVICE = "esg.gateway.v1.Pipelines"
 FIRST_LINK_S = 5.0

@@ -1,7 +1,7 @@
 """Calls about applications and the mesh as a whole: the controller's to answer, passed on.
 
 A client sees its own applications and those that are everybody's, which it may use but not change
-(see `mesh.ownership`). Whoever has no owner sees and changes them all.
+(see `esg.runtime.security.ownership`). Whoever has no owner sees and changes them all.
 """
 
 from collections.abc import AsyncIterator, Iterable
@@ -10,14 +10,14 @@ from typing import Any
 import grpc
 
 from esg.errors import Rejected
-from esg.spelling import one_of
-from gateway.intake import LONGEST_NAME, check_name
-from mesh.ownership import owned, plainly, seen
-from mesh.problems import AlreadyExists, Forbidden, NotFound, Unavailable, problem
-from protos import controller_v1_pb2 as controller
-from protos import controller_v1_pb2_grpc as controller_grpc
-from protos import gateway_v1_pb2 as public
-from protos import model_v1_pb2 as model
+from esg.gateway.validation import LONGEST_NAME, check_name
+from esg.protos import controller_v1_pb2 as controller
+from esg.protos import controller_v1_pb2_grpc as controller_grpc
+from esg.protos import gateway_v1_pb2 as public
+from esg.protos import model_v1_pb2 as model
+from esg.runtime.rpc.status import AlreadyExists, Forbidden, NotFound, Unavailable, problem
+from esg.runtime.security.ownership import owned, plainly, seen
+from esg.suggest import one_of
 
 CALL_TIMEOUT_S = 10.0
 MOST_STAGES = 1000

@@ -9,10 +9,10 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from esg.errors import Fault, Rejected
-from gateway.applications import Applications
-from gateway.book import Book
-from mesh.metrics import FORGET_S, LATENCY_BUCKETS_S, Gone
-from protos import model_v1_pb2 as model
+from esg.gateway.applications import Applications
+from esg.gateway.request_table import Book
+from esg.protos import model_v1_pb2 as model
+from esg.runtime.metrics_page import FORGET_S, LATENCY_BUCKETS_S, Gone
 
 
 class RequestMetrics(Collector):

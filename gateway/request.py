@@ -3,9 +3,9 @@
 import asyncio
 from collections import deque
 
-from mesh.ownership import seen
-from protos import controller_v1_pb2 as controller
-from protos import model_v1_pb2 as model
+from esg.protos import controller_v1_pb2 as controller
+from esg.protos import model_v1_pb2 as model
+from esg.runtime.security.ownership import seen
 
 Step = tuple[str, str, bool]
 """A stage, its task, and whether it has finished."""

@@ -12,27 +12,27 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from esg.catalog import Catalog
+from esg.core.catalog.model import Catalog
+from esg.core.messages.node import ModelLoaded
+from esg.core.pool import Pool
 from esg.errors import Rejected
-from esg.pool import Pool
-from esg.pool_messages import ModelLoaded
+from esg.invoker.controller_link import ControllerLink
+from esg.invoker.handlers.handler import CpuParts, check_handler
+from esg.invoker.metrics import NodeMetrics
+from esg.invoker.node import Node
+from esg.invoker.slices.bringup import slice_set
+from esg.invoker.slices.client import Slice
+from esg.invoker.slices.health import watch
+from esg.runtime.catalog import functions_digest, load
+from esg.runtime.metrics_page import metrics_page
+from esg.runtime.rpc.server import Server, run_service, say_ready
+from esg.runtime.security.policy import between_services
+from esg.runtime.settings import CommonSettings, InvokerSettings, Settings
+from esg.runtime.wire.convert import InvokerNews
+from esg.storage.local_store import LocalStore
+from esg.storage.node_store import NodeStore
+from esg.storage.redis_store import RemoteStore
 from esg.units import seconds
-from invoker.cpu import CpuParts, check_handler
-from invoker.link import ControllerLink
-from invoker.metrics import NodeMetrics
-from invoker.node import Node
-from invoker.slice_set import slice_set
-from invoker.slice_watch import watch
-from invoker.slices import Slice
-from mesh.catalog import functions_digest, load
-from mesh.metrics import metrics_page
-from mesh.security import between_services
-from mesh.serving import Server, run_service, say_ready
-from mesh.settings import CommonSettings, InvokerSettings, Settings
-from mesh.wire import InvokerNews
-from storage.local import LocalStore
-from storage.node import NodeStore
-from storage.remote import RemoteStore
 
 GOODBYE_LIMIT_S = 5.0
 

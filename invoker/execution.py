@@ -15,17 +15,17 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
-from esg.commands import JobOrder, StartTask
+from esg.core.messages.commands import JobOrder, StartTask
+from esg.core.messages.events import JobFailure, StageOutput
 from esg.errors import Fault
-from esg.events import JobFailure, StageOutput
+from esg.invoker.gathering import together
+from esg.invoker.handlers.handler import Bytes, CpuParts
+from esg.invoker.slices.client import Gone, NoAnswer, Slice, split
+from esg.invoker.tensors.arrays import Tensors, alike, plain_input, plain_output
+from esg.runtime.settings import InvokerSettings
+from esg.storage.errors import Missing
+from esg.storage.node_store import NodeStore
 from esg.units import US_PER_S
-from invoker.cpu import Bytes, CpuParts
-from invoker.slices import Gone, NoAnswer, Slice, split
-from invoker.tensors import Tensors, alike, plain_input, plain_output
-from invoker.together import together
-from mesh.settings import InvokerSettings
-from storage.errors import Missing
-from storage.node import NodeStore
 
 T = TypeVar("T")
 

@@ -10,11 +10,9 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar, assert_never
 
-from esg.commands import DiscardData, PublishData, StartTask
-from esg.errors import Fault, Rejected
-from esg.events import JobFailure, Woke
-from esg.pool import Pool
-from esg.pool_messages import (
+from esg.core.messages.commands import DiscardData, PublishData, StartTask
+from esg.core.messages.events import JobFailure, Woke
+from esg.core.messages.node import (
     AbortTask,
     ExecuteTask,
     LoadModel,
@@ -28,14 +26,16 @@ from esg.pool_messages import (
     TaskEnded,
     UnloadModel,
 )
+from esg.core.pool import Pool
+from esg.errors import Fault, Rejected
+from esg.invoker.execution import Execution, MissingInputs
+from esg.invoker.handlers.handler import CpuParts
+from esg.invoker.slices.client import Gone, Slice
+from esg.runtime.logs import about
+from esg.runtime.settings import InvokerSettings
+from esg.runtime.wire.convert import InvokerNews, InvokerOrder
+from esg.storage.node_store import NodeStore
 from esg.units import US_PER_S
-from invoker.cpu import CpuParts
-from invoker.execution import Execution, MissingInputs
-from invoker.slices import Gone, Slice
-from mesh.logs import about
-from mesh.settings import InvokerSettings
-from mesh.wire import InvokerNews, InvokerOrder
-from storage.node import NodeStore
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

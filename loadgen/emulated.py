@@ -9,18 +9,18 @@ its profile is the emulator's guess: see benchmarks/fidelity.py for a comparison
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from emulator.run import Trained, emulate, requests
-from emulator.scenario import Scenario
-from esg.catalog import Application, Catalog, LateRequests, Stage, plain_name
-from esg.commands import Command, StartTask
+from esg.core.catalog.model import Application, Catalog, LateRequests, Stage, plain_name
+from esg.core.messages.commands import Command, StartTask
+from esg.core.messages.events import Event
+from esg.core.report import Report
+from esg.emulator.run import Trained, emulate, requests
+from esg.emulator.scenario import Scenario
 from esg.errors import Rejected
-from esg.events import Event
-from esg.report import Report
+from esg.loadgen.outcome import Figures, Outcome
+from esg.loadgen.target import Target
+from esg.runtime.settings import ControllerSettings
 from esg.units import ms, to_usd
-from loadgen.arrivals import Arrival
-from loadgen.outcome import Figures, Outcome
-from loadgen.target import Target
-from mesh.settings import ControllerSettings
+from esg.workload.arrivals import Arrival
 
 
 def conditions_of(target: Target, catalog: Catalog) -> tuple[Catalog, Scenario]:

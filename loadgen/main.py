@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from cli.conditions import all_different
-from cli.entry import run_app
-from cli.options import USUAL_GATEWAY, AsJson, CatalogFile, Gateway, read_catalog
-from cli.terminal import print_json, terminal
+from esg.console.conditions import all_different
+from esg.console.entry import run_app
+from esg.console.options import USUAL_GATEWAY, AsJson, CatalogFile, Gateway, read_catalog
+from esg.console.terminal import print_json, terminal
 from esg.errors import Fault, Rejected
-from loadgen import options
+from esg.loadgen import options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from esg.catalog import Catalog
-    from loadgen.outcome import Outcome
-    from loadgen.payloads import Pictures
-    from loadgen.plan import Plan
-    from loadgen.run import Findings, Run
-    from loadgen.target import Target
+    from esg.core.catalog.model import Catalog
+    from esg.loadgen.outcome import Outcome
+    from esg.loadgen.run import Findings, Run
+    from esg.loadgen.target import Target
+    from esg.workload.payloads import Pictures
+    from esg.workload.plan import Plan
 
 DEFAULT_PAYLOAD_SCALE = 0.01
 """Two cores that also run the mesh carry the heavy rate with this, and not with the full size."""
@@ -83,12 +83,12 @@ def loadgen(
     Examples:
       loadgen --rate light --duration 30
       loadgen --rate 15/s --poisson --requests 500 --workers 2
-      loadgen --trace loadgen/day.csv --start-minute 715 --duration 600
+      loadgen --trace esg/workload/day.csv --start-minute 715 --duration 600
       loadgen --rate light --duration 60 --csv requests.csv --html report.html
       loadgen --rate normal --duration 60 --save-arrivals normal.csv --dry-run
       loadgen --arrivals normal.csv --emulate
     """
-    from loadgen.plan import Plan
+    from esg.workload.plan import Plan
 
     if poisson and burst:
         raise Rejected("--poisson and --burst are two ways to come; give one of them")
@@ -126,8 +126,8 @@ def loadgen(
         _dry_run(plan, known, save_arrivals, emulate=emulate, as_json=as_json)
         return
 
-    from loadgen.run import Run
-    from loadgen.target import ask
+    from esg.loadgen.run import Run
+    from esg.loadgen.target import ask
 
     target = ask(gateway, known)
     _check_arrivals(plan, target, save_arrivals)
@@ -148,8 +148,8 @@ def loadgen(
 def _dry_run(
     plan: Plan, catalog: Catalog, save_to: Path | None, *, emulate: bool, as_json: bool
 ) -> None:
-    from loadgen.dry import document, print_summary, resolve
-    from loadgen.summary import outcome_table
+    from esg.loadgen.report.dry_run import document, print_summary, resolve
+    from esg.loadgen.report.summary import outcome_table
 
     applications = list(catalog.applications)
     summary = resolve(plan.arrivals(applications), applications, save_to)
@@ -170,7 +170,7 @@ def _check_arrivals(plan: Plan, target: Target, save_to: Path | None) -> None:
     if save_to is None:
         plan.arrivals(target.names)
         return
-    from loadgen.dry import resolve
+    from esg.loadgen.report.dry_run import resolve
 
     resolve(plan.arrivals(target.names), target.names, save_to)
 
@@ -178,7 +178,7 @@ def _check_arrivals(plan: Plan, target: Target, save_to: Path | None) -> None:
 def _pictures(
     target: Target, catalog: Catalog, folder: Path | None, scale: float | None
 ) -> Pictures:
-    from loadgen.payloads import Pictures
+    from esg.workload.payloads import Pictures
 
     if folder is not None:
         return Pictures(folder=folder)
@@ -191,10 +191,10 @@ def _send(
 ) -> Findings:
     from contextlib import ExitStack
 
-    from loadgen.run import carry_out
-    from loadgen.summary import document, print_findings
-    from loadgen.view import live_view
-    from mesh.files import written
+    from esg.files import written
+    from esg.loadgen.report.progress import live_view
+    from esg.loadgen.report.summary import document, print_findings
+    from esg.loadgen.run import carry_out
 
     emulator = _emulator(catalog, run.target, shown=not as_json) if emulate else None
     with ExitStack() as stack:
@@ -208,7 +208,7 @@ def _send(
             except KeyboardInterrupt:
                 given_up = True  # there is still what was measured, and all of it
         if page is not None:
-            from loadgen.page import report
+            from esg.loadgen.report.page import report
 
             page.write(report(run.plan, found, emulated))
     # Files are complete before a word is printed: whoever reads may stop in the middle (`| head`)
@@ -227,10 +227,10 @@ def _emulator(catalog: Catalog, target: Target | None, *, shown: bool) -> Callab
     What cannot be emulated is refused here, before anything is sent: what was measured would be
     lost with it.
     """
-    from cli.training import trained_for
-    from emulator.run import build_policy
-    from emulator.scenario import applied
-    from loadgen.emulated import conditions_at_home, conditions_of, run_emulated
+    from esg.console.training import trained_for
+    from esg.emulator.run import build_policy
+    from esg.emulator.scenario import applied
+    from esg.loadgen.emulated import conditions_at_home, conditions_of, run_emulated
 
     if target is None:
         catalog, scenario = conditions_at_home(catalog)

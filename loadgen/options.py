@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import above_zero, at_least, from_zero
+from esg.console.options import above_zero, at_least, from_zero
 
 LONGEST_S = 31_536_000
 """A year, at most: the largest number of seconds anybody can mean."""

@@ -10,9 +10,9 @@ from typing import Any
 
 from hdrh.histogram import HdrHistogram
 
+from esg.loadgen.record import Record, record_of
+from esg.loadgen.send import Answered
 from esg.units import US_PER_HOUR
-from loadgen.record import Record, record_of
-from loadgen.send import Answered
 
 MOST_REASONS = 100
 """Different reasons of failures that are told apart: they may have numbers in them."""

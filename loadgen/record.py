@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from loadgen.send import Answered
-from mesh.files import written
+from esg.files import written
+from esg.loadgen.send import Answered
 
 UNANSWERED = "no answer by the time loadgen ended"
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from loadgen.crew import Crew
-from loadgen.outcome import Outcome
-from loadgen.payloads import Pictures
-from loadgen.plan import Plan
-from loadgen.record import Record, writing_rows
-from loadgen.target import Target
-from loadgen.timeline import Timeline
-from loadgen.worker import Assignment, Report
+from esg.loadgen.outcome import Outcome
+from esg.loadgen.record import Record, writing_rows
+from esg.loadgen.target import Target
+from esg.loadgen.timeline import Timeline
+from esg.loadgen.worker import Assignment, Report
+from esg.loadgen.worker_pool import Crew
+from esg.workload.payloads import Pictures
+from esg.workload.plan import Plan
 
 MOST_HELD = 20_000
 HELD_BYTES = 2**30

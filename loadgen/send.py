@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Protocol
 
-from client import ClientError, Result
+from esg.client import ClientError, Result
 from esg.units import US_PER_S
-from loadgen.arrivals import Arrival
+from esg.workload.arrivals import Arrival
 
 SPAN_US = 2_000
 """Requests that are due within so short a time go out together: no timer is finer than this."""

@@ -3,8 +3,8 @@
 import asyncio
 from dataclasses import dataclass
 
-from client import Application, AsyncClient, ClientError, MeshStatus, NoGateway, Unavailable
-from esg.catalog import Catalog
+from esg.client import Application, AsyncClient, ClientError, MeshStatus, NoGateway, Unavailable
+from esg.core.catalog.model import Catalog
 from esg.errors import Rejected
 
 PATIENCE_S = 1.0

@@ -7,9 +7,9 @@ the second, a day by the quarter of an hour, and both take the same memory.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from esg.loadgen.outcome import Times
+from esg.loadgen.record import Record
 from esg.units import US_PER_S
-from loadgen.outcome import Times
-from loadgen.record import Record
 
 MOST_BINS = 200
 DIGITS = 2

@@ -20,12 +20,12 @@ from multiprocessing.connection import Connection
 
 import uvloop
 
-from client import AsyncClient
-from loadgen.arrivals import Arrival
-from loadgen.payloads import Pictures
-from loadgen.plan import Plan
-from loadgen.record import UNANSWERED, Record, record_of
-from loadgen.send import Answered, Load, Sender, Stream
+from esg.client import AsyncClient
+from esg.loadgen.record import UNANSWERED, Record, record_of
+from esg.loadgen.send import Answered, Load, Sender, Stream
+from esg.workload.arrivals import Arrival
+from esg.workload.payloads import Pictures
+from esg.workload.plan import Plan
 
 REPORT_S = 0.1
 STOP, GIVE_UP = "stop", "give up"

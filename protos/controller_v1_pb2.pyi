@@ -1,4 +1,4 @@
-from protos import model_v1_pb2 as _model_v1_pb2
+from esg.protos import model_v1_pb2 as _model_v1_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message

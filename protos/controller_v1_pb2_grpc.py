@@ -3,8 +3,8 @@
 import grpc
 import warnings
 
-from protos import controller_v1_pb2 as protos_dot_controller__v1__pb2
-from protos import model_v1_pb2 as protos_dot_model__v1__pb2
+from esg.protos import controller_v1_pb2 as esg_dot_protos_dot_controller__v1__pb2
+from esg.protos import model_v1_pb2 as esg_dot_protos_dot_model__v1__pb2
 
 GRPC_GENERATED_VERSION = '1.81.1'
 GRPC_VERSION = grpc.__version__
@@ -19,7 +19,7 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in protos/controller_v1_pb2_grpc.py depends on'
+        + ' but the generated code in esg/protos/controller_v1_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
@@ -37,33 +37,33 @@ class ControllerStub:
         """
         self.Admit = channel.stream_stream(
                 '/esg.controller.v1.Controller/Admit',
-                request_serializer=protos_dot_controller__v1__pb2.FromGateway.SerializeToString,
-                response_deserializer=protos_dot_controller__v1__pb2.ToGateway.FromString,
+                request_serializer=esg_dot_protos_dot_controller__v1__pb2.FromGateway.SerializeToString,
+                response_deserializer=esg_dot_protos_dot_controller__v1__pb2.ToGateway.FromString,
                 _registered_method=True)
         self.Attach = channel.stream_stream(
                 '/esg.controller.v1.Controller/Attach',
-                request_serializer=protos_dot_controller__v1__pb2.FromInvoker.SerializeToString,
-                response_deserializer=protos_dot_controller__v1__pb2.ToInvoker.FromString,
+                request_serializer=esg_dot_protos_dot_controller__v1__pb2.FromInvoker.SerializeToString,
+                response_deserializer=esg_dot_protos_dot_controller__v1__pb2.ToInvoker.FromString,
                 _registered_method=True)
         self.PutApplication = channel.unary_unary(
                 '/esg.controller.v1.Controller/PutApplication',
-                request_serializer=protos_dot_controller__v1__pb2.PutApplicationRequest.SerializeToString,
-                response_deserializer=protos_dot_model__v1__pb2.Application.FromString,
+                request_serializer=esg_dot_protos_dot_controller__v1__pb2.PutApplicationRequest.SerializeToString,
+                response_deserializer=esg_dot_protos_dot_model__v1__pb2.Application.FromString,
                 _registered_method=True)
         self.ListApplications = channel.unary_unary(
                 '/esg.controller.v1.Controller/ListApplications',
-                request_serializer=protos_dot_controller__v1__pb2.ListApplicationsRequest.SerializeToString,
-                response_deserializer=protos_dot_controller__v1__pb2.ListApplicationsReply.FromString,
+                request_serializer=esg_dot_protos_dot_controller__v1__pb2.ListApplicationsRequest.SerializeToString,
+                response_deserializer=esg_dot_protos_dot_controller__v1__pb2.ListApplicationsReply.FromString,
                 _registered_method=True)
         self.DeleteApplication = channel.unary_unary(
                 '/esg.controller.v1.Controller/DeleteApplication',
-                request_serializer=protos_dot_controller__v1__pb2.DeleteApplicationRequest.SerializeToString,
-                response_deserializer=protos_dot_controller__v1__pb2.DeleteApplicationReply.FromString,
+                request_serializer=esg_dot_protos_dot_controller__v1__pb2.DeleteApplicationRequest.SerializeToString,
+                response_deserializer=esg_dot_protos_dot_controller__v1__pb2.DeleteApplicationReply.FromString,
                 _registered_method=True)
         self.WatchMesh = channel.unary_stream(
                 '/esg.controller.v1.Controller/WatchMesh',
-                request_serializer=protos_dot_controller__v1__pb2.WatchMeshRequest.SerializeToString,
-                response_deserializer=protos_dot_model__v1__pb2.MeshStatus.FromString,
+                request_serializer=esg_dot_protos_dot_controller__v1__pb2.WatchMeshRequest.SerializeToString,
+                response_deserializer=esg_dot_protos_dot_model__v1__pb2.MeshStatus.FromString,
                 _registered_method=True)
 
 
@@ -111,33 +111,33 @@ def add_ControllerServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'Admit': grpc.stream_stream_rpc_method_handler(
                     servicer.Admit,
-                    request_deserializer=protos_dot_controller__v1__pb2.FromGateway.FromString,
-                    response_serializer=protos_dot_controller__v1__pb2.ToGateway.SerializeToString,
+                    request_deserializer=esg_dot_protos_dot_controller__v1__pb2.FromGateway.FromString,
+                    response_serializer=esg_dot_protos_dot_controller__v1__pb2.ToGateway.SerializeToString,
             ),
             'Attach': grpc.stream_stream_rpc_method_handler(
                     servicer.Attach,
-                    request_deserializer=protos_dot_controller__v1__pb2.FromInvoker.FromString,
-                    response_serializer=protos_dot_controller__v1__pb2.ToInvoker.SerializeToString,
+                    request_deserializer=esg_dot_protos_dot_controller__v1__pb2.FromInvoker.FromString,
+                    response_serializer=esg_dot_protos_dot_controller__v1__pb2.ToInvoker.SerializeToString,
             ),
             'PutApplication': grpc.unary_unary_rpc_method_handler(
                     servicer.PutApplication,
-                    request_deserializer=protos_dot_controller__v1__pb2.PutApplicationRequest.FromString,
-                    response_serializer=protos_dot_model__v1__pb2.Application.SerializeToString,
+                    request_deserializer=esg_dot_protos_dot_controller__v1__pb2.PutApplicationRequest.FromString,
+                    response_serializer=esg_dot_protos_dot_model__v1__pb2.Application.SerializeToString,
             ),
             'ListApplications': grpc.unary_unary_rpc_method_handler(
                     servicer.ListApplications,
-                    request_deserializer=protos_dot_controller__v1__pb2.ListApplicationsRequest.FromString,
-                    response_serializer=protos_dot_controller__v1__pb2.ListApplicationsReply.SerializeToString,
+                    request_deserializer=esg_dot_protos_dot_controller__v1__pb2.ListApplicationsRequest.FromString,
+                    response_serializer=esg_dot_protos_dot_controller__v1__pb2.ListApplicationsReply.SerializeToString,
             ),
             'DeleteApplication': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteApplication,
-                    request_deserializer=protos_dot_controller__v1__pb2.DeleteApplicationRequest.FromString,
-                    response_serializer=protos_dot_controller__v1__pb2.DeleteApplicationReply.SerializeToString,
+                    request_deserializer=esg_dot_protos_dot_controller__v1__pb2.DeleteApplicationRequest.FromString,
+                    response_serializer=esg_dot_protos_dot_controller__v1__pb2.DeleteApplicationReply.SerializeToString,
             ),
             'WatchMesh': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchMesh,
-                    request_deserializer=protos_dot_controller__v1__pb2.WatchMeshRequest.FromString,
-                    response_serializer=protos_dot_model__v1__pb2.MeshStatus.SerializeToString,
+                    request_deserializer=esg_dot_protos_dot_controller__v1__pb2.WatchMeshRequest.FromString,
+                    response_serializer=esg_dot_protos_dot_model__v1__pb2.MeshStatus.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -165,8 +165,8 @@ class Controller:
             request_iterator,
             target,
             '/esg.controller.v1.Controller/Admit',
-            protos_dot_controller__v1__pb2.FromGateway.SerializeToString,
-            protos_dot_controller__v1__pb2.ToGateway.FromString,
+            esg_dot_protos_dot_controller__v1__pb2.FromGateway.SerializeToString,
+            esg_dot_protos_dot_controller__v1__pb2.ToGateway.FromString,
             options,
             channel_credentials,
             insecure,
@@ -192,8 +192,8 @@ class Controller:
             request_iterator,
             target,
             '/esg.controller.v1.Controller/Attach',
-            protos_dot_controller__v1__pb2.FromInvoker.SerializeToString,
-            protos_dot_controller__v1__pb2.ToInvoker.FromString,
+            esg_dot_protos_dot_controller__v1__pb2.FromInvoker.SerializeToString,
+            esg_dot_protos_dot_controller__v1__pb2.ToInvoker.FromString,
             options,
             channel_credentials,
             insecure,
@@ -219,8 +219,8 @@ class Controller:
             request,
             target,
             '/esg.controller.v1.Controller/PutApplication',
-            protos_dot_controller__v1__pb2.PutApplicationRequest.SerializeToString,
-            protos_dot_model__v1__pb2.Application.FromString,
+            esg_dot_protos_dot_controller__v1__pb2.PutApplicationRequest.SerializeToString,
+            esg_dot_protos_dot_model__v1__pb2.Application.FromString,
             options,
             channel_credentials,
             insecure,
@@ -246,8 +246,8 @@ class Controller:
             request,
             target,
             '/esg.controller.v1.Controller/ListApplications',
-            protos_dot_controller__v1__pb2.ListApplicationsRequest.SerializeToString,
-            protos_dot_controller__v1__pb2.ListApplicationsReply.FromString,
+            esg_dot_protos_dot_controller__v1__pb2.ListApplicationsRequest.SerializeToString,
+            esg_dot_protos_dot_controller__v1__pb2.ListApplicationsReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -273,8 +273,8 @@ class Controller:
             request,
             target,
             '/esg.controller.v1.Controller/DeleteApplication',
-            protos_dot_controller__v1__pb2.DeleteApplicationRequest.SerializeToString,
-            protos_dot_controller__v1__pb2.DeleteApplicationReply.FromString,
+            esg_dot_protos_dot_controller__v1__pb2.DeleteApplicationRequest.SerializeToString,
+            esg_dot_protos_dot_controller__v1__pb2.DeleteApplicationReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -300,8 +300,8 @@ class Controller:
             request,
             target,
             '/esg.controller.v1.Controller/WatchMesh',
-            protos_dot_controller__v1__pb2.WatchMeshRequest.SerializeToString,
-            protos_dot_model__v1__pb2.MeshStatus.FromString,
+            esg_dot_protos_dot_controller__v1__pb2.WatchMeshRequest.SerializeToString,
+            esg_dot_protos_dot_model__v1__pb2.MeshStatus.FromString,
             options,
             channel_credentials,
             insecure,

@@ -3,8 +3,8 @@
 import grpc
 import warnings
 
-from protos import gateway_v1_pb2 as protos_dot_gateway__v1__pb2
-from protos import model_v1_pb2 as protos_dot_model__v1__pb2
+from esg.protos import gateway_v1_pb2 as esg_dot_protos_dot_gateway__v1__pb2
+from esg.protos import model_v1_pb2 as esg_dot_protos_dot_model__v1__pb2
 
 GRPC_GENERATED_VERSION = '1.81.1'
 GRPC_VERSION = grpc.__version__
@@ -19,7 +19,7 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in protos/gateway_v1_pb2_grpc.py depends on'
+        + ' but the generated code in esg/protos/gateway_v1_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
@@ -37,73 +37,73 @@ class PipelinesStub:
         """
         self.RegisterApplication = channel.unary_unary(
                 '/esg.gateway.v1.Pipelines/RegisterApplication',
-                request_serializer=protos_dot_gateway__v1__pb2.RegisterApplicationRequest.SerializeToString,
-                response_deserializer=protos_dot_model__v1__pb2.Application.FromString,
+                request_serializer=esg_dot_protos_dot_gateway__v1__pb2.RegisterApplicationRequest.SerializeToString,
+                response_deserializer=esg_dot_protos_dot_model__v1__pb2.Application.FromString,
                 _registered_method=True)
         self.UpdateApplication = channel.unary_unary(
                 '/esg.gateway.v1.Pipelines/UpdateApplication',
-                request_serializer=protos_dot_gateway__v1__pb2.UpdateApplicationRequest.SerializeToString,
-                response_deserializer=protos_dot_model__v1__pb2.Application.FromString,
+                request_serializer=esg_dot_protos_dot_gateway__v1__pb2.UpdateApplicationRequest.SerializeToString,
+                response_deserializer=esg_dot_protos_dot_model__v1__pb2.Application.FromString,
                 _registered_method=True)
         self.ListApplications = channel.unary_unary(
                 '/esg.gateway.v1.Pipelines/ListApplications',
-                request_serializer=protos_dot_gateway__v1__pb2.ListApplicationsRequest.SerializeToString,
-                response_deserializer=protos_dot_gateway__v1__pb2.ListApplicationsReply.FromString,
+                request_serializer=esg_dot_protos_dot_gateway__v1__pb2.ListApplicationsRequest.SerializeToString,
+                response_deserializer=esg_dot_protos_dot_gateway__v1__pb2.ListApplicationsReply.FromString,
                 _registered_method=True)
         self.DescribeApplication = channel.unary_unary(
                 '/esg.gateway.v1.Pipelines/DescribeApplication',
-                request_serializer=protos_dot_gateway__v1__pb2.DescribeApplicationRequest.SerializeToString,
-                response_deserializer=protos_dot_model__v1__pb2.Application.FromString,
+                request_serializer=esg_dot_protos_dot_gateway__v1__pb2.DescribeApplicationRequest.SerializeToString,
+                response_deserializer=esg_dot_protos_dot_model__v1__pb2.Application.FromString,
                 _registered_method=True)
         self.DeleteApplication = channel.unary_unary(
                 '/esg.gateway.v1.Pipelines/DeleteApplication',
-                request_serializer=protos_dot_gateway__v1__pb2.DeleteApplicationRequest.SerializeToString,
-                response_deserializer=protos_dot_gateway__v1__pb2.DeleteApplicationReply.FromString,
+                request_serializer=esg_dot_protos_dot_gateway__v1__pb2.DeleteApplicationRequest.SerializeToString,
+                response_deserializer=esg_dot_protos_dot_gateway__v1__pb2.DeleteApplicationReply.FromString,
                 _registered_method=True)
         self.Submit = channel.unary_unary(
                 '/esg.gateway.v1.Pipelines/Submit',
-                request_serializer=protos_dot_gateway__v1__pb2.SubmitRequest.SerializeToString,
-                response_deserializer=protos_dot_gateway__v1__pb2.SubmitReply.FromString,
+                request_serializer=esg_dot_protos_dot_gateway__v1__pb2.SubmitRequest.SerializeToString,
+                response_deserializer=esg_dot_protos_dot_gateway__v1__pb2.SubmitReply.FromString,
                 _registered_method=True)
         self.SubmitAsync = channel.unary_unary(
                 '/esg.gateway.v1.Pipelines/SubmitAsync',
-                request_serializer=protos_dot_gateway__v1__pb2.SubmitRequest.SerializeToString,
-                response_deserializer=protos_dot_gateway__v1__pb2.SubmitAsyncReply.FromString,
+                request_serializer=esg_dot_protos_dot_gateway__v1__pb2.SubmitRequest.SerializeToString,
+                response_deserializer=esg_dot_protos_dot_gateway__v1__pb2.SubmitAsyncReply.FromString,
                 _registered_method=True)
         self.SubmitChunked = channel.stream_stream(
                 '/esg.gateway.v1.Pipelines/SubmitChunked',
-                request_serializer=protos_dot_gateway__v1__pb2.SubmitChunk.SerializeToString,
-                response_deserializer=protos_dot_gateway__v1__pb2.ResultChunk.FromString,
+                request_serializer=esg_dot_protos_dot_gateway__v1__pb2.SubmitChunk.SerializeToString,
+                response_deserializer=esg_dot_protos_dot_gateway__v1__pb2.ResultChunk.FromString,
                 _registered_method=True)
         self.SubmitMany = channel.stream_stream(
                 '/esg.gateway.v1.Pipelines/SubmitMany',
-                request_serializer=protos_dot_gateway__v1__pb2.SubmitGroup.SerializeToString,
-                response_deserializer=protos_dot_gateway__v1__pb2.ReplyGroup.FromString,
+                request_serializer=esg_dot_protos_dot_gateway__v1__pb2.SubmitGroup.SerializeToString,
+                response_deserializer=esg_dot_protos_dot_gateway__v1__pb2.ReplyGroup.FromString,
                 _registered_method=True)
         self.Get = channel.unary_unary(
                 '/esg.gateway.v1.Pipelines/Get',
-                request_serializer=protos_dot_gateway__v1__pb2.GetRequest.SerializeToString,
-                response_deserializer=protos_dot_gateway__v1__pb2.RequestState.FromString,
+                request_serializer=esg_dot_protos_dot_gateway__v1__pb2.GetRequest.SerializeToString,
+                response_deserializer=esg_dot_protos_dot_gateway__v1__pb2.RequestState.FromString,
                 _registered_method=True)
         self.Fetch = channel.unary_stream(
                 '/esg.gateway.v1.Pipelines/Fetch',
-                request_serializer=protos_dot_gateway__v1__pb2.FetchRequest.SerializeToString,
-                response_deserializer=protos_dot_gateway__v1__pb2.ResultChunk.FromString,
+                request_serializer=esg_dot_protos_dot_gateway__v1__pb2.FetchRequest.SerializeToString,
+                response_deserializer=esg_dot_protos_dot_gateway__v1__pb2.ResultChunk.FromString,
                 _registered_method=True)
         self.Watch = channel.unary_stream(
                 '/esg.gateway.v1.Pipelines/Watch',
-                request_serializer=protos_dot_gateway__v1__pb2.WatchRequest.SerializeToString,
-                response_deserializer=protos_dot_gateway__v1__pb2.WatchReply.FromString,
+                request_serializer=esg_dot_protos_dot_gateway__v1__pb2.WatchRequest.SerializeToString,
+                response_deserializer=esg_dot_protos_dot_gateway__v1__pb2.WatchReply.FromString,
                 _registered_method=True)
         self.Cancel = channel.unary_unary(
                 '/esg.gateway.v1.Pipelines/Cancel',
-                request_serializer=protos_dot_gateway__v1__pb2.CancelRequest.SerializeToString,
-                response_deserializer=protos_dot_gateway__v1__pb2.CancelReply.FromString,
+                request_serializer=esg_dot_protos_dot_gateway__v1__pb2.CancelRequest.SerializeToString,
+                response_deserializer=esg_dot_protos_dot_gateway__v1__pb2.CancelReply.FromString,
                 _registered_method=True)
         self.WatchMesh = channel.unary_stream(
                 '/esg.gateway.v1.Pipelines/WatchMesh',
-                request_serializer=protos_dot_gateway__v1__pb2.WatchMeshRequest.SerializeToString,
-                response_deserializer=protos_dot_model__v1__pb2.MeshStatus.FromString,
+                request_serializer=esg_dot_protos_dot_gateway__v1__pb2.WatchMeshRequest.SerializeToString,
+                response_deserializer=esg_dot_protos_dot_model__v1__pb2.MeshStatus.FromString,
                 _registered_method=True)
 
 
@@ -213,73 +213,73 @@ def add_PipelinesServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'RegisterApplication': grpc.unary_unary_rpc_method_handler(
                     servicer.RegisterApplication,
-                    request_deserializer=protos_dot_gateway__v1__pb2.RegisterApplicationRequest.FromString,
-                    response_serializer=protos_dot_model__v1__pb2.Application.SerializeToString,
+                    request_deserializer=esg_dot_protos_dot_gateway__v1__pb2.RegisterApplicationRequest.FromString,
+                    response_serializer=esg_dot_protos_dot_model__v1__pb2.Application.SerializeToString,
             ),
             'UpdateApplication': grpc.unary_unary_rpc_method_handler(
                     servicer.UpdateApplication,
-                    request_deserializer=protos_dot_gateway__v1__pb2.UpdateApplicationRequest.FromString,
-                    response_serializer=protos_dot_model__v1__pb2.Application.SerializeToString,
+                    request_deserializer=esg_dot_protos_dot_gateway__v1__pb2.UpdateApplicationRequest.FromString,
+                    response_serializer=esg_dot_protos_dot_model__v1__pb2.Application.SerializeToString,
             ),
             'ListApplications': grpc.unary_unary_rpc_method_handler(
                     servicer.ListApplications,
-                    request_deserializer=protos_dot_gateway__v1__pb2.ListApplicationsRequest.FromString,
-                    response_serializer=protos_dot_gateway__v1__pb2.ListApplicationsReply.SerializeToString,
+                    request_deserializer=esg_dot_protos_dot_gateway__v1__pb2.ListApplicationsRequest.FromString,
+                    response_serializer=esg_dot_protos_dot_gateway__v1__pb2.ListApplicationsReply.SerializeToString,
             ),
             'DescribeApplication': grpc.unary_unary_rpc_method_handler(
                     servicer.DescribeApplication,
-                    request_deserializer=protos_dot_gateway__v1__pb2.DescribeApplicationRequest.FromString,
-                    response_serializer=protos_dot_model__v1__pb2.Application.SerializeToString,
+                    request_deserializer=esg_dot_protos_dot_gateway__v1__pb2.DescribeApplicationRequest.FromString,
+                    response_serializer=esg_dot_protos_dot_model__v1__pb2.Application.SerializeToString,
             ),
             'DeleteApplication': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteApplication,
-                    request_deserializer=protos_dot_gateway__v1__pb2.DeleteApplicationRequest.FromString,
-                    response_serializer=protos_dot_gateway__v1__pb2.DeleteApplicationReply.SerializeToString,
+                    request_deserializer=esg_dot_protos_dot_gateway__v1__pb2.DeleteApplicationRequest.FromString,
+                    response_serializer=esg_dot_protos_dot_gateway__v1__pb2.DeleteApplicationReply.SerializeToString,
             ),
             'Submit': grpc.unary_unary_rpc_method_handler(
                     servicer.Submit,
-                    request_deserializer=protos_dot_gateway__v1__pb2.SubmitRequest.FromString,
-                    response_serializer=protos_dot_gateway__v1__pb2.SubmitReply.SerializeToString,
+                    request_deserializer=esg_dot_protos_dot_gateway__v1__pb2.SubmitRequest.FromString,
+                    response_serializer=esg_dot_protos_dot_gateway__v1__pb2.SubmitReply.SerializeToString,
             ),
             'SubmitAsync': grpc.unary_unary_rpc_method_handler(
                     servicer.SubmitAsync,
-                    request_deserializer=protos_dot_gateway__v1__pb2.SubmitRequest.FromString,
-                    response_serializer=protos_dot_gateway__v1__pb2.SubmitAsyncReply.SerializeToString,
+                    request_deserializer=esg_dot_protos_dot_gateway__v1__pb2.SubmitRequest.FromString,
+                    response_serializer=esg_dot_protos_dot_gateway__v1__pb2.SubmitAsyncReply.SerializeToString,
             ),
             'SubmitChunked': grpc.stream_stream_rpc_method_handler(
                     servicer.SubmitChunked,
-                    request_deserializer=protos_dot_gateway__v1__pb2.SubmitChunk.FromString,
-                    response_serializer=protos_dot_gateway__v1__pb2.ResultChunk.SerializeToString,
+                    request_deserializer=esg_dot_protos_dot_gateway__v1__pb2.SubmitChunk.FromString,
+                    response_serializer=esg_dot_protos_dot_gateway__v1__pb2.ResultChunk.SerializeToString,
             ),
             'SubmitMany': grpc.stream_stream_rpc_method_handler(
                     servicer.SubmitMany,
-                    request_deserializer=protos_dot_gateway__v1__pb2.SubmitGroup.FromString,
-                    response_serializer=protos_dot_gateway__v1__pb2.ReplyGroup.SerializeToString,
+                    request_deserializer=esg_dot_protos_dot_gateway__v1__pb2.SubmitGroup.FromString,
+                    response_serializer=esg_dot_protos_dot_gateway__v1__pb2.ReplyGroup.SerializeToString,
             ),
             'Get': grpc.unary_unary_rpc_method_handler(
                     servicer.Get,
-                    request_deserializer=protos_dot_gateway__v1__pb2.GetRequest.FromString,
-                    response_serializer=protos_dot_gateway__v1__pb2.RequestState.SerializeToString,
+                    request_deserializer=esg_dot_protos_dot_gateway__v1__pb2.GetRequest.FromString,
+                    response_serializer=esg_dot_protos_dot_gateway__v1__pb2.RequestState.SerializeToString,
             ),
             'Fetch': grpc.unary_stream_rpc_method_handler(
                     servicer.Fetch,
-                    request_deserializer=protos_dot_gateway__v1__pb2.FetchRequest.FromString,
-                    response_serializer=protos_dot_gateway__v1__pb2.ResultChunk.SerializeToString,
+                    request_deserializer=esg_dot_protos_dot_gateway__v1__pb2.FetchRequest.FromString,
+                    response_serializer=esg_dot_protos_dot_gateway__v1__pb2.ResultChunk.SerializeToString,
             ),
             'Watch': grpc.unary_stream_rpc_method_handler(
                     servicer.Watch,
-                    request_deserializer=protos_dot_gateway__v1__pb2.WatchRequest.FromString,
-                    response_serializer=protos_dot_gateway__v1__pb2.WatchReply.SerializeToString,
+                    request_deserializer=esg_dot_protos_dot_gateway__v1__pb2.WatchRequest.FromString,
+                    response_serializer=esg_dot_protos_dot_gateway__v1__pb2.WatchReply.SerializeToString,
             ),
             'Cancel': grpc.unary_unary_rpc_method_handler(
                     servicer.Cancel,
-                    request_deserializer=protos_dot_gateway__v1__pb2.CancelRequest.FromString,
-                    response_serializer=protos_dot_gateway__v1__pb2.CancelReply.SerializeToString,
+                    request_deserializer=esg_dot_protos_dot_gateway__v1__pb2.CancelRequest.FromString,
+                    response_serializer=esg_dot_protos_dot_gateway__v1__pb2.CancelReply.SerializeToString,
             ),
             'WatchMesh': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchMesh,
-                    request_deserializer=protos_dot_gateway__v1__pb2.WatchMeshRequest.FromString,
-                    response_serializer=protos_dot_model__v1__pb2.MeshStatus.SerializeToString,
+                    request_deserializer=esg_dot_protos_dot_gateway__v1__pb2.WatchMeshRequest.FromString,
+                    response_serializer=esg_dot_protos_dot_model__v1__pb2.MeshStatus.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -307,8 +307,8 @@ class Pipelines:
             request,
             target,
             '/esg.gateway.v1.Pipelines/RegisterApplication',
-            protos_dot_gateway__v1__pb2.RegisterApplicationRequest.SerializeToString,
-            protos_dot_model__v1__pb2.Application.FromString,
+            esg_dot_protos_dot_gateway__v1__pb2.RegisterApplicationRequest.SerializeToString,
+            esg_dot_protos_dot_model__v1__pb2.Application.FromString,
             options,
             channel_credentials,
             insecure,
@@ -334,8 +334,8 @@ class Pipelines:
             request,
             target,
             '/esg.gateway.v1.Pipelines/UpdateApplication',
-            protos_dot_gateway__v1__pb2.UpdateApplicationRequest.SerializeToString,
-            protos_dot_model__v1__pb2.Application.FromString,
+            esg_dot_protos_dot_gateway__v1__pb2.UpdateApplicationRequest.SerializeToString,
+            esg_dot_protos_dot_model__v1__pb2.Application.FromString,
             options,
             channel_credentials,
             insecure,
@@ -361,8 +361,8 @@ class Pipelines:
             request,
             target,
             '/esg.gateway.v1.Pipelines/ListApplications',
-            protos_dot_gateway__v1__pb2.ListApplicationsRequest.SerializeToString,
-            protos_dot_gateway__v1__pb2.ListApplicationsReply.FromString,
+            esg_dot_protos_dot_gateway__v1__pb2.ListApplicationsRequest.SerializeToString,
+            esg_dot_protos_dot_gateway__v1__pb2.ListApplicationsReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -388,8 +388,8 @@ class Pipelines:
             request,
             target,
             '/esg.gateway.v1.Pipelines/DescribeApplication',
-            protos_dot_gateway__v1__pb2.DescribeApplicationRequest.SerializeToString,
-            protos_dot_model__v1__pb2.Application.FromString,
+            esg_dot_protos_dot_gateway__v1__pb2.DescribeApplicationRequest.SerializeToString,
+            esg_dot_protos_dot_model__v1__pb2.Application.FromString,
             options,
             channel_credentials,
             insecure,
@@ -415,8 +415,8 @@ class Pipelines:
             request,
             target,
             '/esg.gateway.v1.Pipelines/DeleteApplication',
-            protos_dot_gateway__v1__pb2.DeleteApplicationRequest.SerializeToString,
-            protos_dot_gateway__v1__pb2.DeleteApplicationReply.FromString,
+            esg_dot_protos_dot_gateway__v1__pb2.DeleteApplicationRequest.SerializeToString,
+            esg_dot_protos_dot_gateway__v1__pb2.DeleteApplicationReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -442,8 +442,8 @@ class Pipelines:
             request,
             target,
             '/esg.gateway.v1.Pipelines/Submit',
-            protos_dot_gateway__v1__pb2.SubmitRequest.SerializeToString,
-            protos_dot_gateway__v1__pb2.SubmitReply.FromString,
+            esg_dot_protos_dot_gateway__v1__pb2.SubmitRequest.SerializeToString,
+            esg_dot_protos_dot_gateway__v1__pb2.SubmitReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -469,8 +469,8 @@ class Pipelines:
             request,
             target,
             '/esg.gateway.v1.Pipelines/SubmitAsync',
-            protos_dot_gateway__v1__pb2.SubmitRequest.SerializeToString,
-            protos_dot_gateway__v1__pb2.SubmitAsyncReply.FromString,
+            esg_dot_protos_dot_gateway__v1__pb2.SubmitRequest.SerializeToString,
+            esg_dot_protos_dot_gateway__v1__pb2.SubmitAsyncReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -496,8 +496,8 @@ class Pipelines:
             request_iterator,
             target,
             '/esg.gateway.v1.Pipelines/SubmitChunked',
-            protos_dot_gateway__v1__pb2.SubmitChunk.SerializeToString,
-            protos_dot_gateway__v1__pb2.ResultChunk.FromString,
+            esg_dot_protos_dot_gateway__v1__pb2.SubmitChunk.SerializeToString,
+            esg_dot_protos_dot_gateway__v1__pb2.ResultChunk.FromString,
             options,
             channel_credentials,
             insecure,
@@ -523,8 +523,8 @@ class Pipelines:
             request_iterator,
             target,
             '/esg.gateway.v1.Pipelines/SubmitMany',
-            protos_dot_gateway__v1__pb2.SubmitGroup.SerializeToString,
-            protos_dot_gateway__v1__pb2.ReplyGroup.FromString,
+            esg_dot_protos_dot_gateway__v1__pb2.SubmitGroup.SerializeToString,
+            esg_dot_protos_dot_gateway__v1__pb2.ReplyGroup.FromString,
             options,
             channel_credentials,
             insecure,
@@ -550,8 +550,8 @@ class Pipelines:
             request,
             target,
             '/esg.gateway.v1.Pipelines/Get',
-            protos_dot_gateway__v1__pb2.GetRequest.SerializeToString,
-            protos_dot_gateway__v1__pb2.RequestState.FromString,
+            esg_dot_protos_dot_gateway__v1__pb2.GetRequest.SerializeToString,
+            esg_dot_protos_dot_gateway__v1__pb2.RequestState.FromString,
             options,
             channel_credentials,
             insecure,
@@ -577,8 +577,8 @@ class Pipelines:
             request,
             target,
             '/esg.gateway.v1.Pipelines/Fetch',
-            protos_dot_gateway__v1__pb2.FetchRequest.SerializeToString,
-            protos_dot_gateway__v1__pb2.ResultChunk.FromString,
+            esg_dot_protos_dot_gateway__v1__pb2.FetchRequest.SerializeToString,
+            esg_dot_protos_dot_gateway__v1__pb2.ResultChunk.FromString,
             options,
             channel_credentials,
             insecure,
@@ -604,8 +604,8 @@ class Pipelines:
             request,
             target,
             '/esg.gateway.v1.Pipelines/Watch',
-            protos_dot_gateway__v1__pb2.WatchRequest.SerializeToString,
-            protos_dot_gateway__v1__pb2.WatchReply.FromString,
+            esg_dot_protos_dot_gateway__v1__pb2.WatchRequest.SerializeToString,
+            esg_dot_protos_dot_gateway__v1__pb2.WatchReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -631,8 +631,8 @@ class Pipelines:
             request,
             target,
             '/esg.gateway.v1.Pipelines/Cancel',
-            protos_dot_gateway__v1__pb2.CancelRequest.SerializeToString,
-            protos_dot_gateway__v1__pb2.CancelReply.FromString,
+            esg_dot_protos_dot_gateway__v1__pb2.CancelRequest.SerializeToString,
+            esg_dot_protos_dot_gateway__v1__pb2.CancelReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -658,8 +658,8 @@ class Pipelines:
             request,
             target,
             '/esg.gateway.v1.Pipelines/WatchMesh',
-            protos_dot_gateway__v1__pb2.WatchMeshRequest.SerializeToString,
-            protos_dot_model__v1__pb2.MeshStatus.FromString,
+            esg_dot_protos_dot_gateway__v1__pb2.WatchMeshRequest.SerializeToString,
+            esg_dot_protos_dot_model__v1__pb2.MeshStatus.FromString,
             options,
             channel_credentials,
             insecure,

@@ -9,8 +9,8 @@ while one WAITAOF is under way shares the next.
 import asyncio
 
 from esg.errors import Fault
-from storage.errors import Refused
-from storage.pipeline import Pipeline
+from esg.storage.errors import Refused
+from esg.storage.redis_pipeline import Pipeline
 
 LIMIT_MS = 5000
 

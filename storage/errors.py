@@ -1,7 +1,7 @@
 """What storage has to say when it cannot give what was asked for."""
 
 from esg.errors import Fault
-from storage.names import is_payload
+from esg.storage.keys import is_payload
 
 
 class Missing(Fault):

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import settings
 
-from esg.scheduler import SchedulerSettings
-from tests.desk import Desk
-from tests.redis_server import redis_server as redis_server
-from tests.redis_server import redis_url as redis_url
+from esg.core.scheduler.scheduler import SchedulerSettings
+from tests.support.desk import Desk
+from tests.support.redis_server import redis_server as redis_server
+from tests.support.redis_server import redis_url as redis_url
 
 # A shell's background jobs ignore Ctrl-C, and those of nohup that the terminal is closed; so would
 # all processes that tests start and interrupt

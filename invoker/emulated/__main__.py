@@ -1,4 +1,4 @@
-"""All emulated slices of a node, as one process: `python -m invoker.emulated`.
+"""All emulated slices of a node, as one process: `python -m esg.invoker.emulated`.
 
 Every slice has a server and a port of its own, as every MIG instance has its Triton. Settings are
 the invoker's; the addresses are in the ready file, with commas between them.
@@ -8,16 +8,16 @@ import asyncio
 import socket
 import sys
 
-from emulator.nature import Nature, NatureSettings
-from esg.catalog import Catalog
+from esg.core.catalog.model import Catalog
+from esg.core.durations import Nature, NatureSettings
 from esg.errors import Rejected
-from invoker.emulated.repository import Repository
-from invoker.emulated.service import EmulatedSlice
-from invoker.slices import SERVICE
-from mesh.catalog import load
-from mesh.serving import Server, run_service, say_ready
-from mesh.settings import CommonSettings, InvokerSettings, Settings
-from mesh.slice_kinds import Emulated, parse_slices
+from esg.invoker.emulated.repository import Repository
+from esg.invoker.emulated.service import EmulatedSlice
+from esg.invoker.slices.client import SERVICE
+from esg.runtime.catalog import load
+from esg.runtime.rpc.server import Server, run_service, say_ready
+from esg.runtime.settings import CommonSettings, InvokerSettings, Settings
+from esg.runtime.slice_kinds import Emulated, parse_slices
 
 HOST = "127.0.0.1"
 

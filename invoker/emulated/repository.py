@@ -13,9 +13,9 @@ from enum import StrEnum
 
 import grpc
 
-from esg.catalog import Function
+from esg.core.catalog.model import Function
+from esg.invoker.emulated.statistics import Statistics
 from esg.units import US_PER_S
-from invoker.emulated.statistics import Statistics
 
 
 class State(StrEnum):

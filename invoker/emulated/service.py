@@ -14,16 +14,16 @@ from typing import Any
 import grpc
 from tritonclient.grpc import service_pb2 as triton
 
-import esg
-from emulator.nature import Nature
+from esg.core.durations import Nature
 from esg.errors import Rejected
-from invoker.byte_tensors import nested
-from invoker.emulated.alarm import Alarm
-from invoker.emulated.repository import Model, Refused, Repository, State
-from invoker.emulated.task import VERSION, Task, asked_for
-from invoker.slices import SERVICE
-from invoker.tensors import BYTES, INPUT, OUTPUT
-from mesh.problems import status
+from esg.invoker.emulated.alarm import Alarm
+from esg.invoker.emulated.repository import Model, Refused, Repository, State
+from esg.invoker.emulated.task import VERSION, Task, asked_for
+from esg.invoker.slices.client import SERVICE
+from esg.invoker.tensors.arrays import BYTES, INPUT, OUTPUT
+from esg.invoker.tensors.raw_encoding import nested
+from esg.runtime.rpc.status import status
+from esg.version import __version__
 
 _NS_PER_US = 1_000
 _LARGE_BYTES = 65_536
@@ -91,7 +91,7 @@ class EmulatedSlice:
     async def _server_metadata(self, request: Any) -> Any:
         return triton.ServerMetadataResponse(
             name=self._name,
-            version=esg.__version__,
+            version=__version__,
             extensions=("model_repository", "parameters", "statistics"),
         )
 

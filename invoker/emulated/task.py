@@ -12,12 +12,12 @@ from typing import Any
 
 from tritonclient.grpc import service_pb2 as triton
 
-from esg.catalog import Function
+from esg.core.catalog.model import Function
+from esg.core.catalog.profile import Config
+from esg.core.emulated_output import emulated_output, output_size
 from esg.errors import Rejected
-from esg.profile import Config
-from invoker.byte_tensors import behind_lengths, elements_of, serialized
-from invoker.emulated.outputs import emulated_output, output_size
-from invoker.tensors import BYTES, INPUT, OUTPUT
+from esg.invoker.tensors.arrays import BYTES, INPUT, OUTPUT
+from esg.invoker.tensors.raw_encoding import behind_lengths, elements_of, serialized
 
 VERSION = "1"
 

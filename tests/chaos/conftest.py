@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from client import AsyncClient
-from esg.catalog_file import load_catalog
-from mesh.supervisor import Mesh, MeshOptions
+from esg.client import AsyncClient
+from esg.core.catalog.file import load_catalog
+from esg.local.supervisor import Mesh, MeshOptions
 from tests.chaos.load import Load
 from tests.chaos.story import Story, story_of
-from tests.integration.catalog import write_catalog
-from tests.integration.expected import nothing_is_left
+from tests.support.expected import nothing_is_left
+from tests.support.integration_catalog import write_catalog
 
 QUICKLY: dict[str, dict[str, Any]] = {
     # What takes longer by default, so that nobody has to wait for it here

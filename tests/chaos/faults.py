@@ -6,10 +6,10 @@ import re
 import resource
 import signal
 
-from mesh.embedded_proc import in_session
-from tests.chaos.cable import Cable, CabledMesh
+from esg.local.procfs import in_session
 from tests.chaos.conftest import Scene
-from tests.integration.expected import until
+from tests.support.cable import Cable, CabledMesh
+from tests.support.expected import until
 
 
 async def dies(scene: Scene, name: str) -> None:

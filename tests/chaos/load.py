@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
-from client import AsyncClient, Outcome, Result
-from client.stream import RequestStream
-from tests.integration.expected import photo, scene
+from esg.client import AsyncClient, Outcome, Result
+from esg.client.stream import RequestStream
+from tests.support.expected import photo, scene
 
 PATIENCE_S = 120.0
 APPLICATIONS = {"photo": photo, "scene": scene}

@@ -4,10 +4,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from emulator.history import read_segments, replay_strictly
-from esg.catalog import Catalog
-from esg.commands import AnswerRequest, Command, RefuseRequest, StartTask
-from esg.events import Event, RequestArrived, TaskFinished
+from esg.core.catalog.model import Catalog
+from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest, StartTask
+from esg.core.messages.events import Event, RequestArrived, TaskFinished
+from esg.emulator.history import read_segments, replay_strictly
 
 
 @dataclass

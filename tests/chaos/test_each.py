@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.chaos.cable import CabledMesh
 from tests.chaos.conftest import Chaos
 from tests.chaos.faults import dies, disk_is_full, is_cut, slices_die, stands_still
+from tests.support.cable import CabledMesh
 
 pytestmark = pytest.mark.slow
 

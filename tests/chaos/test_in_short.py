@@ -1,8 +1,8 @@
 """The same as in `test_each`, with one mesh that has to bear it all, one after the other."""
 
-from tests.chaos.cable import CabledMesh
 from tests.chaos.conftest import Chaos
 from tests.chaos.faults import dies, disk_is_full, is_cut, slices_die, stands_still
+from tests.support.cable import CabledMesh
 
 
 async def test_nothing_is_lost_whatever_dies_stands_still_is_cut_or_full(chaos: Chaos) -> None:

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from esg.catalog_file import load_catalog
+from esg.core.catalog.file import load_catalog
+from esg.core.emulated_output import emulated_output
 from esg.errors import Fault
-from invoker.emulated.outputs import emulated_output
-from invoker.slice_set import SliceSet, slice_set
-from invoker.slices import Gone, NoAnswer, Slice
-from invoker.tensors import Tensors, plain_input, plain_output
-from mesh.settings import CommonSettings, InvokerSettings, environment
-from tests.triton.folders import write_functions
+from esg.invoker.slices.bringup import SliceSet, slice_set
+from esg.invoker.slices.client import Gone, NoAnswer, Slice
+from esg.invoker.tensors.arrays import Tensors, plain_input, plain_output
+from esg.runtime.settings import CommonSettings, InvokerSettings, environment
+from tests.support.triton_folders import write_functions
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

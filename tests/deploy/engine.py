@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import cache
 from ipaddress import ip_network
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
+
 LIMIT_S = 600.0
 """For one command: far more than any takes on a machine that does something else too."""
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from mesh.embedded_programs import GRPC_TUNING
-from mesh.settings import Settings
+from esg.local.programs import GRPC_TUNING
+from esg.runtime.settings import Settings
 from tests.deploy.engine import ROOT, compose_tool
 from tests.deploy.rules import CPU, MESH, PUBLISHED, broken_rules, merged, specification_errors
 
@@ -113,7 +113,7 @@ def test_models_for_gpus_stay_out_of_the_image() -> None:
     """Slices are given them from outside; exported, they are hundreds of megabytes."""
     rules = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
     (left_out,) = [rule for rule in rules if "models/gpu" in rule]
-    exported = PurePath("functions/depth/models/gpu/1")
+    exported = PurePath("esg/functions/depth/models/gpu/1")
     assert exported.match(left_out)
     assert not (exported.parent / "config.pbtxt").match(left_out)
     assert rules.index(left_out) > rules.index("!functions")  # the last that fits decides
@@ -125,7 +125,7 @@ def test_what_is_secret_or_made_on_a_host_is_not_for_the_repository() -> None:
         "deploy/kubernetes/base/secrets/ca.key",
         "docker-compose.override.yml",
         "deploy/prometheus/nodes.json",
-        "functions/depth/models/gpu/1/model.onnx",
+        "esg/functions/depth/models/gpu/1/model.onnx",
     ]
     command = ["git", "check-ignore", *made]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -9,8 +9,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from mesh.security_authority import CALLERS, SERVICES
-from mesh.settings import Settings
+from esg.runtime.security.authority import CALLERS, SERVICES
+from esg.runtime.settings import Settings
 from tests.deploy.engine import ROOT
 
 FOLDER = ROOT / "deploy" / "kubernetes"

@@ -7,14 +7,14 @@ from typing import Any
 import yaml
 from prometheus_client import CollectorRegistry
 
-from controller.metrics import MeshMetrics
-from controller.tally import Tally
-from gateway.metrics import RequestMetrics
-from invoker.metrics import NodeMetrics
+from esg.controller.counters import Tally
+from esg.controller.metrics import MeshMetrics
+from esg.gateway.metrics import RequestMetrics
+from esg.invoker.metrics import NodeMetrics
 from tests.deploy.engine import ROOT
 from tests.deploy.rules import CPU, MESH, merged
-from tests.desk import Desk
-from tests.node import new_pool
+from tests.support.desk import Desk
+from tests.support.node import new_pool
 
 DEPLOY = ROOT / "deploy"
 

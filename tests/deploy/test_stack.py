@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.reckoned import reckoned_outputs
-from client import Client, Credentials, MeshStatus
-from esg.catalog_file import load_catalog
+from esg.cli.demo.expected_outputs import reckoned_outputs
+from esg.client import Client, Credentials, MeshStatus
+from esg.core.catalog.file import load_catalog
 from tests.deploy.conftest import SCALE, BringUp
 from tests.deploy.engine import (
     ROOT,
@@ -30,7 +30,7 @@ FILES = ["docker-compose.yml", "docker-compose.cpu.yml"]
 LIMIT_S = 300.0
 LOAD = ("--rate", "5/s", "--duration", "20", "--json", "--max-error-rate", "1")
 REFUSED = "the controller cannot be reached at the moment; try again"
-PICTURE = (ROOT / "cli" / "demo.png").read_bytes()
+PICTURE = (ROOT / "esg" / "cli" / "demo" / "demo.png").read_bytes()
 pytestmark = pytest.mark.skipif(bool(why_no_engine()), reason=why_no_engine())
 
 

@@ -8,16 +8,16 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.recovery import build_scheduler
-from controller.service import ControllerService
+from esg.controller.recovery import build_scheduler
+from esg.controller.servicer import ControllerService
+from esg.core.scheduler.invariants import check
 from esg.errors import Rejected
-from esg.invariants import check
-from mesh.settings import ControllerSettings
-from protos import controller_v1_pb2 as wire
+from esg.protos import controller_v1_pb2 as wire
+from esg.runtime.settings import ControllerSettings
 from tests.fuzz.budget import fuzzed, promptly
 from tests.fuzz.messages import any_message
-from tests.small_catalog import SMALL
-from tests.unit.controller.peers import greeting, joined, submission
+from tests.support.controller_peers import greeting, joined, submission
+from tests.support.small_catalog import SMALL
 
 A_WHILE = 20
 """Turns of the loop in which everything that was said has been heard."""

@@ -6,22 +6,23 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from esg.catalog import Catalog
-from esg.catalog_file import DEFAULT, MANIFEST, load_catalog, load_profile
+from esg.core.catalog.file import DEFAULT, MANIFEST, load_catalog, load_profile
+from esg.core.catalog.model import Catalog
+from esg.core.catalog.profile import Prices
+from esg.core.journal.format import read_segment
 from esg.errors import Rejected
-from esg.journal import read_segment
-from esg.profile import Prices
-from loadgen.saved import read_arrivals
-from loadgen.traces.read import FORMATS, read_trace
-from mesh.embedded_directory import RunDirectory
-from mesh.security_authority import make_certificates, names_in
-from mesh.security_tls import Identity, authorities
-from mesh.security_tokens import read_entries
-from mesh.settings import Settings
+from esg.local.run_directory import RunDirectory
+from esg.runtime.security.authority import make_certificates, names_in
+from esg.runtime.security.tls import Identity, authorities
+from esg.runtime.security.tokens import read_entries
+from esg.runtime.settings import Settings
+from esg.workload.saved import read_arrivals
+from esg.workload.traces.read import FORMATS, read_trace
 from tests.fuzz.broken import spoilt
 from tests.fuzz.budget import fuzzed, gives_a_value_or_is_refused
+from tests.support.paths import ROOT
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "heavy-100.journal"
+GOLDEN = ROOT / "tests" / "golden" / "heavy-100.journal"
 PRICES = Prices(vcpu_usd_per_hour=0.034, vgpu_usd_per_hour=0.67)
 FIRST_LINES = 8
 

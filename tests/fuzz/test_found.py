@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from esg.catalog_file import DEFAULT, load_catalog
+from esg.core.catalog.file import DEFAULT, load_catalog
 from esg.errors import Rejected
-from mesh.embedded_directory import RunDirectory
-from mesh.security_tls import authorities
-from mesh.security_tokens import read_entries
-from mesh.settings import Settings
-from mesh.wire import news_from_wire
-from protos import controller_v1_pb2 as wire
+from esg.local.run_directory import RunDirectory
+from esg.protos import controller_v1_pb2 as wire
+from esg.runtime.security.tls import authorities
+from esg.runtime.security.tokens import read_entries
+from esg.runtime.settings import Settings
+from esg.runtime.wire.convert import news_from_wire
 
 
 @pytest.mark.parametrize("text", ["a = " + "9" * 5000, "a = " + "[" * 5000, "a = " + "{a=" * 5000])

@@ -13,14 +13,14 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesh.embedded_health import is_serving
-from mesh.settings import CommonSettings, Settings
-from protos import gateway_v1_pb2 as public
+from esg.local.health import is_serving
+from esg.protos import gateway_v1_pb2 as public
+from esg.runtime.settings import CommonSettings, Settings
 from tests.fuzz.budget import fuzzed, promptly
 from tests.fuzz.messages import any_message, bytes_of
-from tests.redis_server import RedisServer
-from tests.unit.controller.peers import running_controller, until
-from tests.unit.gateway.running import surroundings
+from tests.support.controller_peers import running_controller, until
+from tests.support.redis_server import RedisServer
+from tests.support.running_gateway import surroundings
 
 SERVICE = "esg.gateway.v1.Pipelines"
 METHODS = public.DESCRIPTOR.services_by_name["Pipelines"].methods_by_name
@@ -66,7 +66,7 @@ def address(redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory)
 
 
 async def serving(redis_url: str, ready: Path, stop: asyncio.Event) -> Any:
-    from gateway.__main__ import main
+    from esg.gateway.__main__ import main
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ESG_READY_FILE", str(ready))

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from invoker.byte_tensors import elements_of
-from mesh.wire import news_from_wire, order_from_wire
-from protos import controller_v1_pb2 as wire
+from esg.invoker.tensors.raw_encoding import elements_of
+from esg.protos import controller_v1_pb2 as wire
+from esg.runtime.wire.convert import news_from_wire, order_from_wire
 from tests.fuzz.budget import fuzzed, gives_a_value_or_is_refused
 from tests.fuzz.messages import any_message
 

@@ -11,19 +11,26 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from emulator.nature import Nature
-from emulator.world import World
-from esg.catalog_file import load_catalog
-from esg.commands import Command
-from esg.events import Event, RequestArrived
-from esg.journal import Entry, Header, catalog_digest, entry_line, header_line, orders_digest
-from esg.policies import policy
-from esg.pool import Pool
-from esg.pool_messages import (
+from esg.core.catalog.file import load_catalog
+from esg.core.durations import Nature
+from esg.core.journal.format import (
+    Entry,
+    Header,
+    catalog_digest,
+    entry_line,
+    header_line,
+    orders_digest,
+)
+from esg.core.messages.commands import Command
+from esg.core.messages.events import Event, RequestArrived
+from esg.core.messages.node import (
     ModelLoaded,
 )
-from esg.scheduler import Scheduler
-from loadgen.arrivals import at_rate
+from esg.core.policies import policy
+from esg.core.pool import Pool
+from esg.core.scheduler.scheduler import Scheduler
+from esg.emulator.world import World
+from esg.workload.arrivals import at_rate
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "heavy-100.journal"

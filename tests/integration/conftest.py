@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from client import AsyncClient
-from mesh.supervisor import Mesh, MeshOptions
-from tests.integration.catalog import write_catalog
+from esg.client import AsyncClient
+from esg.local.supervisor import Mesh, MeshOptions
+from tests.support.integration_catalog import write_catalog
 
 
 @pytest.fixture(scope="session")

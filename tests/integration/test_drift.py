@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from emulator.history import replay_strictly
-from esg.catalog_file import load_catalog
+from esg.core.catalog.file import load_catalog
+from esg.emulator.history import replay_strictly
 from tests.integration.conftest import Launch
-from tests.integration.expected import photo, status_of, until
+from tests.support.expected import photo, status_of, until
 
 
 async def test_a_mesh_learns_what_its_stages_really_take(launch: Launch, catalog: Path) -> None:

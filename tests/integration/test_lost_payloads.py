@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from client import Progress
+from esg.client import Progress
 from tests.integration.conftest import Launch
-from tests.integration.expected import nothing_is_left, photo, status_of, until
-from tests.redis_server import RedisServer
+from tests.support.expected import nothing_is_left, photo, status_of, until
+from tests.support.redis_server import RedisServer
 
 FETCH_S = 5.0
 """How long a task waits for its payload; its client has as long to bring it again, and more."""

@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from client import Exhausted, Outcome, Result, Stage
-from emulator.history import replay_strictly
-from esg.catalog import plain_name
-from esg.catalog_file import load_catalog
-from esg.commands import AnswerRequest, Command, RefuseRequest, StartTask
-from esg.events import Event, RequestArrived
+from esg.client import Exhausted, Outcome, Result, Stage
+from esg.core.catalog.file import load_catalog
+from esg.core.catalog.model import plain_name
+from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest, StartTask
+from esg.core.messages.events import Event, RequestArrived
+from esg.emulator.history import replay_strictly
 from tests.integration.conftest import Launch
-from tests.integration.expected import made, nothing_is_left, until
+from tests.support.expected import made, nothing_is_left, until
 
 ONE_SLOW_SLICE = {"nodes": 1, "vgpus": 1, "scale": 10}
 """It does five requests a second, or fifteen in batches: however slow the machine that runs the

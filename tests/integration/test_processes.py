@@ -9,12 +9,12 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from client import AsyncClient, Outcome
-from emulator.history import replay_strictly
-from esg.catalog_file import load_catalog
-from mesh.supervisor import Mesh
+from esg.client import AsyncClient, Outcome
+from esg.core.catalog.file import load_catalog
+from esg.emulator.history import replay_strictly
+from esg.local.supervisor import Mesh
 from tests.integration.conftest import Launch
-from tests.integration.expected import nothing_is_left, photo, scene, status_of, until
+from tests.support.expected import nothing_is_left, photo, scene, status_of, until
 
 
 def _health(channel: Any) -> Any:

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from client import (
+from esg.client import (
     AlreadyExists,
     AsyncClient,
     Client,
@@ -16,9 +16,9 @@ from client import (
     Result,
     Stage,
 )
-from mesh.supervisor import Mesh
+from esg.local.supervisor import Mesh
 from tests.integration.conftest import Launch
-from tests.integration.expected import made, nothing_is_left, photo, scene, status_of, until
+from tests.support.expected import made, nothing_is_left, photo, scene, status_of, until
 
 
 async def test_a_chain_gives_the_right_bytes_and_tells_how(mesh: Mesh, client: AsyncClient) -> None:

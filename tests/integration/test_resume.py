@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from client import AsyncClient, Progress, Result, Stage
-from mesh.supervisor import Mesh
+from esg.client import AsyncClient, Progress, Result, Stage
+from esg.local.supervisor import Mesh
 from tests.integration.conftest import options
-from tests.integration.expected import made, nothing_is_left, status_of, until
+from tests.support.expected import made, nothing_is_left, status_of, until
 
 
 @pytest.mark.parametrize("resume", [True, False], ids=["resumed", "new"])

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from emulator.history import replay_strictly
-from esg.catalog_file import load_catalog
-from mesh.learnt_file import learnt_text
+from esg.core.catalog.file import load_catalog
+from esg.emulator.history import replay_strictly
+from esg.runtime.trained_configs import learnt_text
 from tests.integration.conftest import Launch
-from tests.integration.expected import photo, scene
+from tests.support.expected import photo, scene
 
 
 @pytest.mark.parametrize("policy", ["esg", "infless", "fast-gshare", "orion", "aquatope"])

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.entry import run_app
-from cli.main import app
-from client import (
+from esg.cli.main import app
+from esg.client import (
     AsyncClient,
     Credentials,
     Forbidden,
@@ -22,12 +21,13 @@ from client import (
     Unauthenticated,
     Unavailable,
 )
-from mesh.security_authority import make_certificates
-from mesh.security_tokens import Entry, digest_of, new_token, read_entries, write_entries
-from mesh.supervisor import Mesh
+from esg.console.entry import run_app
+from esg.local.supervisor import Mesh
+from esg.runtime.security.authority import make_certificates
+from esg.runtime.security.tokens import Entry, digest_of, new_token, read_entries, write_entries
 from tests.integration.conftest import options
-from tests.integration.expected import photo, until
-from tests.redis_server import RedisServer
+from tests.support.expected import photo, until
+from tests.support.redis_server import RedisServer
 
 PASSWORD = "a-password-that-nobody-else-would-use"
 CHUNK_BYTES = 2**16
@@ -123,7 +123,8 @@ async def check_that_a_shell_is_told_how_to_call(secure: Secure) -> None:
     """With what `client.env` says, every command of the mesh gets in; without, none does."""
     payload = secure.mesh.directory.path / "picture"
     payload.write_bytes(b"a picture")
-    esg = f"{shlex.quote(sys.executable)} -P -c 'import cli.main; raise SystemExit(cli.main.run())'"
+    run = "from esg.cli.main import run; raise SystemExit(run())"
+    esg = f"{shlex.quote(sys.executable)} -P -c '{run}'"
     submit = f"{esg} submit photo {shlex.quote(str(payload))} --json"
     env_file = shlex.quote(str(secure.mesh.client_env))
     for script, code in ((f". {env_file} && {submit}", 0), (f"{submit} --gateway x.example:1", 2)):

@@ -8,12 +8,12 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from esg.codec import decode, digest, encode, to_text
-from esg.commands import Command
+from esg.core.journal.format import Header
+from esg.core.messages.codec import decode, digest, encode, to_text
+from esg.core.messages.commands import Command
+from esg.core.messages.events import EVENTS
+from esg.core.state.state import State
 from esg.errors import Rejected
-from esg.events import EVENTS
-from esg.journal import Header
-from esg.state import State
 
 KINDS = [*EVENTS, *get_args(Command), State, Header]
 kinds = st.sampled_from(KINDS)

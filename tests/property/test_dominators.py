@@ -7,9 +7,9 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from esg.dominators import Parallel, Series, Tangle, _dominator_children, reduced, stages_of
-from tests.brute_force import from_stage, longest_path
-from tests.property.pipelines import Dag, any_dags, split_joins
+from esg.core.catalog.dag import Parallel, Series, Tangle, _dominator_children, reduced, stages_of
+from tests.support.brute_force import from_stage, longest_path
+from tests.support.pipelines import Dag, any_dags, split_joins
 
 often = settings(max_examples=300, deadline=None)
 durations = st.fixed_dictionaries({name: st.integers(0, 9) for name in "abcdefgh"})

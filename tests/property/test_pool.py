@@ -4,8 +4,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from esg.events import TaskFailed, TaskFinished, Woke
-from esg.pool_messages import (
+from esg.core.messages.events import TaskFailed, TaskFinished, Woke
+from esg.core.messages.node import (
     AbortTask,
     ExecuteTask,
     LoadModel,
@@ -17,7 +17,7 @@ from esg.pool_messages import (
     TaskEnded,
     UnloadModel,
 )
-from tests.node import MEMORY_MB, check, drop, loaded, new_pool, start, stop, unloaded, warm
+from tests.support.node import MEMORY_MB, check, drop, loaded, new_pool, start, stop, unloaded, warm
 
 SLICES = 3
 functions = st.sampled_from(sorted(MEMORY_MB))

@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from esg.quota import Quotas
-from tests.property.pipelines import Pipeline, any_dags, chains, paths, pipelines
+from esg.core.search.slo_split import Quotas
+from tests.support.pipelines import Pipeline, any_dags, chains, paths, pipelines
 
 often = settings(max_examples=150, deadline=None)
 group_sizes = st.integers(1, 4)

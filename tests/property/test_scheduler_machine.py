@@ -13,8 +13,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from esg.catalog import Application, Catalog
-from esg.commands import (
+from esg.core.catalog.model import Application, Catalog
+from esg.core.messages.commands import (
     Command,
     DropInstance,
     RefuseApplication,
@@ -22,7 +22,7 @@ from esg.commands import (
     StartTask,
     WarmInstance,
 )
-from esg.events import (
+from esg.core.messages.events import (
     ApplicationRegistered,
     ApplicationRetired,
     Correction,
@@ -43,12 +43,12 @@ from esg.events import (
     TaskFinished,
     Woke,
 )
-from esg.policies import PolicySettings, policy
-from esg.policy import Policy
-from esg.scheduler import Scheduler
+from esg.core.policies import PolicySettings, policy
+from esg.core.policies.interface import Policy
+from esg.core.scheduler.scheduler import Scheduler
 from esg.units import ms
-from tests.small_catalog import SMALL
-from tests.witness import Witness
+from tests.support.small_catalog import SMALL
+from tests.support.witness import Witness
 
 NODES = ("i0", "i1", "i2")
 VCPUS, VGPUS, MEMORY_MB = 4, 2, 700

@@ -5,11 +5,11 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from esg.catalog import Application
-from esg.quota import Quotas
-from esg.search import Answer, Plan, engine
-from tests.brute_force import Best, best_plans, from_stage, longest_path
-from tests.property.pipelines import (
+from esg.core.catalog.model import Application
+from esg.core.search import Answer, Plan, engine
+from esg.core.search.slo_split import Quotas
+from tests.support.brute_force import Best, best_plans, from_stage, longest_path
+from tests.support.pipelines import (
     Pipeline,
     Question,
     any_dags,

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esg.commands import (
+from esg.core.catalog.profile import Config
+from esg.core.messages.commands import (
     DiscardData,
     DropInstance,
     Input,
@@ -13,8 +14,7 @@ from esg.commands import (
     StopTask,
     WarmInstance,
 )
-from esg.errors import Rejected
-from esg.events import (
+from esg.core.messages.events import (
     InstanceGone,
     InstanceReady,
     InvokerJoined,
@@ -26,8 +26,10 @@ from esg.events import (
     TaskFailed,
     TaskFinished,
 )
-from esg.profile import Config
-from mesh.wire import (
+from esg.errors import Rejected
+from esg.protos import controller_v1_pb2 as wire
+from esg.runtime.wire.checks import check_news
+from esg.runtime.wire.convert import (
     InvokerNews,
     InvokerOrder,
     news_from_wire,
@@ -35,8 +37,6 @@ from mesh.wire import (
     order_from_wire,
     order_to_wire,
 )
-from mesh.wire_checks import check_news
-from protos import controller_v1_pb2 as wire
 
 NODE = st.just("node")
 names = st.text(st.characters(codec="utf-8"), max_size=20)

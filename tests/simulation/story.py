@@ -11,9 +11,22 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from emulator.faults.mesh import Mesh
-from emulator.faults.misfortune import Luck, Misfortune, Slowness
-from emulator.faults.schedule import (
+from esg.core.catalog.model import Application, Catalog, LateRequests
+from esg.core.durations import NatureSettings
+from esg.core.messages.events import (
+    ApplicationRegistered,
+    ApplicationRetired,
+    RequestArrived,
+    StageSpec,
+)
+from esg.core.policies import PolicySettings, policy
+from esg.core.policies.interface import Policy
+from esg.core.pool import Pool
+from esg.core.scheduler.admission import OverloadSettings
+from esg.core.scheduler.scheduler import Scheduler, SchedulerSettings
+from esg.emulator.faults.fault_injection import Luck, Misfortune, Slowness
+from esg.emulator.faults.mesh import Mesh
+from esg.emulator.faults.schedule import (
     ApplicationChanges,
     Cancellation,
     ClockJumps,
@@ -28,21 +41,8 @@ from emulator.faults.schedule import (
     StreamBreaks,
     StreamStalls,
 )
-from emulator.nature import NatureSettings
-from esg.catalog import Application, Catalog, LateRequests
-from esg.events import (
-    ApplicationRegistered,
-    ApplicationRetired,
-    RequestArrived,
-    StageSpec,
-)
-from esg.overload import OverloadSettings
-from esg.policies import PolicySettings, policy
-from esg.policy import Policy
-from esg.pool import Pool
-from esg.scheduler import Scheduler, SchedulerSettings
 from esg.units import ms, seconds
-from tests.small_catalog import SMALL
+from tests.support.small_catalog import SMALL
 
 SPAN_US = ms(1500)
 """When the last request arrives, and the last fault begins."""

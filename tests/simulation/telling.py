@@ -4,14 +4,14 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from emulator.faults.mesh import Mesh
-from esg.commands import AnswerRequest, Command, Outcome
-from esg.events import Event
-from esg.journal import read_entries, replay
-from esg.scheduler import Scheduler
+from esg.core.journal.format import read_entries, replay
+from esg.core.messages.commands import AnswerRequest, Command, Outcome
+from esg.core.messages.events import Event
+from esg.core.scheduler.scheduler import Scheduler
+from esg.emulator.faults.mesh import Mesh
 from esg.units import to_ms
 from tests.simulation.story import HEAL_US, Story, draw
-from tests.witness import as_text, inspect
+from tests.support.witness import as_text, inspect
 
 LATEST_EVENTS = 12
 

@@ -10,8 +10,13 @@ from typing import Any
 
 import pytest
 
-from emulator.faults.misfortune import Luck
-from emulator.faults.schedule import (
+from esg.core.catalog.file import load_catalog
+from esg.core.catalog.model import Catalog
+from esg.core.durations import NatureSettings
+from esg.core.messages.commands import AnswerRequest, Outcome
+from esg.core.messages.events import RequestArrived
+from esg.emulator.faults.fault_injection import Luck
+from esg.emulator.faults.schedule import (
     Cancellation,
     ControllerCrashes,
     DataExpires,
@@ -21,15 +26,10 @@ from emulator.faults.schedule import (
     RequestComes,
     StreamBreaks,
 )
-from emulator.nature import NatureSettings
-from esg.catalog import Catalog
-from esg.catalog_file import load_catalog
-from esg.commands import AnswerRequest, Outcome
-from esg.events import RequestArrived
 from esg.units import ms, seconds
 from tests.simulation.story import SPAN_US, Story
 from tests.simulation.telling import Told, tell
-from tests.small_catalog import SMALL
+from tests.support.small_catalog import SMALL
 
 NODES = ("i0", "i1", "i2", "i3")
 seeds = pytest.mark.parametrize("seed", range(3))

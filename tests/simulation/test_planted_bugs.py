@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from esg.commands import AnswerRequest, DiscardData
-from esg.dispatch import Dispatcher
-from esg.ledger import Seat
-from esg.lifecycle import Lifecycle
-from esg.nodes import Nodes
-from esg.scheduler import Scheduler
-from esg.setbacks import Setbacks
-from esg.state import Queue, State
-from esg.tasks import Tasks
+from esg.core.messages.commands import AnswerRequest, DiscardData
+from esg.core.scheduler.dispatch import Dispatcher
+from esg.core.scheduler.lifecycle import Lifecycle
+from esg.core.scheduler.nodes import Nodes
+from esg.core.scheduler.scheduler import Scheduler
+from esg.core.scheduler.setbacks import Setbacks
+from esg.core.scheduler.tasks import Tasks
+from esg.core.state.node_books import Seat
+from esg.core.state.state import Queue, State
 from tests.simulation.story import draw
 from tests.simulation.telling import Broken, tell
 

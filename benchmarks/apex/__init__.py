@@ -1,0 +1,1 @@
+"""`python -m benchmarks.apex`: apex beside all other policies."""

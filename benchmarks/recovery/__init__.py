@@ -1,0 +1,1 @@
+"""`python -m benchmarks.recovery`: what a death costs, and what the journal costs."""

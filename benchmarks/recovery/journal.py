@@ -1,0 +1,140 @@
+"""What the journal costs: per request through a mesh, per entry on its own, and to replay.
+
+Part of `benchmarks.recovery`.
+"""
+
+import asyncio
+import os
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter, process_time
+from typing import Any
+
+from benchmarks.live import no_op_catalog
+from benchmarks.overhead import crowd, timed
+from esg.client import AsyncClient
+from esg.controller.event_log import Journal
+from esg.core.catalog.file import load_catalog
+from esg.core.journal.format import Header, snapshot_line
+from esg.core.messages.events import TaskFinished
+from esg.emulator.history import read_segments, replay_strictly
+from esg.emulator.run import emulate
+from esg.emulator.scenario import Scenario, applied
+from esg.emulator.sweep import Load
+from esg.local.supervisor import Mesh, MeshOptions
+from esg.runtime.catalog import load
+from esg.runtime.settings import CommonSettings, ControllerSettings, environment
+
+MODES: dict[str, dict[str, Any]] = {
+    "no journal": {"journal": ""},
+    "journal, not synced": {"sync": False},
+    "journal, synced": {"sync": True},
+    "synced every 2 ms at most": {"sync": True, "sync_ms": 2},
+}
+ENTRIES = 20_000
+EVENT = TaskFinished(task="t123456", invoker="node0", loading_us=0, running_us=20_000)
+
+
+async def per_request(seconds: float) -> list[dict[str, Any]]:
+    """Three stages that take no time, alone and by 32 clients, with a journal and without."""
+    return [await _mode(what, settings, seconds) for what, settings in MODES.items()]
+
+
+async def _mode(what: str, settings: dict[str, Any], seconds: float) -> dict[str, Any]:
+    options = MeshOptions(
+        nodes=1, vgpus=2, warm_start=True, log_level="warning", more={"controller": settings}
+    )
+    with TemporaryDirectory() as folder, no_op_catalog() as catalog:
+        os.environ |= environment("common", {"catalog": catalog})
+        async with (
+            Mesh(options, Path(folder) / "mesh") as mesh,
+            AsyncClient(mesh.gateway) as client,
+            client.stream() as stream,
+        ):
+
+            async def call() -> None:
+                await stream.submit("chain", b"x" * 100)
+
+            await timed(call, 0.5)
+            alone = sorted(await timed(call, seconds))
+            crowded = await crowd(call, seconds)
+            requests = len(alone) + len(crowded)
+            journal = mesh.journal
+        row = {
+            "what": what,
+            "p50_ms": 1000 * alone[len(alone) // 2],
+            "per_s": len(crowded) / seconds,
+        }
+        if journal is not None:
+            size = sum(path.stat().st_size for path in journal.iterdir())
+            replayed = replay_strictly(journal, load_catalog(catalog), {})
+            row |= {
+                "bytes": size / requests,
+                "events": replayed.entries / requests,
+                "replay_per_s": replayed.entries / replayed.wall_s,
+            }
+        return row
+
+
+def per_entry() -> list[dict[str, Any]]:
+    """Written alone and in groups of 64, to the disk that temporary files are on."""
+    return [
+        {
+            "group": group,
+            **{
+                name: asyncio.run(_entry_us(group, sync=sync))
+                for name, sync in (("not_synced_us", False), ("synced_us", True))
+            },
+        }
+        for group in (1, 8, 64)
+    ]
+
+
+async def _entry_us(group: int, *, sync: bool) -> float:
+    with TemporaryDirectory() as folder:
+        journal = Journal(Path(folder), replace(ControllerSettings(), sync=sync))
+        header = Header(catalog="", policy="esg", settings={})
+        journal.begin(header, lambda: lambda: snapshot_line("{}", "{}", 0))
+        count = ENTRIES if not sync else max(group, ENTRIES // 64 * min(group, 64) // 4)
+        began = perf_counter()
+        for number in range(0, count, group):
+            journal.begin_group()
+            for offset in range(group):
+                journal.append(number + offset, EVENT, [])
+            done: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+            journal.flush(done.set_result)
+            if (error := await done) is not None:
+                raise error
+        took = perf_counter() - began
+        journal.close()
+    return 1e6 * took / count
+
+
+def replays(requests: int) -> list[dict[str, Any]]:
+    """The paper's applications at the heavy rate, emulated: read, and replayed strictly."""
+    catalog = load(CommonSettings())
+    rows = []
+    for policy in ("apex", "esg", "fast-gshare"):
+        scenario = Scenario(nodes=16, vcpus=16, vgpus=7, policy=policy)
+        arrivals = Load(rate="heavy", requests=requests).arrivals(list(catalog.applications), 0)
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "run.journal"
+            with path.open("w", encoding="utf-8") as file:
+                emulate(catalog, scenario, arrivals, journal=file)
+            began = process_time()
+            entries = sum(1 for segment in read_segments(path) for _ in segment.entries)
+            read_s = process_time() - began
+            replay_strictly(path, applied(catalog, scenario), {})  # what is built once, is built
+            began = process_time()
+            replay_strictly(path, catalog, {})
+            replay_s = process_time() - began
+        rows.append(
+            {
+                "policy": policy,
+                "entries": entries,
+                "read_per_s": entries / read_s,
+                "replayed_per_s": entries / replay_s,
+            }
+        )
+    return rows

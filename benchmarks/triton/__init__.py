@@ -1,0 +1,1 @@
+"""`python -m benchmarks.triton`: what a node adds to a call of a Triton server."""

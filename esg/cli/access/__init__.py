@@ -1,0 +1,1 @@
+"""Tokens, certificates and secrets from the command line."""

@@ -1,0 +1,49 @@
+"""`esg certificates`: what services need to speak TLS with each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from esg.console.options import MOST_DAYS, at_least
+
+
+def certificates(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Where the certificates and keys go.")
+    ],
+    host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            show_default="this machine's loopback only",
+            help="A name or address under which services are called; again for more.",
+        ),
+    ] = None,
+    days: Annotated[
+        int,
+        typer.Option(
+            metavar="N", callback=at_least(1, at_most=MOST_DAYS), help="How long they are valid."
+        ),
+    ] = 90,
+) -> None:
+    """Make an authority of your own, and a certificate for each service and for clients.
+
+    One more, observer, is for Prometheus. In a directory that has an authority already, it stays,
+    and the certificates are made anew: running services take them up without a restart. Keep ca.key
+    to yourself; each service needs ca.pem and its own two files. docs/security.md says what to set.
+
+    \b
+    Examples:
+      esg certificates ./tls
+      esg certificates ./tls --host mesh.example.com --host 10.0.0.7 --days 30
+    """
+    from esg.runtime.security.authority import CALLERS, SERVICES, make_certificates
+
+    new = make_certificates(directory, hosts=host or (), days=days)
+    print(f"{directory}: {'a new authority' if new else 'the authority is kept'}, new certificates")
+    for service in (*SERVICES, *CALLERS):
+        print(f"  {service:10} {service}.pem {service}.key")
+    print(f"each trusts {directory / 'ca.pem'}; whoever has ca.key can make more")

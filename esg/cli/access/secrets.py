@@ -1,0 +1,69 @@
+"""`esg secrets`: what a mesh in containers keeps to itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from esg.console.options import MOST_DAYS, at_least
+
+AUTHORITY_KEY = "ca.key"
+GATEWAY = "127.0.0.1:50051"
+
+
+def secrets(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Where they go; docker-compose.yml looks here.")
+    ] = Path("secrets"),
+    host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            show_default="containers on this host, and its loopback",
+            help="A name or address under which others call this host; again for more.",
+        ),
+    ] = None,
+    days: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            callback=at_least(1, at_most=MOST_DAYS),
+            help="How long certificates are valid.",
+        ),
+    ] = 90,
+) -> None:
+    """Make what a mesh in containers keeps to itself: certificates, tokens.
+
+    There is a certificate for each service, for clients and for Prometheus, and a token for you,
+    client.token. The directory is for you alone; containers are given single files of it. Made
+    again in the same directory, the authority and the tokens stay, and the certificates are new;
+    docker compose restart makes containers take them up.
+
+    \b
+    Examples:
+      esg secrets
+      esg secrets --host mesh.example.com --host 10.0.0.7
+      esg tokens add alice --file secrets/tokens.toml
+      docker compose restart gateway
+    """
+    from esg.local.secure import SecureFolder
+    from esg.runtime.security.authority import make_certificates
+
+    new = make_certificates(directory, hosts=host or (), days=days)
+    folder = SecureFolder(directory.absolute())
+    folder.let_me_in()
+    folder.say_how_to_call(GATEWAY)
+    _let_containers_read(directory)
+    print(f"{directory}: {'a new authority' if new else 'the authority is kept'}, new certificates")
+    print(f"to call the mesh from this host: source {folder.client_env}")
+
+
+def _let_containers_read(directory: Path) -> None:
+    """A file that is mounted into a container keeps its permissions, and the container's user is
+    another one. So everyone may read the files, in a directory that nobody else can enter: the
+    engine can, and hands each container its own. The authority's key is for no container."""
+    directory.chmod(0o700)
+    for file in directory.iterdir():
+        file.chmod(0o600 if file.name == AUTHORITY_KEY else 0o644)

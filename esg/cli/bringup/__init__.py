@@ -1,0 +1,1 @@
+"""Bringing a mesh up and down: on this machine, or as a compose file."""

@@ -1,0 +1,49 @@
+"""`esg compose`: a Triton server for every MIG instance of this host, for docker compose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from esg.console.options import CatalogFile, read_catalog
+
+
+def compose(
+    output: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="Where it goes. docker compose reads the default by itself, beside "
+            "docker-compose.yml; another one has to be named with -f.",
+        ),
+    ] = Path("docker-compose.override.yml"),
+    catalog: CatalogFile = None,
+) -> None:
+    """Write what docker-compose.yml lacks about this host: its MIG instances.
+
+    They are found with NVML. Each gets a container with a Triton server of its own, and the invoker
+    is told where they are. Run it again when the GPUs have been partitioned anew; the file is
+    replaced.
+
+    \b
+    Examples:
+      esg compose && docker compose up --wait
+      esg compose --output docker-compose.gpu.yml
+    """
+    from esg.cli.bringup.compose_file import compose_file, without_model_file
+    from esg.files import written
+    from esg.invoker.slices.mig import find_instances
+
+    known = read_catalog(catalog)
+    instances = find_instances()
+    functions = [function for function in known.functions.values() if function.folder]
+    with written(output) as file:
+        file.write(compose_file(instances, functions))
+    print(f"{output}: {len(instances)} slices")
+    for instance in instances:
+        print(f"  {instance.uuid}  {instance.name}, {instance.memory_mb} MB")
+    for function in without_model_file(functions):
+        export = Path(function.folder) / "export.py"
+        typer.echo(f"{function.name} has no model for GPUs yet; make it with: {export}", err=True)

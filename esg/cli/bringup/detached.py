@@ -1,0 +1,90 @@
+"""A mesh in the background: started here, and left when all of it is ready."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import time
+from pathlib import Path
+from subprocess import PIPE, STDOUT, Popen
+from typing import TYPE_CHECKING, Any
+
+from esg.console.terminal import terminal
+from esg.console.words import counted
+from esg.errors import Rejected
+from esg.local.run_directory import RunDirectory, default_directory, running
+
+if TYPE_CHECKING:
+    from esg.local.options import MeshOptions
+
+POLL_S = 0.02
+REFUSED = 2
+
+
+def start_detached(options: MeshOptions, path: Path) -> int:
+    """The exit code: 0 when the mesh is up, else the supervisor's own."""
+    directory = RunDirectory(path)
+    if running(directory.read()):
+        raise directory.taken()
+    directory.make_private()
+    command = [sys.executable, "-P", "-m", "esg.cli.bringup.foreground", str(directory.path)]
+    with directory.log.open("wb") as log:
+        supervisor = Popen(
+            command,
+            stdin=PIPE,
+            stdout=log,
+            stderr=STDOUT,
+            start_new_session=True,
+        )
+    try:
+        assert supervisor.stdin is not None
+        with supervisor.stdin:
+            supervisor.stdin.write(json.dumps(options.document()).encode())
+        record = _once_up(directory, supervisor)
+    except BaseException:
+        supervisor.terminate()
+        supervisor.wait()
+        raise
+    if record is None:
+        return _tell_of_failure(directory, supervisor.returncode)
+    _say_up(directory, record, secure=options.secure)  # if nobody listens, it stays up
+    return 0
+
+
+def _once_up(directory: RunDirectory, supervisor: Popen[bytes]) -> dict[str, Any] | None:
+    """What the supervisor says of its mesh; None if it has ended."""
+    while supervisor.poll() is None:
+        record = directory.read()
+        if record and record["up"] and record["supervisor"]["pid"] == supervisor.pid:
+            return record
+        time.sleep(POLL_S)
+    return None
+
+
+def _say_up(directory: RunDirectory, record: dict[str, Any], *, secure: bool) -> None:
+    from esg.cli.bringup.foreground import try_text
+    from esg.local.secure import SecureFolder
+
+    screen = terminal()
+    gateway, nodes = record["gateway"], counted(len(record["nodes"]), "node")
+    client_env = SecureFolder(directory.security).client_env if secure else None
+    catalog = record["settings"]["common"]["catalog"]
+    where = ""
+    if directory.path != default_directory().absolute():
+        where = f" --dir {shlex.quote(str(directory.path))}"
+    for line in (
+        f"mesh is up: gateway {gateway}; {nodes}; logs in {directory.logs}",
+        try_text(gateway, client_env, catalog),
+        f"esg status{where} shows it, esg down{where} stops it",
+    ):
+        screen.print(line, soft_wrap=True)
+
+
+def _tell_of_failure(directory: RunDirectory, code: int) -> int:
+    said = directory.log.read_text("utf-8", "replace").rstrip()
+    last = said.rpartition("\n")[2]
+    if code == REFUSED and last.startswith("error: "):
+        raise Rejected(last.removeprefix("error: "))
+    print(said, file=sys.stderr)
+    return code or 1

@@ -1,0 +1,181 @@
+"""A mesh that runs until it is told to stop, and tells what becomes of its processes.
+
+The first Ctrl-C (or SIGTERM) lets what is under way end; the second does not wait.
+
+`python -m esg.cli.bringup.foreground DIRECTORY` is the same for a mesh in the background. Its
+options come on the standard input, as JSON: a command line can be read by everyone, and a URL may
+hold a password.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from esg.console.options import read_catalog
+from esg.console.terminal import terminal
+from esg.console.words import counted
+from esg.errors import Fault, Rejected
+from esg.local.supervisor import Mesh, MeshOptions, Process, State
+from esg.runtime.slice_kinds import Addresses, Cpu, Emulated, Mig, parse_slices
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+USUAL_GATEWAY = "127.0.0.1:50051"
+INDENT = "    "
+NAME_WIDTH = 11
+
+
+def run_mesh(options: MeshOptions, directory: Path) -> int:
+    """The exit code: 0 if it was told to stop, 1 if it could not go on."""
+    return asyncio.run(_run(options, directory))
+
+
+async def _run(options: MeshOptions, directory: Path) -> int:
+    view = View(terminal())
+    mesh = Mesh(options, directory, tell=view.tell)
+    told = asyncio.Event()
+
+    def stop() -> None:
+        if told.is_set():
+            mesh.stop_now()
+        told.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop)
+    try:
+        return await _until_told(mesh, view, told)
+    except Fault as error:
+        view.say(f"error: {error}")
+        return 1
+
+
+async def _until_told(mesh: Mesh, view: View, told: asyncio.Event) -> int:
+    stopping = asyncio.create_task(told.wait())
+    starting = asyncio.create_task(mesh.start())
+    await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        with suppress(asyncio.CancelledError):
+            await starting
+        view.say("stopped before it was up")
+        return 0
+    starting.result()
+    failing = asyncio.create_task(mesh.failed())
+    try:
+        view.up(mesh)
+        await asyncio.wait([stopping, failing], return_when=asyncio.FIRST_COMPLETED)
+        failed = failing.done() and not stopping.done()
+        view.say("" if failed else "\nstopping: what is under way may end; again to stop at once")
+    finally:
+        failing.cancel()
+        await mesh.stop()
+    view.say(down_text(mesh.directory.logs, mesh.journal))
+    if mesh.directory.not_kept:
+        view.say(lost_text(mesh.directory.not_kept), "bold red")
+    return 1 if failed else 0
+
+
+class View:
+    """One line per process, and whatever else there is to say. A reader may leave; we go on."""
+
+    def __init__(self, screen: Console) -> None:
+        self._screen = screen
+
+    def say(self, text: str, style: str | None = None) -> None:
+        with suppress(OSError):
+            self._screen.print(text, style=style, soft_wrap=True)
+
+    def tell(self, process: Process) -> None:
+        name = f"{process.name:{NAME_WIDTH}}"
+        if process.state is State.READY:
+            self.say(f"{name} ready    pid {process.pid:<8} {process.address}")
+        elif not process.wanted:
+            self.say(f"{name} stopped")
+        elif process.address:
+            self._tell_of_death(process)
+
+    def _tell_of_death(self, process: Process) -> None:
+        if not process.given_up:
+            what_now = "it is started again"
+        elif process.program.essential:
+            what_now = "the mesh cannot go on without it and is taken down"
+        else:
+            what_now = "it keeps ending and is given up; the rest goes on"
+        tail = "\n".join(f"{INDENT}{line}" for line in process.tail().splitlines())
+        self.say(f"{process.name} {process.end_text()}: {what_now}", "bold red")
+        self.say(f"{tail}\n{INDENT}(the end of {process.program.log})")
+
+    def up(self, mesh: Mesh) -> None:
+        settings = mesh.settings
+        size = f"{settings['invoker']['vcpus']} vCPUs, {slices_text(settings['invoker']['slices'])}"
+        self.say(
+            f"\nmesh is up: gateway {mesh.gateway}; {counted(len(mesh.nodes), 'node')} of {size}; "
+            f"policy {settings['controller']['policy']}; logs in {mesh.directory.logs}",
+            "bold green",
+        )
+        self.say(f"{try_text(mesh.gateway, mesh.client_env, settings['common']['catalog'])}\n")
+
+
+def lost_text(why: str) -> str:
+    """What `--resume` will not find; why, if that is known."""
+    reason = f" ({why})" if why else ""
+    return (
+        f"what Redis was given could not be kept{reason}: outputs that nobody has fetched are lost"
+    )
+
+
+def slices_text(slices: str) -> str:
+    """
+    >>> slices_text("emulated:7"), slices_text("10.0.0.1:8001,10.0.0.2:8001")
+    ('7 emulated vGPUs', '2 Triton servers')
+    >>> slices_text("cpu:2"), slices_text("mig")
+    ('2 Triton servers', 'a Triton server on every MIG instance')
+    """
+    match parse_slices(slices):
+        case Emulated(count):
+            return counted(count, "emulated vGPU")
+        case Cpu(count):
+            return counted(count, "Triton server")
+        case Mig():
+            return "a Triton server on every MIG instance"
+        case Addresses(addresses):
+            return counted(len(addresses), "Triton server")
+
+
+def try_text(gateway: str, client_env: Path | None, catalog: str) -> str:
+    """A first command. The usual gateway need not be named, nor the one that a file tells of."""
+    application = next(iter(read_catalog(Path(catalog) if catalog else None).applications))
+    ready = ""
+    if client_env is not None:
+        ready = f". {shlex.quote(str(client_env))} && "
+    elif gateway != USUAL_GATEWAY:
+        ready = f"ESG_GATEWAY={shlex.quote(gateway)} "
+    return f"try: {ready}esg submit {shlex.quote(application)} FILE"
+
+
+def down_text(logs: Path, journal: Path | None) -> str:
+    """Where to read what happened in a mesh that has ended."""
+    written = f"; journal: {journal}" if journal is not None and journal.exists() else ""
+    return f"the mesh is down; logs: {logs}{written}"
+
+
+def main(arguments: list[str]) -> int:
+    (directory,) = arguments
+    try:
+        return run_mesh(MeshOptions.read(json.load(sys.stdin)), Path(directory))
+    except Rejected as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

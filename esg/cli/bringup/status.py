@@ -1,0 +1,107 @@
+"""`esg status`: the processes of a mesh, and how they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from esg.console.options import AsJson, RunDir
+from esg.console.terminal import open_table, print_json, print_line, terminal
+from esg.errors import Rejected
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from esg.local.run_directory import Record
+
+MB = 1_000_000
+
+
+def status(directory: RunDir = None, as_json: AsJson = False) -> None:
+    """Show the processes of a mesh that esg up started.
+
+    CPU time and memory of a node include the slices that it runs.
+
+    \b
+    Examples:
+      esg status
+      esg status --json | jq -r .gateway
+    """
+    import asyncio
+
+    from esg.local.run_directory import RunDirectory, default_directory, running
+
+    place = RunDirectory(directory or default_directory())
+    record = place.read()
+    if record is None or not running(record):
+        crashed = "the mesh in" if record else "no mesh is running in"
+        ending = " has crashed; esg down clears up" if record else "; start one with esg up"
+        raise Rejected(f"{crashed} {place.path}{ending}")
+    rows = asyncio.run(_rows(record))
+    if as_json:
+        print_json(
+            {
+                "directory": str(place.path),
+                "gateway": record["gateway"],
+                "controller": record["controller"],
+                "up": record["up"],
+                "settings": record["settings"],
+                "processes": rows,
+            }
+        )
+        return
+    screen = terminal()
+    screen.print(_table(rows))
+    print_line(screen, f"\ngateway {record['gateway']}; logs: {place.logs}")
+
+
+async def _rows(record: Record) -> list[dict[str, Any]]:
+    import asyncio
+
+    settings = record["settings"]
+    rows = (_row(process, settings) for process in record["processes"])
+    return list(await asyncio.gather(*rows))
+
+
+async def _row(process: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    from esg.local.procfs import alive, in_session
+
+    leader = alive(process["pid"], process["began"])
+    all_of_it = in_session(process["pid"]) if leader else []
+    return {
+        "name": process["name"],
+        "pid": process["pid"],
+        "state": await _state(process, settings) if leader else "ended",
+        "address": process["address"],
+        "exit_code": process["exit_code"],
+        "uptime_s": round(leader.age_s, 1) if leader else None,
+        "cpu_s": round(sum(seen.cpu_s for seen in all_of_it), 2) if leader else None,
+        "memory_mb": round(sum(s.memory_bytes for s in all_of_it) / MB, 1) if leader else None,
+    }
+
+
+async def _state(process: dict[str, Any], settings: dict[str, Any]) -> str:
+    """What it says about itself; while it starts or stops, what its supervisor says."""
+    from esg.local.health import is_serving, redis_answers
+    from esg.local.secure import probing
+
+    if process["state"] != "ready":
+        return str(process["state"])
+    address = process["address"]
+    if address.startswith("unix:"):
+        well = await redis_answers(address)
+    else:
+        well = await is_serving(address, probing(process["name"], settings))
+    return "serving" if well else "not serving"
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
+    table = open_table()
+    for heading in ("name", "state", "address"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("pid", "up s", "CPU s", "MB"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        figures = (row["uptime_s"], row["cpu_s"], row["memory_mb"])
+        shown = ("-" if figure is None else f"{figure:.1f}" for figure in figures)
+        table.add_row(row["name"], row["state"], row["address"], str(row["pid"]), *shown)
+    return table

@@ -1,0 +1,1 @@
+"""`esg demo`: a whole mesh at work, for a minute."""

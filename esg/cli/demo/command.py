@@ -1,0 +1,103 @@
+"""`esg demo`: a whole mesh at work, from its start to its end, in about a minute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from esg.console.options import AsJson, above_zero, at_least, read_catalog
+from esg.console.terminal import print_json, terminal
+from esg.errors import Rejected
+from esg.units import seconds as in_us
+
+LONGEST_S = 3600
+SEED = 0
+
+
+def demo(
+    seconds: Annotated[
+        float,
+        typer.Option(metavar="S", callback=above_zero(LONGEST_S), help="How long the load lasts."),
+    ] = 30.0,
+    rate: Annotated[
+        str,
+        typer.Option(metavar="RATE", help="Of the load: heavy, normal, light, or as in 30/s."),
+    ] = "light",
+    nodes: Annotated[
+        int,
+        typer.Option(metavar="N", callback=at_least(1), help="Worker nodes: 4 can serve light."),
+    ] = 4,
+    real: Annotated[
+        bool,
+        typer.Option("--real", help="A photo through real models, on CPUs, instead of all that."),
+    ] = False,
+    photo: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --real: a photo of yours.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", show_default="esg-demo", help="With --real: where its outputs go."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """See a mesh at work: start one, send a picture, replay load, take everything down.
+
+    The processes, the scheduling and the data on its way are real; the models are emulated. They
+    take the profiled times and answer with a digest of their inputs, so every result is checked
+    byte for byte. The exit code is 0 if all of them are right.
+
+    With --real the models are real, too: Triton servers on this machine's CPUs run them, and the
+    outputs are pictures to look at. It needs esg models install.
+
+    \b
+    Examples:
+      esg demo
+      esg demo --real --photo holiday.jpg --out results
+      esg demo --seconds 10 --rate 30/s --nodes 8
+      esg demo --json | jq .load.slo_hit_rate
+    """
+    if real:
+        _demo_real(photo, out or Path("esg-demo"), as_json=as_json)
+    if photo is not None or out is not None:
+        raise Rejected("--photo and --out are for real models; add --real")
+    from esg.cli.demo.run import Demonstration
+    from esg.cli.demo.view import View, document
+    from esg.cli.requests.connection import run_live
+    from esg.workload.arrivals import until
+    from esg.workload.mix import Mix
+    from esg.workload.rates import parse_rate, steady
+
+    known = read_catalog(None)
+    mix = Mix.uniform(list(known.applications))
+    demonstration = Demonstration(
+        catalog=known,
+        nodes=nodes,
+        rate=parse_rate(rate),
+        seconds=seconds,
+        arrivals=list(until(steady(rate, mix, SEED), in_us(seconds))),
+    )
+    screen = terminal()
+    screen.quiet = as_json
+    found = run_live(demonstration.run(View(screen)))
+    if as_json:
+        print_json(document(demonstration, found))
+    raise typer.Exit(0 if found.all_right else 1)
+
+
+def _demo_real(photo: Path | None, out: Path, *, as_json: bool) -> NoReturn:
+    from esg.cli.demo.real import PHOTO, RealDemonstration, document
+    from esg.cli.demo.real_view import View
+    from esg.cli.requests.connection import run_live
+
+    if photo is not None and not photo.is_file():
+        raise Rejected(f"--photo: {photo}: no such file; name a picture")
+    screen = terminal()
+    screen.quiet = as_json
+    seen = run_live(RealDemonstration(photo=photo or PHOTO, out=out).run(View(screen)))
+    if as_json:
+        print_json(document(seen))
+    raise typer.Exit(0 if seen.all_right else 1)

@@ -1,0 +1,1 @@
+"""The emulator from the command line: compare, reproduce, replay, what-if, train."""

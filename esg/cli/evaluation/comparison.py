@@ -1,0 +1,265 @@
+"""Runs side by side: as a document, and as tables of at most 80 columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from esg.console.served import latency_text
+from esg.console.terminal import fits, open_table
+from esg.console.words import at_hyphens, counted
+from esg.reporting.shares import shown_percent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from esg.emulator.optimum import Limits
+
+Result = dict[str, Any]
+"""A run's summary (see `esg.emulator.run.Emulation`), or the mean of several."""
+
+LEGEND = (
+    "hit rate: requests answered in time, of all. cost: USD per 1000 requests, and against the "
+    "first row. remote: inputs that came from another node. misses: tasks that an earlier plan did "
+    "not fit. decide: time charged per task for scheduling. L: time alone at the minimum config."
+)
+LIMITS_LEGEND = (
+    "limits: the most that could be in time with unlimited warm resources, and the least it costs "
+    "to be in time, with every batch full; who is late may pay less."
+)
+
+COLD_LEGEND = " cold starts: tasks that were sent out before their model was loaded, and waited."
+
+MARGINS_LEGEND = " Behind ± is how far the mean over all seeds may be off (95 %)."
+
+
+def over_seeds(runs: Sequence[Result], seeds: Sequence[int]) -> Result:
+    """The mean of several runs, each of which is kept, with margins of the two main figures."""
+    from esg.core.messages.codec import digest
+    from esg.emulator.sweep import Estimate
+
+    if len(runs) == 1:
+        return dict(runs[0])
+    result: Result = _mean([{**run, "digest": None} for run in runs])
+    result["digest"] = digest("".join(run["digest"] for run in runs))
+    for name in ("slo_hit_rate", "cost_usd_per_1k_requests"):
+        result[f"{name}_margin"] = Estimate.of([run[name] for run in runs]).margin
+    named = zip(seeds, runs, strict=True)
+    return result | {"runs": [{"seed": seed, **run} for seed, run in named]}
+
+
+def _mean(values: Sequence[Any]) -> Any:
+    """Of numbers; of each entry; and of texts, which are all the same."""
+    there = [value for value in values if value is not None]
+    if not there:
+        return None
+    if isinstance(there[0], dict):
+        names = dict.fromkeys(name for value in there for name in value)
+        return {name: _mean([value.get(name) for value in there]) for name in names}
+    return there[0] if isinstance(there[0], str) else fmean(there)
+
+
+def print_comparison(screen: Console, rows: Mapping[str, Result], limits: Limits) -> None:
+    """One table with everything, one with the applications, and what the columns mean."""
+    any_cold = any(result["cold_starts"] for result in rows.values())
+    columns = [*COLUMNS, COLD_STARTS] if any_cold else list(COLUMNS)
+    below: list[_Column] = []
+    table = _table(rows, limits, columns, margins_below=False)
+    if not fits(table, screen):
+        table = _table(rows, limits, columns, margins_below=True)
+    if not fits(table, screen):
+        table.padding = 0
+    while not fits(table, screen) and columns:
+        below.insert(0, columns.pop())
+        table = _table(rows, limits, columns, margins_below=True)
+        table.padding = 0
+    screen.print(table)
+    if below:
+        screen.print()
+    for column in below:
+        screen.print(
+            f"{column.name}: " + ", ".join(f"{n} {column.text(r)}" for n, r in rows.items())
+        )
+    for name, result in rows.items():
+        if result["refused"] or result["failed"]:
+            screen.print(f"\n{_unserved(name, result)}")
+    several = any("runs" in result for result in rows.values())
+    screen.print(
+        f"\n{LEGEND} {LIMITS_LEGEND}{COLD_LEGEND if any_cold else ''}"
+        f"{MARGINS_LEGEND if several else ''}\n"
+    )
+    _print_applications(screen, rows)
+
+
+def print_summary(screen: Console, result: Result) -> None:
+    """One run's main figures, in a few lines."""
+    latency_ms = result["latency_ms"]
+    screen.print(
+        f"{counted(result['requests'], 'request')} in {result['virtual_s']:.1f} s: "
+        f"{_rate(result['slo_hit_rate'])} in time, {_cost(result['cost_usd_per_1k_requests'])} USD "
+        f"per 1000; p50 {latency_text(latency_ms['p50'])} ms, "
+        f"p99 {latency_text(latency_ms['p99'])} ms; "
+        f"mean batch {result['mean_batch']:.2f}; vGPUs {_rate(result['vgpu_utilisation'])} in use."
+    )
+
+
+def _unserved(name: str, result: Result) -> str:
+    requests, refused, failed = result["requests"], result["refused"], result["failed"]
+    return (
+        f"{name}: of {_count(requests)} request{'' if _count(requests) == '1' else 's'} "
+        f"{_count(refused)} {_were(refused)} refused (no config is fast enough, too many wait, or "
+        f"there is no such application), and {_count(failed)} failed, {_were(failed)} dropped as "
+        f"too late, or {_were(failed)} cancelled."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A figure of every run. On a narrow screen it is a line below the table."""
+
+    heading: str
+    text: Callable[[Result], str]
+
+    @property
+    def name(self) -> str:
+        return self.heading.replace("\n", " ")
+
+
+COLUMNS = (
+    _Column("p50\nms", lambda result: latency_text(result["latency_ms"]["p50"])),
+    _Column("p99\nms", lambda result: latency_text(result["latency_ms"]["p99"])),
+    _Column("batch", lambda result: f"{result['mean_batch']:.2f}"),
+    _Column("remote", lambda result: _remote(result)),
+    _Column("plan\nmisses", lambda result: _rate(result["plan_miss_rate"])),
+    _Column("vGPU\nuse", lambda result: _rate(result["vgpu_utilisation"])),
+    _Column("decide\nms", lambda result: _decision(result["decision_ms"])),
+)
+"""The last ones are the first to leave a table that is too wide."""
+
+COLD_STARTS = _Column("cold\nstarts", lambda result: _count(result["cold_starts"]))
+
+
+def _table(
+    rows: Mapping[str, Result], limits: Limits, columns: Sequence[_Column], *, margins_below: bool
+) -> Table:
+    table = open_table()
+    table.add_column("policy", no_wrap=True)
+    for heading in ("hit\nrate", "cost", "to\nfirst", *(column.heading for column in columns)):
+        table.add_column(heading, justify="right", no_wrap=True)
+    first = next(iter(rows.values()))
+    gap = "\n" if margins_below else " "
+    for name, result in rows.items():
+        table.add_row(
+            at_hyphens(name, 12),
+            _rate(result["slo_hit_rate"])
+            + _margin(gap, result.get("slo_hit_rate_margin"), 100, decimals=1),
+            _cost(result["cost_usd_per_1k_requests"])
+            + _margin(gap, result.get("cost_usd_per_1k_requests_margin"), 1, decimals=4),
+            "" if result is first else _against(result["cost_usd_per_1k_requests"], first),
+            *(column.text(result) for column in columns),
+        )
+    table.add_section()
+    table.add_row(
+        "limits",
+        _rate(limits.slo_hit_rate),
+        _cost(limits.cost_usd_per_1k_requests),
+        _against(limits.cost_usd_per_1k_requests, first),
+        style="dim",
+    )
+    return table
+
+
+def _print_applications(screen: Console, rows: Mapping[str, Result]) -> None:
+    tables = [
+        _applications_table(rows),
+        _applications_table_turned(rows),
+        _applications_table_turned(rows, widest=14),
+    ]
+    fitting = [table for table in tables if fits(table, screen)]
+    if fitting or len(rows) == 1:
+        screen.print(fitting[0] if fitting else tables[-1])
+        return
+    names = list(rows)
+    half = len(names) // 2
+    _print_applications(screen, {name: rows[name] for name in names[:half]})
+    screen.print()
+    _print_applications(screen, {name: rows[name] for name in names[half:]})
+
+
+def _applications_table(rows: Mapping[str, Result]) -> Table:
+    table = open_table()
+    table.add_column("hit rate of", no_wrap=True)
+    for application in _applications(rows):
+        table.add_column(at_hyphens(application, 14), justify="right", no_wrap=True)
+    for name, result in rows.items():
+        table.add_row(name, *(_rate_in(result, name) for name in _applications(rows)))
+    return table
+
+
+def _applications_table_turned(rows: Mapping[str, Result], widest: int = 80) -> Table:
+    """For many applications, or few policies."""
+    table = open_table()
+    table.add_column("hit rate of")
+    for name in rows:
+        table.add_column(at_hyphens(name, 8), justify="right", no_wrap=True)
+    for application in _applications(rows):
+        rates = (_rate_in(result, application) for result in rows.values())
+        table.add_row(at_hyphens(application, widest), *rates)
+    return table
+
+
+def _applications(rows: Mapping[str, Result]) -> list[str]:
+    return sorted({name for result in rows.values() for name in result["hit_rate_by_application"]})
+
+
+def _rate_in(result: Result, application: str) -> str:
+    rate = result["hit_rate_by_application"].get(application)
+    return "-" if rate is None else _rate(rate)
+
+
+def _rate(share: float) -> str:
+    return f"{shown_percent(share):.1f}%"
+
+
+def _remote(result: Result) -> str:
+    remote, local = result["remote_transfers"], result["local_transfers"]
+    return _rate(remote / (remote + local)) if remote + local else "-"
+
+
+def _count(count: float) -> str:
+    """A whole number, or the mean of some.
+
+    >>> _count(1_000_000), _count(1 / 3), _count(2.0)
+    ('1000000', '0.3', '2')
+    """
+    return f"{count:.1f}".removesuffix(".0")
+
+
+def _were(count: float) -> str:
+    return "was" if _count(count) == "1" else "were"
+
+
+def _cost(usd: float) -> str:
+    return f"{usd:.4f}"
+
+
+def _margin(gap: str, margin: float | None, scale: float, *, decimals: int) -> str:
+    return "" if margin is None else f"{gap}±{scale * margin:.{decimals}f}"
+
+
+def _against(cost: float, first: Result) -> str:
+    """
+    >>> [_against(cost, {"cost_usd_per_1k_requests": 2.0}) for cost in (1.999, 2.5, 1.0)]
+    ['+0%', '+25%', '-50%']
+    """
+    whole = first["cost_usd_per_1k_requests"]
+    percent = round(100 * (cost / whole - 1)) if whole else None
+    return "-" if percent is None else f"{percent:+d}%"
+
+
+def _decision(time_ms: float | None) -> str:
+    return "-" if time_ms is None else f"{time_ms:.3f}"

@@ -1,0 +1,240 @@
+"""`esg replay` and `esg what-if`: a journal lived through again."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from esg.cli.evaluation.comparison import print_comparison, print_summary
+from esg.console.conditions import (
+    POLICIES_HELP,
+    JournalFile,
+    Nodes,
+    SloScale,
+    Vcpus,
+    Vgpus,
+    Workers,
+    conditions,
+    conditions_text,
+    known_engine,
+    not_too_large,
+    note_what_has_no_effect,
+    policy_names,
+)
+from esg.console.options import AsJson, CatalogFile, at_least, read_catalog
+from esg.console.terminal import print_json, terminal
+from esg.console.words import counted
+from esg.errors import Bug, Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+    from pathlib import Path
+
+    from esg.cli.evaluation.comparison import Result
+    from esg.core.catalog.model import Catalog
+    from esg.emulator.history import Replayed
+    from esg.emulator.run import Trained
+    from esg.emulator.scenario import Scenario
+
+DIVERGED = 1
+"""Exit code of a replay that did not go as the journal says."""
+
+
+def replay(journal: JournalFile, catalog: CatalogFile = None, as_json: AsJson = False) -> None:
+    """Check that a journal's events lead to the orders that it says.
+
+    Exit code 1 and one line about the first difference, if there is one.
+
+    \b
+    Examples:
+      esg emulate --journal run.journal && esg replay run.journal
+    """
+    from esg.emulator.history import scenario_of
+
+    scenario = scenario_of(journal)
+    replayed = replayed_strictly(journal, read_catalog(catalog), scenario, shown=not as_json)
+    per_s = replayed.entries / replayed.wall_s
+    if as_json:
+        print_json(
+            {
+                "journal": str(journal),
+                "identical": True,
+                "entries": replayed.entries,
+                "entries_per_s": per_s,
+                **_result(scenario, replayed),
+            }
+        )
+        return
+    screen = terminal()
+    screen.print(
+        f"{journal}: the same orders; {replayed.entries} entries in {replayed.wall_s:.2f} s "
+        f"({per_s:.0f}/s).",
+        soft_wrap=True,
+    )
+    under = conditions_text(scenario, [scenario.policy])
+    screen.print(f"{scenario.policy}, {under}.{_unanswered(replayed)}\n")
+    print_summary(screen, _result(scenario, replayed))
+
+
+def what_if(
+    journal: JournalFile,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,...",
+            show_default="the journal's",
+            help=f"Policies to try instead. {POLICIES_HELP}",
+        ),
+    ] = None,
+    nodes: Nodes = None,
+    vcpus: Vcpus = None,
+    vgpus: Vgpus = None,
+    slo_scale: SloScale = None,
+    warm_start: Annotated[
+        bool | None,
+        typer.Option(
+            "--warm-start/--cold-start",
+            show_default="the journal's",
+            help="Whether models are loaded at the start.",
+        ),
+    ] = None,
+    k: Annotated[
+        int | None,
+        typer.Option(
+            "--k",
+            metavar="K",
+            callback=at_least(1),
+            show_default=False,
+            help="Plans that esg offers.",
+        ),
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ENGINE", show_default=False, help="What esg searches with: frontier or astar."
+        ),
+    ] = None,
+    workers: Workers = None,
+    catalog: CatalogFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send a journal's requests again, under other conditions.
+
+    The first row is the run as it was recorded; the others have the same requests at the same
+    times. What is not given is as in the journal.
+
+    \b
+    Examples:
+      esg what-if run.journal --nodes 12
+      esg what-if run.journal --policy esg,orion --slo-scale 0.9 --json
+    """
+    from esg.cli.evaluation.study import Study, carry_out
+    from esg.emulator.history import Recorded, scenario_of
+
+    changes = {
+        "nodes": nodes,
+        "vcpus": vcpus,
+        "vgpus": vgpus,
+        "slo_scale": slo_scale,
+        "warm_start": warm_start,
+        "k": k,
+        "engine": None if engine is None else known_engine(engine),
+    }
+    policies = None if policy is None else policy_names(policy)
+    known = read_catalog(catalog)
+    recorded = scenario_of(journal)
+    policies = policies or [recorded.policy]
+    given: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
+    scenario = replace(recorded, policy=policies[0], **given)
+    options = [f"--{name}" for name in ("k", "engine") if name in given]
+    not_too_large(scenario.nodes, scenario.vgpus)
+    note_what_has_no_effect(options, policies, scenario)
+    replayed = replayed_strictly(journal, known, recorded, shown=not as_json)
+    study = Study(
+        catalog=known,
+        scenario=scenario,
+        policies=policies,
+        seeds=[scenario.seed],
+        load=Recorded(journal=journal, keep_slos=slo_scale is None),
+        requests=replayed.report.arrived,
+        file=journal,
+        trained=_still_valid(journal, known, scenario, given),
+    )
+    findings = carry_out(study, workers=workers, shown=not as_json)
+    if as_json:
+        print_json(
+            {
+                "journal": str(journal),
+                "recorded": {
+                    "setting": conditions(recorded),
+                    **_result(recorded, replayed),
+                },
+                "setting": conditions(scenario),
+                "seeds": study.seeds,
+                "limits": asdict(findings.limits),
+                "results": list(findings.results.values()),
+            }
+        )
+        return
+    screen = terminal()
+    under = conditions_text(recorded, [recorded.policy])
+    screen.print(f"As recorded: {recorded.policy}, {under}.{_unanswered(replayed)}")
+    screen.print(f"What if: {', '.join(policies)}; {conditions_text(scenario, policies)}.\n")
+    rows = {"as recorded": _result(recorded, replayed), **findings.results}
+    print_comparison(screen, rows, findings.limits)
+
+
+def replayed_strictly(
+    journal: Path, catalog: Catalog, scenario: Scenario, *, shown: bool
+) -> Replayed:
+    """A strict replay, or one line about where it differs and the end of the program."""
+    from esg.console.training import trained_for
+    from esg.core.journal.format import Diverged
+    from esg.emulator.history import catalog_of, learnt_by, replay_strictly
+
+    seen = catalog_of(journal, catalog, scenario)
+    trained = learnt_by(journal) or trained_for([scenario.policy], seen, shown=shown)
+    try:
+        return replay_strictly(journal, catalog, trained)
+    except (Diverged, Bug) as error:
+        typer.echo(f"error: the replay is not identical: {error}", err=True)
+        raise typer.Exit(DIVERGED) from None
+
+
+def _still_valid(
+    journal: Path, catalog: Catalog, scenario: Scenario, changes: Container[str]
+) -> Trained:
+    """What the journal's policy had learnt: it is for the same SLOs, and for nodes of that size."""
+    from esg.console.training import LEARNS
+    from esg.emulator.history import learnt_by
+    from esg.emulator.run import build_policy
+    from esg.emulator.scenario import applied
+
+    if any(name in changes for name in ("vcpus", "vgpus", "slo_scale")):
+        return {}
+    learnt = learnt_by(journal)
+    try:
+        build_policy(applied(catalog, scenario), replace(scenario, policy=LEARNS), learnt)
+    except Rejected:  # it is larger than the nodes, say
+        return {}
+    return learnt
+
+
+def _unanswered(replayed: Replayed) -> str:
+    count = replayed.report.unanswered
+    if not count:
+        return ""
+    return f" {counted(count, 'request')} had no answer yet where it ends; that counts as late."
+
+
+def _result(scenario: Scenario, replayed: Replayed) -> Result:
+    """As a run's summary; what its decisions were charged is not in a journal."""
+    return {
+        "policy": scenario.policy,
+        **replayed.report.summary(),
+        "decision_ms": None,
+        "wall_s": replayed.wall_s,
+        "digest": replayed.digest,
+    }

@@ -1,0 +1,171 @@
+"""Runs that are compared: the same requests and the same weather, under several policies."""
+
+from __future__ import annotations
+
+import math
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from operator import mul
+from typing import TYPE_CHECKING
+
+from esg.cli.evaluation.comparison import over_seeds
+from esg.console.conditions import not_too_large
+from esg.console.progress import progress_bar
+from esg.console.training import trained_for
+from esg.console.words import counted
+from esg.core.messages.events import RequestArrived
+from esg.emulator.chrome_trace import ChromeTrace
+from esg.emulator.optimum import Limits
+from esg.emulator.run import emulate
+from esg.emulator.scenario import applied
+from esg.emulator.sweep import Estimate, Extent, Job, Outcome, Watched, run_job, run_limits, sweep
+from esg.errors import Rejected
+from esg.files import written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from esg.cli.evaluation.comparison import Result
+    from esg.core.catalog.model import Catalog
+    from esg.core.messages.events import Event
+    from esg.emulator.run import Trained
+    from esg.emulator.scenario import Scenario
+    from esg.emulator.sweep import Source
+
+LIMITS = "limits"
+"""The label of jobs that are no runs."""
+
+LIMITS_WEIGHT = 0.1
+"""The time that limits take, in runs: so that a bar moves at one speed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """Policies times seeds. `scenario` is the first of them; no more than so many requests come,
+    and for no longer. The requests may be those of a file. Without `trained`, policies that learn
+    are trained for it."""
+
+    catalog: Catalog
+    scenario: Scenario
+    policies: list[str]
+    seeds: list[int]
+    load: Source
+    requests: float
+    duration_s: float = math.inf
+    file: Path | None = None
+    trained: Trained = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        not_too_large(self.scenario.nodes, self.scenario.vgpus)
+
+    @property
+    def extent(self) -> Extent:
+        return Extent(requests=self.requests, duration_s=self.duration_s)
+
+    def arrivals(self, seed: int) -> Iterator[tuple[int, Event]]:
+        """What comes, which is not nothing."""
+        arrivals = self.load.arrivals(list(self.catalog.applications), seed)
+        before: list[tuple[int, Event]] = []
+        for at_us, event in arrivals:
+            before.append((at_us, event))
+            if isinstance(event, RequestArrived):
+                return chain(before, arrivals)
+        if self.file is not None and not self.requests:
+            raise Rejected(f"{self.file}: no request comes in it; name another one")
+        raise Rejected("no request comes in this time; give a longer one")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    results: dict[str, Result]
+    limits: Limits
+
+
+def carry_out(
+    study: Study,
+    *,
+    workers: int | None,
+    shown: bool,
+    journal: Path | None = None,
+    trace_out: Path | None = None,
+) -> Findings:
+    """A single run here, which can be recorded; several in processes of their own."""
+    seen = applied(study.catalog, study.scenario)
+    trained = study.trained or trained_for(study.policies, seen, shown=shown)
+    if len(study.policies) * len(study.seeds) > 1:
+        return _many(study, trained, workers, shown=shown)
+    return _one(study, trained, journal, trace_out, shown=shown)
+
+
+def _one(
+    study: Study, trained: Trained, journal: Path | None, trace_out: Path | None, *, shown: bool
+) -> Findings:
+    scenario = study.scenario
+    with ExitStack() as stack:
+        advance = stack.enter_context(progress_bar(scenario.policy, 1, shown=shown))
+        watched = replace(study, load=Watched(study.load, study.extent, advance))
+        arrivals = watched.arrivals(scenario.seed)
+        journal_file = stack.enter_context(written(journal)) if journal else None
+        picture = ChromeTrace(stack.enter_context(written(trace_out))) if trace_out else None
+        emulation = emulate(
+            study.catalog,
+            scenario,
+            arrivals,
+            trained=trained,
+            journal=journal_file,
+            observe=picture.observe if picture else None,
+        )
+        advance(1)
+        if picture:
+            picture.close()
+    with progress_bar(LIMITS, 1, shown=shown) as advance:
+        load = Watched(study.load, study.extent, advance)
+        limits = run_limits(Job(LIMITS, study.catalog, scenario, load, {})).summary
+        advance(1)
+    return Findings(results={scenario.policy: emulation.summary()}, limits=Limits(**limits))
+
+
+def _many(study: Study, trained: Trained, workers: int | None, *, shown: bool) -> Findings:
+    study.arrivals(study.seeds[0])  # so that what is wrong with them is known before all the work
+    jobs = [
+        Job(
+            label,
+            study.catalog,
+            replace(study.scenario, policy=policy, seed=seed),
+            study.load,
+            trained,
+        )
+        for label, policy in [*zip(study.policies, study.policies, strict=True), (LIMITS, "esg")]
+        for seed in study.seeds
+    ]
+    weights = [LIMITS_WEIGHT if job.label == LIMITS else 1.0 for job in jobs]
+    runs = counted(len(study.policies) * len(study.seeds), "run")
+    with progress_bar(runs, sum(weights), shown=shown) as advance:
+
+        def watch(shares: Sequence[float]) -> None:
+            advance(sum(map(mul, weights, shares)))
+
+        outcomes = sweep(jobs, run=_run, workers=workers, extent=study.extent, watch=watch)
+    for outcome in outcomes:
+        if outcome.label != LIMITS and not outcome.summary["requests"]:
+            raise Rejected(
+                f"no request comes in this time with seed {outcome.seed}; give a longer one"
+            )
+    found = {
+        label: [outcome.summary for outcome in outcomes if outcome.label == label]
+        for label in [*study.policies, LIMITS]
+    }
+    limits = found.pop(LIMITS)
+    return Findings(
+        results={policy: over_seeds(runs, study.seeds) for policy, runs in found.items()},
+        limits=Limits(
+            **{name: Estimate.of([run[name] for run in limits]).mean for name in limits[0]}
+        ),
+    )
+
+
+def _run(job: Job) -> Outcome:
+    """In another process. Series of latencies can be long, and nobody here asks for them."""
+    return run_limits(job) if job.label == LIMITS else replace(run_job(job), series={})

@@ -1,0 +1,70 @@
+"""Policies that learn offline are trained before they run, or what they learnt is looked up.
+
+`esg train` keeps what was learnt in a file, for a live controller.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from esg.console.conditions import all_different
+from esg.console.options import CatalogFile, read_catalog
+from esg.console.terminal import print_line, terminal
+from esg.console.training import LEARNS, trained_for
+from esg.console.words import counted
+from esg.errors import Rejected
+
+if TYPE_CHECKING:
+    from esg.core.catalog.model import Catalog
+
+
+def train(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to keep it.")],
+    catalog: CatalogFile = None,
+) -> None:
+    """Learn what policy aquatope needs, for controllers that run it.
+
+    It learns the config of every stage offline, by Bayesian optimisation, in some seconds per
+    application; what was learnt before is looked up. `esg emulate` and `esg up` do this by
+    themselves. A controller elsewhere is told by controller.trained.
+
+    \b
+    Examples:
+      esg train aquatope.json
+      esg train aquatope.json --catalog my.toml
+    """
+    from esg.runtime.trained_configs import learnt_text
+
+    all_different({"FILE": file, "--catalog": catalog})
+    known = read_catalog(catalog)
+    _keep(file, learnt_text(trained_for([LEARNS], known, shown=True)))
+    applications = counted(len(known.applications), "application")
+    print_line(terminal(), f"written: {file} ({applications})")
+
+
+def trained_file(catalog: Catalog, *, shown: bool) -> Path:
+    """The same for a mesh that is about to start here: a file among what can be made again."""
+    from esg.core.messages.codec import digest
+    from esg.emulator.training.train import default_cache
+    from esg.runtime.trained_configs import learnt_text
+
+    text = learnt_text(trained_for([LEARNS], catalog, shown=shown))
+    file = default_cache() / f"trained-{digest(text)}.json"
+    _keep(file, text)
+    return file
+
+
+def _keep(file: Path, text: str) -> None:
+    from esg.files import written
+
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with written(file) as opened:
+            opened.write(text)
+    except OSError as error:
+        raise Rejected(
+            f"{file}: {error.strerror}; name a file in a folder you can write to"
+        ) from None

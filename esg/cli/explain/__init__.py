@@ -1,0 +1,1 @@
+"""`esg plan`: why this config?"""

@@ -1,0 +1,113 @@
+"""`esg plan` without an application: a plan for each of them, at three deadlines."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from esg.cli.explain.question import Question, ask_timed, build_timed, plan_document
+from esg.console.terminal import open_table, print_json, terminal
+from esg.console.words import CONFIG_LEGEND, config_text, million_text, ms_text, shape_text
+from esg.units import to_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from esg.core.catalog.model import Application, Catalog
+    from esg.core.search import Answer
+
+SLO_SCALES = (0.8, 1.0, 1.2)
+"""The paper's three settings, as multiples of L."""
+
+SEARCHES = 9
+"""A single search of some 30 us is as likely as not disturbed by whatever else the machine does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """One row of the overview."""
+
+    slo_scale: float
+    question: Question
+    answer: Answer
+    elapsed_us: float
+
+
+def print_overview(known: Catalog, *, as_json: bool) -> None:
+    """Plan every application at 0.8, 1.0 and 1.2 times L, its time alone at the minimum config."""
+    shown = {name: _ask(application) for name, application in known.applications.items()}
+    if as_json:
+        print_json({"plans": [_document(row) for rows in shown.values() for row in rows]})
+        return
+
+    from rich.text import Text
+
+    screen = terminal()
+    screen.print(
+        "The cheapest plan that keeps the deadline, for one job that waits at the first stage. "
+        f"A config is {CONFIG_LEGEND}, one per stage; a later stage may share its batch with other "
+        "requests. L is the application's time alone at the minimum config. Search times are the "
+        f"median of {SEARCHES} in a row.\n"
+    )
+    width = max(len(_configs(row)) for rows in shown.values() for row in rows)
+    screen.print(_table((), width))
+    for name, rows in shown.items():
+        screen.print(Text.assemble((name, "bold"), f": {shape_text(known.applications[name])}"))
+        screen.print(_table(rows, width), "")
+    screen.print(f"Next, see why: esg plan {shlex.quote(next(iter(shown)))} --queue 4")
+
+
+def _ask(application: Application) -> list[Shown]:
+    engine, _ = build_timed("frontier", application, group_size=3)
+    rows = []
+    for scale in SLO_SCALES:
+        slo_us = round(scale * application.alone_us)
+        question = Question(application=application, stage=application.root, slo_us=slo_us)
+        asked = [ask_timed(question, engine) for _ in range(SEARCHES)]
+        elapsed_us = sorted(elapsed_us for _, elapsed_us in asked)[SEARCHES // 2]
+        answer = asked[0][0]
+        rows.append(Shown(slo_scale=scale, question=question, answer=answer, elapsed_us=elapsed_us))
+    return rows
+
+
+def _document(row: Shown) -> dict[str, Any]:
+    answer, application = row.answer, row.question.application
+    return {
+        "application": application.name,
+        "slo_scale": row.slo_scale,
+        "slo_ms": to_ms(row.question.slo_us),
+        "feasible": answer.feasible,
+        **plan_document(answer.plans[0], application),
+        "elapsed_us": row.elapsed_us,
+    }
+
+
+def _configs(row: Shown) -> str:
+    return " ".join(config_text(step.config) for step in row.answer.plans[0].steps)
+
+
+def _table(rows: Sequence[Shown], configs_width: int) -> Table:
+    """Rows of one application, or the head alone; with the same widths, so that all line up."""
+    table = open_table()
+    table.show_header = not rows
+    for heading, width in (("SLO", 5), ("SLO\nms", 7)):
+        table.add_column(heading, min_width=width, justify="right", no_wrap=True)
+    table.add_column("configs", min_width=configs_width)
+    for heading, width in (("time\nms", 7), ("USD per\n1M jobs", 7), ("search\nus", 6), ("", 4)):
+        table.add_column(heading, min_width=width, justify="right", no_wrap=True)
+    for row in rows:
+        answer = row.answer
+        best = answer.plans[0]
+        table.add_row(
+            f"{row.slo_scale} L",
+            ms_text(row.question.slo_us),
+            _configs(row),
+            ms_text(best.time_us),
+            million_text(best.job_cost_pusd),
+            f"{row.elapsed_us:.0f}",
+            "" if answer.feasible else "late",
+        )
+    return table

@@ -1,0 +1,1 @@
+"""`esg profile`: measure functions, and look at profiles."""

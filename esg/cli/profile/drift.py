@@ -1,0 +1,122 @@
+"""`esg profile drift`: how far what tasks take is from their profiles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from esg.console.options import USUAL_GATEWAY, AsJson, CatalogFile, Gateway, read_catalog
+from esg.console.terminal import open_table, print_json, terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from esg.client import ProfileStatus
+
+
+def drift(
+    gateway: Gateway = USUAL_GATEWAY,
+    journal: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", show_default="ask the mesh", help="Look into a journal instead."
+        ),
+    ] = None,
+    catalog: CatalogFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what tasks really take, beside their profiles, and what plans go by.
+
+    Only tasks that found their model loaded count, from their order to the news of their end. Plans
+    follow as the setting controller.follow_profiles says. Times are those of the smallest config.
+
+    \b
+    Examples:
+      esg profile drift
+      esg profile drift --journal mesh.journal --json
+    """
+    if journal is None:
+        from esg.cli.requests.connection import run_live
+
+        found = run_live(_asked(gateway))
+    else:
+        found = _replayed(journal, catalog)
+    if as_json:
+        print_json({"profiles": [_document(one) for one in found]})
+    elif found:
+        terminal().print(_table(found))
+    else:
+        terminal().print(
+            "Nothing was measured yet: no warm task has ended, or profiles are not followed."
+        )
+
+
+async def _asked(gateway: str) -> Sequence[ProfileStatus]:
+    from esg.client import AsyncClient
+
+    async with AsyncClient(gateway) as mesh:
+        async for status in mesh.watch_mesh(0):
+            return status.profiles
+    return ()
+
+
+def _replayed(journal: Path, catalog: Path | None) -> Sequence[ProfileStatus]:
+    from esg.cli.evaluation.history import replayed_strictly
+    from esg.client import ProfileStatus
+    from esg.core.estimation.corrected import AS_PROFILED
+    from esg.core.estimation.drift import drifts
+    from esg.emulator.history import scenario_of
+    from esg.units import to_ms
+
+    scenario = scenario_of(journal)
+    scheduler = replayed_strictly(journal, read_catalog(catalog), scenario, shown=False).scheduler
+    return [
+        ProfileStatus(
+            function=one.function,
+            batch=one.batch,
+            tasks=one.tasks,
+            profiled_ms=to_ms(one.profiled_us),
+            measured=one.measured_permille / AS_PROFILED,
+            planned=one.planned_permille / AS_PROFILED,
+        )
+        for one in drifts(scheduler.state, scheduler.catalog)
+    ]
+
+
+def _document(one: ProfileStatus) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        **asdict(one),
+        "measured_ms": one.profiled_ms * one.measured,
+        "planned_ms": one.profiled_ms * one.planned,
+    }
+
+
+def _table(found: Sequence[ProfileStatus]) -> Table:
+    table = open_table()
+    table.add_column("function", overflow="fold")
+    for heading in (
+        "batch",
+        "tasks",
+        "profiled\nms",
+        "measured\nms",
+        "measured /\nprofiled",
+        "planned /\nprofiled",
+    ):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for one in found:
+        table.add_row(
+            one.function,
+            str(one.batch),
+            str(one.tasks),
+            f"{one.profiled_ms:.1f}",
+            f"{one.profiled_ms * one.measured:.1f}",
+            f"{one.measured:.3f}",
+            f"{one.planned:.3f}",
+        )
+    return table

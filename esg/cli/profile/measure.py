@@ -1,0 +1,197 @@
+"""`esg profile --slices ...`: measuring, with a bar, and what came of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from esg.cli.bringup.preflight import check_slices
+from esg.cli.profile.report import Found, document, show
+from esg.cli.requests.connection import run_live
+from esg.console.options import read_catalog
+from esg.console.progress import progress_bar
+from esg.console.terminal import print_json
+from esg.console.words import counted
+from esg.core.catalog.file import DEFAULT
+from esg.core.catalog.profile_model import Grid
+from esg.errors import Fault, Rejected
+from esg.local.options import Chosen, MeshOptions
+from esg.profiler import record as records
+from esg.profiler.grid import (
+    BATCHES,
+    QUICK,
+    QUICK_BATCHES,
+    Effort,
+    chosen,
+    configs_of,
+    steps,
+)
+from esg.profiler.machine import processor, provenance, triton_version
+from esg.profiler.measure import Profiler, work_of
+from esg.profiler.node_under_test import Bench
+from esg.profiler.samples import Samples
+from esg.profiler.tables import CATALOG, profiled, write_catalog, write_profile
+
+if TYPE_CHECKING:
+    from esg.core.catalog.model import Catalog
+    from esg.core.catalog.profile import Config
+    from esg.profiler.record import Record
+
+TRITON = "triton"
+"""What the names of a Triton server's processes begin with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What was asked for on the command line."""
+
+    slices: str
+    quick: bool
+    functions: list[str] | None
+    batches: list[int] | None
+    vcpus: list[int] | None
+    vgpus: list[int] | None
+    payload: Path | None
+    out: Path
+    restart: bool
+    catalog: Path | None
+
+    @property
+    def emulated(self) -> bool:
+        return self.slices.startswith("emulated")
+
+    @property
+    def addresses(self) -> list[str]:
+        """Of Triton servers that somebody else runs."""
+        if self.emulated or self.slices == "mig" or self.slices.startswith("cpu:"):
+            return []
+        return [address.strip() for address in self.slices.split(",")]
+
+    @property
+    def effort(self) -> Effort:
+        return QUICK if self.quick else Effort()
+
+    def node_vcpus(self, catalog: Catalog) -> int:
+        """Of an emulated node as many as the catalog says, of a real one what is there."""
+        here = catalog.cluster.vcpus if self.emulated else len(os.sched_getaffinity(0))
+        return max(self.vcpus or [here])
+
+    def grid(self, vcpus: int, vgpus: int) -> Grid:
+        batches = QUICK_BATCHES if self.quick else BATCHES
+        return Grid(
+            batch=chosen(self.batches, batches, 10_000, "batches"),
+            vcpus=chosen(self.vcpus, steps(vcpus, quick=self.quick), vcpus, "vcpus"),
+            vgpus=chosen(self.vgpus, steps(vgpus, quick=self.quick), vgpus, "vgpus"),
+        )
+
+
+def measure(wanted: Wanted, *, as_json: bool) -> None:
+    catalog = read_catalog(wanted.catalog)
+    names = list(catalog.functions) if wanted.functions is None else wanted.functions
+    for name in names:
+        catalog.function(name)  # refuses what is not there
+    payload = _read(wanted.payload) if wanted.payload is not None else None
+    conditions = {"slices": wanted.slices, "device": processor()}
+    record = records.begun(wanted.out, conditions, restart=wanted.restart)
+    found = run_live(_measure(wanted, catalog, names, payload, record, shown=not as_json))
+    if as_json:
+        print_json(document(found))
+    else:
+        show(wanted.out, wanted.slices, found)
+    if found.problems:
+        raise typer.Exit(1)
+
+
+async def _measure(
+    wanted: Wanted,
+    catalog: Catalog,
+    names: list[str],
+    payload: bytes | None,
+    record: Record,
+    *,
+    shown: bool,
+) -> Found:
+    began_s = monotonic()
+    source = wanted.catalog or DEFAULT
+    options = MeshOptions(
+        nodes=1,
+        vcpus=wanted.node_vcpus(catalog),
+        catalog=source,
+        log_level="warning",
+        more={"invoker": {"slices": wanted.slices}},
+    )
+    check_slices(Chosen(options))
+    found = Found(record)
+    with TemporaryDirectory(prefix="esg-profile-") as folder:
+        async with Bench(options, Path(folder) / "node", _tell_of_the_end) as bench:
+            has = bench.inventory
+            configs = configs_of(wanted.grid(has.vcpus, len(has.slices)))
+            node = {
+                "vcpus": has.vcpus,
+                "vgpus": len(has.slices),
+                "slice_memory_mb": min(part.memory_mb for part in has.slices),
+            }
+            profiler = Profiler(
+                bench=bench,
+                catalog=catalog,
+                samples=Samples(catalog, bench, payload),
+                record=record,
+                effort=wanted.effort,
+                save=lambda: record.write(wanted.out),
+                done=lambda _: None,
+                server=TRITON if wanted.slices.startswith("cpu") else "",
+            )
+            addresses = bench.own_tritons() or wanted.addresses
+            origin = provenance(wanted.slices, await triton_version(addresses))
+            work = sum(_work(profiler, name, configs) for name in names)
+            text = f"{counted(len(configs), 'config')} of {counted(len(names), 'function')}"
+            with progress_bar(text, work, shown=shown) as advance:
+                profiler.done = _summed(advance)
+                for name in names:
+                    try:
+                        await profiler.measure(name, configs)
+                    except Fault as error:
+                        found.problems[name] = str(error)
+                    if profiled(record.of(name)):
+                        path = write_profile(wanted.out, name, record.of(name), origin)
+                        found.profiles.append(path)
+                        found.left_out = write_catalog(wanted.out, source, catalog, record, node)
+                        if len(found.left_out) < len(catalog.applications):
+                            found.catalog = wanted.out / CATALOG
+    found.took_s = monotonic() - began_s
+    return found
+
+
+def _tell_of_the_end() -> None:
+    """Ending the processes of a node takes a moment, and nobody should wonder."""
+    print("stopping; what was measured is kept, and the same command continues", file=sys.stderr)
+
+
+def _work(profiler: Profiler, name: str, configs: list[Config]) -> float:
+    return sum(map(work_of, profiler.missing(name, configs)))
+
+
+def _summed(advance: Any) -> Any:
+    """A bar wants to know how much is done in all."""
+    total = 0.0
+
+    def done(work: float) -> None:
+        nonlocal total
+        total += work
+        advance(total)
+
+    return done
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise Rejected(f"--payload: {path}: {error.strerror}; name a file") from None

@@ -1,0 +1,141 @@
+"""`esg profile show`: what a function takes and costs, config by config."""
+
+from __future__ import annotations
+
+import re
+from textwrap import fill
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from esg.console.options import AsJson, CatalogFile, at_least, read_catalog
+from esg.console.terminal import open_table, print_json, terminal
+from esg.console.words import million_text, ms_text
+from esg.errors import Rejected
+from esg.units import to_ms, to_usd
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from esg.core.catalog.profile import Profile
+
+
+def show(
+    function: Annotated[str, typer.Argument(metavar="FUNCTION", help="Its name; see esg apps.")],
+    batch: Annotated[
+        int | None,
+        typer.Option(metavar="N", callback=at_least(1), help="Only configs with this batch."),
+    ] = None,
+    vcpus: Annotated[
+        int | None,
+        typer.Option(metavar="N", callback=at_least(1), help="Only configs with so many vCPUs."),
+    ] = None,
+    vgpus: Annotated[
+        int | None,
+        typer.Option(metavar="N", callback=at_least(1), help="Only configs with so many vGPUs."),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="All configs, also those that another one beats.")
+    ] = False,
+    catalog: CatalogFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show time and cost of a function's configs.
+
+    Those are shown that no other one beats, being as fast and as cheap per job or better; with
+    --all, or as JSON, every one.
+
+    \b
+    Examples:
+      esg profile show segmentation
+      esg profile show segmentation --all --batch 4 --vgpus 1
+      esg profile show depth --json | jq '.rows | length'
+    """
+    chosen = read_catalog(catalog).function(function).profile
+    wanted = {"batch": batch, "vcpus": vcpus, "vgpus": vgpus}
+    rows = _matching(chosen, {name: n for name, n in wanted.items() if n is not None})
+    if as_json:
+        print_json(_document(chosen, rows))
+        return
+    screen = terminal()
+    shown = rows if every else _unbeaten(chosen, rows)
+    of_all = f" of {len(chosen.configs)}" if len(shown) < len(chosen.configs) else ""
+    why = (
+        " (no other is faster and cheaper; --all shows the rest)" if len(shown) < len(rows) else ""
+    )
+    screen.print(f"{function}: {len(shown)}{of_all} configs{why}\n")
+    screen.print(_table(chosen, shown))
+    screen.print(f"\nA run's time varies by {chosen.relative_std:.1%} (standard deviation).")
+    screen.print("Provenance:")
+    for line in re.split(r"; (?=[\w-]+: )", chosen.provenance):
+        told = fill(line, screen.width, initial_indent="  ", subsequent_indent="    ")
+        screen.print(told, soft_wrap=True)
+
+
+def _matching(profile: Profile, wanted: dict[str, int]) -> list[int]:
+    """Where in the profile the wanted configs are; there is at least one, or a reason why not."""
+    for name, number in wanted.items():
+        known = sorted({getattr(config, name) for config in profile.configs})
+        if number not in known:
+            raise Rejected(
+                f"--{name} is {number}; {profile.function} is profiled with "
+                f"{', '.join(map(str, known))}"
+            )
+    rows = [
+        row
+        for row, config in enumerate(profile.configs)
+        if all(getattr(config, name) == number for name, number in wanted.items())
+    ]
+    if not rows:
+        asked = " ".join(f"--{name} {number}" for name, number in wanted.items())
+        raise Rejected(f"{profile.function} has no config with {asked}; leave out one of them")
+    return rows
+
+
+def _unbeaten(profile: Profile, rows: list[int]) -> list[int]:
+    """From the fastest to the cheapest per job: each is cheaper than all that are as fast."""
+    times, costs = profile.time_us.tolist(), profile.job_cost_pusd.tolist()
+    found: list[int] = []
+    for row in sorted(rows, key=lambda row: (times[row], costs[row])):
+        if not found or costs[row] < costs[found[-1]]:
+            found.append(row)
+    return found
+
+
+def _document(profile: Profile, rows: list[int]) -> dict[str, Any]:
+    return {
+        "function": profile.function,
+        "provenance": profile.provenance,
+        "relative_std": profile.relative_std,
+        "rows": [
+            {
+                **profile.configs[row]._asdict(),
+                "time_ms": to_ms(int(profile.time_us[row])),
+                "cost_usd": to_usd(int(profile.task_cost_pusd[row])),
+            }
+            for row in rows
+        ],
+    }
+
+
+def _table(profile: Profile, rows: list[int]) -> Table:
+    from rich.text import Text
+
+    times, costs = profile.time_us.tolist(), profile.job_cost_pusd.tolist()
+    fastest = min(rows, key=lambda row: (times[row], costs[row]))
+    cheapest = min(rows, key=lambda row: (costs[row], times[row]))
+    table = open_table()
+    for heading in ("batch", "vCPUs", "vGPUs", "time\nms", "USD per\n1M tasks", "USD per\n1M jobs"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("")
+    for row in rows:
+        marks = ["fastest"] * (row == fastest) + ["cheapest per job"] * (row == cheapest)
+        table.add_row(
+            *map(str, profile.configs[row]),
+            ms_text(times[row]),
+            million_text(int(profile.task_cost_pusd[row])),
+            million_text(costs[row]),
+            Text(" and ".join(marks), style="bold green"),
+            style="bold" if marks else "",
+        )
+    return table

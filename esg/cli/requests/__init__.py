@@ -1,0 +1,1 @@
+"""The clients' commands: submit, get, cancel, apps, top."""

@@ -1,0 +1,131 @@
+"""`esg apps`: what there is to plan for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from esg.console.options import AsJson, CatalogFile, read_catalog
+from esg.console.terminal import open_table, print_json, terminal
+from esg.console.words import ms_text, shape_text
+from esg.units import to_ms
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from esg.core.catalog.model import Application, Catalog, Function
+
+
+def apps(catalog: CatalogFile = None, as_json: AsJson = False) -> None:
+    """Show the applications, their functions and the cluster.
+
+    \b
+    Examples:
+      esg apps
+      esg apps --json | jq '.applications[].name'
+    """
+    known = read_catalog(catalog)
+    if as_json:
+        print_json(_document(known))
+        return
+    screen = terminal()
+    screen.print(_applications_table(known))
+    screen.print(
+        "\nL is the time alone at the minimum config; fastest is with every stage at its fastest.\n"
+    )
+    screen.print(_functions_table(known))
+    cluster, prices = known.cluster, known.prices
+    screen.print(
+        f"\nCluster: {cluster.nodes} x {cluster.vcpus} vCPUs and {cluster.vgpus} vGPUs "
+        f"of {cluster.slice_memory_mb} MB; {prices.vcpu_usd_per_hour} USD per vCPU and hour, "
+        f"{prices.vgpu_usd_per_hour} USD per vGPU and hour."
+    )
+
+
+def _document(known: Catalog) -> dict[str, Any]:
+    cluster, prices = known.cluster, known.prices
+    return {
+        "applications": [_application(application) for application in known.applications.values()],
+        "functions": [_function(function) for function in known.functions.values()],
+        "cluster": {
+            "nodes": cluster.nodes,
+            "vcpus": cluster.vcpus,
+            "vgpus": cluster.vgpus,
+            "slice_memory_mb": cluster.slice_memory_mb,
+        },
+        "prices": {
+            "vcpu_usd_per_hour": prices.vcpu_usd_per_hour,
+            "vgpu_usd_per_hour": prices.vgpu_usd_per_hour,
+        },
+    }
+
+
+def _application(application: Application) -> dict[str, Any]:
+    return {
+        "name": application.name,
+        "stages": [
+            {"name": stage.name, "function": stage.function.name, "after": list(stage.after)}
+            for stage in application.stages.values()
+        ],
+        "slo_ms": to_ms(application.slo_us),
+        "alone_ms": to_ms(application.alone_us),
+        "fastest_ms": to_ms(application.fastest_us()[application.root]),
+    }
+
+
+def _function(function: Function) -> dict[str, Any]:
+    return {
+        "name": function.name,
+        "model": function.model,
+        "configs": len(function.profile.configs),
+        "cold_start_ms": to_ms(function.cold_start_us),
+        "input_mb": function.input_bytes / 1_000_000,
+        "memory_mb": function.memory_mb,
+        "min_config_ms": to_ms(function.profile.time_us_of(function.profile.minimum)),
+    }
+
+
+def _applications_table(known: Catalog) -> Table:
+    from rich.text import Text
+
+    table = open_table()
+    table.add_column("application")
+    for heading in ("SLO ms", "L ms", "fastest ms"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for application in known.applications.values():
+        table.add_row(
+            Text.assemble((application.name, "bold"), f"\n{_stages_text(application)}"),
+            ms_text(application.slo_us),
+            ms_text(application.alone_us),
+            ms_text(application.fastest_us()[application.root]),
+        )
+    return table
+
+
+def _stages_text(application: Application) -> str:
+    """The shape, and which function a stage runs where its name does not say so."""
+    runs = [
+        f"{stage.name} runs {stage.function.name}"
+        for stage in application.stages.values()
+        if stage.name != stage.function.name
+    ]
+    shape = shape_text(application)
+    return f"{shape}\n{', '.join(runs)}" if runs else shape
+
+
+def _functions_table(known: Catalog) -> Table:
+    table = open_table()
+    table.add_column("function")
+    table.add_column("model")
+    for heading in ("configs", "alone\nms", "cold\nstart ms", "input\nMB", "memory\nMB"):
+        table.add_column(heading, justify="right")
+    for function in known.functions.values():
+        table.add_row(
+            function.name,
+            function.model,
+            str(len(function.profile.configs)),
+            ms_text(function.profile.time_us_of(function.profile.minimum)),
+            ms_text(function.cold_start_us),
+            f"{function.input_bytes / 1_000_000:g}",
+            str(function.memory_mb),
+        )
+    return table

@@ -1,0 +1,49 @@
+"""Running a command that deals with a live mesh: in an event loop, and to a clean end.
+
+Ctrl-C, SIGTERM and SIGHUP all cancel the command, so that whatever it opened is closed again. What
+the world did wrong is told on stderr, with exit code 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import typer
+
+from esg.errors import Fault
+
+T = TypeVar("T")
+
+
+def run_live(command: Coroutine[Any, Any, T]) -> T:
+    """Run a command to its end and give its result."""
+    from esg.client import NoGateway
+
+    try:
+        return asyncio.run(_cancelled_by_signals(command))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+    except NoGateway as error:
+        _say(f"{error}; start a mesh with esg up, or name its gateway: --gateway or ESG_GATEWAY")
+    except Fault as error:
+        _say(str(error))
+    raise typer.Exit(1)
+
+
+async def _cancelled_by_signals(command: Coroutine[Any, Any, T]) -> T:
+    task = asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGTERM, signal.SIGHUP):  # asyncio itself sees to Ctrl-C
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    return await command
+
+
+def _say(message: str) -> None:
+    """Several lines if there are: the end of a log, say. Control codes do not get through."""
+    shown = "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in message)
+    if sys.stderr is not None:
+        print(f"error: {shown}", file=sys.stderr)

@@ -1,0 +1,113 @@
+"""`esg get` and `esg cancel`: requests that were submitted before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from esg.cli.requests.connection import run_live
+from esg.cli.requests.outputs import Folder
+from esg.cli.requests.view import print_result, result_document
+from esg.console.options import USUAL_GATEWAY, AsJson, Gateway
+from esg.console.terminal import print_json, terminal
+from esg.errors import Rejected
+
+if TYPE_CHECKING:
+    from esg.client import Result, State
+
+RequestId = Annotated[str, typer.Argument(metavar="ID", help="As esg submit --no-wait printed it.")]
+
+
+def get(
+    request_id: RequestId,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Wait for it, and write its outputs there, as ID.STAGE."),
+    ] = None,
+    gateway: Gateway = USUAL_GATEWAY,
+    as_json: AsJson = False,
+) -> None:
+    """Show what has become of a request.
+
+    With --out its outputs are fetched, which can be done once.
+
+    \b
+    Examples:
+      esg get 7d1f0c5e2b8a4c0f9f6e3a1b2c4d5e6f
+      esg get 7d1f0c5e2b8a4c0f9f6e3a1b2c4d5e6f --out results
+    """
+    folder = None if out is None else Folder(out, [Path(request_id)])
+    state, result = run_live(_get(gateway, request_id, fetch=folder is not None))
+    written: dict[str, Path] | None = None
+    refused: Rejected | None = None
+    if folder is not None and result is not None:
+        try:
+            folder.write(Path(request_id), result.outputs)
+        except Rejected as error:
+            refused = error
+        written = folder.written[Path(request_id)]
+    _show(state, result, written, as_json=as_json)
+    if refused is not None:  # after what is there: it is fetched once
+        raise refused
+
+
+def cancel(
+    request_id: RequestId, gateway: Gateway = USUAL_GATEWAY, as_json: AsJson = False
+) -> None:
+    """Cancel a request, if it has not ended yet."""
+    done = run_live(_cancel(gateway, request_id))
+    if as_json:
+        print_json({"request_id": request_id, "cancelled": done})
+    else:
+        print("cancelled" if done else "it had ended before")
+
+
+async def _get(gateway: str, request_id: str, *, fetch: bool) -> tuple[State, Result | None]:
+    from esg.client import AsyncClient
+
+    async with AsyncClient(gateway, patience_s=2.0) as mesh:
+        state = await mesh.get(request_id)
+        return state, await mesh.fetch(request_id) if fetch else state.result
+
+
+async def _cancel(gateway: str, request_id: str) -> bool:
+    from esg.client import AsyncClient
+
+    async with AsyncClient(gateway, patience_s=2.0) as mesh:
+        return await mesh.cancel(request_id)
+
+
+def _show(
+    state: State, result: Result | None, written: dict[str, Path] | None, *, as_json: bool
+) -> None:
+    if as_json:
+        print_json(_document(state, result, written))
+    elif result is not None:
+        print_result(terminal(), result.application, result, written)
+    else:
+        screen = terminal()
+        screen.print(f"{state.application}: under way", soft_wrap=True)
+        for progress in state.progress:
+            what = "done" if progress.finished else f"began on {progress.node}"
+            screen.print(f"  {progress.at_ms:.1f} ms: {progress.stage} {what}", soft_wrap=True)
+
+
+def _document(
+    state: State, result: Result | None, written: dict[str, Path] | None
+) -> dict[str, Any]:
+    return {
+        "request_id": state.request_id,
+        "application": state.application,
+        "progress": [
+            {
+                "stage": progress.stage,
+                "node": progress.node,
+                "finished": progress.finished,
+                "at_ms": progress.at_ms,
+            }
+            for progress in state.progress
+        ],
+        "result": None if result is None else result_document(result, written),
+    }

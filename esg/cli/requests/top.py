@@ -1,0 +1,101 @@
+"""`esg top`: a live mesh, as it goes."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from esg.console.options import USUAL_GATEWAY, Gateway, above_zero
+from esg.console.terminal import print_json, terminal
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from esg.cli.requests.top_view import Look
+
+LONGEST_S = 3600
+
+
+def top(
+    gateway: Gateway = USUAL_GATEWAY,
+    interval: Annotated[
+        float,
+        typer.Option(metavar="S", callback=above_zero(LONGEST_S), help="Seconds between looks."),
+    ] = 1.0,
+    once: Annotated[
+        bool, typer.Option("--once", help="Show one view, with rates over one interval, and exit.")
+    ] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print JSON instead: a line per look, one document for --once."
+        ),
+    ] = False,
+) -> None:
+    """Watch a live mesh: its applications, their queues, nodes and slices.
+
+    Everything is counted since the controller started; requests per second are since the look
+    before, and percentiles are of the latest requests. The hit rate is the share answered within
+    the SLO, of the requests that were done, failed, dropped, or refused for overload; not of those
+    that were cancelled or refused for what they asked. Ctrl-C ends it. In a pipe, one view follows
+    another.
+
+    \b
+    Examples:
+      esg top
+      esg top --once --gateway 10.0.0.1:50051
+      esg top --json | jq -c '[.uptime_ms, .requests_per_s, .under_way]'
+    """
+    from esg.cli.requests.connection import run_live
+
+    looks = _looks(gateway, interval, once=once)
+    with suppress(KeyboardInterrupt):  # the usual end of a live view
+        run_live(_print(looks, once=once) if as_json else _show(looks, gateway, once=once))
+
+
+async def _looks(gateway: str, interval_s: float, *, once: bool) -> AsyncIterator[Look]:
+    """What is to be shown: all looks, or the first one that has rates."""
+    from esg.cli.requests.top_view import Look
+    from esg.client import AsyncClient
+
+    async with AsyncClient(gateway) as mesh:
+        before = None
+        async for status in mesh.watch_mesh(round(interval_s * 1000) or 1):
+            look = Look(status, before)
+            before = status
+            if not once:
+                yield look
+            elif look.requests_per_s is not None:
+                yield look
+                return
+
+
+async def _print(looks: AsyncIterator[Look], *, once: bool) -> None:
+    async for look in looks:
+        if once:
+            print_json(look.document())
+        else:
+            print(json.dumps(look.document(), allow_nan=False), flush=True)
+
+
+async def _show(looks: AsyncIterator[Look], gateway: str, *, once: bool) -> None:
+    from rich.live import Live
+
+    from esg.cli.requests.top_view import view
+
+    screen = terminal()
+    if once or not screen.is_terminal:
+        async for look in looks:
+            screen.print(view(look, gateway, screen))
+            if not once:
+                screen.print()
+        return
+    first = await anext(looks)  # what goes wrong at once is said on the usual screen
+    with Live(
+        view(first, gateway, screen), console=screen, screen=True, auto_refresh=False
+    ) as live:
+        async for look in looks:
+            live.update(view(look, gateway, screen), refresh=True)

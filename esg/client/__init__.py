@@ -1,0 +1,83 @@
+"""The Python client of the mesh.
+
+    from esg.client import Client
+
+    with Client("127.0.0.1:50051") as mesh:
+        result = mesh.submit("image-classification", picture, slo_ms=600)
+        print(result.slo_met, result.latency_ms, result.outputs)
+
+Where the gateway wants to know who calls: `Client(address, token=...)`, or ESG_TOKEN in the
+environment; for TLS see `Credentials`.
+
+`AsyncClient` is the same for asyncio, with a coroutine for each method.
+"""
+
+from esg.client.aio import AsyncClient
+from esg.client.applications import Application, LateRequests, Stage
+from esg.client.credentials import Credentials
+from esg.client.errors import (
+    AlreadyExists,
+    Cancelled,
+    ClientError,
+    DeadlineExceeded,
+    Exhausted,
+    Forbidden,
+    InvalidRequest,
+    NoGateway,
+    NotFound,
+    NotTrusted,
+    ServerError,
+    Unauthenticated,
+    Unavailable,
+)
+from esg.client.results import Config, Outcome, Progress, Result, StageResult, State
+from esg.client.status import (
+    ApplicationStatus,
+    MeshStatus,
+    NodeStatus,
+    ProfileStatus,
+    QueueStatus,
+    SliceStatus,
+)
+from esg.client.stream import RequestStream
+from esg.client.sync import Client, SyncRequestStream
+
+__all__ = [
+    # The two ways in
+    "AsyncClient",
+    "Client",
+    "Credentials",
+    "RequestStream",
+    "SyncRequestStream",
+    # What they take and give
+    "Application",
+    "Config",
+    "LateRequests",
+    "Outcome",
+    "Progress",
+    "Result",
+    "Stage",
+    "StageResult",
+    "State",
+    # The mesh at one moment
+    "ApplicationStatus",
+    "MeshStatus",
+    "NodeStatus",
+    "ProfileStatus",
+    "QueueStatus",
+    "SliceStatus",
+    # What they raise
+    "AlreadyExists",
+    "Cancelled",
+    "ClientError",
+    "DeadlineExceeded",
+    "Exhausted",
+    "Forbidden",
+    "InvalidRequest",
+    "NoGateway",
+    "NotFound",
+    "NotTrusted",
+    "ServerError",
+    "Unauthenticated",
+    "Unavailable",
+]

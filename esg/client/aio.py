@@ -1,0 +1,315 @@
+"""The client for asyncio: one method for each thing the mesh does.
+
+Whatever is submitted has an id, made here if none is given, and what cannot be done just now is
+tried again under the same id: a retry never runs twice. Large payloads and results travel in
+pieces, which is nobody's concern but this file's.
+"""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import grpc
+
+from esg.client.applications import Application, LateRequests, Stage, application_of, definition
+from esg.client.closing import Closing
+from esg.client.credentials import Credentials, authorized
+from esg.client.errors import ClientError, ServerError, Unavailable, call_error
+from esg.client.results import Progress, Result, State, progress_of, result_of
+from esg.client.retries import Patience, persistently
+from esg.client.slo import slo_us_of
+from esg.client.status import MeshStatus, status_of
+from esg.client.stream import RequestStream
+from esg.protos import gateway_v1_pb2 as public
+from esg.protos import gateway_v1_pb2_grpc as public_grpc
+from esg.runtime.rpc.channels import channel
+from esg.runtime.security.plain import FOR_CLIENTS
+
+T = TypeVar("T")
+PIECE_BYTES = 2**20
+"""Larger payloads are sent in pieces of this size."""
+DEFAULT_ADDRESS = "127.0.0.1:50051"
+
+
+class AsyncClient:
+    """A connection to a gateway. Use it with `async with`, or `close` it.
+
+    `patience_s` is how long a call without a timeout of its own is tried again while the mesh is
+    unavailable; 0: not at all. Without `credentials`, they are as the environment says; `token` is
+    for those who only need one.
+    """
+
+    def __init__(
+        self,
+        address: str = DEFAULT_ADDRESS,
+        *,
+        patience_s: float = 10.0,
+        token: str | None = None,
+        credentials: Credentials | None = None,
+    ) -> None:
+        self.address = address
+        self._patience_s = patience_s
+        self._closing = Closing()
+        shown = credentials or Credentials.from_environment()
+        if token is not None:
+            shown = replace(shown, token=token)
+        self._channel = channel(address, shown.security(), advice=FOR_CLIENTS)
+        self._stub = authorized(public_grpc.PipelinesStub(self._channel), shown)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Whoever still waits for an answer gets an error (`Unavailable`)."""
+        self._closing.begin()
+        await self._channel.close()
+
+    # ---- requests
+
+    async def submit(
+        self,
+        application: str,
+        payload: bytes,
+        *,
+        slo_ms: float | None = None,
+        request_id: str | None = None,
+        all_stages: bool = False,
+        timeout_s: float | None = None,
+    ) -> Result:
+        """Run a pipeline and wait for its result, which may be that it failed (see `Result`).
+
+        Its outputs are those of the last stages, or with `all_stages` those of all. A timeout
+        shorter than the SLO becomes the SLO. If the waiting is cancelled, so is the request.
+        """
+        message = _request(application, payload, slo_ms, request_id, all_stages)
+        patience = self._patience(timeout_s)
+
+        async def once(left_s: float | None) -> Result:
+            if len(payload) > PIECE_BYTES:
+                return await _collected(self._stub.SubmitChunked(_chunks(message), timeout=left_s))
+            reply = await self._stub.Submit(message, timeout=left_s)
+            if reply.fetch_outputs:
+                fetch = public.FetchRequest(request_id=message.request_id)
+                return await _collected(self._stub.Fetch(fetch, timeout=patience.left_s()))
+            outputs = {output.stage: output.content for output in reply.outputs}
+            return result_of(reply.result, outputs)
+
+        return await self._persistently(once, patience)
+
+    async def submit_async(
+        self,
+        application: str,
+        payload: bytes,
+        *,
+        slo_ms: float | None = None,
+        request_id: str | None = None,
+        all_stages: bool = False,
+        timeout_s: float | None = None,
+    ) -> str:
+        """Have a request accepted, and do not wait for its result: its id, for `fetch`."""
+        message = _request(application, payload, slo_ms, request_id, all_stages)
+        reply: public.SubmitAsyncReply = await self._call("SubmitAsync", message, timeout_s)
+        return reply.request_id
+
+    def stream(self) -> RequestStream:
+        """For many requests: `async with client.stream() as stream: stream.submit(...)`."""
+        with self._closing.told():
+            return RequestStream(
+                self._stub,
+                self.address,
+                self._patience_s,
+                self.fetch,
+                self.submit,
+                self._closing,
+            )
+
+    async def get(self, request_id: str, *, timeout_s: float | None = None) -> State:
+        """What has become of a request; does not wait for it."""
+        asked = public.GetRequest(request_id=request_id)
+        told: public.RequestState = await self._call("Get", asked, timeout_s)
+        return State(
+            request_id=told.request_id,
+            application=told.application,
+            progress=tuple(progress_of(progress) for progress in told.progress),
+            result=result_of(told.result) if told.HasField("result") else None,
+        )
+
+    async def fetch(self, request_id: str, *, timeout_s: float | None = None) -> Result:
+        """Wait for a request's result and get its outputs. They can be fetched once."""
+        asked = public.FetchRequest(request_id=request_id)
+
+        async def once(left_s: float | None) -> Result:
+            return await _collected(self._stub.Fetch(asked, timeout=left_s))
+
+        return await self._persistently(once, self._patience(timeout_s))
+
+    async def watch(self, request_id: str) -> AsyncIterator[Progress | Result]:
+        """Every stage as it begins and ends, those in the past too; the result (without outputs)
+        comes last."""
+        asked = public.WatchRequest(request_id=request_id)
+        patience = self._patience(None)
+        told: set[tuple[str, str, bool]] = set()
+        while True:
+            with self._closing.told():
+                call = self._stub.Watch(asked)
+            try:
+                with self._closing.told():
+                    async for reply in call:
+                        patience.succeeded()
+                        if reply.HasField("result"):
+                            yield result_of(reply.result)
+                            return
+                        progress = progress_of(reply.progress)
+                        key = (progress.stage, progress.task, progress.finished)
+                        if key not in told:
+                            told.add(key)
+                            yield progress
+                error: ClientError = ServerError("the gateway ended the stream without a result")
+            except grpc.aio.AioRpcError as failed:
+                error = call_error(failed, self.address)
+            finally:
+                call.cancel()
+            pause_s = patience.pause_s() if isinstance(error, Unavailable) else None
+            if pause_s is None:
+                raise error
+            await asyncio.sleep(pause_s)
+
+    async def cancel(self, request_id: str, *, timeout_s: float | None = None) -> bool:
+        """Whether it was cancelled; false if it had ended before."""
+        asked = public.CancelRequest(request_id=request_id)
+        reply: public.CancelReply = await self._call("Cancel", asked, timeout_s)
+        return reply.cancelled
+
+    # ---- applications
+
+    async def register_application(
+        self,
+        name: str,
+        stages: Sequence[Stage],
+        *,
+        slo_ms: float | None = None,
+        slo_scale: float | None = None,
+        late_requests: LateRequests = "finish",
+        timeout_s: float | None = None,
+    ) -> Application:
+        """Add an application. Its SLO is a time, or a multiple of its time alone; 1 by default."""
+        asked = definition(name, stages, slo_ms, slo_scale, late_requests)
+        return application_of(await self._call("RegisterApplication", asked, timeout_s))
+
+    async def update_application(
+        self,
+        name: str,
+        stages: Sequence[Stage],
+        *,
+        slo_ms: float | None = None,
+        slo_scale: float | None = None,
+        late_requests: LateRequests = "finish",
+        timeout_s: float | None = None,
+    ) -> Application:
+        """Replace an application; requests under way go on with the version they began with."""
+        asked = public.UpdateApplicationRequest(
+            application=definition(name, stages, slo_ms, slo_scale, late_requests)
+        )
+        return application_of(await self._call("UpdateApplication", asked, timeout_s))
+
+    async def list_applications(self, *, timeout_s: float | None = None) -> list[Application]:
+        asked = public.ListApplicationsRequest()
+        told: public.ListApplicationsReply = await self._call("ListApplications", asked, timeout_s)
+        return [application_of(application) for application in told.applications]
+
+    async def describe_application(
+        self, name: str, *, timeout_s: float | None = None
+    ) -> Application:
+        asked = public.DescribeApplicationRequest(name=name)
+        return application_of(await self._call("DescribeApplication", asked, timeout_s))
+
+    async def delete_application(self, name: str, *, timeout_s: float | None = None) -> None:
+        """Take no more requests for it; those under way are answered."""
+        await self._call("DeleteApplication", public.DeleteApplicationRequest(name=name), timeout_s)
+
+    # ---- the mesh
+
+    async def watch_mesh(self, interval_ms: int = 1000) -> AsyncIterator[MeshStatus]:
+        """The state of the mesh, every so often. With 0: once."""
+        with self._closing.told():
+            call = self._stub.WatchMesh(public.WatchMeshRequest(interval_ms=interval_ms))
+        try:
+            with self._closing.told():
+                async for status in call:
+                    yield status_of(status)
+        except grpc.aio.AioRpcError as failed:
+            raise call_error(failed, self.address) from None
+        finally:
+            call.cancel()
+
+    # ---- calling
+
+    def _patience(self, timeout_s: float | None) -> Patience:
+        return Patience(self._patience_s, timeout_s)
+
+    async def _persistently(
+        self, once: Callable[[float | None], Awaitable[T]], patience: Patience
+    ) -> T:
+        with self._closing.told():
+            return await persistently(once, patience, self.address)
+
+    async def _call(self, method: str, message: Any, timeout_s: float | None) -> Any:
+        def once(left_s: float | None) -> Any:
+            return getattr(self._stub, method)(message, timeout=left_s)
+
+        return await self._persistently(once, self._patience(timeout_s))
+
+
+def _request(
+    application: str,
+    payload: bytes,
+    slo_ms: float | None,
+    request_id: str | None,
+    all_stages: bool,
+) -> public.SubmitRequest:
+    return public.SubmitRequest(
+        application=application,
+        payload=payload,
+        slo_us=slo_us_of(slo_ms),
+        request_id=uuid.uuid4().hex if request_id is None else request_id,
+        all_stages=all_stages,
+    )
+
+
+def _chunks(message: public.SubmitRequest) -> Iterator[public.SubmitChunk]:
+    payload = message.payload
+    first = public.SubmitRequest(
+        application=message.application,
+        payload=payload[:PIECE_BYTES],
+        slo_us=message.slo_us if message.HasField("slo_us") else None,
+        request_id=message.request_id,
+        all_stages=message.all_stages,
+    )
+    yield public.SubmitChunk(request=first)
+    for start in range(PIECE_BYTES, len(payload), PIECE_BYTES):
+        yield public.SubmitChunk(payload=payload[start : start + PIECE_BYTES])
+
+
+async def _collected(call: AsyncIterator[public.ResultChunk]) -> Result:
+    """A result and its outputs, put together."""
+    told = None
+    pieces: dict[str, list[bytes]] = {}
+    async for chunk in call:
+        if chunk.HasField("result"):
+            told = chunk.result
+        else:
+            pieces.setdefault(chunk.output.stage, []).append(chunk.output.content)
+    if told is None:
+        raise ServerError("the gateway sent no result")
+    return result_of(told, {stage: b"".join(content) for stage, content in pieces.items()})

@@ -1,0 +1,73 @@
+"""Applications: DAGs of functions with a deadline."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from esg.client.errors import InvalidRequest
+from esg.client.slo import CENTURY_MS, slo_us_of
+from esg.protos import gateway_v1_pb2 as public
+from esg.protos import model_v1_pb2 as model
+
+LateRequests = Literal["finish", "drop"]
+"""What becomes of requests that will be late: finished all the same, or refused and dropped."""
+
+_LATE_REQUESTS: dict[str, model.LateRequests] = {
+    "finish": model.LATE_REQUESTS_FINISH,
+    "drop": model.LATE_REQUESTS_DROP,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One function's place: after which stages it comes. Its name is the function's by default."""
+
+    function: str
+    after: tuple[str, ...] = ()
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Application:
+    name: str
+    stages: tuple[Stage, ...]
+    slo_ms: float
+    version: int
+    alone_ms: float
+    """Its time alone at the minimum config."""
+    fastest_ms: float
+    """With every stage at its fastest config: no SLO can be shorter."""
+    late_requests: LateRequests = "finish"
+
+
+def application_of(told: model.Application) -> Application:
+    return Application(
+        name=told.name,
+        stages=tuple(Stage(s.function, tuple(s.after), s.name) for s in told.stages),
+        slo_ms=told.slo_us / 1000,
+        late_requests="drop" if told.late_requests == model.LATE_REQUESTS_DROP else "finish",
+        version=told.version,
+        alone_ms=told.alone_us / 1000,
+        fastest_ms=told.fastest_us / 1000,
+    )
+
+
+def definition(
+    name: str,
+    stages: Sequence[Stage],
+    slo_ms: float | None,
+    slo_scale: float | None,
+    late_requests: LateRequests = "finish",
+) -> public.RegisterApplicationRequest:
+    """What the gateway is told about an application."""
+    if slo_ms is not None and slo_scale is not None:
+        raise InvalidRequest("slo_ms and slo_scale say the same in two ways; give one of them")
+    if late_requests not in _LATE_REQUESTS:
+        raise InvalidRequest(f"late_requests is {late_requests!r}; say 'finish' or 'drop'")
+    return public.RegisterApplicationRequest(
+        name=name,
+        stages=[model.Stage(name=s.name, function=s.function, after=s.after) for s in stages],
+        slo_us=slo_us_of(slo_ms, CENTURY_MS),
+        slo_scale=slo_scale,
+        late_requests=_LATE_REQUESTS[late_requests],
+    )

@@ -1,0 +1,84 @@
+"""How a client shows who it is, and knows the gateway: a token, and TLS.
+
+What a program does not say itself is as the environment says, so that every tool of the mesh
+understands the same few variables:
+
+    ESG_TOKEN                                the token, as `esg tokens add` printed it
+    ESG_CLIENT_CA                            whom to trust; with it, TLS is spoken
+    ESG_CLIENT_CERTIFICATE, ESG_CLIENT_KEY   what to show to a gateway that asks for a certificate
+    ESG_INSECURE                             true: without TLS even to another machine
+"""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from esg.errors import Rejected
+from esg.protos import gateway_v1_pb2_grpc as public_grpc
+from esg.runtime.security.policy import Security
+from esg.runtime.security.tls import ClientTls, Identity
+
+TOKEN, CA = "ESG_TOKEN", "ESG_CLIENT_CA"
+CERTIFICATE, KEY = "ESG_CLIENT_CERTIFICATE", "ESG_CLIENT_KEY"
+INSECURE = "ESG_INSECURE"
+
+_SENDABLE = re.compile(r"[\x21-\x7e]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """`ca`: the file with the authorities to trust; without one, TLS is not spoken.
+
+    `certificate` and `key` go together. They are read when the client is made; a long-lived one
+    sees to new ones by itself.
+    """
+
+    token: str = ""
+    ca: str | Path = ""
+    certificate: str | Path = ""
+    key: str | Path = ""
+    insecure: bool = False
+
+    @staticmethod
+    def from_environment(environ: Mapping[str, str] = os.environ) -> "Credentials":
+        return Credentials(
+            token=environ.get(TOKEN, ""),
+            ca=environ.get(CA, ""),
+            certificate=environ.get(CERTIFICATE, ""),
+            key=environ.get(KEY, ""),
+            insecure=environ.get(INSECURE, "").lower() in ("true", "1"),
+        )
+
+    def security(self) -> Security:
+        if bool(self.certificate) != bool(self.key):
+            raise Rejected(f"a certificate needs its key: give both ({CERTIFICATE}, {KEY})")
+        if not self.ca:
+            if self.certificate:
+                raise Rejected(f"a certificate is of use with TLS only; say whom to trust ({CA})")
+            return Security(insecure=self.insecure)
+        identity = Identity(Path(self.certificate), Path(self.key)) if self.key else None
+        return Security(client=ClientTls([Path(self.ca)], identity), insecure=self.insecure)
+
+    def metadata(self) -> Sequence[tuple[str, str]]:
+        """What goes with every call. The token itself is never part of a message."""
+        if not self.token:
+            return ()
+        if not _SENDABLE.fullmatch(self.token):
+            raise Rejected(f"the token has spaces or strange characters; correct {TOKEN}")
+        return (("authorization", f"Bearer {self.token}"),)
+
+    def __repr__(self) -> str:
+        """Without the token: what is printed or logged stays."""
+        return f"Credentials(token={'***' if self.token else ''!r}, ca={str(self.ca)!r})"
+
+
+def authorized(stub: public_grpc.PipelinesStub, shown: Credentials) -> public_grpc.PipelinesStub:
+    """A stub whose every call shows the token."""
+    metadata = shown.metadata()
+    if metadata:
+        for name, method in vars(stub).items():
+            setattr(stub, name, partial(method, metadata=metadata))
+    return stub

@@ -1,0 +1,64 @@
+"""Trying again what could not be done just now.
+
+Only `Unavailable` is worth it. The pauses grow and are drawn at random, so that those who were
+refused together do not come back together. A call with a timeout is tried again within it; one
+without, for as long as the client's patience lasts, counted from its first failure.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import grpc
+
+from esg.client.errors import Unavailable, call_error
+
+T = TypeVar("T")
+FIRST_PAUSE_S = 0.05
+LONGEST_PAUSE_S = 2.0
+
+
+class Patience:
+    """One call's: how long to pause before it is tried again, or that it is over."""
+
+    def __init__(self, patience_s: float, timeout_s: float | None = None) -> None:
+        self._clock_s = asyncio.get_running_loop().time
+        self._patience_s = patience_s
+        self._ends_s = None if timeout_s is None else self._clock_s() + timeout_s
+        self._failing_until_s: float | None = None
+        self._pause_s = FIRST_PAUSE_S
+
+    def left_s(self) -> float | None:
+        """What is left of the timeout."""
+        return None if self._ends_s is None else max(0.0, self._ends_s - self._clock_s())
+
+    def succeeded(self) -> None:
+        self._failing_until_s = None
+        self._pause_s = FIRST_PAUSE_S
+
+    def pause_s(self) -> float | None:
+        """After a failure: how long to wait, or None to give up."""
+        now_s = self._clock_s()
+        if self._failing_until_s is None:
+            self._failing_until_s = (
+                now_s + self._patience_s if self._ends_s is None else self._ends_s
+            )
+        pause_s = random.uniform(0.5, 1.0) * self._pause_s
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+        return pause_s if now_s + pause_s < self._failing_until_s else None
+
+
+async def persistently(
+    call: Callable[[float | None], Awaitable[T]], patience: Patience, address: str
+) -> T:
+    """Make a call (which is told the time it has), again and again while it is unavailable."""
+    while True:
+        try:
+            return await call(patience.left_s())
+        except grpc.aio.AioRpcError as failed:
+            error = call_error(failed, address)
+            pause_s = patience.pause_s() if isinstance(error, Unavailable) else None
+            if pause_s is None:
+                raise error from None
+        await asyncio.sleep(pause_s)

@@ -1,0 +1,303 @@
+"""Many requests over one stream: what is ready goes out together, answers come as they are ready.
+
+This is the cheap way to send thousands of requests. If the stream breaks, it is opened again and
+what was not answered is sent again; the ids make sure that nothing runs twice.
+
+A large payload goes by a call of its own, in pieces: a message that is larger than a gateway takes
+is the end of its stream, and so of everybody's requests on it.
+"""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+import grpc
+
+from esg.client.closing import Closing, client_closed
+from esg.client.errors import (
+    ClientError,
+    InvalidRequest,
+    Unavailable,
+    call_error,
+    client_error,
+)
+from esg.client.results import Result, result_of
+from esg.client.retries import Patience
+from esg.client.slo import slo_us_of
+from esg.protos import gateway_v1_pb2 as public
+from esg.protos import gateway_v1_pb2_grpc as public_grpc
+from esg.runtime.rpc.batched_sender import Outbox
+from esg.units import US_PER_S
+
+MESSAGE_BYTES = 2**20
+"""A group that is larger goes out as several, so that no answer waits for a long message; a payload
+that is larger goes by itself."""
+GOODBYE_S = 5.0
+"""How long the gateway may take to end a stream, once everything is answered."""
+
+
+class _Asked:
+    """A request that is not answered yet. One without a message has a call of its own."""
+
+    __slots__ = ("answer", "message", "patience", "request_id")
+
+    def __init__(
+        self,
+        request_id: str,
+        answer: asyncio.Future[Result],
+        message: public.SubmitRequest | None = None,
+    ) -> None:
+        self.request_id = request_id
+        self.answer = answer
+        self.message = message
+        self.patience: Patience | None = None
+
+
+class RequestStream:
+    """Use it with `async with`: at the end of the block everything has been answered."""
+
+    def __init__(
+        self,
+        stub: public_grpc.PipelinesStub,
+        address: str,
+        patience_s: float,
+        fetch: Callable[[str], Awaitable[Result]],
+        submit: Callable[..., Awaitable[Result]],
+        closing: Closing,
+    ) -> None:
+        self._stub = stub
+        self._address = address
+        self._patience_s = patience_s
+        self._fetch = fetch
+        self._submit = submit
+        self._closing = closing
+        self._loop = asyncio.get_running_loop()
+        self._later = self._loop.call_later
+        self._prefix = uuid.uuid4().hex[:16]
+        self._made = 0
+        self._asked: dict[str, _Asked] = {}
+        self._calls: set[asyncio.Task[None]] = set()  # besides the stream
+        self._outbox: Outbox[public.SubmitRequest] = Outbox()
+        self._wanted = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._ending = False
+        self._runner: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        """How many are not answered yet."""
+        return len(self._asked)
+
+    async def __aenter__(self) -> Self:
+        self._runner = self._loop.create_task(self._run())
+        self._runner.add_done_callback(self._ran)
+        self._closing.ends(self._runner)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                await self._idle.wait()
+                await self._say_goodbye()
+        finally:
+            await self._close()
+
+    def submit(
+        self,
+        application: str,
+        payload: bytes,
+        *,
+        slo_ms: float | None = None,
+        request_id: str | None = None,
+        all_stages: bool = False,
+    ) -> asyncio.Future[Result]:
+        """Send a request; await what is returned to get its result.
+
+        Cancelling the future only stops the waiting: the request goes on.
+        """
+        if self._runner is None or self._runner.done() or self._ending:
+            raise Unavailable("this stream is closed; open another one")
+        if request_id is None:
+            self._made += 1
+            request_id = f"{self._prefix}-{self._made}"
+        if request_id in self._asked:
+            return self._asked[request_id].answer
+        answer: asyncio.Future[Result] = self._loop.create_future()
+        if len(payload) > MESSAGE_BYTES:
+            call = partial(
+                self._submit,
+                application,
+                payload,
+                slo_ms=slo_ms,
+                request_id=request_id,
+                all_stages=all_stages,
+            )
+            asked = self._asked[request_id] = _Asked(request_id, answer)
+            self._idle.clear()
+            self._begin_call(asked, call)
+            return answer
+        try:
+            slo_us = slo_us_of(slo_ms)
+        except InvalidRequest as error:
+            answer.set_exception(error)  # where the gateway's refusals come, too
+            return answer
+        message = public.SubmitRequest(
+            application=application,
+            payload=payload,
+            slo_us=slo_us,
+            request_id=request_id,
+            all_stages=all_stages,
+        )
+        self._asked[request_id] = _Asked(request_id, answer, message)
+        self._idle.clear()
+        self._outbox.put(message)
+        self._wanted.set()
+        return answer
+
+    # ---- the stream
+
+    async def _run(self) -> None:
+        patience = Patience(self._patience_s)
+        while True:
+            await self._wanted.wait()
+            if self._ending:
+                return
+            self._wanted.clear()
+            error = await self._converse(patience)
+            pause_s = patience.pause_s() if isinstance(error, Unavailable) else None
+            if pause_s is None:
+                self._fail_all(error)
+                patience.succeeded()
+            elif any(self._on_stream()):
+                await asyncio.sleep(pause_s)
+                self._wanted.set()
+
+    def _ran(self, runner: asyncio.Task[None]) -> None:
+        """When it ends, whatever the reason, nobody waits for it any more."""
+        error = None if runner.cancelled() else runner.exception()
+        self._fail_all(error if isinstance(error, Exception) else client_closed())
+
+    async def _converse(self, patience: Patience) -> ClientError:
+        """Until the stream breaks: why it did."""
+        self._outbox = Outbox()
+        for _, message in self._on_stream():
+            self._outbox.put(message)
+        call = self._stub.SubmitMany(_messages(self._outbox))
+        try:
+            async for group in call:
+                patience.succeeded()
+                for reply in group.replies:
+                    self._hear(reply)
+            return Unavailable("the gateway has ended the stream")
+        except grpc.aio.AioRpcError as failed:
+            return call_error(failed, self._address)
+        finally:
+            self._outbox.close()
+            call.cancel()
+
+    def _on_stream(self) -> Iterator[tuple[_Asked, public.SubmitRequest]]:
+        """What is to be answered by the stream; what has a call of its own is not its concern."""
+        for asked in self._asked.values():
+            if asked.message is not None:
+                yield asked, asked.message
+
+    def _hear(self, reply: public.Reply) -> None:
+        asked = self._asked.get(reply.request_id)
+        if asked is None or asked.message is None:
+            return
+        if reply.HasField("refusal"):
+            self._refused(asked, _refusal(reply.refusal))
+        elif reply.done.fetch_outputs:
+            asked.message = None  # if the stream breaks now, the call goes on
+            self._begin_call(asked, partial(self._fetch, asked.request_id))
+        else:
+            outputs = {output.stage: output.content for output in reply.done.outputs}
+            self._answer(asked, result_of(reply.done.result, outputs))
+
+    def _refused(self, asked: _Asked, error: ClientError) -> None:
+        pause_s = None
+        if isinstance(error, Unavailable):
+            if asked.patience is None:
+                asked.patience = Patience(self._patience_s)
+            pause_s = asked.patience.pause_s()
+        if pause_s is None:
+            self._answer(asked, error)
+        else:
+            self._later(pause_s, self._send_again, asked, self._outbox)
+
+    def _send_again(self, asked: _Asked, outbox: Outbox[public.SubmitRequest]) -> None:
+        if outbox is not self._outbox:
+            return  # the stream broke meanwhile, and the next one has sent it
+        if asked.message is not None and self._asked.get(asked.request_id) is asked:
+            outbox.put(asked.message)
+
+    def _begin_call(self, asked: _Asked, call: Callable[[], Awaitable[Result]]) -> None:
+        task = self._loop.create_task(self._called(asked, call))
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+
+    async def _called(self, asked: _Asked, call: Callable[[], Awaitable[Result]]) -> None:
+        try:
+            self._answer(asked, await call())
+        except Exception as error:
+            self._answer(asked, error)  # whatever it is, somebody waits for it
+
+    def _answer(self, asked: _Asked, answer: Result | Exception) -> None:
+        if self._asked.get(asked.request_id) is asked:  # not a later one with the same id
+            del self._asked[asked.request_id]
+        if not self._asked:
+            self._idle.set()
+        if asked.answer.done():
+            return  # nobody waits any more
+        if isinstance(answer, Result):
+            asked.answer.set_result(answer)
+        else:
+            asked.answer.set_exception(answer)
+
+    def _fail_all(self, error: Exception) -> None:
+        for asked, _ in list(self._on_stream()):
+            self._answer(asked, error)
+
+    async def _say_goodbye(self) -> None:
+        """Let the gateway end the stream. If it were broken off, the gateway could not know whether
+        the last outputs have arrived, and would keep them for a repeat."""
+        self._ending = True
+        self._outbox.close()
+        self._wanted.set()
+        if self._runner is not None:
+            await asyncio.wait({self._runner}, timeout=GOODBYE_S)
+
+    async def _close(self) -> None:
+        for asked in self._asked.values():
+            asked.answer.cancel()
+        self._asked.clear()
+        tasks = [*self._calls, *([self._runner] if self._runner else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _refusal(told: public.Refusal) -> ClientError:
+    wait_s = told.retry_after_us / US_PER_S if told.HasField("retry_after_us") else None
+    return client_error(told.code, told.message, wait_s)
+
+
+async def _messages(outbox: Outbox[public.SubmitRequest]) -> AsyncIterator[public.SubmitGroup]:
+    async for requests in outbox.groups():
+        group: list[public.SubmitRequest] = []
+        size = 0
+        for request in requests:
+            size += request.ByteSize()
+            if group and size > MESSAGE_BYTES:
+                yield public.SubmitGroup(requests=group)
+                group, size = [], request.ByteSize()
+            group.append(request)
+        yield public.SubmitGroup(requests=group)

@@ -1,0 +1,1 @@
+"""What the commands `esg` and `loadgen` share: options, tables, formats, how they end."""

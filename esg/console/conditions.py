@@ -1,0 +1,235 @@
+"""Options about the conditions of an emulated run, and their values."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from esg.console.options import above_zero, at_least
+from esg.console.words import counted, joined
+from esg.emulator.bounds import LARGEST_SLO_SCALE
+from esg.errors import Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from esg.emulator.scenario import Scenario
+
+MOST_REQUESTS = 1_000_000_000
+"""More than any day has."""
+
+MOST_SEEDS = 10_000
+"""Margins are narrow long before."""
+
+POLICIES_HELP = (
+    "esg and apex; infless, infless-code and infless-config-first; fast-gshare and "
+    "fast-gshare-lean; orion and orion-at-slo; aquatope. What these readings are: docs/emulator.md."
+)
+
+MOST_NODES, MOST_PER_NODE = 10_000, 10_000
+"""Memory is taken for every node and slice, so a slip of the finger must not ask for billions."""
+
+MOST_SLICES = 100_000
+"""In all nodes together. So many are half a minute of preparation."""
+
+ORIONS = ("orion", "orion-at-slo")
+"""Policies whose search ends after some milliseconds, as `--nodes-per-ms` counts them."""
+
+SEARCHES = "esg"
+"""The policy that `--engine`, `--k` and `--group-size` are about."""
+
+GROUPS = "astar"
+"""The engine that `--group-size` is about."""
+
+NO_LOCALITY = (
+    "infless",
+    "infless-code",
+    "infless-config-first",
+    "fast-gshare",
+    "fast-gshare-lean",
+)
+"""Policies that never ask where data is."""
+
+SloScale = Annotated[
+    float | None,
+    typer.Option(
+        metavar="X",
+        callback=above_zero(LARGEST_SLO_SCALE),
+        show_default=False,
+        help="Deadlines as multiples of L, the time alone at the minimum config.",
+    ),
+]
+Nodes = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        callback=at_least(1, at_most=MOST_NODES),
+        show_default=False,
+        help="Worker nodes.",
+    ),
+]
+Vcpus = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        callback=at_least(1, at_most=MOST_PER_NODE),
+        show_default=False,
+        help="vCPUs per node.",
+    ),
+]
+Vgpus = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        callback=at_least(1, at_most=MOST_PER_NODE),
+        show_default=False,
+        help="vGPUs per node.",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        callback=at_least(1),
+        show_default="one per core",
+        help="Processes, if there are several runs.",
+    ),
+]
+JournalFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="JOURNAL",
+        help="A file that esg emulate --journal wrote, or a mesh's directory mesh.journal.",
+    ),
+]
+
+
+def policy_names(text: str) -> list[str]:
+    """The policies of a comma-separated list, all of which are known."""
+    from esg.core.policies import POLICIES
+    from esg.suggest import one_of
+
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in POLICIES:
+            raise Rejected(f"--policy: {one_of('policy', name, POLICIES)}")
+        if names.count(name) > 1:
+            raise Rejected(f"--policy: {name!r} is named twice; name it once")
+    return names
+
+
+def ingredient_names(text: str) -> str:
+    """A comma-separated list of parts of policy apex, all of which are known, without spaces."""
+    from esg.core.policies.apex.features import left_out, listed
+
+    names = listed(text)
+    try:
+        left_out(names)
+    except Rejected as error:
+        raise Rejected(f"--without: {error}") from None
+    return ",".join(names)
+
+
+def known_engine(name: str) -> str:
+    from esg.core.search import ENGINES
+    from esg.suggest import one_of
+
+    if name not in ENGINES:
+        raise Rejected(f"--engine: {one_of('engine', name, ENGINES)}")
+    return name
+
+
+def note_what_has_no_effect(
+    given: Collection[str], policies: Sequence[str], scenario: Scenario
+) -> None:
+    """Tell who gave options that change nothing about any of the policies: they expect more."""
+    notes = [
+        f"{option} changes nothing here: it is about policy {SEARCHES}"
+        for option in ("--engine", "--k", "--group-size")
+        if option in given and SEARCHES not in policies
+    ]
+    if "--group-size" in given and SEARCHES in policies and scenario.engine != GROUPS:
+        notes.append(f"--group-size changes nothing here: it is about engine {GROUPS}")
+    if "--no-locality" in given and all(name in NO_LOCALITY for name in policies):
+        notes.append(f"--no-locality changes nothing about {joined(policies)}")
+    if "--nodes-per-ms" in given and not _effort_counts(scenario, policies):
+        notes.append(f"--nodes-per-ms changes nothing here: overhead is {scenario.overhead}")
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+
+
+def _effort_counts(scenario: Scenario, policies: Collection[str]) -> bool:
+    return scenario.overhead == "counted" or any(name in ORIONS for name in policies)
+
+
+def not_too_large(nodes: int, vgpus: int) -> None:
+    """Each may be large where the other one is small."""
+    if nodes * vgpus > MOST_SLICES:
+        raise Rejected(
+            f"{counted(nodes, 'node')} x {counted(vgpus, 'vGPU')} are {nodes * vgpus} vGPUs; "
+            f"with --nodes and --vgpus ask for at most {MOST_SLICES} in all"
+        )
+
+
+def conditions(scenario: Scenario) -> dict[str, Any]:
+    """All that a run depends on, apart from its policy, its seed and its requests."""
+    from esg.core.messages.codec import encode
+
+    document: dict[str, Any] = encode(scenario)
+    return {name: value for name, value in document.items() if name not in ("policy", "seed")}
+
+
+def conditions_text(scenario: Scenario, policies: Collection[str]) -> str:
+    """What is worth knowing of them: what is unusual, and has an effect on one of the policies."""
+    searches, leaves_out = SEARCHES in policies, "apex" in policies
+    moves = any(name not in NO_LOCALITY for name in policies)
+    slo = "SLOs of the applications"
+    if scenario.slo_scale is not None:
+        slo = f"SLO {scenario.slo_scale:g} L"
+    unusual = {
+        f"time scale {scenario.time_scale:g}": scenario.time_scale != 1,
+        f"engine {scenario.engine}": searches and scenario.engine != "frontier",
+        f"K = {scenario.k}": searches and scenario.k != 5,
+        f"groups of {scenario.group_size}": (
+            searches and scenario.engine == GROUPS and scenario.group_size != 3
+        ),
+        "no batching": not scenario.batching,
+        "no GPU sharing": not scenario.gpu_sharing,
+        "no locality": moves and not scenario.locality,
+        "no pre-warming": not scenario.prewarm,
+        "plans follow what tasks take": scenario.follow_profiles,
+        f"noise {scenario.noise:g}": scenario.noise != 1,
+        f"stage delay {scenario.stage_delay_ms:g} ms": scenario.stage_delay_ms != 0.5,
+        f"remote inputs {scenario.remote_delay_ms:g} ms": scenario.remote_delay_ms != 8,
+        f"remote inputs {scenario.remote_mb_per_s:g} MB/s": scenario.remote_mb_per_s != 100,
+        f"without {scenario.without}": leaves_out and scenario.without != "",
+        f"overhead {scenario.overhead}": scenario.overhead != "counted",
+        f"{scenario.nodes_per_ms} nodes per ms": (
+            scenario.nodes_per_ms is not None and _effort_counts(scenario, policies)
+        ),
+    }
+    return ", ".join(
+        [
+            slo,
+            f"{counted(scenario.nodes, 'node')} x {counted(scenario.vcpus, 'vCPU')} x "
+            f"{counted(scenario.vgpus, 'vGPU')}",
+            "warm start" if scenario.warm_start else "cold start",
+            *(text for text, so in unusual.items() if so),
+        ]
+    )
+
+
+def all_different(files: Mapping[str, Path | None]) -> None:
+    """What is written must not take the place of what is read, or of what else is written."""
+    given = [(option, file) for option, file in files.items() if file is not None]
+    for (option, file), (other, same) in combinations(given, 2):
+        if file.resolve() == same.resolve():
+            raise Rejected(f"{option} and {other} are the same file, {file}; name different ones")
+
+
+def only_one_run(option: str, policies: Sequence[str], seeds: Sequence[int]) -> None:
+    if len(policies) > 1 or len(seeds) > 1:
+        raise Rejected(f"{option} is about one run; name one policy and one seed")

@@ -1,0 +1,113 @@
+"""Options that several commands share, and the checks of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from esg.errors import Rejected
+
+if TYPE_CHECKING:
+    from esg.core.catalog.model import Catalog
+
+LONGEST_MS = 86_400_000
+"""A day. Longer deadlines are slips, and far longer ones do not fit into 64 bits."""
+
+MOST_DAYS = 36_525
+"""A century; calendars end some time after."""
+
+
+def at_least(
+    minimum: int, *, at_most: int | None = None
+) -> Callable[[typer.CallbackParam, int | None], int | None]:
+    """A check that a whole number is not too small, nor larger than anybody can mean."""
+
+    def check(param: typer.CallbackParam, value: int | None) -> int | None:
+        if value is not None and value < minimum:
+            raise Rejected(f"{param.opts[0]} is {value}; it must be at least {minimum}")
+        if value is not None and at_most is not None and value > at_most:
+            raise Rejected(f"{param.opts[0]} is {value}; it must be at most {at_most}")
+        return value
+
+    return check
+
+
+def above_zero(maximum: int) -> Callable[[typer.CallbackParam, float | None], float | None]:
+    """A check that a number is positive, not too large, and a number at all."""
+
+    def check(param: typer.CallbackParam, value: float | None) -> float | None:
+        if value is not None and not 0 < value <= maximum:
+            raise Rejected(
+                f"{param.opts[0]} is {value:g}; it must be greater than 0 and at most {maximum}"
+            )
+        return value
+
+    return check
+
+
+def from_zero(maximum: int) -> Callable[[typer.CallbackParam, float | None], float | None]:
+    """The same check, with zero allowed."""
+
+    def check(param: typer.CallbackParam, value: float | None) -> float | None:
+        if value is not None and not 0 <= value <= maximum:
+            raise Rejected(f"{param.opts[0]} is {value:g}; it must be from 0 to {maximum}")
+        return value
+
+    return check
+
+
+CatalogFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--catalog",
+        metavar="FILE",
+        envvar="ESG_CATALOG",
+        show_default="the one shipped with ESG",
+        help="Catalog of functions, applications and cluster.",
+    ),
+]
+
+RunDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--dir",
+        metavar="DIR",
+        envvar="ESG_DIR",
+        show_default="one of your own that is gone after a reboot",
+        help="The mesh's directory: logs, journal, and the processes that run.",
+    ),
+]
+
+USUAL_GATEWAY = "127.0.0.1:50051"
+
+Gateway = Annotated[
+    str,
+    typer.Option(
+        "--gateway",
+        metavar="ADDRESS",
+        envvar="ESG_GATEWAY",
+        help="Where the mesh's gateway listens, as host:port.",
+    ),
+]
+
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document instead, and nothing else.")
+]
+
+
+def read_catalog(path: Path | None) -> Catalog:
+    from esg.core.catalog.file import DEFAULT, load_catalog
+
+    if path is None:
+        return load_catalog(DEFAULT)
+    try:
+        path.stat()
+    except OSError as error:
+        reason = "no such file" if isinstance(error, FileNotFoundError) else error.strerror
+        raise Rejected(
+            f"{path}: {reason}; correct --catalog (or ESG_CATALOG), or leave it out"
+        ) from None
+    return load_catalog(path)

@@ -1,0 +1,36 @@
+"""Policies that learn offline are trained before they run, or what they learnt is looked up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from esg.console.progress import progress_bar
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from esg.core.catalog.model import Catalog
+    from esg.emulator.run import Trained
+
+LEARNS = "aquatope"
+
+TRAINING_SEED = 0
+"""Whatever the seeds of the runs: what was learnt belongs to the policy, and a replay needs it."""
+
+
+def trained_for(policies: Collection[str], catalog: Catalog, *, shown: bool) -> Trained:
+    """What there is to learn of this catalog, the one that the policies will see."""
+    if LEARNS not in policies:
+        return {}
+
+    from esg.emulator.training.train import trained_configs
+    from esg.emulator.worker_processes import usable_cores
+
+    learnt = dict.fromkeys(catalog.applications, 0.0)
+    with progress_bar(f"training {LEARNS}", len(learnt), shown=shown) as advance:
+
+        def tell(application: str, done: int, total: int) -> None:
+            learnt[application] = done / total
+            advance(sum(learnt.values()))
+
+        return trained_configs(catalog, seed=TRAINING_SEED, progress=tell, workers=usable_cores())

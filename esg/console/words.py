@@ -1,0 +1,123 @@
+"""How numbers, configs and shapes are written for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from esg.units import to_ms, to_usd
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from esg.core.catalog.dag import Series, Tangle
+    from esg.core.catalog.model import Application
+    from esg.core.catalog.profile import Config
+
+CONFIG_LEGEND = "batch/vCPUs/vGPUs"
+
+
+def config_text(config: Config) -> str:
+    """A config, as `CONFIG_LEGEND` announces it."""
+    return "/".join(map(str, config))
+
+
+def ms_text(time_us: int) -> str:
+    """
+    >>> ms_text(1_234_567)
+    '1234.6'
+    """
+    return f"{to_ms(time_us):.1f}"
+
+
+def exact_ms_text(time_us: int) -> str:
+    """For a time that will be typed in again.
+
+    >>> exact_ms_text(240_317), exact_ms_text(526_000)
+    ('240.317', '526')
+    """
+    return f"{to_ms(time_us):.3f}".rstrip("0").rstrip(".")
+
+
+def million_text(cost_pusd: int) -> str:
+    """What a million of them cost in dollars: a single one costs too little to read.
+
+    >>> million_text(77_581_234), million_text(1_087_000_000), million_text(2_150)
+    ('77.58', '1087.00', '0.00215')
+    """
+    usd = to_usd(cost_pusd * 1_000_000)
+    decimals = 2
+    while 0 < abs(usd) * 10**decimals < 100 and decimals < 6:
+        decimals += 1
+    return f"{usd:.{decimals}f}"
+
+
+def percent_text(part: float, whole: float) -> str:
+    """
+    >>> percent_text(5, 200), percent_text(0.01, 100), percent_text(1, 0)
+    ('2.5%', '<0.1%', '-')
+    """
+    if whole == 0:
+        return "-"
+    share = part / whole
+    return "<0.1%" if 0 < share < 0.001 else f"{share:.1%}"
+
+
+def counted(count: int, noun: str) -> str:
+    """
+    >>> counted(1, "job"), counted(3, "job")
+    ('1 job', '3 jobs')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def joined(names: Iterable[str]) -> str:
+    """
+    >>> joined(["a"]), joined(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def at_hyphens(name: str, width: int) -> str:
+    """A long name on several lines, for the head of a narrow column.
+
+    >>> at_hyphens("super-resolution", 12)
+    'super-\\nresolution'
+    """
+    lines = [""]
+    for part in name.replace("-", "-\n").split("\n"):
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
+
+
+def shape_text(application: Application) -> str:
+    """The DAG on one line: `deblur -> (left | right) -> classification`."""
+    return _series_text(application.series, application)
+
+
+def _series_text(series: Series, application: Application) -> str:
+    from esg.core.catalog.dag import Parallel, Tangle
+
+    blocks = []
+    for block in series:
+        match block:
+            case str():
+                blocks.append(block)
+            case Parallel():
+                branches = (_series_text(branch, application) for branch in block.branches)
+                blocks.append(f"({' | '.join(branches)})")
+            case Tangle():
+                blocks.append(_tangle_text(block, application))
+    return " -> ".join(blocks)
+
+
+def _tangle_text(tangle: Tangle, application: Application) -> str:
+    """Stages that no row of branches describes: each with those of them that it waits for."""
+    stages = []
+    for stage in tangle.stages:
+        inside = [name for name in application.stages[stage].after if name in tangle.stages]
+        stages.append(f"{stage} after {joined(inside)}" if inside else stage)
+    return f"[{'; '.join(stages)}]"

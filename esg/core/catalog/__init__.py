@@ -1,0 +1,1 @@
+"""What there is: functions and their profiles, applications as DAGs, the cluster; and its file."""

@@ -1,0 +1,372 @@
+"""Catalogs and profiles as files. The one module of the brains that reads any.
+
+A catalog is a TOML file; `esg/profiles/catalog.toml` is the default. One that begins with
+
+    extends = "default"
+
+says only what is different: what it does not say of cluster and prices is as in the default, and
+functions and applications are the default's and its own, which win if they have the same name.
+
+Each function names a profile, relative to the file that names it, which holds either a model or a
+measured table:
+
+    function = "segmentation"
+    [provenance]                      # free text: where the numbers come from
+    [model]  with  [grid]             # parameters of `profile_model.TimeModel`
+    [measured]  table = "seg.csv"     # batch, vcpus, vgpus, time_ms; empty or "oom": does not fit
+
+A function may name a `folder` with a manifest, function.toml: what the catalog does not say about
+it is taken from there, paths being relative to the folder. docs/functions.md has an example.
+
+Every error names the file, the field and what to do about it. Unknown keys are refused, because a
+misspelt key that is silently ignored costs an afternoon.
+"""
+
+import csv
+import tomllib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from esg.core.catalog.model import Application, Catalog, Cluster, Function, LateRequests, Stage
+from esg.core.catalog.profile import Config, Prices, Profile
+from esg.core.catalog.profile_model import Grid, TimeModel
+from esg.core.catalog.toml_fields import Fields
+from esg.errors import Rejected
+from esg.suggest import one_of, shortened
+from esg.units import ms
+
+# Far beyond anything real; `Profile` has the bounds that keep sums within 64 bits.
+MAX_MS = 1e8
+MAX_USD_PER_HOUR = 1e3
+MAX_MB = 1e9
+
+EXTENDS, SHIPPED = "extends", "default"
+MANIFEST = "function.toml"
+DEFAULT = Path(__file__).parents[2] / "profiles" / "catalog.toml"
+
+
+def load_catalog(path: Path = DEFAULT) -> Catalog:
+    """Read and check a whole catalog, profiles included."""
+    top = Fields(str(path), "", catalog_content(path))
+    if not top.has(EXTENDS) and not top.has("cluster"):
+        raise top.error(
+            "cluster", f'is missing; add it, or make {EXTENDS} = "{SHIPPED}" the first line'
+        )
+    price = top.table("prices", required=False)
+    prices = Prices(
+        vcpu_usd_per_hour=_price(price, "vcpu_usd_per_hour", 0.034),
+        vgpu_usd_per_hour=_price(price, "vgpu_usd_per_hour", 0.67),
+    )
+    price.finish()
+    cluster = _cluster(top.table("cluster"))
+    functions = {
+        name: _check_fits(_function(name, fields, path.parent, prices), cluster, top)
+        for name, fields in top.tables("functions")
+    }
+    applications = {
+        name: _application(name, fields, functions) for name, fields in top.tables("applications")
+    }
+    top.finish()
+    return Catalog(functions=functions, applications=applications, cluster=cluster, prices=prices)
+
+
+def catalog_content(path: Path) -> dict[str, Any]:
+    """What a catalog says, together with what it takes over from the default one; unchecked."""
+    content = _content(path)
+    if EXTENDS not in content:
+        return content
+    top = Fields(str(path), "", content)
+    if content[EXTENDS] != SHIPPED:
+        raise top.error(
+            EXTENDS, f'must be "{SHIPPED}", the catalog that comes with ESG; or leave it out'
+        )
+    shipped = _content(DEFAULT)
+    for function in shipped["functions"].values():
+        for key in ("folder", "profile"):
+            function[key] = str(DEFAULT.parent / function[key])
+    for key, table in shipped.items():
+        top.table(key, required=False)  # refuses what is none
+        content[key] = table | content.get(key, {})
+    return content
+
+
+def load_profile(path: Path, prices: Prices) -> Profile:
+    """Read one profile file, modelled or measured."""
+    top = _read_toml(path)
+    function = top.text("function")
+    origin = top.table("provenance")
+    provenance = "; ".join(f"{key}: {value}" for key, value in origin.texts().items())
+    if top.has("model") == top.has("measured"):
+        raise top.error("model", "a profile has either [model] or [measured]; keep one of them")
+    if top.has("model"):
+        model, spread = _model(top.table("model"))
+        times_us = model.times_us(_grid(top.table("grid")))
+    else:
+        measured = top.table("measured")
+        times_us = _read_table(_file(measured, "table", path.parent))
+        spread = measured.number("relative_std", minimum=0, default=0.0)
+        measured.finish()
+    top.finish()
+    try:
+        return Profile.of(function, times_us, prices, relative_std=spread, provenance=provenance)
+    except Rejected as error:
+        raise Rejected(f"{path}: {error}") from None
+
+
+def _check_fits(function: Function, cluster: Cluster, top: Fields) -> Function:
+    """Without the configs that no node can give; one that none can run would wait for ever."""
+    key, smallest = f"functions.{function.name}", function.profile.minimum
+    if function.memory_mb > cluster.slice_memory_mb:
+        raise top.error(
+            f"{key}.memory_mb",
+            f"is {function.memory_mb}, but a slice has {cluster.slice_memory_mb}; "
+            "use larger slices or a smaller model",
+        )
+    if smallest.vcpus > cluster.vcpus or smallest.vgpus > cluster.vgpus:
+        raise top.error(
+            f"{key}.profile",
+            f"its smallest config, {smallest}, is larger than a node; use larger nodes",
+        )
+    profile = function.profile.narrowed(
+        lambda config: config.vcpus <= cluster.vcpus and config.vgpus <= cluster.vgpus
+    )
+    return replace(function, profile=profile)
+
+
+def _price(fields: Fields, key: str, default: float) -> float:
+    return fields.number(key, minimum=0, maximum=MAX_USD_PER_HOUR, default=default)
+
+
+def _cluster(fields: Fields) -> Cluster:
+    cluster = Cluster(
+        nodes=fields.integer("nodes", minimum=1),
+        vcpus=fields.integer("vcpus", minimum=1),
+        vgpus=fields.integer("vgpus", minimum=1),
+        slice_memory_mb=fields.integer("slice_memory_mb", minimum=1),
+    )
+    fields.finish()
+    return cluster
+
+
+def _function(name: str, fields: Fields, beside: Path, prices: Prices) -> Function:
+    """What the catalog says about a function, and for the rest what its folder's manifest does."""
+    folder = _folder(fields, beside) if fields.has("folder") else None
+    manifest = Fields("", "", {}) if folder is None else _read_toml(folder / MANIFEST)
+    for key in ("description", "network"):
+        manifest.text(key, default="", empty=True)
+
+    def where(key: str) -> tuple[Fields, Path]:
+        in_catalog, in_manifest = fields.has(key), manifest.has(key)
+        if folder is None or in_catalog or not in_manifest:
+            return fields, beside
+        return manifest, folder
+
+    function = Function(
+        name=name,
+        profile=_profile_of(name, *where("profile"), prices),
+        cold_start_us=ms(
+            where("cold_start_ms")[0].number("cold_start_ms", minimum=0, maximum=MAX_MS)
+        ),
+        input_bytes=round(
+            where("input_mb")[0].number("input_mb", minimum=0, maximum=MAX_MB) * 1_000_000
+        ),
+        memory_mb=where("memory_mb")[0].integer("memory_mb", minimum=1),
+        model=where("model")[0].text("model", default=name),
+        handler=_handler(*where("handler")),
+        folder="" if folder is None else str(folder),
+    )
+    fields.finish()
+    manifest.finish()
+    return function
+
+
+def _profile_of(name: str, fields: Fields, beside: Path, prices: Prices) -> Profile:
+    path = _file(fields, "profile", beside)
+    profile = load_profile(path, prices)
+    if profile.function != name:
+        raise fields.error(
+            "profile",
+            f"{path} is the profile of {profile.function!r}, not of {name!r}; name the right file",
+        )
+    return profile
+
+
+def _folder(fields: Fields, beside: Path) -> Path:
+    manifest = beside / fields.text("folder") / MANIFEST
+    if not _is_file(manifest):
+        raise fields.error("folder", f"no such file: {manifest}; write it or correct the folder")
+    return manifest.parent.resolve()
+
+
+def _file(fields: Fields, key: str, beside: Path) -> Path:
+    path = beside / fields.text(key)
+    if not _is_file(path):
+        raise fields.error(key, f"no such file: {path}; write it or correct the name")
+    return path
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that no file can have
+        return False
+
+
+def _handler(fields: Fields, beside: Path) -> str:
+    """The class of the CPU part: in a module, or in a file whose path is then made absolute."""
+    handler = fields.text("handler", default="", empty=True)
+    home, colon, name = handler.rpartition(":")
+    is_file = home.endswith(".py")
+    parts = [name] if is_file else [*home.split("."), name]
+    if handler and not (colon and all(part.isidentifier() for part in parts)):
+        raise fields.error(
+            "handler", f"is {handler!r}; write it as 'module:Class' or 'file.py:Class'"
+        )
+    if not is_file:
+        return handler
+    file = beside / home
+    if not _is_file(file):
+        raise fields.error("handler", f"no such file: {file}; write it or correct the name")
+    return f"{file.resolve()}:{name}"
+
+
+def _application(name: str, fields: Fields, functions: dict[str, Function]) -> Application:
+    if fields.has("chain") == fields.has("stages"):
+        raise fields.error("chain", "an application has either chain or stages; give one of them")
+    if fields.has("chain"):
+        stages = _chain(fields, functions)
+    else:
+        stages = [_stage(stage, inner, functions) for stage, inner in fields.tables("stages")]
+    if fields.has("slo_ms") and fields.has("slo_scale"):
+        raise fields.error("slo_ms", "give either slo_ms or slo_scale, not both")
+    slo_us = ms(fields.number("slo_ms", above=0, maximum=MAX_MS)) if fields.has("slo_ms") else None
+    slo_scale = fields.number("slo_scale", above=0, default=1.0)
+    late_requests = _late_requests(fields)
+    fields.finish()
+    try:
+        return Application.of(
+            name, stages, slo_us=slo_us, slo_scale=slo_scale, late_requests=late_requests
+        )
+    except Rejected as error:
+        raise fields.error("", str(error)) from None
+
+
+def _late_requests(fields: Fields) -> LateRequests:
+    said = fields.text("late_requests", default=LateRequests.FINISH)
+    known = [way.value for way in LateRequests]
+    if said not in known:
+        raise fields.error("late_requests", one_of("way", said, known))
+    return LateRequests(said)
+
+
+def _chain(fields: Fields, functions: dict[str, Function]) -> list[Stage]:
+    names = fields.names("chain")
+    for name in names:
+        if name not in functions:
+            raise fields.error("chain", one_of("function", name, functions))
+    return [Stage(name, functions[name], tuple(names[i - 1 : i])) for i, name in enumerate(names)]
+
+
+def _stage(name: str, fields: Fields, functions: dict[str, Function]) -> Stage:
+    function = fields.text("function", default=name)
+    if function not in functions:
+        raise fields.error("function", one_of("function", function, functions))
+    stage = Stage(name, functions[function], tuple(fields.names("after", default=())))
+    fields.finish()
+    return stage
+
+
+def _model(fields: Fields) -> tuple[TimeModel, float]:
+    model = TimeModel(
+        base_ms=fields.number("base_ms", above=0, maximum=MAX_MS),
+        cpu_share=fields.number("cpu_share", minimum=0, maximum=1),
+        parallel_fraction=fields.number("parallel_fraction", minimum=0, maximum=1),
+        gpu_fixed_share=fields.number("gpu_fixed_share", minimum=0, maximum=1),
+        max_portion=fields.integer("max_portion", minimum=1) if fields.has("max_portion") else None,
+    )
+    spread = fields.number("relative_std", minimum=0, default=0.0)
+    fields.finish()
+    return model, spread
+
+
+def _grid(fields: Fields) -> Grid:
+    grid = Grid(
+        batch=fields.integers("batch"),
+        vcpus=fields.integers("vcpus"),
+        vgpus=fields.integers("vgpus"),
+    )
+    fields.finish()
+    return grid
+
+
+_COLUMNS = ("batch", "vcpus", "vgpus", "time_ms")
+
+
+def _read_table(path: Path) -> dict[Config, int]:
+    """A measured table: one row per config; lines that start with # are comments."""
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Rejected(f"{path}: cannot be read: {_why(error)}") from None
+    numbered = [(n, line) for n, line in enumerate(lines, 1) if line and not line.startswith("#")]
+    rows = csv.reader(line for _, line in numbered)
+    header = [name.strip() for name in next(rows, [])]
+    missing = [name for name in _COLUMNS if name not in header]
+    if missing:
+        raise Rejected(
+            f"{path}: missing column {', '.join(missing)}; the header is {','.join(_COLUMNS)}"
+        )
+    times_us: dict[Config, int] = {}
+    seen: set[Config] = set()
+    for (number, _), row in zip(numbered[1:], rows, strict=False):
+        config, time_us = _table_row(f"{path}:{number}", header, row)
+        if config in seen:
+            raise Rejected(f"{path}:{number}: config {config} appears twice; remove one row")
+        seen.add(config)
+        if time_us is not None:
+            times_us[config] = time_us
+    return times_us
+
+
+def _table_row(where: str, header: Sequence[str], row: Sequence[str]) -> tuple[Config, int | None]:
+    if len(row) != len(header):
+        raise Rejected(f"{where}: {len(row)} cells where the header has {len(header)}")
+    cell = {name: value.strip() for name, value in zip(header, row, strict=True)}
+    try:
+        config = Config(int(cell["batch"]), int(cell["vcpus"]), int(cell["vgpus"]))
+        time = None if cell["time_ms"] in ("", "oom") else float(cell["time_ms"])
+    except ValueError as error:
+        problem = shortened(str(error))
+        raise Rejected(f"{where}: {problem}; expected whole numbers and a time in ms") from None
+    if min(config) < 1:
+        raise Rejected(f"{where}: batch, vcpus and vgpus must be at least 1")
+    if time is not None and not 0 < time <= MAX_MS:
+        raise Rejected(
+            f"{where}: time_ms is {time}; it must be positive and at most {MAX_MS:g} "
+            "(or empty: does not fit)"
+        )
+    return config, None if time is None else max(1, ms(time))
+
+
+def _read_toml(path: Path) -> Fields:
+    return Fields(str(path), "", _content(path))
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
+        raise Rejected(f"{path}: no such file; write it or correct the name") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise Rejected(f"{path}: cannot be read: {_why(error)}") from None
+    except (ValueError, RecursionError) as error:
+        raise Rejected(f"{path}: not valid TOML: {error}") from None
+
+
+def _why(error: OSError | UnicodeDecodeError) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return "it is not UTF-8 text"

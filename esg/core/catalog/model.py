@@ -1,0 +1,257 @@
+"""What there is to schedule: functions, applications as DAGs of them, and the cluster.
+
+All values here are immutable and were checked on the way in: an `Application` that exists is
+acyclic, has one root, and knows its shape. Files are read by `catalog_file`.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import lru_cache
+from graphlib import CycleError, TopologicalSorter
+
+from esg.core.catalog.dag import Series, reduced
+from esg.core.catalog.profile import Prices, Profile
+from esg.errors import Rejected
+from esg.suggest import one_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Function:
+    """One DNN stage: a CPU part and a model, with its profile.
+
+    Cold start is the time to load the model on a slice; memory is what it takes there. `handler`
+    names the code of the CPU part, as "module:Class" or "path/of/file.py:Class"; without one the
+    input goes to the model as it is. `folder` has the models for real slices. Both matter to live
+    invokers only, and to no decision.
+    """
+
+    name: str
+    profile: Profile
+    cold_start_us: int
+    input_bytes: int
+    memory_mb: int
+    model: str = ""
+    handler: str = ""
+    folder: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """A function's place in one application; one AFW queue belongs to it."""
+
+    name: str
+    function: Function
+    after: tuple[str, ...] = ()
+
+
+class LateRequests(StrEnum):
+    """What becomes of an application's requests that cannot be done in time: see `overload`."""
+
+    FINISH = "finish"
+    DROP = "drop"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Application:
+    """A DAG of functions with an end-to-end SLO. Stages are in topological order, root first."""
+
+    name: str
+    stages: dict[str, Stage]
+    slo_us: int
+    series: Series
+    successors: Mapping[str, tuple[str, ...]] = field(repr=False)
+    late_requests: LateRequests = LateRequests.FINISH
+
+    @staticmethod
+    def of(
+        name: str,
+        stages: Iterable[Stage],
+        *,
+        slo_us: int | None = None,
+        slo_scale: float = 1.0,
+        late_requests: LateRequests = LateRequests.FINISH,
+    ) -> "Application":
+        """Check a DAG and bring it into order. The SLO is given, or a multiple of `alone_us`."""
+        given: dict[str, Stage] = {}
+        _check_name("application", name)
+        for stage in stages:
+            _check_name("stage", stage.name)
+            if stage.name in given:
+                raise Rejected(
+                    f"stage {stage.name!r} appears twice; give each stage a name of its own"
+                )
+            given[stage.name] = stage
+        ordered = _ordered(given)
+        if slo_us is None:
+            slo_us = round(slo_scale * _alone_us(ordered))
+        if slo_us <= 0:
+            raise Rejected(f"the SLO is {slo_us} us; it must be positive")
+        followers: dict[str, list[str]] = {stage: [] for stage in ordered}
+        for stage in ordered.values():
+            for before in stage.after:
+                followers[before].append(stage.name)
+        return Application(
+            name=name,
+            stages=ordered,
+            slo_us=slo_us,
+            series=reduced({stage.name: stage.after for stage in ordered.values()}),
+            successors={stage: tuple(found) for stage, found in followers.items()},
+            late_requests=late_requests,
+        )
+
+    def with_functions(self, changed: Callable[[Function], Function]) -> "Application":
+        """The same with other functions, whichever version it is."""
+        stages = {
+            name: replace(stage, function=changed(stage.function))
+            for name, stage in self.stages.items()
+        }
+        return replace(self, stages=stages)
+
+    def with_profiles(self, changed: Callable[[Profile], Profile]) -> "Application":
+        """The same with other profiles for its functions."""
+        return self.with_functions(lambda f: replace(f, profile=changed(f.profile)))
+
+    def onward(self, stage: str) -> set[str]:
+        """The stage and all that wait for it, directly or not."""
+        found = {stage}
+        for name, other in self.stages.items():
+            if any(before in found for before in other.after):
+                found.add(name)
+        return found
+
+    @property
+    def root(self) -> str:
+        return next(iter(self.stages))
+
+    @property
+    def alone_us(self) -> int:
+        """The paper's L: the time of the whole DAG, run alone at the minimum config."""
+        return _alone_us(self.stages)
+
+    def fastest_us(self) -> dict[str, int]:
+        """From each stage on, the time to the end with every stage at its fastest config."""
+        times_us: dict[str, int] = {}
+        for name, stage in reversed(self.stages.items()):
+            after_us = max((times_us[s] for s in self.successors[name]), default=0)
+            times_us[name] = int(stage.function.profile.time_us.min()) + after_us
+        return times_us
+
+
+def _alone_us(stages: Mapping[str, Stage]) -> int:
+    """The longest path through the DAG at the minimum config."""
+    ends: dict[str, int] = {}
+    for stage in stages.values():
+        start = max((ends[before] for before in stage.after), default=0)
+        profile = stage.function.profile
+        ends[stage.name] = start + profile.time_us_of(profile.minimum)
+    return max(ends.values())
+
+
+def versioned(name: str, version: int) -> str:
+    """What the brains call a version of an application; the first one has the plain name.
+
+    >>> versioned("photo", 1), versioned("photo", 2)
+    ('photo', 'photo@2')
+    """
+    return name if version == 1 else f"{name}@{version}"
+
+
+@lru_cache(maxsize=1024)
+def plain_name(versioned_name: str) -> str:
+    """What people call an application, whichever version it is."""
+    return versioned_name.partition("@")[0]
+
+
+def _check_name(kind: str, name: str) -> None:
+    if not name or "/" in name or not name.isprintable():
+        raise Rejected(f"{kind} {name!r}: a name has no slash and no control characters; change it")
+    if kind == "application" and "@" in name:
+        raise Rejected(f"{kind} {name!r}: a name has no @, which marks versions; change it")
+
+
+def _ordered(given: Mapping[str, Stage]) -> dict[str, Stage]:
+    """The stages in topological order, or the reason why there is none."""
+    if not given:
+        raise Rejected("no stages; name at least one")
+    for stage in given.values():
+        for before in stage.after:
+            if stage.after.count(before) > 1:
+                raise Rejected(f"stage {stage.name!r} comes after {before!r} twice; say it once")
+            if before not in given:
+                raise Rejected(
+                    f"stage {stage.name!r} comes after {before!r}: {one_of('stage', before, given)}"
+                )
+    try:
+        order = TopologicalSorter({s.name: s.after for s in given.values()}).static_order()
+        ordered = {name: given[name] for name in order}
+    except CycleError as error:
+        # graphlib tells the cycle from each stage to one it waits for; people read it forwards
+        cycle = " -> ".join(reversed(error.args[1]))
+        raise Rejected(f"the stages form a cycle ({cycle}); remove one of its edges") from None
+    roots = [stage.name for stage in ordered.values() if not stage.after]
+    if len(roots) > 1:
+        raise Rejected(
+            f"{len(roots)} roots ({', '.join(sorted(roots))}); one is required: "
+            "put a single stage first and let the others come after it"
+        )
+    return ordered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Equal worker nodes, as in the paper's testbed; live invokers register what they have."""
+
+    nodes: int
+    vcpus: int
+    vgpus: int
+    slice_memory_mb: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Catalog:
+    functions: Mapping[str, Function]
+    applications: Mapping[str, Application]
+    cluster: Cluster
+    prices: Prices
+
+    def application(self, name: str) -> Application:
+        try:
+            return self.applications[name]
+        except KeyError:
+            raise Rejected(one_of("application", name, self.applications)) from None
+
+    def function(self, name: str) -> Function:
+        try:
+            return self.functions[name]
+        except KeyError:
+            raise Rejected(one_of("function", name, self.functions)) from None
+
+
+def scaled(catalog: Catalog, factor: float) -> Catalog:
+    """The same catalog in a world where everything takes `factor` times as long.
+
+    Profiled times, cold starts and SLOs are multiplied, and costs follow the times. Nothing takes
+    less than a microsecond, so a very small factor makes fast functions look slower than they are.
+    """
+    if not (factor > 0 and math.isfinite(factor)):
+        raise Rejected(f"the time scale is {factor}; it must be a number greater than 0")
+    if factor == 1:
+        return catalog
+    functions = {
+        name: replace(
+            function,
+            profile=function.profile.scaled(factor, catalog.prices),
+            cold_start_us=round(function.cold_start_us * factor),
+        )
+        for name, function in catalog.functions.items()
+    }
+    applications = {
+        name: replace(
+            application.with_functions(lambda function: functions[function.name]),
+            slo_us=max(1, round(application.slo_us * factor)),
+        )
+        for name, application in catalog.applications.items()
+    }
+    return replace(catalog, functions=functions, applications=applications)

@@ -1,0 +1,126 @@
+"""What the world does: how long things take, and how they end.
+
+Durations come from the profiles with Gaussian noise. The noise is keyed by name (the seed, the
+task's oldest request, its stage), not by the order of draws, so that every policy meets the same
+weather however it schedules.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from struct import Struct
+
+from esg.core.catalog.model import Catalog
+from esg.core.catalog.profile import Profile
+from esg.core.estimation.corrected import corrected
+from esg.core.messages.commands import StartTask
+from esg.core.messages.events import Correction
+from esg.core.messages.node import ModelLoaded, ModelUnloaded, TaskEnded
+from esg.units import US_PER_S, ms, seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One way to read a stage's input: a fixed delay and a rate."""
+
+    delay_us: int
+    bytes_per_s: int
+
+    def time_us(self, size_bytes: int) -> int:
+        return self.delay_us + size_bytes * US_PER_S // self.bytes_per_s if size_bytes else 0
+
+
+LOCAL_BYTES_PER_S = 2_000_000_000
+LEAST_PACE = 0.05
+"""However good the weather, nothing takes less than this share of its profiled time."""
+
+TWO_NUMBERS = Struct(">QQ")
+TO_UNIT = 2.0**-64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NatureSettings:
+    """`noise` scales the profiles' own spread: 1 is as profiled, 0 is none. A request's payload was
+    brought to its first invoker by whoever sent it, so reading it is local.
+
+    `abort_us` is what it takes to stop a task that runs, `fetch_timeout_us` how long a task waits
+    for inputs that are not there yet.
+    """
+
+    local: Link = field(default=Link(delay_us=ms(0.5), bytes_per_s=LOCAL_BYTES_PER_S))
+    remote: Link = field(default=Link(delay_us=ms(8), bytes_per_s=100_000_000))
+    noise: float = 1.0
+    unload_us: int = seconds(1.2)
+    abort_us: int = 0
+    fetch_timeout_us: int = ms(100)
+
+
+class Nature:
+    """Durations for one seed. Here everything ends well; `faults.misfortune` is less kind."""
+
+    def __init__(self, catalog: Catalog, seed: int, settings: NatureSettings | None = None) -> None:
+        self._profiled = self._catalog = catalog
+        self._weather = blake2b(f"{seed}:".encode(), digest_size=16)
+        self.settings = settings or NatureSettings()
+
+    def run(self, now_us: int, order: StartTask) -> tuple[int, TaskEnded]:
+        """How long a task runs that begins now, and how it ends."""
+        return self.run_us(order), TaskEnded(task=order.task)
+
+    def load(
+        self, now_us: int, invoker: str, index: int, function: str
+    ) -> tuple[int, ModelLoaded | ModelUnloaded]:
+        """How long it takes to load a model on a slice, and how that ends."""
+        end = ModelLoaded(slice=index, function=function)
+        return self.load_us(invoker, index, function), end
+
+    def run_us(self, order: StartTask) -> int:
+        """Fetching the inputs, then running: the time from a warm start to the results."""
+        function = self._catalog.functions[order.function]
+        key = f"{order.jobs[0].request}/{order.stage}"
+        working_us = self._work_us(function.profile, key, function.profile.time_us_of(order.config))
+        return self._fetch_us(order, function.input_bytes) + working_us or 1
+
+    def correct(self, corrections: Sequence[Correction]) -> None:
+        """From now on functions take what they were found to take on the day that is lived through
+        again. What a scheduler believes about it is its own business."""
+        self._catalog = corrected(self._profiled, corrections, self._catalog)
+
+    def work_us(self, function: str, key: str, profiled_us: int) -> int:
+        """What takes this long on average takes this long for the task of this key."""
+        return self._work_us(self._catalog.functions[function].profile, key, profiled_us)
+
+    def load_us(self, invoker: str, index: int, function: str) -> int:
+        """A cold start."""
+        profiled_us = self._catalog.functions[function].cold_start_us
+        return max(1, self.work_us(function, f"{invoker}/{index}/{function}", profiled_us))
+
+    def _work_us(self, profile: Profile, key: str, profiled_us: int) -> int:
+        # a standard normal number that depends on the seed and the key alone (Box-Muller)
+        u, v = TWO_NUMBERS.unpack(self._hash(key))
+        luck = math.sqrt(-2 * math.log((u + 1) * TO_UNIT)) * math.cos(2 * math.pi * (v * TO_UNIT))
+        pace = 1 + self.settings.noise * profile.relative_std * luck
+        return round(profiled_us * (pace if pace > LEAST_PACE else LEAST_PACE))
+
+    def _fetch_us(self, order: StartTask, size: int) -> int:
+        """Local and remote inputs, all of one size, are read at the same time, each over one
+        link."""
+        local = remote = 0
+        for job in order.jobs:
+            for source in job.inputs:
+                if not source.stage or source.invoker == order.invoker:
+                    local += size
+                else:
+                    remote += size
+        local_us = self.settings.local.time_us(local)
+        return max(local_us, self.settings.remote.time_us(remote)) if remote else local_us
+
+    def draw(self, key: str) -> float:
+        """A number between 0 and 1 that depends on the seed and the key alone."""
+        return int.from_bytes(self._hash(f"draw:{key}")[:8]) * TO_UNIT
+
+    def _hash(self, key: str) -> bytes:
+        weather = self._weather.copy()  # half the time of hashing the seed each time
+        weather.update(key.encode())
+        return weather.digest()

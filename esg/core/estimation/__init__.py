@@ -1,0 +1,1 @@
+"""What is learnt from running tasks: averages, speeds, and how far profiles are off."""

@@ -1,0 +1,93 @@
+"""The catalog as it is planned with: profiles, corrected by what tasks really took.
+
+A correction belongs to one function and one batch size. A batch size that has none of its own is
+as far from its profile as the nearest one that has, the smaller of two: what makes small batches
+slow makes others slow as well. SLOs stay as they are, because they were promised.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from esg.core.catalog.model import Application, Catalog, Function
+from esg.core.catalog.profile import Prices
+from esg.core.messages.events import Correction
+from esg.errors import Rejected
+
+AS_PROFILED = 1000
+"""A correction that changes nothing, in thousandths."""
+
+
+def permille_of(corrections: Sequence[Correction], batch: int) -> int:
+    """What tasks of this batch size take, in thousandths of their profile. The corrections are of
+    one function.
+
+    >>> seen = [Correction(function="f", batch=b, permille=p) for b, p in ((1, 1200), (4, 1050))]
+    >>> [permille_of(seen, batch) for batch in (1, 2, 3, 8)]
+    [1200, 1200, 1050, 1050]
+    >>> permille_of([], 1)
+    1000
+    """
+    if not corrections:
+        return AS_PROFILED
+    return min(corrections, key=lambda c: (abs(c.batch - batch), c.batch)).permille
+
+
+def corrected(catalog: Catalog, corrections: Sequence[Correction], before: Catalog) -> Catalog:
+    """The catalog with these corrections.
+
+    `before` is the one that was planned with until now: functions and applications that do not
+    change are the same objects as there, so that what was built for them can be used again.
+    """
+    if not corrections:
+        return catalog
+    functions = {
+        name: _kept(_corrected_function(function, corrections, catalog.prices), before)
+        for name, function in catalog.functions.items()
+    }
+    applications = {
+        name: _corrected_application(application, functions, before)
+        for name, application in catalog.applications.items()
+    }
+    return replace(catalog, functions=functions, applications=applications)
+
+
+def _corrected_function(
+    function: Function, corrections: Sequence[Correction], prices: Prices
+) -> Function:
+    own = [correction for correction in corrections if correction.function == function.name]
+    if not own:
+        return function
+    with suppress(Rejected):  # longer or dearer than can be planned with: then as profiled
+        profile = function.profile.stretched(
+            lambda config: permille_of(own, config.batch) / AS_PROFILED, prices
+        )
+        return replace(function, profile=profile)
+    return function
+
+
+def _kept(function: Function, before: Catalog) -> Function:
+    """The one that was there before, if it is just like this one."""
+    known = before.functions.get(function.name)
+    same = (
+        known is not None
+        and known.profile.configs == function.profile.configs
+        and np.array_equal(known.profile.time_us, function.profile.time_us)
+    )
+    return known if known is not None and same else function
+
+
+def _corrected_application(
+    application: Application, functions: dict[str, Function], before: Catalog
+) -> Application:
+    known = before.applications.get(application.name)
+    for found in (application, known):
+        if (
+            found is not None
+            and found.series is application.series  # a version of the same shape
+            and all(s.function is functions[s.function.name] for s in found.stages.values())
+        ):
+            return found
+    return application.with_functions(lambda function: functions[function.name])

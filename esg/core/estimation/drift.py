@@ -1,0 +1,171 @@
+"""Profiles that follow reality: when what tasks take is no longer what their profile says.
+
+A profile was measured once, on a quiet machine. What the scheduler sees is another matter: orders
+travel, neighbours are busy, a driver was updated. So of every function and batch size the latest
+tasks are remembered: what each took, from its order to the news of its end and without the loading
+of models, in thousandths of its profile. Tasks that had to wait for a model do not count at all.
+
+Their median, within bounds, corrects the profile (`corrected`) as soon as it says something new:
+
+    - enough tasks have been seen;
+    - it is more than a twentieth away from the correction in force;
+    - and that is no accident: of the tasks seen, so many lie on one side of the correction in force
+      that a fair coin would hardly do it (two standard deviations).
+
+A median takes no notice of the odd straggler, and the coin keeps a function whose times vary much
+from being corrected all the time: each correction means that engines are built anew. That is also
+why all that moved is corrected at once, and then nothing for some seconds.
+
+A batch size that has not been seen for long, while others of its function have, loses its
+correction. Otherwise one bad moment could make it look so slow that it is never tried again.
+
+Only plans follow. Which SLOs are refused as impossible goes by the profile itself: a mesh that
+refused everything for being slow would never find out that it is fast again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from esg.core.catalog.model import Catalog
+from esg.core.estimation.corrected import AS_PROFILED, permille_of
+from esg.core.messages.events import Correction
+from esg.core.state.state import Measured, State
+from esg.units import seconds
+
+WINDOW = 32
+"""Tasks that are remembered."""
+ENOUGH = 8
+STEP_PERMILLE = 50
+LEAST, MOST = 250, 4000
+"""Bounds of a correction: beyond them something else is wrong than the profile."""
+EVERY_US = seconds(5)
+FORGOTTEN_US = seconds(600)
+
+
+def observe(
+    state: State, now_us: int, function: str, batch: int, *, profiled_us: int, took_us: int
+) -> Measured:
+    """Note what a task took."""
+    seen = state.measured.setdefault(function, [])
+    found = next((measured for measured in seen if measured.batch == batch), None)
+    if found is None:
+        found = Measured(batch)
+        seen.append(found)
+        seen.sort(key=lambda measured: measured.batch)
+    if now_us - found.latest_us >= FORGOTTEN_US:
+        found.permille.clear()  # so long ago, it was another time
+    found.tasks += 1
+    found.latest_us = now_us
+    found.permille.append(took_us * AS_PROFILED // profiled_us)
+    del found.permille[:-WINDOW]
+    return found
+
+
+def corrections_due(
+    state: State, now_us: int, function: str, measured: Measured
+) -> tuple[Correction, ...] | None:
+    """All corrections that should hold from now on, if those of the function that was just
+    measured should change; otherwise None."""
+    if state.corrected_us and now_us - state.corrected_us < EVERY_US:
+        return None
+    in_force = _of(state.corrections, function)
+    moved = _has_moved(measured, permille_of(in_force, measured.batch))
+    if not moved and not (in_force and _forgotten(state.measured[function])):
+        return None
+    found = [one for one in state.corrections if one.function not in state.measured]
+    for name, seen in state.measured.items():
+        found += _corrections(name, seen, _of(state.corrections, name))
+    return None if tuple(found) == state.corrections else tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How one batch size of a function stands, for people: the time that its smallest config is
+    profiled with, and what tasks took and are planned with, in thousandths of their profile."""
+
+    function: str
+    batch: int
+    tasks: int
+    profiled_us: int
+    measured_permille: int
+    planned_permille: int
+
+
+def drifts(state: State, catalog: Catalog) -> list[Drift]:
+    """All that was measured, function by function."""
+    found = []
+    for name in sorted(state.measured):
+        profile = catalog.functions[name].profile
+        in_force = _of(state.corrections, name)
+        for one in state.measured[name]:
+            smallest = min(
+                (config for config in profile.configs if config.batch == one.batch),
+                key=lambda config: (config.vgpus, config.vcpus),
+            )
+            found.append(
+                Drift(
+                    name,
+                    one.batch,
+                    one.tasks,
+                    profile.time_us_of(smallest),
+                    median(one.permille),
+                    permille_of(in_force, one.batch),
+                )
+            )
+    return found
+
+
+def median(permille: Sequence[int]) -> int:
+    """Of an even number, the upper one of the middle.
+
+    >>> median([990, 1310, 1300, 1290, 9000]), median([1, 2])
+    (1300, 2)
+    """
+    return sorted(permille)[len(permille) // 2]
+
+
+def _within_bounds(permille: int) -> int:
+    """
+    >>> _within_bounds(1300), _within_bounds(9000), _within_bounds(2)
+    (1300, 4000, 250)
+    """
+    return min(MOST, max(LEAST, permille))
+
+
+def _has_moved(measured: Measured, in_force: int) -> bool:
+    seen = measured.permille
+    if len(seen) < ENOUGH:
+        return False
+    if abs(_within_bounds(median(seen)) - in_force) * AS_PROFILED <= STEP_PERMILLE * in_force:
+        return False
+    above = sum(permille > in_force for permille in seen)
+    below = sum(permille < in_force for permille in seen)
+    return (above - below) ** 2 > 4 * len(seen)
+
+
+def _corrections(
+    function: str, seen: Sequence[Measured], in_force: Sequence[Correction]
+) -> Sequence[Correction]:
+    """Those of one function: as they are, but for what is to be forgotten, unless one of its batch
+    sizes has moved."""
+    forgotten = _forgotten(seen)
+    kept = [correction for correction in in_force if correction.batch not in forgotten]
+    fresh = [one for one in seen if one.batch not in forgotten]
+    if not any(_has_moved(one, permille_of(in_force, one.batch)) for one in fresh):
+        return kept
+    known = {correction.batch: correction for correction in kept}
+    for one in fresh:
+        if len(one.permille) >= ENOUGH:
+            permille = _within_bounds(median(one.permille))
+            known[one.batch] = Correction(function=function, batch=one.batch, permille=permille)
+    return [known[batch] for batch in sorted(known)]
+
+
+def _forgotten(seen: Sequence[Measured]) -> list[int]:
+    """Batch sizes that went out of use long before others; none, of a function that rests."""
+    latest_us = max(one.latest_us for one in seen)
+    return [one.batch for one in seen if latest_us - one.latest_us >= FORGOTTEN_US]
+
+
+def _of(corrections: Sequence[Correction], function: str) -> list[Correction]:
+    return [correction for correction in corrections if correction.function == function]

@@ -1,0 +1,1 @@
+"""The journal's format, and its strict replay."""

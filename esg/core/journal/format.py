@@ -1,0 +1,255 @@
+"""The journal: every event with its time, and a digest of the orders that followed.
+
+One line of JSON each, the first being a header that says which code, catalog and policy wrote it:
+
+    {"journal": 2, "esg": "0.1.0", "catalog": "f3...", "policy": "esg", ...}
+    {"snapshot": {...}, "memory": {...}, "wall_us": 1793870400000000}
+    {"at": 12000, "event": "RequestArrived", "is": {"request": "r1", ...}, "orders": "9c..."}
+
+Replaying the events through a scheduler of the same kind gives back the same state; if an order
+comes out differently, `Diverged` says where. Only the code that wrote a journal replays it: across
+versions, carry a snapshot.
+
+A journal that would grow for ever is a directory of segments, each a file of this kind that begins
+with a snapshot: the state that the segment before it ended in, and what the shell around the
+scheduler remembered. So any segment can be understood without the older ones. What the shell wants
+to remember of an event stands beside it as a `memo`; a scheduler never sees it.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import msgspec
+
+from esg.core.catalog.model import Catalog
+from esg.core.catalog.profile import Config, Profile
+from esg.core.messages.codec import Message, decode, digest, digest_of, encode, to_bytes, to_text
+from esg.core.messages.commands import Command
+from esg.core.messages.events import EVENTS, Event
+from esg.core.scheduler.scheduler import Scheduler
+from esg.errors import Rejected
+from esg.suggest import shortened
+from esg.version import __version__
+
+FORMAT = 3
+SEGMENTS = "[0-9]*.journal"
+"""The files of a journal that is a directory; in the order of their names."""
+TRAINED = "trained"
+"""The setting of a header that holds what its policy had learnt, if that had been chosen."""
+_EVENT_READERS = {kind.__name__: msgspec.json.Decoder(kind).decode for kind in EVENTS}
+
+
+class Header(Message, frozen=True, kw_only=True):
+    """Who wrote a journal. `settings` is whatever the writer needs to build the same scheduler."""
+
+    journal: int = FORMAT
+    esg: str = __version__
+    catalog: str
+    policy: str
+    settings: dict[str, str]
+
+
+def learnt_in(header: Header) -> dict[str, dict[str, Config]]:
+    """What the policy had learnt when a journal was begun; nothing if its header does not say."""
+    try:
+        return decode(dict[str, dict[str, Config]], json.loads(header.settings.get(TRAINED, "{}")))
+    except (ValueError, RecursionError):
+        raise Rejected(f"header: {TRAINED} is not what a policy learns") from None
+
+
+Memo = dict[str, str]
+
+
+class _Line(Message, frozen=True, kw_only=True):
+    """One entry of the file; what it is about is read when its kind is known."""
+
+    at: int
+    event: str
+    content: msgspec.Raw = msgspec.field(name="is")
+    orders: str
+    memo: Memo | None = None
+
+
+_read_line = msgspec.json.Decoder(_Line).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    now_us: int
+    event: Event
+    orders: str
+    memo: Memo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What was known when a segment began: the scheduler's state, and the shell's own memory.
+
+    `wall_us` is what the wall clock said, so that whoever goes on from here knows how long nobody
+    was there.
+    """
+
+    state: Any
+    memory: Any
+    wall_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A journal's file: who wrote it, from where it goes on, and what happened."""
+
+    header: Header
+    snapshot: Snapshot | None
+    entries: Iterator[Entry]
+
+
+class Diverged(Exception):
+    """A replay gave other orders than the journal says."""
+
+    def __init__(self, position: int, entry: Entry, got: str) -> None:
+        super().__init__(
+            f"entry {position} at {entry.now_us} us ({type(entry.event).__name__}): "
+            f"the journal has orders {entry.orders!r}, the replay gave {got!r}"
+        )
+        self.position = position
+        self.entry = entry
+        self.got = got
+
+
+def orders_digest(commands: Sequence[Command]) -> str:
+    """A fingerprint of some orders: kind, content and sequence."""
+    return digest_of(to_bytes(commands)) if commands else ""
+
+
+def catalog_digest(catalog: Catalog) -> str:
+    """A fingerprint of everything in a catalog that decisions depend on."""
+    applications = [
+        [
+            a.name,
+            a.slo_us,
+            [[s.name, s.function.name, list(s.after)] for s in a.stages.values()],
+            a.late_requests,
+        ]
+        for a in catalog.applications.values()
+    ]
+    return digest(json.dumps([_function_rows(catalog), applications, encode(catalog.prices)]))
+
+
+def functions_digest(catalog: Catalog) -> str:
+    """A fingerprint of the functions alone: what processes must agree on whatever applications
+    come and go."""
+    return digest(json.dumps(_function_rows(catalog)))
+
+
+def _function_rows(catalog: Catalog) -> list[Any]:
+    return [
+        [f.name, f.cold_start_us, f.input_bytes, f.memory_mb, _profile_rows(f.profile)]
+        for f in catalog.functions.values()
+    ]
+
+
+def _profile_rows(profile: Profile) -> list[Any]:
+    rows = [
+        [*config, int(time_us), int(cost_pusd)]
+        for config, time_us, cost_pusd in zip(
+            profile.configs, profile.time_us, profile.job_cost_pusd, strict=True
+        )
+    ]
+    return [profile.relative_std, rows]
+
+
+def header_line(header: Header) -> str:
+    return to_text(header)
+
+
+def snapshot_line(state: str, memory: str, wall_us: int) -> str:
+    """Both as JSON's text already: they are large, and may be made at different times."""
+    return f'{{"snapshot":{state},"memory":{memory},"wall_us":{wall_us}}}'
+
+
+def entry_line(entry: Entry) -> str:
+    event = entry.event
+    memo = "" if entry.memo is None else f',"memo":{json.dumps(entry.memo)}'
+    return (
+        f'{{"at":{entry.now_us},"event":"{type(event).__name__}",'
+        f'"is":{to_text(event)},"orders":"{entry.orders}"{memo}}}'
+    )
+
+
+def read_segment(lines: Iterator[str], *, any_version: bool = False) -> Segment:
+    """A journal's file; its entries are read as they are needed."""
+    header = read_header(next(lines, ""), any_version=any_version)
+    second = next(lines, None)
+    if second is None:
+        return Segment(header, None, iter(()))
+    snapshot = _snapshot(second)
+    if snapshot is None:
+        return Segment(header, None, read_entries(chain([second], lines)))
+    return Segment(header, snapshot, read_entries(lines, first_line=3))
+
+
+def read_header(line: str, *, any_version: bool = False) -> Header:
+    """Who wrote a journal, if it was code that writes as this does. Of a segment that holds nothing
+    but a snapshot, the writer may have been of `any_version`."""
+    raw = _json(line, 1)
+    if not isinstance(raw, dict) or "journal" not in raw or "esg" not in raw:
+        raise Rejected("journal line 1: not a journal's header; is this the right file?")
+    if not any_version and (raw["journal"] != FORMAT or raw["esg"] != __version__):
+        raise Rejected(
+            f"this journal was written by esg {str(raw['esg'])[:20]} "
+            f"(format {str(raw['journal'])[:20]}); this is esg {__version__} (format {FORMAT}), "
+            "and only the same one can replay it"
+        )
+    return decode(Header, raw)
+
+
+def _snapshot(line: str) -> Snapshot | None:
+    """A file's second line, if it is a snapshot."""
+    raw = _json(line, 2)
+    if not isinstance(raw, dict) or set(raw) != {"snapshot", "memory", "wall_us"}:
+        return None
+    if type(raw["wall_us"]) is not int:
+        raise Rejected("journal line 2: not a snapshot of this format")
+    return Snapshot(raw["snapshot"], raw["memory"], raw["wall_us"])
+
+
+def read_entries(lines: Iterable[str], first_line: int = 2) -> Iterator[Entry]:
+    """The entries after the header, or a Rejected that names the line."""
+    for number, line in enumerate(lines, first_line):
+        try:
+            raw = _read_line(line)
+            yield Entry(raw.at, _EVENT_READERS[raw.event](raw.content), raw.orders, raw.memo)
+        except KeyError:
+            called = shortened(raw.event)
+            raise Rejected(f"journal line {number}: no event is called {called!r}") from None
+        except (ValueError, RecursionError) as error:
+            problem = shortened(str(error))
+            raise Rejected(f"journal line {number}: not an entry: {problem}") from None
+
+
+def replay(
+    scheduler: Scheduler,
+    entries: Iterable[Entry],
+    observe: Callable[[int, Event, list[Command]], None] | None = None,
+) -> Scheduler:
+    """Feed a journal's entries to a scheduler, comparing every order."""
+    for position, entry in enumerate(entries, 1):
+        if entry.now_us < scheduler.state.now_us:
+            raise Rejected(f"journal entry {position}: time runs backwards, to {entry.now_us} us")
+        commands = scheduler.handle(entry.now_us, entry.event)
+        got = orders_digest(commands)
+        if got != entry.orders:
+            raise Diverged(position, entry, got)
+        if observe is not None:
+            observe(entry.now_us, entry.event, commands)
+    return scheduler
+
+
+def _json(line: str, number: int) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise Rejected(f"journal line {number}: not JSON: {error}") from None

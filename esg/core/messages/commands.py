@@ -1,0 +1,176 @@
+"""Orders, in the imperative: all that a scheduler ever asks for.
+
+Each order names its own subject, so carrying one out twice can be noticed and left undone.
+"""
+
+from enum import StrEnum
+
+from esg.core.catalog.profile import Config
+from esg.core.messages.codec import Message
+from esg.core.messages.events import Correction
+
+
+class Order(Message, frozen=True, tag=True):
+    """Its kind is written down with it: some orders differ in nothing else."""
+
+
+class Input(Message, frozen=True, kw_only=True):
+    """One input of a job: the output of `stage`, kept by `invoker`.
+
+    The request's own payload has no stage and no invoker; a live controller puts there what it is
+    stored under. What the task's own invoker keeps is read from its local store; everything else
+    comes through the remote one.
+    """
+
+    stage: str = ""
+    invoker: str = ""
+
+
+class JobOrder(Message, frozen=True, kw_only=True):
+    """One request's work in a task, and where its inputs are.
+
+    `publish` says that its output is a result although other stages read it: it is kept for them,
+    and goes to the remote store as well.
+    """
+
+    request: str
+    inputs: tuple[Input, ...]
+    publish: bool = False
+
+
+class StartTask(Order, frozen=True, kw_only=True):
+    """Run a batch of jobs as one invocation.
+
+    `publish` says that the outputs are results: they go to the remote store at once. `effort` is
+    what the decision took (see `search.Answer`); an emulator charges it as scheduling time.
+    `missed` says that an earlier plan for this stage could not be followed (see `policy.Offer`).
+    """
+
+    task: str
+    invoker: str
+    application: str
+    stage: str
+    function: str
+    config: Config
+    slices: tuple[int, ...]
+    jobs: tuple[JobOrder, ...]
+    publish: bool
+    predicted_us: int
+    effort: int
+    missed: bool
+
+
+class StopTask(Order, frozen=True, kw_only=True):
+    """Nobody wants this task's results any more."""
+
+    invoker: str
+    task: str
+
+
+class WarmInstance(Order, frozen=True, kw_only=True):
+    """Load a function's model on a slice, ahead of its use."""
+
+    invoker: str
+    slice: int
+    function: str
+
+
+class DropInstance(Order, frozen=True, kw_only=True):
+    """Unload a function's model: its memory is needed."""
+
+    invoker: str
+    slice: int
+    function: str
+
+
+class PublishData(Order, frozen=True, kw_only=True):
+    """Copy a stage's output from the local store to the remote one: its consumer runs elsewhere."""
+
+    invoker: str
+    request: str
+    stage: str
+
+
+class DiscardData(Order, frozen=True, kw_only=True):
+    """Forget everything kept for a request; with `results`, what was published as its result too,
+    because nobody will come for it."""
+
+    invoker: str
+    request: str
+    results: bool = False
+
+
+class Outcome(StrEnum):
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    DROPPED = "dropped"  # it could not be done in time any more
+
+
+class StageReport(Message, frozen=True, kw_only=True):
+    """How one stage of a request went: times are points in time, the cost is the job's share."""
+
+    stage: str
+    task: str
+    invoker: str
+    config: Config
+    ready_us: int
+    started_us: int
+    finished_us: int
+    cost_pusd: int
+
+
+class AnswerRequest(Order, frozen=True, kw_only=True):
+    """The end of an admitted request, one way or another. If it is done, the outputs of the stages
+    in `results` are in the remote store."""
+
+    request: str
+    application: str
+    outcome: Outcome
+    reason: str
+    arrived_us: int
+    deadline_us: int
+    slo_met: bool
+    cost_pusd: int
+    stages: tuple[StageReport, ...]
+    results: tuple[str, ...] = ()
+
+
+class RefuseRequest(Order, frozen=True, kw_only=True):
+    """A request that is not admitted, and why. With a time, the same request may be admitted after
+    it: there is too much to do just now."""
+
+    request: str
+    reason: str
+    retry_after_us: int | None = None
+
+
+class RefuseApplication(Order, frozen=True, kw_only=True):
+    """An application that is not registered or retired as asked, and why."""
+
+    application: str
+    reason: str
+
+
+class CorrectProfiles(Order, frozen=True, kw_only=True):
+    """Tasks take another time than planned: have these corrections in force soon.
+
+    Whoever carries this out may prepare for it first (`Scheduler.prepare`), and then says
+    `ProfilesCorrected`.
+    """
+
+    corrections: tuple[Correction, ...]
+
+
+Command = (
+    StartTask
+    | StopTask
+    | WarmInstance
+    | DropInstance
+    | PublishData
+    | DiscardData
+    | AnswerRequest
+    | RefuseRequest
+    | RefuseApplication
+    | CorrectProfiles
+)

@@ -1,0 +1,83 @@
+"""What an invoker's brain hears, besides the scheduler's orders, and what it says.
+
+Facts from the slices come in, orders to the slices and reports to the scheduler go out.
+"""
+
+from esg.core.messages.codec import Message
+from esg.core.messages.commands import DropInstance, StartTask, StopTask, WarmInstance
+from esg.core.messages.events import Event, JobFailure, StageOutput, Woke
+
+
+class ModelLoaded(Message, frozen=True, kw_only=True):
+    slice: int
+    function: str
+
+
+class ModelUnloaded(Message, frozen=True, kw_only=True):
+    """A model is gone from a slice: as ordered, or because loading it failed."""
+
+    slice: int
+    function: str
+    failure: str = ""
+
+
+class SliceLost(Message, frozen=True, kw_only=True):
+    """A slice's server is gone, with all models that it had; calls to it fail."""
+
+    slice: int
+    reason: str
+
+
+class SliceBack(Message, frozen=True, kw_only=True):
+    """It is there again, and empty until it says otherwise."""
+
+    slice: int
+
+
+class TaskEnded(Message, frozen=True, kw_only=True):
+    """An executed task is over; with a failure it has no results, and some jobs may have failed
+    alone."""
+
+    task: str
+    failure: str = ""
+    missing: tuple[StageOutput, ...] = ()
+    failed: tuple[JobFailure, ...] = ()
+
+
+class LoadModel(Message, frozen=True, kw_only=True):
+    slice: int
+    function: str
+
+
+class UnloadModel(Message, frozen=True, kw_only=True):
+    slice: int
+    function: str
+
+
+class ExecuteTask(Message, frozen=True, kw_only=True):
+    order: StartTask
+
+
+class AbortTask(Message, frozen=True, kw_only=True):
+    task: str
+
+
+class Report(Message, frozen=True, kw_only=True):
+    """Tell the scheduler."""
+
+    event: Event
+
+
+PoolEvent = (
+    StartTask
+    | StopTask
+    | WarmInstance
+    | DropInstance
+    | ModelLoaded
+    | ModelUnloaded
+    | SliceLost
+    | SliceBack
+    | TaskEnded
+    | Woke
+)
+PoolCommand = LoadModel | UnloadModel | ExecuteTask | AbortTask | Report

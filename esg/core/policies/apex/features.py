@@ -1,0 +1,51 @@
+"""What `apex` is made of. Each part can be left out, to see what it brings."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from esg.errors import Rejected
+from esg.suggest import one_of
+
+
+class Ingredient(StrEnum):
+    ORDER = "order"
+    """Visit the queues whose jobs are nearest to their end first, not round-robin."""
+    RISK = "risk"
+    """Plan with measured times, and weigh the risk to be late; not with the profiles' means."""
+    COMPANY = "company"
+    """Plan for the batches that the jobs at hand can fill, not for those one might wish for."""
+    HOLDING = "holding"
+    """Wait for more jobs where that is worth it."""
+    HOPELESS = "hopeless"
+    """Jobs that can no longer make it run last, and only where there is room to spare."""
+    SCARCITY = "scarcity"
+    """Reckon with higher prices for vCPUs as they run out."""
+    PLACEMENT = "placement"
+    """Keep together what will be batched; weigh a transfer against another config."""
+    DARING = "daring"
+    """Take what there is room for, if that may be in time, rather than wait for what is safe."""
+    FORESIGHT = "foresight"
+    """Load the models of all stages as soon as an application is called."""
+
+
+def listed(names: str) -> tuple[str, ...]:
+    """The names in a list that is separated by commas.
+
+    >>> listed("risk, holding")
+    ('risk', 'holding')
+    """
+    return tuple(name.strip() for name in names.split(",") if name.strip())
+
+
+def left_out(names: Iterable[str]) -> frozenset[Ingredient]:
+    """
+    >>> sorted(left_out(["risk", "holding"]))
+    [<Ingredient.HOLDING: 'holding'>, <Ingredient.RISK: 'risk'>]
+    """
+    known = [str(ingredient) for ingredient in Ingredient]
+    found = []
+    for name in names:
+        if name not in known:
+            raise Rejected(one_of("ingredient", name, known))
+        found.append(Ingredient(name))
+    return frozenset(found)

@@ -1,0 +1,89 @@
+"""Which jobs of a queue are planned for together.
+
+Inputs that lie on different nodes make a batch wait for the network, so the jobs of a later stage
+belong together if the same node keeps their inputs. A first stage's inputs lie nowhere in
+particular: all of its jobs are one group.
+
+A plan may well run jobs side by side and batch them later. Those that are started one after the
+other at the same instant therefore still count as company, and go to the same node.
+"""
+
+from dataclasses import dataclass
+
+from esg.core.policies.interface import Case
+from esg.core.state.state import Job, Task
+
+
+@dataclass(slots=True)
+class Group:
+    """Some jobs of a queue: their places in it, oldest first.
+
+    `keeper` has their inputs (the keepers, if there are several inputs). `beside` counts the jobs
+    that were started at this very instant, and `beside_on` is where. `batched` says that some of
+    them have been in a batch.
+    """
+
+    keeper: str
+    places: list[int]
+    deadline_us: int
+    beside: int = 0
+    beside_on: str = ""
+    batched: bool = False
+
+    @property
+    def company(self) -> int:
+        return len(self.places) + self.beside
+
+    @property
+    def saves(self) -> bool:
+        """Whether time was, or may be, used up in a batch."""
+        return self.batched or self.company > 1
+
+
+def groups(case: Case, lost_before_us: int, most: int) -> list[Group]:
+    """The groups of those jobs whose deadline is not before that, with `most` jobs at most; the
+    oldest job's group first."""
+    found: dict[str, Group] = {}
+    for place, job in enumerate(case.jobs):
+        if job.deadline_us < lost_before_us:
+            continue
+        keeper = _keeper(case, job)
+        group = found.get(keeper)
+        if group is None:
+            found[keeper] = Group(keeper, [place], job.deadline_us)
+        elif len(group.places) < most:
+            group.places.append(place)
+            group.deadline_us = min(group.deadline_us, job.deadline_us)
+        elif not case.stage.after:
+            break  # there is only one group, and it is full
+    for group in found.values() if case.stage.after else ():
+        group.batched = any(_was_batched(case, case.jobs[place]) for place in group.places)
+    for task in _just_started(case):
+        for group in found.values():
+            if not group.keeper or group.keeper == task.invoker:
+                group.beside += len(task.requests)
+                group.beside_on = group.beside_on or task.invoker
+    return list(found.values())
+
+
+def _keeper(case: Case, job: Job) -> str:
+    if not case.stage.after:
+        return ""
+    runs = case.requests[job.request].runs
+    return ",".join(dict.fromkeys(runs[before].keeper for before in case.stage.after))
+
+
+def _was_batched(case: Case, job: Job) -> bool:
+    runs = case.requests[job.request].runs.values()
+    return any(run.report is not None and run.report.config.batch > 1 for run in runs)
+
+
+def _just_started(case: Case) -> list[Task]:
+    """Tasks of this queue that began at this instant, the latest first."""
+    found = []
+    for task in reversed(case.state.tasks.values()):
+        if task.started_us != case.now_us:
+            break
+        if task.stage == case.stage.name and task.application == case.application.name:
+            found.append(task)
+    return found

@@ -1,0 +1,115 @@
+"""When is it worth waiting for more jobs?
+
+A batch of two costs each of its jobs a tenth less than a batch of one, and a pair that starts
+together can stay together to the end. So waiting pays as long as time is cheaper than company:
+
+    - now:    what each of n jobs pays from here on, with the time that is left
+    - later:  what each of n + 1 pays with less time, if another one comes; what each of n pays, if
+              none does
+
+As long as there is slack, having less of it costs nothing, and waiting is free. Near the point from
+which on every millisecond must be bought with larger configs or with risk (`outlook`), it stops to
+pay.
+
+At a first stage the next job is as likely as the average interval says, and less and less so once
+it is overdue. At a later one it is known: it runs on the same node, one stage before, and has a
+profile.
+
+Where deadlines are far away there is slack without end. A client that sends its next request when
+it has the last one's answer would be waited for in vain, and the longer, the larger the interval
+between its requests becomes for it. So at no stage does anybody wait for longer than the work takes
+that is left: whatever deadlines say, who waits at the first stage in vain takes twice as long.
+"""
+
+from collections.abc import Iterator
+
+from esg.core.estimation.stage_speed import relative_std
+from esg.core.policies.apex.forecast import Z
+from esg.core.policies.apex.groups import Group
+from esg.core.policies.apex.risk import Outlook
+from esg.core.policies.interface import Case
+from esg.core.state.state import PPM, Phase, Task, queue_name
+
+WORTH_IT = 0.998
+"""What saves less than a fifth of a percent is not worth waiting for."""
+
+QUARTERS = (1, 2, 4, 8, 16)
+"""Waits that are considered, in quarters of the average interval, from the last job's arrival on.
+After that, nobody is expected any more."""
+
+NEARLY_CERTAIN = 0.9
+"""How far to trust that a running task ends when it should."""
+
+LOOK_AHEAD = 4
+"""How many running tasks may be waited for."""
+
+Wait = tuple[int, int, int, float]
+"""How long at most, how long on average, for how many jobs, and how likely they come by then."""
+
+
+def hold_until_us(case: Case, group: Group, outlook: Outlook) -> int | None:
+    """Until when to wait, or None if the jobs should go."""
+    count, left_us = group.company, group.deadline_us - case.now_us
+    if count >= outlook.company.most:
+        return None
+    now_pusd, work_us = outlook.now(count, left_us, saves=group.saves)
+    if count > 1:
+        now_pusd, work_us = min((now_pusd, work_us), outlook.now(1, left_us, saves=group.saves))
+    best_pusd = WORTH_IT * now_pusd
+    last_us = case.jobs[group.places[0]].ready_us + work_us
+    until_us = None
+    waits = _under_way(case, group) if case.stage.after else _by_chance(case)
+    for wait_us, comes_us, more, chance in waits:
+        if case.now_us + wait_us > last_us:
+            break
+        joined_pusd = outlook.later_pusd(count + more, left_us - comes_us)
+        alone_pusd = outlook.later_pusd(count, left_us - wait_us)
+        pusd = chance * min(joined_pusd, alone_pusd) + (1 - chance) * alone_pusd
+        if pusd < best_pusd:
+            best_pusd, until_us = pusd, case.now_us + wait_us
+    return until_us
+
+
+def _by_chance(case: Case) -> Iterator[Wait]:
+    """One more job, sooner or later. After one average interval it has come in half of all cases;
+    that is a little less than if arrivals knew nothing of each other. The longer nobody has come,
+    the longer that is likely to go on."""
+    interval_us = case.queue.interval_us
+    silent_us = case.now_us - case.queue.last_arrival_us
+    for quarter in QUARTERS:
+        wait_us = interval_us * quarter // 4 - silent_us
+        if wait_us > 0:
+            yield wait_us, wait_us // 2, 1, wait_us / (interval_us + silent_us + wait_us)
+
+
+def _under_way(case: Case, group: Group) -> Iterator[Wait]:
+    """The jobs that are one stage behind, on the node that keeps this group's inputs."""
+    ends = []
+    for task in case.state.tasks.values():
+        if task.invoker != group.keeper or task.stage not in case.stage.after:
+            continue
+        if task.application == case.application.name:
+            queue = case.state.queues[queue_name(task.application, task.stage)]
+            profile = case.application.stages[task.stage].function.profile
+            run_us = profile.time_us_of(task.config) * queue.pace_ppm // PPM
+            late_us = int(Z * run_us * relative_std(queue, profile.relative_std))
+            wait_us = task.started_us + run_us + late_us - case.now_us
+            coming = [r for r in task.requests if _lacks_nothing_else(case, r, task)]
+            if wait_us > 0 and coming:
+                ends.append((wait_us, len(coming)))
+    more = 0
+    for wait_us, jobs in sorted(ends)[:LOOK_AHEAD]:
+        more += jobs
+        yield wait_us, wait_us, more, NEARLY_CERTAIN
+
+
+def _lacks_nothing_else(case: Case, name: str, task: Task) -> bool:
+    """Whether a request can join as soon as the task has ended, with all its inputs there."""
+    others = [before for before in case.stage.after if before != task.stage]
+    if not others:
+        return True
+    request = case.requests.get(name)
+    if request is None:
+        return False
+    runs = [request.runs[before] for before in others]
+    return all(run.phase is Phase.DONE and run.keeper == task.invoker for run in runs)

@@ -1,0 +1,184 @@
+"""Where a group's task goes: near its inputs, near its company, and never to a cold slice in haste.
+
+A plan for several jobs is worth what it says only if all of them go to the same node. So a node is
+asked for room for the whole group first: for one task if the plan is a batch of them all, or for
+as many as the plan splits them into. Only if no plan has a place for all is one looked for that has
+a place for some. At the last stage, who has to leave the inputs need not stay with the others.
+
+    1. the node that keeps the inputs, or where the group's company has just been started;
+    2. if another node is cheaper, the transfer and its risk included, that one;
+    3. of several, the one with most left over: the next stage will want to stay there.
+
+Loading a model takes longer than most deadlines allow, and a task pays for its slices meanwhile. So
+a task waits for a slice that has its model, while there are any; it loads one itself only if there
+are none, or if it has waited for as long as that takes.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from esg.core.catalog.profile import Config
+from esg.core.estimation.stage_speed import remote_us
+from esg.core.policies.apex.risk import Price
+from esg.core.policies.interface import Case, Offer, Placement
+from esg.core.policies.placement import can_take
+from esg.core.search.plan import Plan
+from esg.core.state.candidates import not_a_third_time
+from esg.core.state.node_books import Seat
+
+
+class Room(Struct):
+    """What a node has for one function: free vCPUs, and free slices with its model."""
+
+    vcpus: int
+    vgpus: int
+
+    def takes(self, config: Config, tasks: int) -> bool:
+        return self.vcpus >= tasks * config.vcpus and self.vgpus >= tasks * config.vgpus
+
+
+class Rooms:
+    """What every node has for one function. Nodes are looked at once, however many plans are tried
+    on them: in a backlog that is most of what a decision takes."""
+
+    def __init__(self, seats: Mapping[str, Seat], function: str) -> None:
+        self._seats = seats
+        self._function = function
+        self._roomiest: list[tuple[str, Room]] | None = None
+
+    def at(self, invoker: str) -> Room | None:
+        """That of one node; None if it is not there."""
+        seat = self._seats.get(invoker)
+        return None if seat is None else self._of(seat)
+
+    def roomiest_first(self) -> list[tuple[str, Room]]:
+        """Those of all nodes that have any, those with most left over first."""
+        if self._roomiest is None:
+            rooms = [
+                (name, self._of(seat))
+                for name, seat in self._seats.items()
+                if seat.vgpus_free and seat.vcpus_free
+            ]
+            able = [(name, room) for name, room in rooms if room.vgpus]
+            self._roomiest = sorted(able, key=lambda one: (-one[1].vcpus, -one[1].vgpus, one[0]))
+        return self._roomiest
+
+    def placement(self, plan: Plan, invoker: str) -> Placement:
+        return Placement(plan, self._seats[invoker])
+
+    def _of(self, seat: Seat) -> Room:
+        return Room(seat.vcpus_free, len(seat.warm_free(self._function, len(seat.slices))))
+
+
+class _Found(Struct):
+    cost_pusd: int
+    plan: Plan
+    invoker: str
+
+
+def nearby(
+    case: Case,
+    offer: Offer,
+    rooms: Rooms,
+    near: str,
+    price: Price,
+) -> Placement | None:
+    """A warm place for one of the plans."""
+    jobs = len(offer.picks) or 1
+    room = rooms.at(near)
+    here = None if room is None else _at(near, room, offer.plans, jobs, price)
+    found = here
+    if here is None or here.plan is not offer.plans[0]:  # nothing is cheaper than that
+        if not case.application.successors[case.stage.name]:
+            jobs = 1  # nobody has any use for company afterwards
+        found = _elsewhere(case, offer.plans, rooms.roomiest_first(), jobs, here, price)
+    return None if found is None else rooms.placement(found.plan, found.invoker)
+
+
+def _tasks(jobs: int, config: Config) -> int:
+    return -(-jobs // config.batch)
+
+
+def _at(near: str, room: Room, plans: Iterable[Plan], jobs: int, price: Price) -> _Found | None:
+    """The first plan for all jobs that this node has room for, or else for some. What it costs is
+    without the risk to be late: with it, jobs leave their inputs for so little that more are."""
+    for_some = None
+    for plan in plans:
+        if not room.takes(plan.config, 1) or price(plan, 0) is None:
+            continue
+        found = _Found(plan.job_cost_pusd, plan, near)
+        if room.takes(plan.config, _tasks(jobs, plan.config)):
+            return found
+        for_some = for_some or found
+    return for_some
+
+
+def _elsewhere(
+    case: Case,
+    plans: Iterable[Plan],
+    rooms: Sequence[tuple[str, Room]],
+    jobs: int,
+    best: _Found | None,
+    price: Price,
+) -> _Found | None:
+    """The same on the node with most left over, if that is cheaper than what was found so far."""
+    if not rooms:
+        return best
+    for_some = None
+    transfer_us = remote_us(case.queue, case.stage.function.input_bytes) if case.stage.after else 0
+    for plan in plans:
+        if best is not None and plan.job_cost_pusd >= best.cost_pusd:
+            continue
+        late_us = transfer_us * plan.config.batch
+        price_pusd = price(plan, late_us)
+        if price_pusd is None:
+            continue
+        cost_pusd = price_pusd + _transfer_pusd(case, plan.config, late_us)
+        if best is not None and cost_pusd >= best.cost_pusd:
+            continue
+        invoker = _roomiest(rooms, plan.config, _tasks(jobs, plan.config))
+        if invoker is not None:
+            best = _Found(cost_pusd, plan, invoker)
+        elif best is None and for_some is None:
+            invoker = _roomiest(rooms, plan.config, 1)
+            for_some = None if invoker is None else _Found(cost_pusd, plan, invoker)
+    return best or for_some
+
+
+def _roomiest(rooms: Sequence[tuple[str, Room]], config: Config, tasks: int) -> str | None:
+    for name, room in rooms:
+        if room.takes(config, tasks):
+            return name
+    return None
+
+
+def _transfer_pusd(case: Case, config: Config, late_us: int) -> int:
+    """What holding the config for that much longer costs a job."""
+    if not late_us:
+        return 0
+    profile = case.stage.function.profile
+    index = profile.index(config)
+    return int(profile.job_cost_pusd[index]) * late_us // int(profile.time_us[index])
+
+
+def cold(case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
+    """A place on the roomiest node that can load the model, if there is no point in waiting."""
+    function = case.stage.function
+    job = offer.first(case.jobs)
+    # on a node that had better be spared, too, but not where this job will never run again
+    exists = any(
+        function.name in seat.instances
+        for seat in not_a_third_time(case.state, job, function).values()
+    )
+    if exists and case.now_us - job.ready_us <= function.cold_start_us:
+        return None
+    for plan in offer.plans:
+        able = [
+            (-seat.vgpus_free, -seat.vcpus_free, name)
+            for name, seat in seats.items()
+            if can_take(seat, plan.config, function.name, function.memory_mb)
+        ]
+        if able:
+            return Placement(plan, seats[min(able)[2]])
+    return None

@@ -1,0 +1,291 @@
+"""Apex, our own policy: ESG's idea with what is measured, and with patience.
+
+Like ESG it plans the rest of the pipeline before every stage and takes the cheapest plan that is in
+time. It differs in what it reckons with (each is an `Ingredient` that can be left out; docs/apex.md
+tells the whole story and what each of them brings):
+
+    - times as they are measured (`forecast`), and the risk to be late as part of the price
+      (`outlook`);
+    - batches that the jobs at hand can fill (`company`), and waiting for more (`holding`);
+    - vCPUs that get dearer as they run out (`scarcity`);
+    - nodes where a group of jobs can stay together (`groups`, `nearby`), and where there is no room
+      for what is safe, what there is room for;
+    - the jobs that can make it before those that cannot, and of them the ones nearest to their end;
+    - models for all stages of an application that is called (`warmth`).
+
+Jobs that can no longer make their deadline go out together, as cheaply as possible, while a quarter
+of the cluster is free.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from msgspec.structs import replace
+
+from esg.core.catalog.model import Application, Catalog, Stage
+from esg.core.catalog.profile import Prices, Profile
+from esg.core.policies.apex.batch_aware import Company
+from esg.core.policies.apex.features import Ingredient
+from esg.core.policies.apex.forecast import AS_PROFILED, Forecast, Onward, forecast, onward
+from esg.core.policies.apex.groups import Group, groups
+from esg.core.policies.apex.holding import hold_until_us
+from esg.core.policies.apex.placement import Rooms, cold, nearby
+from esg.core.policies.apex.risk import Outlook
+from esg.core.policies.apex.vcpu_pricing import LEVELS, level, repriced
+from esg.core.policies.baselines import round_robin
+from esg.core.policies.interface import Case, Hold, Offer, Placement
+from esg.core.policies.placement import anywhere, locality_first
+from esg.core.search.plan import Plan
+from esg.core.state.node_books import Seat
+from esg.core.state.state import Queue
+from esg.units import ms
+
+NODES_PER_MS = 200
+"""What `Offer.effort` counts, in a millisecond of CPython."""
+
+CONFIGS = 24
+"""How many are offered, so that one of them fits somewhere."""
+
+SPARED = 0.25
+"""The share of vGPUs that the hopeless leave free for those that can still make it."""
+
+LOOK_AGAIN_US = ms(50)
+"""How often it is checked whether the hopeless may run."""
+
+_ALL_THE_TIME_US = 2**50
+
+
+class Aimed(Offer, kw_only=True):
+    """Plans for one group: where it would like to run, and what it would pay for being late.
+
+    If there is no room for any of them, its oldest job had better go by itself, with the fastest
+    that there is room for, than wait until only large configs would do. `likely_us` is the time
+    that it may plan with, if it dares; such plans are searched for when they are needed, and kept
+    `at_once`.
+    """
+
+    stage: Stage
+    expected: Forecast
+    near: str = ""
+    left_us: int = 0
+    rest_us: int = 0
+    late_pusd: int = 0
+    likely_us: int | None = None
+    at_once: tuple[Plan, ...] = ()
+
+    def price(self, plan: Plan, late_us: int) -> int | None:
+        """The minimum config, which is tried when nothing else fits, knows of its own stage only;
+        others need some time too."""
+        expected, left_us = self.expected, self.left_us - late_us
+        own_us = int(self.stage.function.profile.time_us_of(plan.config) * expected.own_pace)
+        planned_us = expected.from_search_us(max(plan.time_us, own_us + self.rest_us))
+        if planned_us > expected.likely_us(left_us):
+            return None
+        return plan.job_cost_pusd + int(self.late_pusd * expected.risk(left_us, planned_us))
+
+
+class Companies:
+    """What plans are made with, for each application of a catalog. Building all of it takes some
+    thirty milliseconds per application, so if another catalog has the same one, it is used again;
+    and what was needed so far for one that has changed is built at once, not when the next decision
+    waits for it: whoever changes it may do that in a thread.
+    """
+
+    def __init__(self) -> None:
+        self._built: dict[Application, tuple[Company, ...]] = {}
+
+    def of(self, catalog: Catalog) -> dict[str, tuple[Company, ...]]:
+        """By the names of the applications, for each level of scarcity."""
+        before = {application.name: found for application, found in self._built.items()}
+        self._built = {
+            application: self._built.get(application)
+            or _companies(application, catalog.prices, before.get(application.name, ()))
+            for application in catalog.applications.values()
+        }
+        return {application.name: found for application, found in self._built.items()}
+
+
+def _companies(
+    application: Application, prices: Prices, before: tuple[Company, ...]
+) -> tuple[Company, ...]:
+    found = tuple(Company(repriced(application, prices, factor)) for _, factor in LEVELS)
+    for company, other in zip(found, before, strict=False):
+        company.build(other.built)
+    return found
+
+
+class Apex:
+    """Apex without some of its ingredients, or with them all."""
+
+    nodes_per_ms = NODES_PER_MS
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        companies: Companies,
+        *,
+        without: frozenset[Ingredient],
+        locality: bool = True,
+    ) -> None:
+        self._without = without
+        self._locality = locality
+        self.foresight = Ingredient.FORESIGHT not in without
+        # who is placed as ESG places has no use for it
+        self._dares = locality and without.isdisjoint((Ingredient.DARING, Ingredient.PLACEMENT))
+        self._companies = companies.of(catalog)
+        self._onward: dict[tuple[str, str], Onward] = {
+            (application.name, stage): onward(application, stage)
+            for application in catalog.applications.values()
+            for stage in application.stages
+        }
+
+    def order(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
+        if Ingredient.ORDER in self._without:
+            return round_robin(queues)
+        return sorted(queues, key=lambda queue: self._urgency(queue, now_us))
+
+    def _urgency(self, queue: Queue, now_us: int) -> tuple[bool, int, int, str]:
+        """The least work left first, then the least slack; what is lost comes last."""
+        fastest_us = self._companies[queue.application][0].fastest_us(queue.stage)
+        for job in queue.jobs:
+            slack_us = job.deadline_us - now_us - fastest_us
+            if slack_us >= 0:
+                return False, fastest_us, slack_us, queue.name
+        return True, queue.visit, 0, queue.name
+
+    def decide(self, case: Case) -> Offer | Hold:
+        expected = self._expected(case)
+        scarce = self._scarce(case)
+        company = self._companies[case.application.name][scarce]
+        lost_before_us = self._lost_before_us(case, expected)
+        found = groups(case, lost_before_us, company.most)
+        if not found:
+            return self._hopeless(case, company)
+        if Ingredient.HOPELESS in self._without and case.jobs[0].deadline_us < lost_before_us:
+            return self._hopeless(case, company)
+        final = scarce > 0 or not case.application.successors[case.stage.name]
+        outlook = Outlook(company, case.stage.name, expected, final)
+        holds: list[int] = []
+        for group in found:
+            until_us = None
+            if Ingredient.HOLDING not in self._without:
+                until_us = hold_until_us(case, group, outlook)
+            if until_us is None:
+                return self._offer(case, group, outlook)
+            holds.append(until_us)
+        return Hold(min(holds))
+
+    def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
+        if not self._locality:
+            return anywhere(case, offer, seats)
+        if Ingredient.PLACEMENT in self._without:
+            return locality_first(case, offer, seats)
+        rooms = Rooms(seats, case.stage.function.name)
+        if isinstance(offer, Aimed):
+            found = nearby(case, offer, rooms, offer.near, offer.price)
+            return found or self._daring(case, offer, rooms) or cold(case, offer, seats)
+        keepers = case.keepers(offer.plans[0].config.batch)
+        near = keepers[0] if keepers else ""
+        return nearby(case, offer, rooms, near, _as_cheap_as_possible) or cold(case, offer, seats)
+
+    def _expected(self, case: Case) -> Forecast:
+        if Ingredient.RISK in self._without:
+            return AS_PROFILED
+        return forecast(case, self._onward[case.application.name, case.stage.name])
+
+    def _scarce(self, case: Case) -> int:
+        """The level of scarcity."""
+        if Ingredient.SCARCITY in self._without:
+            return 0
+        return level(case.state.open_seats().values())
+
+    def _lost_before_us(self, case: Case, expected: Forecast) -> int:
+        """Whose deadline is before that cannot make it, unless luck helps."""
+        fastest_us = self._companies[case.application.name][0].fastest_us(case.stage.name)
+        return case.now_us + int(fastest_us * expected.pace)
+
+    def _offer(self, case: Case, group: Group, outlook: Outlook) -> Offer:
+        company = outlook.company
+        stage, jobs = case.stage.name, len(group.places)
+        together = company.most if Ingredient.COMPANY in self._without else group.company
+        left_us = group.deadline_us - case.now_us
+        saves = group.saves or together > 1
+        terms = outlook.terms(saves=saves)
+        pusd, planned_us = outlook.now(together, left_us, saves=saves)
+        if together > 1:
+            alone_pusd, alone_us = outlook.now(1, left_us, saves=saves)
+            if alone_pusd < pusd:  # there is no time for company
+                jobs = together = 1
+                planned_us = alone_us
+        expected = terms.expected
+        search = partial(company.search, stage, k=CONFIGS, own_pace=expected.own_pace)
+        limit_us = expected.for_search_us(max(planned_us, terms.safe_us(left_us)))
+        answer = search(jobs=jobs, company=together, left_us=limit_us)
+        profile = case.stage.function.profile
+        plans, picks, effort = answer.plans, tuple(group.places), answer.effort
+        likely_us = expected.for_search_us(expected.likely_us(left_us))
+        if not answer.feasible:  # too late to be safe
+            alone = search(jobs=1, company=1, left_us=likely_us)
+            plans, picks = _fastest_first(alone.plans, profile), picks[:1]
+            effort += alone.effort
+        near = group.beside_on
+        if case.stage.after:
+            near = case.keepers_of([case.jobs[place] for place in group.places])[0]
+        return Aimed(
+            plans,
+            effort,
+            picks=picks,
+            near=near,
+            left_us=left_us,
+            rest_us=company.rest_us(stage),
+            stage=case.stage,
+            expected=expected,
+            late_pusd=terms.late_pusd,
+            likely_us=likely_us if self._dares and answer.feasible else None,
+        )
+
+    def _daring(self, case: Case, offer: Aimed, rooms: Rooms) -> Placement | None:
+        """For the oldest job by itself: the less time it takes, the less is the risk to be late."""
+        if offer.likely_us is None:
+            return None
+        if not offer.at_once:
+            company = self._companies[case.application.name][self._scarce(case)]
+            own_pace, left_us = offer.expected.own_pace, offer.likely_us
+            answer = company.search(
+                case.stage.name, jobs=1, company=1, left_us=left_us, k=CONFIGS, own_pace=own_pace
+            )
+            offer.at_once = _fastest_first(answer.plans, case.stage.function.profile)
+            offer.effort += answer.effort
+        for plan in offer.at_once if rooms.roomiest_first() else ():
+            alone = replace(offer, plans=(plan,), picks=offer.picks[:1])
+            found = nearby(case, alone, rooms, offer.near, offer.price)
+            if found is not None:
+                return found
+        return None
+
+    def _hopeless(self, case: Case, company: Company) -> Offer | Hold:
+        seats = case.state.open_seats().values()
+        free = sum(seat.vgpus_free for seat in seats)
+        usable = sum(part.usable for seat in seats for part in seat.slices)
+        if Ingredient.HOPELESS not in self._without and free <= SPARED * usable:
+            return Hold(case.now_us + LOOK_AGAIN_US)
+        jobs = self._lost_in_front(case)
+        answer = company.search(
+            case.stage.name, jobs=jobs, company=jobs, left_us=_ALL_THE_TIME_US, k=CONFIGS
+        )
+        return Offer(answer.plans, answer.effort)
+
+    def _lost_in_front(self, case: Case) -> int:
+        """How many jobs at the front of the queue cannot make it."""
+        lost_before_us = self._lost_before_us(case, self._expected(case))
+        kept = (n for n, job in enumerate(case.jobs) if job.deadline_us >= lost_before_us)
+        return next(kept, len(case.jobs))
+
+
+def _fastest_first(plans: tuple[Plan, ...], profile: Profile) -> tuple[Plan, ...]:
+    return tuple(sorted(plans, key=lambda plan: profile.time_us_of(plan.config)))
+
+
+def _as_cheap_as_possible(plan: Plan, late_us: int) -> int:
+    """The price for those that are late anyway."""
+    return plan.job_cost_pusd

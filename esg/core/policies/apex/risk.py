@@ -1,0 +1,98 @@
+"""What a plan is worth: its cost, and the risk that it is late.
+
+A faster plan costs more, and a slower one is late more often. So the two are added up:
+
+    cost of the plan + LATE x (cost of the whole pipeline) x (chance to be late)
+
+and the plan with the least sum is taken. That is better than the same margin for everybody: where a
+bit of safety is cheap, it is bought; where the next faster config costs much, it is not. Waiting
+for company uses time up, so it is weighed against the same risk.
+
+Who has no company does what has to be done anyway. Who uses time up to save money, in company or by
+waiting for some, had better be sure to have it: there, doubt about profiles counts too, and times
+vary as profiled at least. As long as later stages can be hurried with larger configs, being
+late by a plan is no more than a threat. At the last stage it is certain, and while vCPUs are scarce
+there is no room to hurry: there, those who save pay for being late many times over.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+
+from esg.core.policies.apex.batch_aware import Company
+from esg.core.policies.apex.forecast import Forecast, Z
+from esg.core.search.plan import Plan
+
+LATE = 3
+"""A request that is late is as bad as three more that have to be paid for."""
+
+LATE_FOR_GOOD = 100
+"""One that saved, and that no later stage can hurry any more, is as bad as a hundred."""
+
+Z_FOR_GOOD = 4.0
+"""Standard deviations for such a one to be safe from."""
+
+Price = Callable[[Plan, int], int | None]
+"""What a job pays for a plan that ends so much later, risk included; None if it would rather be
+late than not."""
+
+NEVER_PUSD = 2**62
+"""The price of what cannot be done in time."""
+
+
+class Terms(Struct, frozen=True):
+    """What some jobs count on, what being late costs them, and how safe is safe enough."""
+
+    expected: Forecast
+    late_pusd: int
+    z: float = Z
+
+    def safe_us(self, left_us: int) -> int:
+        return self.expected.safe_us(left_us, self.z)
+
+
+@dataclass(slots=True)
+class Outlook:
+    """For the jobs at one stage of an application. It is `final` if they can hardly be hurried
+    later on: there is no later stage, or no room for large configs."""
+
+    company: Company
+    stage: str
+    expected: Forecast
+    final: bool
+    usual: Terms = field(init=False)
+    wary: Terms = field(init=False)
+
+    def __post_init__(self) -> None:
+        whole_pusd = self.company.whole_pusd
+        late, z = (LATE_FOR_GOOD, Z_FOR_GOOD) if self.final else (LATE, Z)
+        self.usual = Terms(self.expected, LATE * whole_pusd)
+        self.wary = Terms(self.expected.wary(), late * whole_pusd, z)
+
+    def terms(self, *, saves: bool) -> Terms:
+        return self.wary if saves else self.usual
+
+    def now(self, jobs: int, left_us: int, *, saves: bool) -> tuple[int, int]:
+        """What each of so many jobs pays if they go together now, risk included, and the profiled
+        time of that plan."""
+        return self._best(jobs, left_us, self.terms(saves=saves))
+
+    def later_pusd(self, jobs: int, left_us: int) -> int:
+        """The same if they wait until so much time is left."""
+        return self._best(jobs, left_us, self.wary)[0]
+
+    def _best(self, jobs: int, left_us: int, terms: Terms) -> tuple[int, int]:
+        expected, late_pusd = terms.expected, terms.late_pusd
+        times_us, costs_pusd = self.company.stairs(self.stage, jobs)
+        best_pusd, best_us = NEVER_PUSD, 0
+        # from what is as likely late as not to what is faster, and dearer
+        place = bisect_right(times_us, expected.likely_us(left_us))
+        while place and costs_pusd[place - 1] < best_pusd:
+            place -= 1
+            risk = expected.risk(left_us, times_us[place])
+            pusd = costs_pusd[place] + int(late_pusd * risk)
+            if pusd < best_pusd:
+                best_pusd, best_us = pusd, times_us[place]
+        return best_pusd, best_us

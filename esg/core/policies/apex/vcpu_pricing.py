@@ -1,0 +1,49 @@
+"""What a vCPU is worth when there are few left.
+
+A vCPU costs a twentieth of a vGPU, so the cheapest configs are generous with them: three or four to
+a slice, where the paper's nodes have 16 for 7 slices. A full node then has idle slices that nobody
+can use, jobs get configs that nobody wanted, and deadlines are missed. Prices that rise with the
+share in use keep that from happening: every plan gives up what it can spare most easily.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from esg.core.catalog.model import Application
+from esg.core.catalog.profile import Prices, Profile
+from esg.core.state.node_books import Seat
+
+LEVELS = ((0.0, 1.0), (0.5, 1.5), (0.8, 3.0))
+"""From which share of vCPUs in use on they count how many times their price. Found by trial."""
+
+
+def level(seats: Iterable[Seat]) -> int:
+    """Which of the levels holds.
+
+    >>> used = Seat.of("i0", 16, [10_000])
+    >>> used.vcpus_free = 8
+    >>> level([used]), level([used, Seat.of("i1", 16, [])])  # half of one, a quarter of two
+    (1, 0)
+    >>> used.vcpus_free = 2
+    >>> level([used])
+    2
+    """
+    vcpus = free = 0
+    for seat in seats:
+        vcpus += seat.vcpus
+        free += seat.vcpus_free
+    used = 1 - free / vcpus if vcpus else 0.0
+    return max(place for place, (share, _) in enumerate(LEVELS) if used >= share)
+
+
+def repriced(application: Application, prices: Prices, factor: float) -> Application:
+    """The same application where a vCPU costs so many times its price."""
+    if factor == 1:
+        return application
+    dear = replace(prices, vcpu_usd_per_hour=prices.vcpu_usd_per_hour * factor)
+    return application.with_profiles(lambda profile: _repriced(profile, dear))
+
+
+def _repriced(profile: Profile, prices: Prices) -> Profile:
+    times_us = dict(zip(profile.configs, profile.time_us.tolist(), strict=True))
+    return Profile.of(profile.function, times_us, prices, relative_std=profile.relative_std)

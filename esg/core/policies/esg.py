@@ -1,0 +1,106 @@
+"""ESG, the paper's policy: re-plan before every stage, never hold, locality first.
+
+Queues are visited round-robin. A queue is planned for the time its oldest job has left; the k best
+plans are offered in order of cost.
+
+The paper does not say what becomes of jobs that can no longer make it. Giving them the fastest
+config, as a search that is out of options suggests, lets the hopeless crowd out the others. So:
+
+    - if even the fastest config of every stage would be late, the jobs that are lost go out
+      together at the least cost, and those behind them are planned for by themselves;
+    - if only the group's quota cannot be kept (`astar`), the fastest plan may still save the day.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from esg.core.catalog.model import Application, Catalog
+from esg.core.policies.baselines import round_robin
+from esg.core.policies.interface import Case, Hold, Offer, Placement
+from esg.core.policies.placement import anywhere, locality_first
+from esg.core.search import Engine, engine
+from esg.core.state.node_books import Seat
+from esg.core.state.state import Queue
+
+_ALL_THE_TIME_US = 2**50
+
+
+NODES_PER_MS = {"astar": 300, "frontier": 10_000}
+"""How many paths `astar` takes up, and how many configs `frontier` looks at, in a millisecond."""
+
+
+class Best(Offer):
+    """The best plan alone; the others are searched for if there is no room for it."""
+
+    left_us: int = 0
+    complete: bool = False
+
+
+class Engines:
+    """A search engine for each application of a catalog. Building one takes milliseconds, so when
+    another catalog has some of the same applications, theirs are used again."""
+
+    def __init__(self, name: str, *, group_size: int) -> None:
+        self.name = name
+        self._group_size = group_size
+        self._built: dict[Application, Engine] = {}
+
+    def of(self, catalog: Catalog) -> dict[str, Engine]:
+        """By the names of the applications. Engines of others are forgotten."""
+        self._built = {
+            application: self._built.get(application)
+            or engine(self.name, application, group_size=self._group_size)
+            for application in catalog.applications.values()
+        }
+        return {application.name: found for application, found in self._built.items()}
+
+
+class Esg:
+    """ESG with either search engine."""
+
+    foresight = False
+
+    def __init__(
+        self, catalog: Catalog, engines: Engines, *, k: int, locality: bool = True
+    ) -> None:
+        self._k = k
+        self._place = locality_first if locality else anywhere
+        self._engines = engines.of(catalog)
+        self.nodes_per_ms = NODES_PER_MS[engines.name]
+
+    def order(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
+        return round_robin(queues)
+
+    def decide(self, case: Case) -> Offer | Hold:
+        engine, stage = self._engines[case.application.name], case.stage.name
+        queue, left_us = len(case.queue.jobs), case.left_us()
+        best = engine.cheapest(stage, queue, left_us)
+        if best is not None:
+            return Best((best,), effort=1, left_us=left_us)
+        search = engine.search
+        answer = search(stage, queue=queue, left_us=left_us, k=self._k)
+        effort = answer.effort
+        if not answer.feasible:
+            lost, count = self._front(case)
+            left_us = _ALL_THE_TIME_US if lost else case.left_us(count)
+            if lost or count < min(len(case.jobs), case.stage.function.profile.max_batch):
+                answer = search(stage, queue=count, left_us=left_us, k=self._k)
+                effort += answer.effort
+        return Offer(answer.plans, effort)
+
+    def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
+        placement = self._place(case, offer, seats)
+        if placement is None and isinstance(offer, Best) and not offer.complete:
+            engine, queue = self._engines[case.application.name], len(case.jobs)
+            answer = engine.search(case.stage.name, queue=queue, left_us=offer.left_us, k=self._k)
+            offer.plans, offer.complete = answer.plans, True
+            offer.effort += answer.effort
+            placement = self._place(case, offer, seats)
+        return placement
+
+    def _front(self, case: Case) -> tuple[bool, int]:
+        """Whether the oldest job can no longer make its deadline, and how many jobs at the front
+        of the queue, no more than one batch can take, are in the same case."""
+        fastest_us = self._engines[case.application.name].fastest_us(case.stage.name)
+        jobs = case.jobs[: case.stage.function.profile.max_batch]
+        lost = [job.deadline_us - case.now_us < fastest_us for job in jobs]
+        return lost[0], next((i for i, one in enumerate(lost) if one is not lost[0]), len(lost))

@@ -1,0 +1,232 @@
+"""INFless: throughput per resource, on the node that it fills best (paper, "Comparison
+Counterparts").
+
+Each function by itself: the SLO is cut into fixed stage budgets (`common_ground`), and nothing that
+happened to a request before matters. For a queue of n jobs and a stage budget T:
+
+    1. the batch is the largest there is for n jobs; if nothing of that size will do, half of it,
+       and so on down to 1;
+    2. a config will do if its time t is at most T for a single job, T/2 for a batch: the other half
+       of the budget is for the batch to form;
+    3. and if jobs come fast enough to fill it: a batch of b must form in the T - t that are left,
+       so the queue's arrival rate must be at least b / (T - t);
+    4. every config that will do is scored on every node that has room for it, and the highest score
+       wins. There is no locality in it.
+
+The score weighs vCPUs and vGPUs by their computing power and has two readings, both policies here:
+
+    infless       throughput per weight that the config takes  /  fraction of the node left free
+    infless-code  throughput                                   /  fraction of the node left free
+
+The first is the published idea, the second what the public code computes. A worked example: a node
+with 4 vCPUs and 2 vGPUs, all free, weighs 4 x 64 + 2 x 2029 = 4314. A job takes 100 ms with (1, 1)
+and 80 ms with (4, 2), as vCPUs and vGPUs; r is the throughput per second, w the weight.
+
+            r      w     left     left/4314   infless                       infless-code
+    (1, 1)  10.0   2093  2221     0.515       10.0 / 2093 / 0.515 = 0.009   10.0 / 0.515 = 19
+    (4, 2)  12.5   4314  0 -> 1   0.00023     12.5 / 4314 / 0.00023 = 12.5  12.5 / 0.00023 = 53925
+
+Caveats. The fraction left free is a divisor, so both readings love whatever fills a node: on empty
+nodes every job gets a node of its own. The paper observes the same of its INFless, which prefers to
+use up an invoker and is the dearest of all, but less of it. A third reading (`CONFIG_FIRST`) lets
+throughput per weight alone choose the config, and the fraction left free only the node. And with
+budgets near the time of a single job, as in the paper's settings, no batch is ever within T/2, so
+that INFless hardly batches.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from esg.core.catalog.model import Catalog, Stage
+from esg.core.policies.baselines import (
+    batches,
+    budget_us,
+    by_speed,
+    lone_plans,
+    round_robin,
+    stage_shares,
+)
+from esg.core.policies.interface import Case, Offer, Placement
+from esg.core.policies.placement import can_take
+from esg.core.search.plan import Plan
+from esg.core.state.node_books import Seat
+from esg.core.state.state import Queue
+
+VCPU_WEIGHT, VGPU_WEIGHT = 64, 2029
+"""FLOPS-like: 64 per vCPU, and 142 per 1 % of a GPU's SMs, of which a vGPU has 100/7."""
+
+BUDGET_PARTS_OF_A_BATCH = 2
+"""A batch larger than one may take this part of the budget (1/2); the rest is for forming it."""
+
+WINDOW_FROM_BATCH = 2
+"""The smallest batch that the arrival rate must justify. For a single job the published bound is
+one job per second whatever the config: it could only refuse all configs alike, and a job that is
+there must run."""
+
+LEAST_LEFT = 1
+"""The weight that counts as left free on a node that a config fills exactly, instead of nothing.
+Less than any real remainder: such a fit beats almost all others, and two such fits still compare by
+throughput."""
+
+NODES_PER_MS = 1_000
+"""Configs that are looked at in a millisecond, scoring them on 16 nodes included."""
+
+
+class Reading(StrEnum):
+    """What the score compares: throughput per weight (or alone, as coded), over the fraction left
+    free, among all pairs of config and node (or among the nodes, for one config at a time)."""
+
+    PER_WEIGHT = "per weight"
+    AS_CODED = "as coded"
+    CONFIG_FIRST = "config first"
+
+
+class _Column:
+    """The configs of a stage with one batch, fastest first."""
+
+    def __init__(self, plans: Iterable[Plan], reading: Reading) -> None:
+        self._plans = sorted(plans, key=by_speed)
+        self._reading = reading
+        self._offers: dict[int, tuple[Plan, ...]] = {}
+        self.times_us = [plan.time_us for plan in self._plans]
+
+    def within(self, limit_us: int) -> tuple[Plan, ...]:
+        """The plans that take at most this long, in the order of the score's numerator."""
+        count = bisect_right(self.times_us, limit_us)
+        if count not in self._offers:
+            plans = self._plans[:count]
+            if self._reading is not Reading.AS_CODED:
+                plans.sort(key=lambda plan: (plan.time_us * _weight(plan), by_speed(plan)))
+            self._offers[count] = tuple(plans)
+        return self._offers[count]
+
+
+class _Menu:
+    """What there is to choose from at one stage."""
+
+    def __init__(self, stage: Stage, share: Fraction, reading: Reading) -> None:
+        profile = stage.function.profile
+        plans = lone_plans(stage)
+        self.share = share
+        self.sizes = batches(profile)
+        self.columns = {
+            batch: _Column((plan for plan in plans if plan.config.batch == batch), reading)
+            for batch in self.sizes
+        }
+        self.fastest = {
+            batch: min((plan for plan in plans if plan.config.batch <= batch), key=by_speed)
+            for batch in self.sizes
+        }
+        self.vcpus = np.array([plan.config.vcpus for plan in plans], dtype=np.int64)
+        self.vgpus = np.array([plan.config.vgpus for plan in plans], dtype=np.int64)
+        self.weights = VCPU_WEIGHT * self.vcpus + VGPU_WEIGHT * self.vgpus
+        self.merits = np.array([plan.config.batch for plan in plans]) / profile.time_us
+        if reading is not Reading.AS_CODED:
+            self.merits = self.merits / self.weights
+
+    def largest(self, batch: int) -> int:
+        """The largest batch size there is, up to this one; 0 if there is none."""
+        place = bisect_right(self.sizes, batch)
+        return self.sizes[place - 1] if place else 0
+
+
+class Infless:
+    """INFless, in any reading of its score."""
+
+    foresight = False
+
+    def __init__(self, catalog: Catalog, reading: Reading) -> None:
+        self.nodes_per_ms = NODES_PER_MS
+        self._reading = reading
+        self._menus: dict[tuple[str, str], _Menu] = {}
+        for application in catalog.applications.values():
+            shares = stage_shares(application)
+            for name, stage in application.stages.items():
+                self._menus[application.name, name] = _Menu(stage, shares[name], reading)
+
+    def order(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
+        return round_robin(queues)
+
+    def decide(self, case: Case) -> Offer:
+        """All configs of the batch that will do. If none does for any batch, the published system
+        leaves open what happens; here the fastest config runs that the waiting jobs can fill."""
+        menu = self._menus[case.application.name, case.stage.name]
+        budget = budget_us(menu.share, case.slo_us)
+        largest = batch = menu.largest(len(case.jobs))
+        effort = 0
+        while batch:
+            column = menu.columns[batch]
+            effort += len(column.times_us)
+            plans = column.within(_limit_us(budget, batch, case.queue.interval_us))
+            if plans:
+                return Offer(plans, effort)
+            batch = menu.largest(batch // 2)
+        return Offer((menu.fastest[largest],), effort)
+
+    def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
+        able = [seats[name] for name in sorted(seats) if seats[name].vgpus_free]
+        if not able:
+            return None
+        if self._reading is not Reading.CONFIG_FIRST:
+            return self._highest(case, offer.plans, able)
+        found = (self._highest(case, (plan,), able) for plan in offer.plans)
+        return next((placement for placement in found if placement is not None), None)
+
+    def _highest(
+        self, case: Case, plans: Sequence[Plan], seats: Sequence[Seat]
+    ) -> Placement | None:
+        """The pair of plan and node with the highest score; of equals, the plan that was offered
+        first, then the invoker whose name comes first."""
+        menu = self._menus[case.application.name, case.stage.name]
+        function = case.stage.function
+        rows = [function.profile.index(plan.config) for plan in plans]
+        scores = _scores(menu, rows, seats)
+        while True:
+            row, column = divmod(int(scores.argmax()), len(seats))
+            if scores[row, column] <= 0:
+                return None
+            plan, seat = plans[row], seats[column]
+            if can_take(seat, plan.config, function.name, function.memory_mb):
+                return Placement(plan, seat)
+            # Its slices have no memory for the model: neither for this plan nor for a wider one
+            scores[menu.vgpus[rows] >= plan.config.vgpus, column] = 0
+
+
+def _weight(plan: Plan) -> int:
+    return VCPU_WEIGHT * plan.config.vcpus + VGPU_WEIGHT * plan.config.vgpus
+
+
+def _limit_us(budget: int, batch: int, interval_us: int) -> int:
+    """The longest time with which a config of this batch will do: rules 2 and 3.
+
+    The arrival rate is 1 / interval, so b / (T - t) <= rate is t <= T - b x interval. An interval
+    of 0 is one that is not known yet, or jobs that come all at once: then nothing speaks against
+    a batch, and the jobs for it are there.
+
+    >>> _limit_us(1000, 1, 400), _limit_us(1000, 2, 100), _limit_us(1000, 2, 400)
+    (1000, 500, 200)
+    """
+    limit_us = budget if batch == 1 else budget // BUDGET_PARTS_OF_A_BATCH
+    if batch >= WINDOW_FROM_BATCH:
+        limit_us = min(limit_us, budget - batch * interval_us)
+    return limit_us
+
+
+def _scores(menu: _Menu, rows: Sequence[int], seats: Sequence[Seat]) -> NDArray[np.float64]:
+    """A score for every plan (row) and node (column); 0 where there is no room."""
+    vcpus_free = np.array([seat.vcpus_free for seat in seats])
+    vgpus_free = np.array([seat.vgpus_free for seat in seats])
+    capacity = np.array([VCPU_WEIGHT * s.vcpus + VGPU_WEIGHT * len(s.slices) for s in seats])
+    free = VCPU_WEIGHT * vcpus_free + VGPU_WEIGHT * vgpus_free
+    left = free - menu.weights[rows, np.newaxis]
+    fits = (menu.vcpus[rows, np.newaxis] <= vcpus_free) & (
+        menu.vgpus[rows, np.newaxis] <= vgpus_free
+    )
+    fraction_left = np.maximum(left, LEAST_LEFT) / capacity
+    scores: NDArray[np.float64] = np.where(fits, menu.merits[rows, np.newaxis] / fraction_left, 0.0)
+    return scores

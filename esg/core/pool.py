@@ -1,0 +1,438 @@
+"""The brain of an invoker: its vCPUs, its slices, the models on them and the tasks it runs.
+
+The same shape as the scheduler: facts in with their time, orders out, one alarm. What a scheduler
+orders (`commands`) arrives here as events, next to what the slices tell; what comes out are orders
+to the slices, and reports to the scheduler.
+
+A task waits until every slice it was given has its model, then runs; cold start is that wait. A
+model that nothing has used for the keep-alive time (ten minutes, as in OpenWhisk) is unloaded.
+Unloading takes a while, and until it is confirmed the memory is not free: a model that needs it
+waits in line. The pool never trusts an order to fit: what does not fit fails, and is reported.
+
+A slice whose server is gone is not usable until it is back: its models are gone, what waits for one
+of them there fails, and the scheduler hears of it at once, by an inventory. A task that is being
+executed on it goes on: whoever executes it knows which of its jobs can be saved.
+"""
+
+from enum import StrEnum
+from typing import assert_never
+
+from msgspec import Struct, field
+
+from esg.core.catalog.model import Catalog
+from esg.core.messages.commands import DropInstance, StartTask, StopTask, WarmInstance
+from esg.core.messages.events import (
+    Event,
+    InstanceGone,
+    InstanceReady,
+    InvokerJoined,
+    InvokerReported,
+    RunningTask,
+    SliceInventory,
+    StageOutput,
+    TaskFailed,
+    TaskFinished,
+    Woke,
+)
+from esg.core.messages.node import (
+    AbortTask,
+    ExecuteTask,
+    LoadModel,
+    ModelLoaded,
+    ModelUnloaded,
+    PoolCommand,
+    PoolEvent,
+    Report,
+    SliceBack,
+    SliceLost,
+    TaskEnded,
+    UnloadModel,
+)
+from esg.units import seconds
+
+KEEP_ALIVE_US = seconds(600)
+
+
+class ModelState(StrEnum):
+    LOADING = "loading"
+    READY = "ready"
+    UNLOADING = "unloading"
+
+
+LOADING, READY, UNLOADING = ModelState  # a name of its own takes a tenth of the time to look up
+
+
+class Model(Struct, gc=False):
+    state: ModelState
+    memory_mb: int
+    used_us: int
+    ordered_us: int  # when loading it began
+
+
+class PoolSlice(Struct, gc=False):
+    memory_mb: int
+    holder: str = ""
+    usable: bool = True
+    models: dict[str, Model] = field(default_factory=dict)
+    wanted: list[str] = field(default_factory=list)  # models waiting for memory, in order
+
+    @property
+    def memory_free_mb(self) -> int:
+        return self.memory_mb - sum(model.memory_mb for model in self.models.values())
+
+    def on_their_way(self) -> tuple[str, ...]:
+        loading = [n for n, model in self.models.items() if model.state is LOADING]
+        return (*loading, *self.wanted)
+
+    def has(self, function: str) -> bool:
+        model = self.models.get(function)
+        return model is not None and model.state is READY
+
+
+class Running(Struct, gc=False):
+    order: StartTask
+    taken_us: int
+    executing_us: int | None = None  # since when; None while it waits for models
+
+
+class Pool:
+    """One worker node."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        invoker: str,
+        *,
+        vcpus: int,
+        memories_mb: tuple[int, ...],
+        keep_alive_us: int = KEEP_ALIVE_US,
+    ) -> None:
+        self.invoker = invoker
+        self.vcpus = vcpus
+        self.vcpus_free = vcpus
+        self.slices = [PoolSlice(memory_mb) for memory_mb in memories_mb]
+        self.running: dict[str, Running] = {}
+        self._catalog = catalog
+        self._keep_alive_us = keep_alive_us
+        self._latest_task = 0
+        self.next_wake: int | None = None
+        """When to look for idle models; there may be none, if the oldest was used meanwhile."""
+        self._orders: list[PoolCommand] = []
+
+    def handle(self, now_us: int, event: PoolEvent) -> list[PoolCommand]:
+        """Learn one fact or order; returns what to do about it, in order."""
+        self._orders = []
+        self._learn(now_us, event)
+        if self.next_wake is not None and now_us >= self.next_wake:
+            self._unload_idle(now_us)
+        return self._orders
+
+    def _learn(self, now_us: int, event: PoolEvent) -> None:
+        match event:
+            case StartTask():
+                self._start(now_us, event)
+            case TaskEnded():
+                self._task_ended(now_us, event)
+            case StopTask():
+                self._stop(now_us, event.task)
+            case WarmInstance():
+                missing = self._missing((event.slice,), event.function)
+                if missing:
+                    self._gone(event.slice, event.function, missing)
+                else:
+                    self._want(now_us, event.slice, event.function)
+            case DropInstance():
+                if not self._missing((event.slice,), event.function):
+                    self._drop(event.slice, event.function)
+            case ModelLoaded():
+                self._model_loaded(now_us, event)
+            case ModelUnloaded():
+                self._model_unloaded(now_us, event)
+            case SliceLost():
+                self._slice_lost(now_us, event)
+            case SliceBack():
+                self._slice_back(event.slice)
+            case Woke():
+                self._unload_idle(now_us)
+            case _:
+                assert_never(event)
+
+    def joined(self) -> InvokerJoined:
+        """What this node has and runs, for a controller that hears of it for the first time."""
+        return InvokerJoined(
+            invoker=self.invoker,
+            vcpus=self.vcpus,
+            slices=self._inventory(),
+            running=self._running_tasks(),
+            latest_task=self._latest_task,
+        )
+
+    def report(self) -> InvokerReported:
+        """The same, for a controller that knows it."""
+        return InvokerReported(
+            invoker=self.invoker,
+            slices=self._inventory(),
+            running=self._running_tasks(),
+            latest_task=self._latest_task,
+        )
+
+    def _inventory(self) -> tuple[SliceInventory, ...]:
+        return tuple(
+            SliceInventory(
+                memory_mb=part.memory_mb,
+                resident=tuple(name for name in part.models if part.has(name)),
+                loading=part.on_their_way(),
+                usable=part.usable,
+            )
+            for part in self.slices
+        )
+
+    def _running_tasks(self) -> tuple[RunningTask, ...]:
+        return tuple(
+            RunningTask(task=name, vcpus=task.order.config.vcpus, slices=task.order.slices)
+            for name, task in self.running.items()
+        )
+
+    def _start(self, now_us: int, order: StartTask) -> None:
+        number = int(order.task[1:])
+        if number <= self._latest_task:
+            return  # heard before
+        self._latest_task = number
+        missing = self._missing(order.slices, order.function) or self._not_free(order)
+        if missing:
+            self._fail(order.task, missing)
+            return
+        self.vcpus_free -= order.config.vcpus
+        self.running[order.task] = task = Running(order, now_us)
+        for index in order.slices:
+            self.slices[index].holder = order.task
+        if not self._execute_if_warm(now_us, task):
+            for index in order.slices:
+                if order.task in self.running:  # until a load that can never fit fails it
+                    self._want(now_us, index, order.function)
+
+    def _missing(self, slices: tuple[int, ...], function: str) -> str:
+        """What of an order this node has not got."""
+        if function not in self._catalog.functions:
+            return f"{function} is not in the catalog of {self.invoker}"
+        for index in slices:
+            if not 0 <= index < len(self.slices):
+                return f"{self.invoker} has no slice {index}"
+            if not self.slices[index].usable:
+                return f"slice {index} of {self.invoker} is out of order"
+        return ""
+
+    def _not_free(self, order: StartTask) -> str:
+        for index in order.slices:
+            if self.slices[index].holder:
+                return f"slice {index} is not free on {self.invoker}"
+        if order.config.vcpus > self.vcpus_free:
+            return f"{order.config.vcpus} vCPUs are not free on {self.invoker}"
+        return ""
+
+    def _drop(self, index: int, function: str) -> None:
+        part = self.slices[index]
+        if part.has(function) and not self._in_use(part, function):
+            self._unload(index, function)
+
+    def _execute_if_warm(self, now_us: int, task: Running) -> bool:
+        order = task.order
+        models = []
+        for index in order.slices:
+            model = self.slices[index].models.get(order.function)
+            if model is None or model.state is not READY:
+                return False
+            models.append(model)
+        task.executing_us = now_us
+        for model in models:
+            model.used_us = now_us
+        self._orders.append(ExecuteTask(order=order))
+        return True
+
+    def _stop(self, now_us: int, name: str) -> None:
+        task = self.running.get(name)
+        if task is not None and task.executing_us is None:
+            self._release(name)
+            self._fail(name, "stopped before it began")
+            for index in task.order.slices:
+                self._load_wanted(now_us, index)
+        elif task is not None:
+            self._orders.append(AbortTask(task=name))
+
+    def _task_ended(self, now_us: int, event: TaskEnded) -> None:
+        task = self._release(event.task)
+        if task is None:
+            return
+        order = task.order
+        started_us = now_us if task.executing_us is None else task.executing_us
+        for index in order.slices:
+            model = self.slices[index].models.get(order.function)
+            if model is not None:
+                model.used_us = now_us
+        if event.failure:
+            self._fail(event.task, event.failure, event.missing)
+        else:
+            self._tell(
+                TaskFinished(
+                    task=event.task,
+                    invoker=self.invoker,
+                    loading_us=started_us - task.taken_us,
+                    running_us=now_us - started_us,
+                    failed=event.failed,
+                )
+            )
+        for index in order.slices:
+            if self.slices[index].wanted:
+                self._load_wanted(now_us, index)
+
+    def _release(self, name: str) -> Running | None:
+        task = self.running.pop(name, None)
+        if task is not None:
+            self.vcpus_free += task.order.config.vcpus
+            for index in task.order.slices:
+                self.slices[index].holder = ""
+        return task
+
+    def _want(self, now_us: int, index: int, function: str) -> None:
+        part = self.slices[index]
+        model = part.models.get(function)
+        if model is not None and model.state is not UNLOADING:
+            model.used_us = now_us
+        elif function not in part.wanted:
+            part.wanted.append(function)
+            self._load_wanted(now_us, index)
+
+    def _load_wanted(self, now_us: int, index: int) -> None:
+        """Begin loading what waits for memory, as far as there is some; make some if not."""
+        part = self.slices[index]
+        while part.wanted:
+            function = part.wanted[0]
+            memory_mb = self._catalog.functions[function].memory_mb
+            if memory_mb > part.memory_mb:
+                part.wanted.pop(0)
+                reason = f"{function} needs {memory_mb} MB, the slice has {part.memory_mb} MB"
+                self._instance_failed(now_us, index, function, reason)
+            elif function not in part.models and memory_mb <= part.memory_free_mb:
+                part.wanted.pop(0)
+                part.models[function] = Model(LOADING, memory_mb, now_us, now_us)
+                self._orders.append(LoadModel(slice=index, function=function))
+            else:
+                self._make_room(index, memory_mb)
+                return
+
+    def _make_room(self, index: int, memory_mb: int) -> None:
+        """Unload the longest unused models until, once they are gone, this much fits."""
+        part = self.slices[index]
+        leaving = [m.memory_mb for m in part.models.values() if m.state is UNLOADING]
+        missing = memory_mb - part.memory_free_mb - sum(leaving)
+        idle = sorted(
+            (model.used_us, name)
+            for name, model in part.models.items()
+            if model.state is READY and not self._in_use(part, name)
+        )
+        for _, name in idle:
+            if missing <= 0:
+                return
+            missing -= part.models[name].memory_mb
+            self._unload(index, name)
+            self._gone(index, name, "its memory was needed")
+
+    def _unload(self, index: int, function: str) -> None:
+        self.slices[index].models[function].state = UNLOADING
+        self._orders.append(UnloadModel(slice=index, function=function))
+
+    def _unload_idle(self, now_us: int) -> None:
+        self.next_wake = None
+        for index, part in enumerate(self.slices):
+            for name, model in part.models.items():
+                if model.state is not READY:
+                    continue
+                used_us = now_us if self._in_use(part, name) else model.used_us
+                if now_us >= used_us + self._keep_alive_us:
+                    self._unload(index, name)
+                    self._gone(index, name, "idle")
+                else:
+                    self._wake_by(used_us + self._keep_alive_us)
+
+    def _wake_by(self, time_us: int) -> None:
+        if self.next_wake is None or time_us < self.next_wake:
+            self.next_wake = time_us
+
+    def _model_loaded(self, now_us: int, event: ModelLoaded) -> None:
+        part = self.slices[event.slice]
+        model = part.models.get(event.function)
+        if not part.usable:
+            return  # late news
+        if model is None:  # found there, as on a slice that was running before this node began
+            memory_mb = self._catalog.functions[event.function].memory_mb
+            model = Model(LOADING, memory_mb, now_us, now_us)
+            part.models[event.function] = model
+        if model.state is not LOADING:
+            return
+        model.state = READY
+        model.used_us = now_us
+        self._wake_by(now_us + self._keep_alive_us)
+        self._tell(
+            InstanceReady(
+                invoker=self.invoker,
+                slice=event.slice,
+                function=event.function,
+                loading_us=now_us - model.ordered_us,
+            )
+        )
+        task = self.running.get(part.holder)
+        if task is not None and task.executing_us is None:
+            self._execute_if_warm(now_us, task)
+        self._load_wanted(now_us, event.slice)
+
+    def _model_unloaded(self, now_us: int, event: ModelUnloaded) -> None:
+        self.slices[event.slice].models.pop(event.function, None)
+        if event.failure:
+            self._instance_failed(now_us, event.slice, event.function, event.failure)
+        self._load_wanted(now_us, event.slice)
+
+    def _instance_failed(self, now_us: int, index: int, function: str, reason: str) -> None:
+        """A model could not be loaded: whoever waits for it here fails with it."""
+        self._gone(index, function, reason)
+        task = self.running.get(self.slices[index].holder)
+        if task is not None and task.order.function == function:
+            self._fail_if_waiting(now_us, task, f"{function} could not be loaded: {reason}")
+
+    def _fail_if_waiting(self, now_us: int, task: Running, reason: str) -> None:
+        if task.executing_us is None:
+            self._release(task.order.task)
+            self._fail(task.order.task, reason)
+            for held in task.order.slices:
+                self._load_wanted(now_us, held)
+
+    def _slice_lost(self, now_us: int, event: SliceLost) -> None:
+        part = self.slices[event.slice]
+        if not part.usable:
+            return
+        part.usable = False
+        part.models.clear()
+        part.wanted.clear()
+        task = self.running.get(part.holder)
+        if task is not None:
+            self._fail_if_waiting(now_us, task, event.reason)
+        self._tell(self.report())
+
+    def _slice_back(self, index: int) -> None:
+        if not self.slices[index].usable:
+            self.slices[index].usable = True
+            self._tell(self.report())
+
+    def _in_use(self, part: PoolSlice, function: str) -> bool:
+        task = self.running.get(part.holder)
+        return task is not None and task.order.function == function
+
+    def _gone(self, index: int, function: str, reason: str) -> None:
+        self._tell(
+            InstanceGone(invoker=self.invoker, slice=index, function=function, reason=reason)
+        )
+
+    def _fail(self, task: str, reason: str, missing: tuple[StageOutput, ...] = ()) -> None:
+        self._tell(TaskFailed(task=task, invoker=self.invoker, reason=reason, missing=missing))
+
+    def _tell(self, event: Event) -> None:
+        self._orders.append(Report(event=event))

@@ -1,0 +1,194 @@
+"""How a run went: a fold over events and the orders that followed them.
+
+Whoever drives a scheduler, live, emulated or replayed, can feed a `Report` with what it saw; so all
+runs are judged by the same code. A request that was refused, failed or was cancelled is a miss.
+Costs are what requests paid: their shares of the tasks that finished, for all that those held, as
+long as they held it. What failed or was stopped is on the house.
+
+A report may begin in the middle, with what a scheduler remembers. Requests that were under way by
+then are none of its own: neither their coming nor what becomes of them counts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from esg.core.catalog.model import plain_name
+from esg.core.messages.commands import AnswerRequest, Command, Outcome, RefuseRequest, StartTask
+from esg.core.messages.events import Event, InvokerJoined, RequestArrived, TaskFailed, TaskFinished
+from esg.core.state.state import State
+from esg.units import US_PER_S, to_ms, to_usd
+
+
+@dataclass(slots=True)
+class ApplicationTally:
+    """One application's requests, of all its versions. `answered_us` and `latency_us` are of those
+    that were done."""
+
+    arrived: int = 0
+    hits: int = 0
+    cost_pusd: int = 0
+    answered_us: list[int] = field(default_factory=list)
+    latency_us: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Report:
+    """Counts as it goes; ask for `summary` at the end."""
+
+    applications: dict[str, ApplicationTally] = field(default_factory=dict)
+    refused: int = 0
+    failed: int = 0
+    tasks: int = 0
+    jobs: int = 0
+    missed_plans: int = 0
+    cold_tasks: int = 0
+    local_transfers: int = 0
+    remote_transfers: int = 0
+    effort: int = 0
+    first_us: int | None = None
+    last_us: int = 0
+    slices: dict[str, int] = field(default_factory=dict)  # of every node that ever joined
+    vgpu_busy_us: int = 0
+    _vgpus_of: dict[str, int] = field(default_factory=dict)
+    _earlier: set[str] = field(default_factory=set)
+    _under_way: set[str] = field(default_factory=set)
+
+    @staticmethod
+    def from_here(state: State) -> "Report":
+        """What happens from now on, to a scheduler that has this memory."""
+        return Report(
+            slices={name: len(seat.slices) for name, seat in state.seats.items()},
+            _vgpus_of={name: task.config.vgpus for name, task in state.tasks.items()},
+            _earlier=set(state.requests),
+        )
+
+    def observe(self, now_us: int, event: Event, commands: Sequence[Command]) -> None:
+        """One handled event, with its orders."""
+        # not by `match`: asking a record whether it is of another class takes long
+        if type(event) is TaskFinished:
+            vgpus = self._vgpus_of.pop(event.task, 0)
+            self.vgpu_busy_us += vgpus * (event.loading_us + event.running_us)
+            self.cold_tasks += event.loading_us > 0
+        elif type(event) is RequestArrived:
+            self._arrived(now_us, event)
+        elif type(event) is TaskFailed:
+            self._vgpus_of.pop(event.task, None)
+        elif type(event) is InvokerJoined:
+            self.slices[event.invoker] = len(event.slices)
+        for command in commands:
+            if type(command) is StartTask:
+                self._started(command)
+            elif type(command) is AnswerRequest:
+                self._answered(now_us, command)
+            elif type(command) is RefuseRequest:
+                self._under_way.discard(command.request)
+                self.refused += 1
+                self.last_us = now_us
+
+    def _arrived(self, now_us: int, event: RequestArrived) -> None:
+        """A client that was not sure to have been heard may have said so twice."""
+        if event.request not in self._under_way and event.request not in self._earlier:
+            self._under_way.add(event.request)
+            if self.first_us is None:
+                self.first_us = now_us
+            self._tally(event.application).arrived += 1
+
+    def _started(self, order: StartTask) -> None:
+        self.tasks += 1
+        self.jobs += len(order.jobs)
+        self.effort += order.effort
+        self.missed_plans += order.missed
+        self._vgpus_of[order.task] = order.config.vgpus
+        for job in order.jobs:
+            for source in job.inputs:
+                if source.stage:
+                    if source.invoker == order.invoker:
+                        self.local_transfers += 1
+                    else:
+                        self.remote_transfers += 1
+
+    def _answered(self, now_us: int, answer: AnswerRequest) -> None:
+        if answer.request in self._earlier:
+            self._earlier.remove(answer.request)
+            return
+        self._under_way.discard(answer.request)
+        self.last_us = now_us
+        tally = self._tally(plain_name(answer.application))
+        tally.cost_pusd += answer.cost_pusd
+        tally.hits += answer.slo_met
+        if answer.outcome is Outcome.DONE:
+            tally.answered_us.append(now_us)
+            tally.latency_us.append(now_us - answer.arrived_us)
+        else:
+            self.failed += 1
+
+    def _tally(self, application: str) -> ApplicationTally:
+        tally = self.applications.get(application)
+        if tally is None:
+            tally = self.applications[application] = ApplicationTally()
+        return tally
+
+    @property
+    def arrived(self) -> int:
+        return sum(tally.arrived for tally in self.applications.values())
+
+    @property
+    def unanswered(self) -> int:
+        """Requests that are still under way; a report at the end of a run has none."""
+        return len(self._under_way)
+
+    @property
+    def cost_pusd(self) -> int:
+        return sum(tally.cost_pusd for tally in self.applications.values())
+
+    def summary(self) -> dict[str, Any]:
+        """The figures people compare; shares are between 0 and 1."""
+        arrived = self.arrived
+        hits = sum(tally.hits for tally in self.applications.values())
+        # Nothing has been answered yet where a journal ends early
+        span_us = max(0, self.last_us - (self.first_us or 0))
+        by_application = {name: self.applications[name] for name in sorted(self.applications)}
+        everything = [us for tally in by_application.values() for us in tally.latency_us]
+        latency_ms: dict[str, Any] = _percentiles_ms(everything)
+        latency_ms["by_application"] = {
+            name: _percentiles_ms(tally.latency_us) for name, tally in by_application.items()
+        }
+        return {
+            "requests": arrived,
+            "refused": self.refused,
+            "failed": self.failed,
+            "unanswered": self.unanswered,
+            "slo_hit_rate": _share(hits, arrived),
+            "cost_usd": to_usd(self.cost_pusd),
+            "cost_usd_per_1k_requests": _share(1000 * to_usd(self.cost_pusd), arrived),
+            "latency_ms": latency_ms,
+            "hit_rate_by_application": {
+                name: _share(tally.hits, tally.arrived) for name, tally in by_application.items()
+            },
+            "cost_usd_per_1k_by_application": {
+                name: _share(1000 * to_usd(tally.cost_pusd), tally.arrived)
+                for name, tally in by_application.items()
+            },
+            "plan_miss_rate": _share(self.missed_plans, self.tasks),
+            "cold_starts": self.cold_tasks,
+            "local_transfers": self.local_transfers,
+            "remote_transfers": self.remote_transfers,
+            "mean_batch": _share(self.jobs, self.tasks),
+            "vgpu_utilisation": _share(self.vgpu_busy_us, sum(self.slices.values()) * span_us),
+            "search_effort": _share(self.effort, self.tasks),
+            "virtual_s": span_us / US_PER_S,
+        }
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def _percentiles_ms(latencies_us: Sequence[int]) -> dict[str, Any]:
+    if not latencies_us:
+        return {"p50": None, "p90": None, "p99": None}
+    p50, p90, p99 = np.percentile(latencies_us, [50, 90, 99], method="higher")
+    return {"p50": to_ms(int(p50)), "p90": to_ms(int(p90)), "p99": to_ms(int(p99))}

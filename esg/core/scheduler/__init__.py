@@ -1,0 +1,1 @@
+"""The scheduler: one deterministic state machine behind `handle(now_us, event)`."""

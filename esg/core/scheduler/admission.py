@@ -1,0 +1,176 @@
+"""More work than can be done: who is turned away at the door, and what is dropped later.
+
+Queues are bounded. Beyond that it is for an application to say what becomes of requests that will
+be late (`Application.late_requests`). Those of most are finished as well as possible. Those of an
+application that drops them are refused when, going by how often its requests have been answered
+lately, a new one would not be done in time; and once not even the fastest configs can save one that
+is waiting, it is dropped before it takes a slice from others.
+
+How often requests are answered is measured while others of the same application wait: at other
+times it says how often they come, not how often they could be done. Until something is measured,
+it is reckoned from the profiles, as if all slices were there for this application alone.
+
+A worked example: `scan` drops late requests and promises 300 ms. Twelve are under way, some of them
+waiting, and lately one has been answered every 40 ms. A thirteenth would be answered after 520 ms,
+13 times 40. It is refused, with the advice to come back in 220 ms: if no others come, it will be in
+time then.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from esg.core.catalog.model import Application, Catalog, LateRequests, plain_name
+from esg.core.estimation.ewma import closer
+from esg.core.messages.commands import Outcome
+from esg.core.state.state import NEVER_US, Job, Queue, Request, State, Traffic, queue_name
+from esg.units import seconds, to_ms
+
+UNKNOWN_RETRY_US = seconds(1)
+"""When to come back, if there are no slices at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverloadSettings:
+    """Jobs that may wait: of one application, and of all together; 0 is any number.
+
+    When all together are too many, those applications are turned away that have more than an equal
+    share of them.
+    """
+
+    max_waiting: int = 0
+    max_waiting_in_all: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TurnedAway:
+    """Why a request is not admitted, and when it may be worth coming back."""
+
+    reason: str
+    retry_after_us: int
+
+
+def observe_done(traffic: Traffic, now_us: int, *, waiting: bool) -> None:
+    """Note that a request was answered, and whether others of its application wait now.
+
+    >>> traffic = Traffic()
+    >>> for at, waiting in ((0, True), (40, True), (40, True), (80, False)):
+    ...     observe_done(traffic, at, waiting=waiting)
+    >>> traffic.interval_us  # 40, then a quarter of the way to 20: two were answered at 40
+    35
+    >>> observe_done(traffic, 5000, waiting=True)  # nobody waited in between
+    >>> traffic.interval_us
+    35
+    """
+    if now_us == traffic.done_us:
+        traffic.done_together += 1
+    else:
+        if traffic.backlogged:
+            interval_us = (now_us - traffic.done_us) // traffic.done_together
+            old_us = traffic.interval_us or interval_us
+            traffic.interval_us = max(1, closer(old_us, interval_us))
+        traffic.done_us = now_us
+        traffic.done_together = 1
+    traffic.backlogged = waiting
+
+
+class Overload:
+    """Guards the door and the queues. All memory is in `state`.
+
+    `end` answers a request and forgets it.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        state: State,
+        settings: OverloadSettings,
+        end: Callable[[Request, Outcome, str, int], None],
+    ) -> None:
+        self._state = state
+        self._settings = settings
+        self._end = end
+        self._queues: dict[str, list[Queue]] = {}
+        for queue in state.queues.values():
+            self._queues.setdefault(plain_name(queue.application), []).append(queue)
+        self._dropping = [(state.queues[name], us) for name, us in saving_us(catalog).items()]
+        self.drops = bool(self._dropping)
+        """Whether any application wants its late requests dropped."""
+
+    def turned_away(self, name: str, application: Application, slo_us: int) -> TurnedAway | None:
+        """Whether a new request has to stay outside; `name` is the application's plain one."""
+        settings, drops = self._settings, application.late_requests is LateRequests.DROP
+        if not (drops or settings.max_waiting or settings.max_waiting_in_all):
+            return None
+        waiting = self._waiting(name)
+        traffic = self._state.traffic.get(name, Traffic())
+        if self._is_full(name, waiting):
+            retry_us = self._interval_us(traffic, application) or UNKNOWN_RETRY_US
+            return TurnedAway(f"{waiting} jobs of {name} are waiting{_advice(retry_us)}", retry_us)
+        if drops and waiting:
+            expected_us = (traffic.under_way + 1) * self._interval_us(traffic, application)
+            if expected_us > slo_us:
+                retry_us = expected_us - slo_us
+                reason = (
+                    f"{name} would take about {to_ms(expected_us):.0f} ms now, with "
+                    f"{traffic.under_way} requests under way; its SLO is {to_ms(slo_us):g} ms"
+                )
+                return TurnedAway(f"{reason}{_advice(retry_us)}", retry_us)
+        return None
+
+    def _interval_us(self, traffic: Traffic, application: Application) -> int:
+        """The time between answers: measured, or reckoned at the minimum configs; 0 if nobody is
+        there to do anything."""
+        slices = sum(len(seat.slices) for seat in self._state.open_seats().values())
+        if traffic.interval_us or not slices:
+            return traffic.interval_us
+        profiles = [stage.function.profile for stage in application.stages.values()]
+        return sum(p.time_us_of(p.minimum) * p.minimum.vgpus for p in profiles) // slices
+
+    def drop_hopeless(self, now_us: int) -> None:
+        """Answer those that cannot be done in time any more, whatever is done for them."""
+        for queue, fastest_us in self._dropping:
+            if queue.drop_at_us <= now_us:
+                self._drop_from(queue, fastest_us, now_us)
+
+    def _drop_from(self, queue: Queue, fastest_us: int, now_us: int) -> None:
+        hopeless = [job for job in queue.jobs if drop_at_us(job, fastest_us) <= now_us]
+        for job in hopeless:
+            left_us = max(0, job.deadline_us - now_us)
+            reason = (
+                f"dropped before {queue.stage}: {to_ms(left_us):g} ms are left to the "
+                f"deadline, and the rest takes at least {to_ms(fastest_us):g} ms"
+            )
+            self._end(self._state.requests[job.request], Outcome.DROPPED, reason, now_us)
+        queue.drop_at_us = min((drop_at_us(j, fastest_us) for j in queue.jobs), default=NEVER_US)
+
+    def _is_full(self, name: str, waiting: int) -> bool:
+        own, in_all = self._settings.max_waiting, self._settings.max_waiting_in_all
+        if own and waiting >= own:
+            return True
+        if not in_all:
+            return False
+        counts = [self._waiting(other) for other in self._queues if other != name]
+        others = [count for count in counts if count]
+        return waiting + sum(others) >= in_all and waiting * (1 + len(others)) >= in_all
+
+    def _waiting(self, name: str) -> int:
+        return sum([len(queue.jobs) for queue in self._queues.get(name, ())])
+
+
+def saving_us(catalog: Catalog) -> dict[str, int]:
+    """By queue, of applications that drop late requests: the least time that the rest takes."""
+    return {
+        queue_name(application.name, stage): time_us
+        for application in catalog.applications.values()
+        if application.late_requests is LateRequests.DROP
+        for stage, time_us in application.fastest_us().items()
+    }
+
+
+def drop_at_us(job: Job, fastest_us: int) -> int:
+    """When a job is past saving: a microsecond after it could just have been done in time."""
+    return job.deadline_us - fastest_us + 1
+
+
+def _advice(retry_us: int) -> str:
+    return f"; try again in {max(1, round(to_ms(retry_us)))} ms"

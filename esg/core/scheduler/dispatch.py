@@ -1,0 +1,266 @@
+"""Visiting the AFW queues: plan, place, start; or come back later (paper, section "Overview").
+
+One pass goes through the queues that have work, in the policy's order, one task per visit, until
+every queue is empty, held, or on the recheck list. A queue gets on that list when none of its
+plans fits anywhere. It is tried again after every event that gave resources back, and by an alarm
+if none comes; each such try is one round. From the third round on the minimum config will do, so
+that progress is certain.
+
+The paper retries the list after every queue it has handled. Within one pass resources are only
+taken, so a second try in the same pass could never succeed; trying once per pass is the same.
+
+With fair sharing, which is ours, the policy's order is not the whole truth while somebody waits for
+room: an application that was given more vGPU time than another, by a quantum or more, comes after
+it. So a flood of requests for one application delays the others by a quantum at most.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+
+from msgspec.structs import replace
+
+from esg.core.catalog.model import Catalog, Stage, plain_name
+from esg.core.messages.commands import (
+    Command,
+    DropInstance,
+    Input,
+    JobOrder,
+    PublishData,
+    StartTask,
+)
+from esg.core.policies.interface import Case, Hold, Offer, Placement, Policy
+from esg.core.policies.placement import locality_first
+from esg.core.search.plan import Plan, Step
+from esg.core.state.candidates import not_a_third_time, rather_elsewhere
+from esg.core.state.node_books import Seat
+from esg.core.state.state import NEVER_US, RUNNING, Job, Queue, Request, State, Task
+from esg.errors import Bug
+from esg.units import ms
+
+PAYLOAD = (Input(),)
+"""The input of a first stage."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecheckSettings:
+    """`interval_us` stands for the time that the paper's controller takes for a round."""
+
+    rounds: int = 3
+    interval_us: int = ms(5)
+
+
+class Dispatcher:
+    """Turns queued jobs into tasks. All memory is in `state`, and `busy` are those of its queues
+    that have jobs; all orders are emitted."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        state: State,
+        busy: dict[str, Queue],
+        policy: Policy,
+        emit: Callable[[Command], None],
+        recheck: RecheckSettings,
+        fair_quantum_us: int = 0,
+    ) -> None:
+        self._catalog = catalog
+        self._state = state
+        self._busy = busy
+        self._policy = policy
+        self._emit = emit
+        self._recheck = recheck
+        self._fair_quantum_us = fair_quantum_us
+
+    def run(self, now_us: int) -> None:
+        """One pass over everything that is due."""
+        due = self._due(self._busy.values(), now_us)
+        while due:
+            seats = self._state.open_seats()
+            for queue in due if len(due) == 1 else self._in_turn(due, now_us):
+                if self._has_room(seats.values()):
+                    self._visit(queue, now_us, seats)
+                else:
+                    queue.rounds += queue.blocked
+                    self._put_on_recheck_list(queue, now_us)
+            due = self._due(due, now_us)
+
+    def _in_turn(self, due: list[Queue], now_us: int) -> list[Queue]:
+        """The policy's order, and while room is short, fair to applications."""
+        # in an order that a restored state has, too, whatever ties the policy leaves
+        order = self._policy.order(sorted(due, key=attrgetter("name")), now_us)
+        if not self._fair_quantum_us or not any(q.blocked for q in self._busy.values()):
+            return order
+        given_us = {q.name: self._state.traffic[plain_name(q.application)].given_us for q in due}
+        least_us = min(given_us.values())
+        return sorted(order, key=lambda q: (given_us[q.name] - least_us) // self._fair_quantum_us)
+
+    def _due(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
+        due = []
+        for queue in queues:
+            if not queue.jobs:
+                continue
+            if queue.blocked:
+                if self._state.releases > queue.releases_seen or now_us >= queue.retry_at_us:
+                    due.append(queue)
+            elif queue.hold_until_us <= now_us:
+                due.append(queue)
+        return due
+
+    def _has_room(self, seats: Iterable[Seat]) -> bool:
+        """Whether anything at all could be started; if not, there is no point in planning."""
+        for seat in seats:  # noqa: SIM110  `any` takes three times as long
+            if seat.vgpus_free and seat.vcpus_free:
+                return True
+        return False
+
+    def _visit(self, queue: Queue, now_us: int, seats: Mapping[str, Seat]) -> None:
+        self._state.visits = queue.visit = self._state.visits + 1
+        application = self._catalog.applications[queue.application]
+        case = Case(now_us, application, application.stages[queue.stage], queue, self._state)
+        decision = self._policy.decide(case)
+        if type(decision) is Hold:
+            if decision.until_us <= now_us:
+                raise Bug(f"{queue.name} is to be held until {decision.until_us}, which has passed")
+            queue.hold_until_us = decision.until_us
+            queue.leave_recheck_list()
+            return
+        placement = self._place(case, decision, seats)
+        if placement is None and queue.blocked:
+            queue.rounds += 1
+            if queue.rounds >= self._recheck.rounds:
+                decision = replace(decision, plans=(_minimum(case.stage),))
+                placement = self._place(case, decision, seats)
+        if placement is None:
+            self._put_on_recheck_list(queue, now_us)
+            if queue.retry_at_us >= NEVER_US and locality_first(case, decision, seats) is not None:
+                # there is room, and the policy waits for something better: it is asked again
+                queue.retry_at_us = now_us + self._recheck.rounds * self._recheck.interval_us
+        else:
+            if queue.blocked:
+                queue.leave_recheck_list()
+            self._start(case, decision, placement)
+
+    def _place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
+        """Where the policy says; first among the nodes that nothing speaks against."""
+        state, job = self._state, offer.first(case.queue.jobs)
+        if not state.slow and not job.avoid:
+            return self._policy.place(case, offer, seats)
+        better = rather_elsewhere(state, job)
+        if better is not None:
+            placement = self._policy.place(case, offer, better)
+            if placement is not None:
+                return placement
+        rest = not_a_third_time(state, job, case.stage.function)
+        return self._policy.place(case, offer, rest)
+
+    def _put_on_recheck_list(self, queue: Queue, now_us: int) -> None:
+        """The alarm only drives the rounds; once they are over, something must be given back."""
+        queue.blocked = True
+        queue.releases_seen = self._state.releases
+        waiting = queue.rounds < self._recheck.rounds
+        queue.retry_at_us = now_us + self._recheck.interval_us if waiting else NEVER_US
+
+    def _start(self, case: Case, offer: Offer, placement: Placement) -> None:
+        plan, seat, queue = placement.plan, placement.seat, case.queue
+        state, config, function = self._state, plan.config, case.stage.function
+        jobs = _taken_from(queue, config.batch, offer.picks)
+        if not queue.jobs:
+            del self._busy[queue.name]
+        state.tasks_started = number = state.tasks_started + 1
+        name = f"t{number}"
+        taken = seat.take(
+            name, function.name, function.memory_mb, config, case.now_us, placement.slices
+        )
+        state.tasks[name] = task = Task(
+            name=name,
+            number=number,
+            invoker=seat.invoker,
+            application=queue.application,
+            stage=queue.stage,
+            config=config,
+            slices=taken.slices,
+            requests=tuple([job.request for job in jobs]),
+            started_us=case.now_us,
+        )
+        predicted_us = function.profile.time_us_of(config)
+        state.traffic[plain_name(queue.application)].given_us += predicted_us * config.vgpus
+        for index, other in taken.dropped:
+            self._emit(DropInstance(invoker=seat.invoker, slice=index, function=other))
+        planned = plan.steps if offer.travels else ()
+        self._emit(
+            StartTask(
+                task=name,
+                invoker=seat.invoker,
+                application=queue.application,
+                stage=queue.stage,
+                function=function.name,
+                config=config,
+                slices=taken.slices,
+                jobs=self._job_orders(case, jobs, task, planned),
+                publish=not case.application.successors[queue.stage],
+                predicted_us=predicted_us,
+                effort=offer.effort,
+                missed=offer.missed,
+            )
+        )
+
+    def _job_orders(
+        self, case: Case, jobs: Iterable[Job], task: Task, planned: tuple[Step, ...]
+    ) -> tuple[JobOrder, ...]:
+        """Note that the jobs run, and have their inputs brought to where they do."""
+        orders = []
+        stage, after, is_read = (
+            task.stage,
+            case.stage.after,
+            bool(case.application.successors[task.stage]),
+        )
+        for job in jobs:
+            request = self._state.requests[job.request]
+            run = request.runs[stage]
+            run.phase = RUNNING
+            run.task = task.name
+            run.planned = planned
+            publish = request.all_stages and is_read
+            inputs = self._inputs(request, after, task) if after else PAYLOAD
+            orders.append(JobOrder(request=job.request, inputs=inputs, publish=publish))
+        return tuple(orders)
+
+    def _inputs(self, request: Request, after: Iterable[str], task: Task) -> tuple[Input, ...]:
+        inputs = []
+        for before in after:
+            source = request.runs[before]
+            keeper = source.keeper
+            inputs.append(Input(stage=before, invoker=keeper))
+            if keeper != task.invoker:
+                task.remote += 1
+                if not source.published:
+                    source.published = True
+                    self._emit(PublishData(invoker=keeper, request=request.name, stage=before))
+        return tuple(inputs)
+
+
+def _taken_from(queue: Queue, batch: int, picks: tuple[int, ...]) -> list[Job]:
+    """A batch of jobs, which leave their queue: the oldest, or those that were picked."""
+    if not picks:
+        jobs = queue.jobs[:batch]
+        del queue.jobs[:batch]
+    else:
+        jobs = [*map(queue.jobs.__getitem__, picks[:batch])]
+        for place in sorted(picks[:batch], reverse=True):
+            del queue.jobs[place]
+    if len(jobs) < batch:
+        raise Bug(f"{queue.name}: a batch of {batch} from {len(jobs)} jobs")
+    return jobs
+
+
+def _minimum(stage: Stage) -> Plan:
+    """The config that ensures progress."""
+    profile = stage.function.profile
+    index = profile.index(profile.minimum)
+    return Plan(
+        stage.name,
+        profile.minimum,
+        int(profile.time_us[index]),
+        int(profile.job_cost_pusd[index]),
+    )

@@ -1,0 +1,176 @@
+"""Books that balance, checked from outside, after every event in tests."""
+
+from collections import Counter
+
+from esg.core.catalog.model import Function, plain_name, versioned
+from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest
+from esg.core.scheduler.scheduler import Scheduler
+from esg.core.state.node_books import Seat
+from esg.core.state.state import NEVER_US, Phase, State, queue_name
+from esg.errors import Bug
+
+
+def check(scheduler: Scheduler) -> None:
+    """Raise a `Bug` that says which promise is broken."""
+    state = scheduler.state
+    _check_resources(state)
+    _check_models(state)
+    _check_jobs(state)
+    _check_traffic(state)
+    _check_applications(scheduler)
+    _check_wake(scheduler)
+
+
+class AnswerBook:
+    """Every request is answered or refused at most once."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, AnswerRequest | RefuseRequest] = {}
+
+    def note(self, commands: list[Command]) -> None:
+        for command in commands:
+            if isinstance(command, AnswerRequest | RefuseRequest):
+                if command.request in self.answers:
+                    raise Bug(f"{command.request} was answered twice")
+                self.answers[command.request] = command
+
+
+def _check_resources(state: State) -> None:
+    """What is free and what tasks hold add up to what there is."""
+    for seat in state.seats.values():
+        tasks = [task for task in state.tasks.values() if task.invoker == seat.invoker]
+        held_vcpus = sum(task.config.vcpus for task in tasks)
+        if seat.vcpus_free < 0 or seat.vcpus_free + held_vcpus != seat.vcpus:
+            raise Bug(
+                f"{seat.invoker}: {seat.vcpus_free} vCPUs free and {held_vcpus} held "
+                f"of {seat.vcpus}"
+            )
+        holders = {i: part.holder for i, part in enumerate(seat.slices) if part.holder}
+        expected = {i: task.name for task in tasks for i in task.slices}
+        free = sum(part.usable and not part.holder for part in seat.slices)
+        if holders != expected or seat.vgpus_free != free:
+            raise Bug(f"{seat.invoker}: slices are held by {holders}, tasks say {expected}")
+        for task in tasks:
+            if len(task.slices) != task.config.vgpus or len(task.requests) != task.config.batch:
+                raise Bug(f"{task.name} does not have what its config {task.config} says")
+    for task in state.tasks.values():
+        if task.invoker not in state.seats:
+            raise Bug(f"{task.name} runs on {task.invoker}, which is not there")
+
+
+def _check_models(state: State) -> None:
+    """Models fit into their slices' memory, and are counted right."""
+    for seat in state.seats.values():
+        count: Counter[str] = Counter()
+        for index, part in enumerate(seat.slices):
+            count.update(list(part.residents))
+            used_mb = sum(resident.memory_mb for resident in part.residents.values())
+            if part.memory_free_mb < 0 or part.memory_free_mb + used_mb != part.memory_mb:
+                raise Bug(f"{seat.invoker} slice {index}: memory does not add up")
+            if part.residents and not part.usable:
+                raise Bug(f"{seat.invoker} slice {index}: models on a slice that is out of order")
+        if dict(count) != seat.instances:
+            raise Bug(f"{seat.invoker}: {dict(count)} instances, counted as {seat.instances}")
+
+
+def _check_jobs(state: State) -> None:
+    """Every job is in exactly one place, and every place knows its jobs."""
+    queued: Counter[tuple[str, str]] = Counter()
+    for queue in state.queues.values():
+        numbers = [job.number for job in queue.jobs]
+        if numbers != sorted(numbers):
+            raise Bug(f"{queue.name}: jobs are out of order")
+        for job in queue.jobs:
+            request = state.requests.get(job.request)
+            if request is None or request.application != queue.application:
+                raise Bug(f"{queue.name}: a job of {job.request}, which does not belong there")
+            queued[job.request, queue.stage] += 1
+    resting = Counter((rest.request, rest.stage) for rest in state.resting)
+    if any(rest.request not in state.requests for rest in state.resting):
+        raise Bug(f"{dict(resting)} are resting, and some of them have ended")
+    for request in state.requests.values():
+        for stage, run in request.runs.items():
+            places = queued[request.name, stage]
+            if places != (run.phase is Phase.QUEUED):
+                raise Bug(f"{request.name}/{stage} is {run.phase} and {places} times in a queue")
+            if resting[request.name, stage] != (run.phase is Phase.RESTING):
+                raise Bug(f"{request.name}/{stage} is {run.phase}, and that is not what it does")
+            task = state.tasks.get(run.task)
+            inside = task is not None and request.name in task.requests and task.stage == stage
+            if (run.phase is Phase.RUNNING) != (inside and run.phase is not Phase.DONE):
+                raise Bug(f"{request.name}/{stage} is {run.phase}, and its task is {run.task!r}")
+        if all(run.phase is Phase.DONE for run in request.runs.values()):
+            raise Bug(f"{request.name} is done and was not answered")
+        if all(run.phase in (Phase.BLOCKED, Phase.DONE) for run in request.runs.values()):
+            raise Bug(f"{request.name} waits for nothing")
+
+
+def _check_traffic(state: State) -> None:
+    """Requests are counted right."""
+    count = Counter(plain_name(request.application) for request in state.requests.values())
+    counted = {name: traffic.under_way for name, traffic in state.traffic.items()}
+    if dict(count) != {name: number for name, number in counted.items() if number}:
+        raise Bug(f"{dict(count)} requests are under way, counted as {counted}")
+
+
+def _check_applications(scheduler: Scheduler) -> None:
+    """Every version that is needed is there, with its queues, and nobody waits in others."""
+    state, applications = scheduler.state, scheduler.catalog.applications
+    standings = state.registrations.standings
+    for name, current in scheduler.applications.items():
+        version = standings[name].version if name in standings else 1
+        if current is not applications.get(versioned(name, version)):
+            raise Bug(f"{name}: version {version} is not the one that new requests get")
+        if scheduler.version(name) != version:
+            raise Bug(f"{name}: version {version} is called {scheduler.version(name)}")
+    for name, standing in standings.items():
+        if standing.retired == (name in scheduler.applications):
+            raise Bug(f"{name}: {standing}, and new requests see something else")
+    for key in state.registrations.versions:
+        if plain_name(key) not in standings or key not in applications:
+            raise Bug(f"{key} is registered and cannot be found")
+    needed = [request.application for request in state.requests.values()]
+    needed += [task.application for task in state.tasks.values() if task.requests]
+    for key in needed:
+        if key not in applications:
+            raise Bug(f"{key} is in use and was forgotten")
+    expected = {queue_name(a.name, stage) for a in applications.values() for stage in a.stages}
+    if state.queues.keys() != expected:
+        raise Bug(f"queues of no application, or none: {state.queues.keys() ^ expected}")
+
+
+def _check_wake(scheduler: Scheduler) -> None:
+    """The alarm is in the future, and where the state says; a queue with work has someone to wake
+    it."""
+    state, next_wake = scheduler.state, scheduler.next_wake
+    if next_wake is not None and next_wake <= state.now_us:
+        raise Bug(f"the next wake-up at {next_wake} is not after {state.now_us}")
+    due_us = [state.forgive_at_us]
+    due_us += [queue.warm_at_us for queue in state.queues.values()]
+    due_us += [queue.wake_us() for queue in state.queues.values() if queue.jobs]
+    due_us += [rest.until_us for rest in state.resting]
+    if (NEVER_US if next_wake is None else next_wake) != min(due_us):
+        raise Bug(f"the next wake-up is at {next_wake}, and {min(due_us)} is the time for it")
+    if next_wake is not None or state.tasks or _is_loading(state):
+        return
+    for queue in state.queues.values():
+        stage = scheduler.catalog.applications[queue.application].stages[queue.stage]
+        seats = state.open_seats().values()
+        if queue.jobs and any(_could_run(stage.function, seat) for seat in seats):
+            raise Bug(f"{queue.name} has {len(queue.jobs)} jobs and nothing will wake it")
+
+
+def _is_loading(state: State) -> bool:
+    return any(
+        not resident.ready
+        for seat in state.seats.values()
+        for part in seat.slices
+        for resident in part.residents.values()
+    )
+
+
+def _could_run(function: Function, seat: Seat) -> bool:
+    """Whether the smallest config fits a node that has nothing else to do."""
+    smallest = function.profile.minimum
+    able = sum(part.usable and part.memory_mb >= function.memory_mb for part in seat.slices)
+    return seat.vcpus >= smallest.vcpus and able >= smallest.vgpus

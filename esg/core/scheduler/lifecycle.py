@@ -1,0 +1,314 @@
+"""The way of a request through its stages, and back when something is lost.
+
+A job is in exactly one place: blocked (its inputs are not all made), resting (it has failed, and
+pauses), queued, running, or done. These functions move it along and keep the AFW queues in the
+order of the requests' arrival, so that work which comes back after a failure takes the place it
+had.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable
+
+from esg.core.catalog.model import Application, Catalog, plain_name
+from esg.core.messages.commands import (
+    AnswerRequest,
+    Command,
+    DiscardData,
+    Outcome,
+    StageReport,
+    StopTask,
+)
+from esg.core.messages.events import RequestArrived
+from esg.core.scheduler.admission import drop_at_us, observe_done, saving_us
+from esg.core.scheduler.prewarming import PreWarmer, observe_arrival
+from esg.core.search.plan import Step
+from esg.core.state.state import (
+    BLOCKED,
+    DONE,
+    QUEUED,
+    RESTING,
+    RUNNING,
+    Job,
+    Queue,
+    Request,
+    Rest,
+    Run,
+    State,
+    Task,
+    Traffic,
+    queue_name,
+)
+
+NEED_INPUTS = (BLOCKED, RESTING, QUEUED)
+
+
+class Lifecycle:
+    """Moves requests along. All memory is in `state`, and `busy` are those of its queues that have
+    jobs; all that must be done is emitted."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        state: State,
+        busy: dict[str, Queue],
+        emit: Callable[[Command], None],
+        prewarmer: PreWarmer | None,
+    ) -> None:
+        self._catalog = catalog
+        self._state = state
+        self._busy = busy
+        self._emit = emit
+        self._prewarmer = prewarmer
+        self._onward = {
+            (name, stage): application.onward(stage)
+            for name, application in catalog.applications.items()
+            for stage in application.stages
+        }
+        self._last = {
+            name: tuple([stage for stage, after in application.successors.items() if not after])
+            for name, application in catalog.applications.items()
+        }
+        self._saving_us = saving_us(catalog)
+
+    def admit(
+        self, event: RequestArrived, application: Application, slo_us: int, now_us: int
+    ) -> None:
+        """Take a request in; its first job is ready."""
+        self._state.requests_admitted += 1
+        request = Request(
+            name=event.request,
+            application=application.name,
+            number=self._state.requests_admitted,
+            arrived_us=now_us,
+            deadline_us=now_us + slo_us,
+            runs={stage: Run() for stage in application.stages},
+            all_stages=event.all_stages,
+        )
+        self._state.requests[event.request] = request
+        self._count_in(plain_name(application.name))
+        queue = self._queue_up(request, application.root, now_us)
+        self._note_call(queue, now_us)
+
+    def finish_job(self, request: Request, task: Task, cost_pusd: int, now_us: int) -> None:
+        """One job of a task is done: the stages that waited for it may start."""
+        application = self._catalog.applications[request.application]
+        run = request.runs[task.stage]
+        followers = application.successors[task.stage]
+        run.phase = DONE
+        run.keeper = task.invoker
+        # results were published as they were made
+        run.published = request.all_stages or not followers
+        if task.invoker not in request.kept_on:
+            request.kept_on.append(task.invoker)
+        run.report = StageReport(
+            stage=task.stage,
+            task=task.name,
+            invoker=task.invoker,
+            config=task.config,
+            ready_us=run.ready_us,
+            started_us=task.started_us,
+            finished_us=now_us,
+            cost_pusd=cost_pusd,
+        )
+        request.cost_pusd += cost_pusd
+        for follower in followers:
+            next_run = request.runs[follower]
+            # an output that was made a second time finds followers that did not need it
+            if next_run.phase is BLOCKED and self._inputs_made(application, request, follower):
+                if run.planned:
+                    next_run.planned = self._planned_from(run.planned, application.name, follower)
+                self._note_call(self._queue_up(request, follower, now_us), now_us)
+        for other in reversed(request.runs.values()):  # a last stage is the last to be done
+            if other.phase is not DONE:
+                return
+        self.end(request, Outcome.DONE, "", now_us)
+
+    def _planned_from(
+        self, steps: tuple[Step, ...], application: str, stage: str
+    ) -> tuple[Step, ...]:
+        onward = self._onward[application, stage]
+        return tuple(step for step in steps if step.stage in onward)
+
+    def return_job(self, request: Request, stage: str, now_us: int, pause_us: int = 0) -> None:
+        """A job comes back from a task that gave no result; it keeps its place in line, unless it
+        has to pause."""
+        run = request.runs[stage]
+        run.phase = BLOCKED
+        run.task = ""
+        if pause_us:
+            run.phase = RESTING
+            self._state.resting.append(Rest(request.name, stage, now_us + pause_us))
+        self.resume(request, now_us)
+
+    def end_rests(self, now_us: int) -> None:
+        """Jobs that have paused for long enough are tried again."""
+        over = [rest for rest in self._state.resting if rest.until_us <= now_us]
+        for rest in over:
+            self._state.resting.remove(rest)
+            request = self._state.requests[rest.request]
+            request.runs[rest.stage].phase = BLOCKED
+            self.resume(request, now_us)
+
+    def lose_output(self, request: Request, stage: str) -> None:
+        """What a stage made is nowhere to be found. `resume` sees to what that means."""
+        run = request.runs[stage]
+        run.keeper = ""
+        run.published = False
+
+    def lose_keeper(self, request: Request, invoker: str) -> None:
+        """A node is gone with all it kept; only what was published is left."""
+        for run in request.runs.values():
+            if run.keeper == invoker:
+                run.keeper = ""
+        if invoker in request.kept_on:
+            request.kept_on.remove(invoker)
+
+    def resume(self, request: Request, now_us: int) -> None:
+        """Redo whatever is needed again: from the last stages whose output still exists."""
+        application = self._catalog.applications[request.application]
+        for stage in reversed(application.stages):
+            run = request.runs[stage]
+            if run.phase is DONE and not run.keeper and not run.published:
+                followers = application.successors[stage]
+                waiting = [request.runs[follower].phase for follower in followers]
+                if not followers or any(phase in NEED_INPUTS for phase in waiting):
+                    run.phase = BLOCKED
+        self._settle(request, now_us)
+
+    def end(self, request: Request, outcome: Outcome, reason: str, now_us: int) -> None:
+        """Answer a request and forget it, with everything that was kept or queued for it."""
+        del self._state.requests[request.name]
+        application = plain_name(request.application)
+        self._state.traffic[application].under_way -= 1
+        done, results = outcome is Outcome.DONE, self._results(request)
+        if done:
+            self._note_done(application, now_us)
+        else:
+            self._give_up(request)
+        self._emit(
+            AnswerRequest(
+                request=request.name,
+                application=request.application,
+                outcome=outcome,
+                reason=reason,
+                arrived_us=request.arrived_us,
+                deadline_us=request.deadline_us,
+                slo_met=done and now_us <= request.deadline_us,
+                cost_pusd=request.cost_pusd,
+                stages=tuple([run.report for run in request.runs.values() if run.report]),
+                results=results if done else (),
+            )
+        )
+        in_vain = not done and any(request.runs[stage].phase is DONE for stage in results)
+        for invoker in request.kept_on:
+            self._emit(DiscardData(invoker=invoker, request=request.name, results=in_vain))
+
+    def _give_up(self, request: Request) -> None:
+        for stage, run in request.runs.items():
+            if run.phase is QUEUED:
+                self._leave_queue(request, stage)
+            elif run.phase is RUNNING:
+                self._stop_if_unwanted(run.task)
+            elif run.phase is RESTING:
+                self._leave_rest(request, stage)
+
+    def _results(self, request: Request) -> tuple[str, ...]:
+        """The stages whose outputs were asked for."""
+        return tuple(request.runs) if request.all_stages else self._last[request.application]
+
+    def wants(self, request: str, task: Task) -> Request | None:
+        """The request, if it still waits for this very task."""
+        found = self._state.requests.get(request)
+        if found is not None:
+            run = found.runs.get(task.stage)
+            if run is not None and run.phase is RUNNING and run.task == task.name:
+                return found
+        return None
+
+    def _settle(self, request: Request, now_us: int) -> None:
+        """Bring the queues in line with which inputs exist."""
+        application = self._catalog.applications[request.application]
+        for stage, run in request.runs.items():
+            made = self._inputs_made(application, request, stage)
+            if run.phase is QUEUED and not made:
+                self._leave_queue(request, stage)
+                run.phase = BLOCKED
+            elif run.phase is RESTING and not made:
+                self._leave_rest(request, stage)
+                run.phase = BLOCKED
+            elif run.phase is BLOCKED and made:
+                self._queue_up(request, stage, now_us)
+
+    def _inputs_made(self, application: Application, request: Request, stage: str) -> bool:
+        runs = request.runs
+        for before in application.stages[stage].after:  # noqa: SIM110  `all` takes three times as long
+            if runs[before].phase is not DONE:
+                return False
+        return True
+
+    def _queue_up(self, request: Request, stage: str, now_us: int) -> Queue:
+        run = request.runs[stage]
+        run.phase = QUEUED
+        run.ready_us = now_us
+        run.task = ""
+        queue = self._state.queues[queue_name(request.application, stage)]
+        job = Job(
+            request.name,
+            request.number,
+            now_us,
+            request.deadline_us,
+            run.planned,
+            run.failed_on,
+        )
+        jobs = queue.jobs
+        if not jobs or jobs[-1].number < request.number:
+            jobs.append(job)
+        else:
+            jobs.insert(_position(queue, request.number), job)
+        queue.hold_until_us = 0
+        self._busy[queue.name] = queue
+        if queue.name in self._saving_us:
+            drop_us = drop_at_us(job, self._saving_us[queue.name])
+            queue.drop_at_us = min(queue.drop_at_us, drop_us)
+        return queue
+
+    def _count_in(self, application: str) -> None:
+        """Whoever had nothing to do meanwhile was given no less than the others: see `dispatch`."""
+        traffic = self._state.traffic.get(application)
+        if traffic is None:
+            traffic = self._state.traffic[application] = Traffic()
+        if not traffic.under_way:
+            busy = [other.given_us for other in self._state.traffic.values() if other.under_way]
+            traffic.given_us = max(traffic.given_us, min(busy, default=0))
+        traffic.under_way += 1
+
+    def _note_done(self, application: str, now_us: int) -> None:
+        waiting = application in [plain_name(queue.application) for queue in self._busy.values()]
+        observe_done(self._state.traffic[application], now_us, waiting=waiting)
+
+    def _note_call(self, queue: Queue, now_us: int) -> None:
+        """A job came for the first time; jobs that come back say nothing about the next call."""
+        observe_arrival(queue, now_us)
+        if self._prewarmer is not None:
+            self._prewarmer.expect_next(queue, now_us)
+
+    def _leave_queue(self, request: Request, stage: str) -> None:
+        queue = self._state.queues[queue_name(request.application, stage)]
+        del queue.jobs[_position(queue, request.number)]
+        if not queue.jobs:
+            queue.leave_recheck_list()
+            del self._busy[queue.name]
+
+    def _leave_rest(self, request: Request, stage: str) -> None:
+        rests = self._state.resting
+        self._state.resting = [r for r in rests if (r.request, r.stage) != (request.name, stage)]
+
+    def _stop_if_unwanted(self, name: str) -> None:
+        task = self._state.tasks.get(name)  # its own failure may be why the request ends
+        if task is not None and not any(self.wants(request, task) for request in task.requests):
+            self._emit(StopTask(invoker=task.invoker, task=name))
+
+
+def _position(queue: Queue, number: int) -> int:
+    """Where the job of this request is in the queue, or belongs."""
+    return bisect_left(queue.jobs, number, key=lambda job: job.number)

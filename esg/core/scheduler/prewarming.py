@@ -1,0 +1,207 @@
+"""Keeping models where they will be needed: EWMA pre-warming (paper, section on methodology).
+
+An exponentially weighted moving average of the time between arrivals at each AFW queue predicts
+the next one; the model should be loaded by then. When calls come faster than one instance can
+serve them, more are needed: the queue's work per unit of time, by Little's law, at the minimum
+config. Pre-warming fills free memory only; it never makes another model go.
+
+A policy may ask for *foresight*: a call of an application announces one to each of its later
+stages, so all of its models are loaded at the first call, and not one after the other as the first
+requests get to them. Instances are then spread evenly over the nodes, and there are several for
+each that is kept busy: a task needs a slice that has its model and is free.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from esg.core.catalog.model import Application, Catalog, Function
+from esg.core.estimation.ewma import closer
+from esg.core.messages.commands import Command, WarmInstance
+from esg.core.policies.placement import ranked_homes
+from esg.core.state.node_books import Seat
+from esg.core.state.state import NEVER_US, Queue, State, queue_name
+
+HEADROOM = 4
+"""With foresight, how many instances there are for each that the predicted calls keep busy."""
+
+
+def observe_arrival(queue: Queue, now_us: int) -> None:
+    """Note that a job came to the queue. Jobs that come together share the interval before them.
+
+    >>> queue = Queue("app/f", "app", "f")
+    >>> for at in (0, 100, 140, 140):
+    ...     observe_arrival(queue, at)
+    >>> queue.interval_us  # 100, then a quarter of the way to 40
+    85
+    >>> observe_arrival(queue, 220)  # two came at 140: one every 40
+    >>> queue.interval_us
+    73
+    """
+    if now_us == queue.last_arrival_us:
+        queue.arrived_together += 1
+        return
+    if queue.last_arrival_us >= 0:
+        interval_us = (now_us - queue.last_arrival_us) // queue.arrived_together
+        old_us = queue.interval_us or interval_us
+        queue.interval_us = closer(old_us, interval_us) or 1
+    queue.last_arrival_us = now_us
+    queue.arrived_together = 1
+
+
+def observe_cold_start(state: State, function: str, loading_us: int) -> None:
+    """Note how long a model took to load; the average of such times is what to expect.
+
+    >>> state = State()
+    >>> for loading_us in (1000, 2000):
+    ...     observe_cold_start(state, "detect", loading_us)
+    >>> state.cold_starts_us
+    {'detect': 1250}
+    """
+    old_us = state.cold_starts_us.get(function, loading_us)
+    state.cold_starts_us[function] = closer(old_us, loading_us)
+
+
+class _Demand(NamedTuple):
+    """A queue whose calls ask for a function, the one where they come in, and what one takes."""
+
+    queue: Queue
+    root: Queue
+    service_us: int
+
+
+class PreWarmer:
+    """Decides which models to load ahead of time.
+
+    `current` are the applications that new requests may ask for: no calls are foreseen for others.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        current: Iterable[Application],
+        state: State,
+        emit: Callable[[Command], None],
+        *,
+        foresight: bool = False,
+    ) -> None:
+        self._catalog = catalog
+        self._foresight = foresight
+        self._state = state
+        self._emit = emit
+        queues = state.queues
+        self._functions = {
+            queue_name(application.name, stage.name): stage.function
+            for application in catalog.applications.values()
+            for stage in application.stages.values()
+        }
+        self._waiting = {name: q for name, q in queues.items() if q.warm_at_us < NEVER_US}
+        self.next_us = self._first_us()
+        """When loading must begin next."""
+        self._demands: dict[str, list[_Demand]] = {name: [] for name in catalog.functions}
+        for application in current:
+            root = queues[queue_name(application.name, application.root)]
+            for stage in application.stages.values():
+                queue = queues[queue_name(application.name, stage.name)]
+                profile = stage.function.profile
+                demand = _Demand(queue, root, profile.time_us_of(profile.minimum))
+                self._demands[stage.function.name].append(demand)
+
+    def expect_next(self, queue: Queue, now_us: int) -> None:
+        """After an arrival: when must loading begin, so that the next one finds a warm model?"""
+        if self._foresight:
+            application = self._catalog.applications[queue.application]
+            if queue.stage == application.root:
+                for stage in application.stages.values():
+                    self._spread(stage.function, now_us)
+            return
+        function = self._functions[queue.name]
+        cold_start_us = self._state.cold_starts_us.get(function.name, function.cold_start_us)
+        start_us = now_us + queue.interval_us - cold_start_us
+        if start_us > now_us:
+            queue.warm_at_us = start_us
+            self._waiting[queue.name] = queue
+            self.next_us = self._first_us()
+        else:
+            self._warm(queue, function, now_us)
+
+    def _first_us(self) -> int:
+        return min([queue.warm_at_us for queue in self._waiting.values()], default=NEVER_US)
+
+    def run_due(self, now_us: int) -> None:
+        """Begin loading what must be begun by now."""
+        for queue in self._state.queues.values():  # in an order that a restored state has, too
+            if queue.warm_at_us <= now_us:
+                self._warm(queue, self._functions[queue.name], now_us)
+
+    def _warm(self, queue: Queue, function: Function, now_us: int) -> None:
+        """Load as many instances as are predicted to be missing, nearest to home first."""
+        if queue.warm_at_us < NEVER_US:
+            queue.warm_at_us = NEVER_US
+            del self._waiting[queue.name]
+            self.next_us = self._first_us()
+        missing = self._wanted(function)
+        for seat in self._state.open_seats().values():
+            missing -= seat.instances.get(function.name, 0)
+            if missing <= 0:
+                return
+        for seat in self._nearest(queue):
+            missing -= self._load_on(seat, function, missing, now_us)
+            if missing <= 0:
+                return
+
+    def _spread(self, function: Function, now_us: int) -> None:
+        """Load as many instances as are foreseen, each on the node that has fewest of them."""
+        seats = self._state.open_seats()
+        loaded = {name: seat.instances.get(function.name, 0) for name, seat in seats.items()}
+        missing = self._foreseen(function) - sum(loaded.values())
+        while missing > 0 and loaded:
+            name = min(loaded, key=lambda name: (loaded[name], name))
+            if self._load_on(seats[name], function, 1, now_us):
+                loaded[name] += 1
+                missing -= 1
+            else:
+                del loaded[name]
+
+    def _foreseen(self, function: Function) -> int:
+        """What every call of an application will ask of this function, with headroom; one at least,
+        for the call that has just come."""
+        work = 0
+        for _, root, service_us in self._demands[function.name]:
+            if root.interval_us:
+                work -= -HEADROOM * service_us // root.interval_us
+        return max(1, work)
+
+    def _load_on(self, seat: Seat, function: Function, count: int, now_us: int) -> int:
+        """On those slices first that have the fewest models: a slice runs one task at a time, so
+        models that share it wait for each other."""
+        loaded = 0
+        emptiest = sorted(enumerate(seat.slices), key=lambda one: (len(one[1].residents), one[0]))
+        for index, part in emptiest:
+            if loaded == count:
+                break
+            room = part.usable and part.memory_free_mb >= function.memory_mb
+            if room and function.name not in part.residents and not part.spares(function.name):
+                seat.load(index, function.name, function.memory_mb, now_us)
+                self._emit(WarmInstance(invoker=seat.invoker, slice=index, function=function.name))
+                loaded += 1
+        return loaded
+
+    def _wanted(self, function: Function) -> int:
+        """Instances that the predicted calls keep busy, at least one for each of its queues whose
+        interval is known."""
+        wanted = 0
+        for queue, _, service_us in self._demands[function.name]:
+            if queue.interval_us:
+                wanted -= -service_us // queue.interval_us
+        return wanted
+
+    def _nearest(self, queue: Queue) -> list[Seat]:
+        """Those with slices that have not got the model. Data stays near the home of the
+        application's first stage, and so should models."""
+        root = self._catalog.applications[queue.application].root
+        function = self._functions[queue.name].name
+        seats = self._state.open_seats()
+        able = [
+            n for n, seat in seats.items() if seat.instances.get(function, 0) < len(seat.slices)
+        ]
+        return [seats[name] for name in ranked_homes(queue_name(queue.application, root), able)]

@@ -1,0 +1,324 @@
+"""The scheduling brain: facts in with their time, orders out.
+
+    handle(now, event) -> [command, ...]        next_wake -> when to call again if nothing happens
+
+A scheduler has one door and one alarm. It reads no clock and does nothing itself; whoever drives it
+(the live controller, the emulator, a replay) carries its orders out and tells it what came of them.
+The same events at the same times give the same orders, always.
+
+What happens to a request, in order: `overload` lets it in or not, `lifecycle` queues its jobs,
+`dispatch` visits the queues and starts tasks where `policy` says, `warmth` loads models ahead of
+time; `tasks` and `nodes` let what comes back change the books, and `setbacks` learns from what went
+wrong. When applications come or go (`registry`), or profiles turn out to be wrong (`drift`), all of
+them are built anew around the same memory.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+from esg.core.catalog.model import Application, Catalog
+from esg.core.estimation.corrected import corrected
+from esg.core.estimation.stage_speed import forget_pace
+from esg.core.messages.codec import decode, encode
+from esg.core.messages.commands import (
+    Command,
+    Outcome,
+    RefuseApplication,
+    RefuseRequest,
+)
+from esg.core.messages.events import (
+    ApplicationChange,
+    ApplicationRegistered,
+    ApplicationRetired,
+    Correction,
+    Event,
+    InstanceGone,
+    InstanceReady,
+    InvokerJoined,
+    InvokerLeaving,
+    InvokerLost,
+    InvokerReported,
+    ProfilesCorrected,
+    RequestArrived,
+    RequestCancelled,
+    TaskFailed,
+    TaskFinished,
+    Woke,
+)
+from esg.core.policies.interface import Policy
+from esg.core.scheduler.admission import Overload, OverloadSettings
+from esg.core.scheduler.dispatch import Dispatcher, RecheckSettings
+from esg.core.scheduler.lifecycle import Lifecycle
+from esg.core.scheduler.nodes import Nodes
+from esg.core.scheduler.prewarming import PreWarmer
+from esg.core.scheduler.registry import Registry, slo_refusal
+from esg.core.scheduler.setbacks import Setbacks
+from esg.core.scheduler.tasks import Tasks
+from esg.core.state.state import NEVER_US, State
+from esg.errors import Bug, Rejected
+from esg.suggest import one_of
+from esg.units import ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerSettings:
+    """`max_attempts` is how often one stage of a request may fail before the request does, and
+    `retry_pause_us` the time before its second retry (see `setbacks`);
+    `follow_profiles` says whether plans follow what tasks really take (see `drift`);
+    `fair_quantum_us` is how much vGPU time one application may be ahead of another while both wait
+    (see `dispatch`), 0 if that is for the policy alone to decide."""
+
+    recheck: RecheckSettings = field(default_factory=RecheckSettings)
+    max_attempts: int = 3
+    retry_pause_us: int = ms(20)
+    prewarm: bool = True
+    follow_profiles: bool = False
+    overload: OverloadSettings = field(default_factory=OverloadSettings)
+    fair_quantum_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Footing:
+    """What decisions stand on: the catalog as it is, with some corrections as it is planned with,
+    and the policy made for that."""
+
+    catalog: Catalog
+    corrections: tuple[Correction, ...]
+    planned: Catalog
+    policy: Policy
+
+
+class Scheduler:
+    """One controller's brain.
+
+    `policy_for` makes the same policy for another catalog; only with it can applications come and
+    go, and profiles be corrected. Policies made with the same `PolicySettings` share what is dear
+    to build.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        policy: Policy,
+        settings: SchedulerSettings | None = None,
+        *,
+        snapshot: Any = None,
+        policy_for: Callable[[Catalog], Policy] | None = None,
+    ) -> None:
+        self._settings = settings or SchedulerSettings()
+        self._orders: list[Command] = []
+        self.state = State() if snapshot is None else decode(State, snapshot)
+        self._policy_for = policy_for
+        self._registry = Registry(catalog, self.state)
+        self._prepared: Footing | None = None
+        if self._registry.catalog is catalog and not self.state.corrections:
+            self._equip(Footing(catalog, (), catalog, policy))
+        else:
+            self._equip(self._footing(self._registry.catalog, self.state.corrections, catalog))
+
+    def handle(self, now_us: int, event: Event) -> list[Command]:
+        """Learn one fact; returns what to do about it, in order."""
+        state = self.state
+        if now_us < state.now_us:
+            raise Bug(f"time ran backwards, from {state.now_us} to {now_us}")
+        state.now_us = now_us
+        self._orders = []
+        if state.slow or now_us >= state.forgive_at_us:
+            self._setbacks.forgive(now_us)
+        self._learn(now_us, event)
+        if state.resting:
+            self._lifecycle.end_rests(now_us)
+        if self._overload.drops:
+            self._overload.drop_hopeless(now_us)
+        self._dispatcher.run(now_us)
+        if self._prewarmer is not None and now_us >= self._prewarmer.next_us:
+            self._prewarmer.run_due(now_us)
+        return self._orders
+
+    @property
+    def next_wake(self) -> int | None:
+        """When to send `Woke` if nothing else happens before; always later than the last event."""
+        wake_us = self.state.forgive_at_us
+        if self._prewarmer is not None and self._prewarmer.next_us < wake_us:
+            wake_us = self._prewarmer.next_us
+        for queue in self._busy.values():
+            if (queue_us := queue.wake_us()) < wake_us:
+                wake_us = queue_us
+        for rest in self.state.resting:
+            wake_us = min(wake_us, rest.until_us)
+        return None if wake_us >= NEVER_US else wake_us
+
+    def prepare(self, corrections: tuple[Correction, ...]) -> None:
+        """Build ahead what these corrections will need when they come into force.
+
+        It changes nothing that anybody sees, only how long that event takes to be handled; so
+        another thread may do it meanwhile.
+        """
+        self._prepared = self._footing(self._registry.catalog, corrections, self.planned)
+
+    def snapshot(self) -> Any:
+        """The whole memory as JSON's types; pass it to a new scheduler to go on from here."""
+        return encode(self.state)
+
+    @property
+    def applications(self) -> Mapping[str, Application]:
+        """What new requests can ask for, by plain name."""
+        return self._registry.current
+
+    def current(self, name: str) -> Application | None:
+        """The version of an application that new requests get."""
+        return self._registry.current.get(name)
+
+    def version(self, name: str) -> int:
+        """Which version that is; 0 if there is no such application."""
+        return self._registry.version(name)
+
+    def _emit(self, command: Command) -> None:
+        self._orders.append(command)
+
+    def _policy_of(self, catalog: Catalog) -> Policy:
+        if self._policy_for is None:
+            raise Rejected(
+                "applications and profiles cannot change here: this scheduler was not told how to "
+                "make its policy for another catalog; give it `policy_for`"
+            )
+        return self._policy_for(catalog)
+
+    def _footing(
+        self, catalog: Catalog, corrections: tuple[Correction, ...], before: Catalog
+    ) -> Footing:
+        planned = corrected(catalog, corrections, before)
+        return Footing(catalog, corrections, planned, self._policy_of(planned))
+
+    def _equip(self, footing: Footing) -> None:
+        """Build all that depends on the catalog, around the memory there is. What is promised goes
+        by the catalog as it is, what is planned by its corrected profiles."""
+        self.catalog = footing.catalog
+        self.planned = planned = footing.planned
+        self._current = self._registry.current
+        self._fastest_us = {
+            name: application.fastest_us()[application.root]
+            for name, application in self._current.items()
+        }
+        current = [planned.applications[a.name] for a in self._current.values()]
+        foresight = footing.policy.foresight
+        prewarmer = PreWarmer(planned, current, self.state, self._emit, foresight=foresight)
+        self._prewarmer = prewarmer if self._settings.prewarm else None
+        self._busy = {name: queue for name, queue in self.state.queues.items() if queue.jobs}
+        self._lifecycle = Lifecycle(planned, self.state, self._busy, self._emit, self._prewarmer)
+        self._overload = Overload(planned, self.state, self._settings.overload, self._lifecycle.end)
+        self._setbacks = setbacks = Setbacks(
+            planned, self.state, self._settings.max_attempts, self._lifecycle.end
+        )
+        self._tasks = Tasks(
+            footing.catalog,
+            planned,
+            self.state,
+            self._lifecycle,
+            setbacks,
+            self._emit,
+            max_attempts=self._settings.max_attempts,
+            retry_pause_us=self._settings.retry_pause_us,
+            follow_profiles=self._settings.follow_profiles,
+        )
+        self._nodes = Nodes(
+            footing.catalog,
+            self.state,
+            self._lifecycle,
+            self._tasks,
+            setbacks,
+            self._emit,
+            follow_profiles=self._settings.follow_profiles,
+        )
+        self._dispatcher = Dispatcher(
+            planned,
+            self.state,
+            self._busy,
+            footing.policy,
+            self._emit,
+            self._settings.recheck,
+            self._settings.fair_quantum_us,
+        )
+
+    def _learn(self, now_us: int, event: Event) -> None:
+        match event:  # what happens most often comes first
+            case TaskFinished():
+                self._tasks.finished(now_us, event)
+            case RequestArrived():
+                self._request_arrived(now_us, event)
+            case Woke():
+                pass  # what is due is done after every event
+            case RequestCancelled():
+                request = self.state.requests.get(event.request)
+                if request is not None:
+                    self._lifecycle.end(request, Outcome.CANCELLED, "cancelled", now_us)
+            case InvokerJoined():
+                self._nodes.joined(now_us, event)
+            case InvokerReported():
+                self._nodes.reported(now_us, event)
+            case InvokerLeaving():
+                self._nodes.leaving(event.invoker)
+            case InvokerLost():
+                self._nodes.lost(now_us, event.invoker)
+            case TaskFailed():
+                self._tasks.failed(now_us, event)
+            case InstanceReady():
+                self._nodes.instance_ready(now_us, event)
+            case InstanceGone():
+                self._nodes.instance_gone(now_us, event)
+            case ApplicationRegistered() | ApplicationRetired():
+                self._applications_changed(event)
+            case ProfilesCorrected():
+                self._profiles_corrected(event.corrections)
+            case _:
+                assert_never(event)
+
+    def _applications_changed(self, event: ApplicationChange) -> None:
+        try:
+            draft = self._registry.draft(event)
+            footing = self._footing(draft.catalog, self.state.corrections, self.planned)
+        except Rejected as error:
+            self._emit(RefuseApplication(application=event.application, reason=str(error)))
+        else:
+            self._registry.adopt(draft)
+            self._equip(footing)
+
+    def _profiles_corrected(self, corrections: tuple[Correction, ...]) -> None:
+        catalog, prepared = self._registry.catalog, self._prepared
+        self._prepared = None
+        if (
+            prepared is None
+            or prepared.catalog is not catalog
+            or prepared.corrections != corrections
+        ):
+            prepared = self._footing(catalog, corrections, self.planned)
+        before, self.state.corrections = self.planned, corrections
+        self._equip(prepared)
+        for queue in self.state.queues.values():
+            stages = [c.applications[queue.application].stages for c in (before, self.planned)]
+            if stages[0][queue.stage].function is not stages[1][queue.stage].function:
+                forget_pace(queue)  # it was beside the profile as it was before
+
+    def _request_arrived(self, now_us: int, event: RequestArrived) -> None:
+        if event.request in self.state.requests:
+            return  # said twice by someone who was not sure to have been heard
+        application = self._current.get(event.application)
+        if application is None:
+            reason = one_of("application", event.application, self._current)
+            self._emit(RefuseRequest(request=event.request, reason=reason))
+            return
+        slo_us = application.slo_us if event.slo_us is None else event.slo_us
+        reason = slo_refusal(event.application, slo_us, self._fastest_us[event.application])
+        if reason:
+            self._emit(RefuseRequest(request=event.request, reason=reason))
+            return
+        away = self._overload.turned_away(event.application, application, slo_us)
+        if away is not None:
+            self._emit(
+                RefuseRequest(
+                    request=event.request, reason=away.reason, retry_after_us=away.retry_after_us
+                )
+            )
+            return
+        self._lifecycle.admit(event, application, slo_us, now_us)

@@ -1,0 +1,154 @@
+"""What becomes of tasks: their jobs are done, or come back, and what they held is free.
+
+How long they took says something about profiles, stages and nodes.
+"""
+
+from collections.abc import Callable
+
+from esg.core.catalog.model import Catalog, Stage
+from esg.core.estimation.drift import corrections_due, observe
+from esg.core.estimation.stage_speed import observe_run
+from esg.core.messages.commands import Command, CorrectProfiles, DiscardData, Outcome
+from esg.core.messages.events import TaskFailed, TaskFinished
+from esg.core.scheduler.lifecycle import Lifecycle
+from esg.core.scheduler.setbacks import Setbacks, pause_us
+from esg.core.state.state import PPM, State, Task, queue_name
+
+
+class Tasks:
+    """All memory is in `state`. What is paid goes by `catalog`, what was expected by `planned`."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        planned: Catalog,
+        state: State,
+        lifecycle: Lifecycle,
+        setbacks: Setbacks,
+        emit: Callable[[Command], None],
+        *,
+        max_attempts: int,
+        retry_pause_us: int,
+        follow_profiles: bool,
+    ) -> None:
+        self._catalog = catalog
+        self._planned = planned
+        self._state = state
+        self._lifecycle = lifecycle
+        self._setbacks = setbacks
+        self._emit = emit
+        self._max_attempts = max_attempts
+        self._retry_pause_us = retry_pause_us
+        self._follow_profiles = follow_profiles
+
+    def finished(self, now_us: int, event: TaskFinished) -> None:
+        """Its jobs are done, apart from those that failed by themselves."""
+        task = self.end(event.task, event.invoker)
+        if task is None or not task.requests:
+            return
+        loading_us = event.loading_us
+        seat = self._state.seats[task.invoker]
+        stage = self._planned.applications[task.application].stages[task.stage]
+        for index in task.slices:
+            seat.mark_used(index, stage.function.name, now_us)
+        cost_pusd = self._catalog.prices.task_cost_pusd(task.config, loading_us + event.running_us)
+        self._note_pace(task, stage, now_us - task.started_us - loading_us, now_us)
+        if self._follow_profiles and not loading_us:
+            self._compare_with_profile(now_us, task, now_us - task.started_us)
+        share_pusd = round(cost_pusd / len(task.requests))
+        failures = {f.request: f.reason for f in event.failed} if event.failed else {}
+        for name in task.requests:
+            request = self._lifecycle.wants(name, task)
+            if name in failures:
+                self.give_back(now_us, task, name, failures[name])
+            elif request is None:
+                self._emit(DiscardData(invoker=task.invoker, request=name, results=True))
+            else:
+                if failed_on := request.runs[task.stage].failed_on:
+                    self._setbacks.done_elsewhere(failed_on, task.invoker, now_us)
+                self._lifecycle.finish_job(request, task, share_pusd, now_us)
+
+    def failed(self, now_us: int, event: TaskFailed) -> None:
+        """All its jobs come back; inputs that were missing are made again."""
+        task = self.end(event.task, event.invoker)
+        if task is None or not task.requests:
+            return
+        seat = self._state.seats[task.invoker]
+        function = self.function_of(task)
+        for index in task.slices:
+            resident = seat.slices[index].residents.get(function)
+            if resident is not None and not resident.ready:
+                seat.forget(index, function)
+        after = self._catalog.applications[task.application].stages[task.stage].after
+        for output in event.missing:
+            request = self._lifecycle.wants(output.request, task)
+            if request is not None and output.stage in after:
+                self._lifecycle.lose_output(request, output.stage)
+        # what one request misses is not held against the others of its batch
+        named = [name for name in task.requests if any(o.request == name for o in event.missing)]
+        for name in task.requests:
+            blamed = not named or name in named
+            reason = event.reason if blamed else None
+            self.give_back(now_us, task, name, reason, avoid=not event.missing)
+
+    def give_back(
+        self, now_us: int, task: Task, name: str, reason: str | None, *, avoid: bool = True
+    ) -> None:
+        """Queue a lost task's job again. With a reason, it counts as one of its tries, and another
+        node is tried, unless that could do no better."""
+        request = self._lifecycle.wants(name, task)
+        if request is None:
+            return
+        run = request.runs[task.stage]
+        if reason is None:
+            self._lifecycle.return_job(request, task.stage, now_us)
+            return
+        run.attempts += 1
+        if avoid:
+            run.failed_on += (task.invoker,)
+        function = self._catalog.functions[self.function_of(task)]
+        if run.attempts >= self._max_attempts or self._setbacks.loads_nowhere(function):
+            times = "once" if run.attempts == 1 else f"{run.attempts} times"
+            why = f"{task.stage} failed {times}, last: {reason}"
+            self._lifecycle.end(request, Outcome.FAILED, why, now_us)
+        else:
+            pause = pause_us(self._retry_pause_us, run.attempts)
+            self._lifecycle.return_job(request, task.stage, now_us, pause)
+
+    def end(self, name: str, invoker: str) -> Task | None:
+        """Release what a task held; None if it was given up before (late news are normal)."""
+        task = self._state.tasks.get(name)
+        if task is None or task.invoker != invoker:
+            return None
+        del self._state.tasks[name]
+        self._state.seats[invoker].release(name, task.config, task.slices)
+        self._state.releases += 1
+        return task
+
+    def function_of(self, task: Task) -> str:
+        return self._catalog.applications[task.application].stages[task.stage].function.name
+
+    def _note_pace(self, task: Task, stage: Stage, took_us: int, now_us: int) -> None:
+        """Compare how long a task took with what was planned for, and with other nodes."""
+        queue = self._state.queues[queue_name(task.application, task.stage)]
+        profile = stage.function.profile
+        profiled_us = profile.time_us_of(task.config)
+        if not task.remote:  # what has to be fetched says more about the network
+            expected_us = profiled_us * queue.pace_ppm // PPM
+            self._setbacks.task_took(task.invoker, took_us, expected_us, now_us)
+        input_bytes = stage.function.input_bytes
+        observe_run(queue, profiled_us, took_us, profile.relative_std, task.remote, input_bytes)
+
+    def _compare_with_profile(self, now_us: int, task: Task, took_us: int) -> None:
+        """Note what a warm task took; if plans have been going by something else, have that
+        changed."""
+        stage = self._catalog.applications[task.application].stages[task.stage]
+        function, batch = stage.function.name, task.config.batch
+        profiled_us = stage.function.profile.time_us_of(task.config)
+        measured = observe(
+            self._state, now_us, function, batch, profiled_us=profiled_us, took_us=took_us
+        )
+        corrections = corrections_due(self._state, now_us, function, measured)
+        if corrections is not None:
+            self._state.corrected_us = now_us
+            self._emit(CorrectProfiles(corrections=corrections))

@@ -1,0 +1,1 @@
+"""All that a scheduler remembers, as plain records."""

@@ -1,0 +1,229 @@
+"""The books: who holds which vCPUs and which slices, and which models are where.
+
+Every vCPU and every slice is free or has exactly one holder, a task. Taking what is not free, or
+giving back what is not held, is a `Bug`. A slice runs one task at a time and keeps the models of
+several functions within its memory; loading one in the background does not disturb a running task.
+"""
+
+from collections.abc import Iterable
+from itertools import repeat
+
+from msgspec import field
+
+from esg.core.catalog.profile import Config
+from esg.core.messages.codec import Record
+from esg.errors import Bug
+
+
+class Resident(Record):
+    """A function's model on a slice: being loaded, or ready."""
+
+    memory_mb: int
+    ready: bool
+    used_us: int
+
+
+class FailedLoads(Record):
+    """How often in a row a function's model could not be loaded on a slice, and until when that is
+    not tried again (see `setbacks`)."""
+
+    count: int = 0
+    until_us: int = 0
+    spared: bool = False
+
+
+class Slice(Record):
+    memory_mb: int
+    memory_free_mb: int
+    holder: str = ""
+    usable: bool = True
+    residents: dict[str, Resident] = field(default_factory=dict)
+    failed_loads: dict[str, FailedLoads] = field(default_factory=dict)
+
+    def spares(self, function: str) -> bool:
+        """Whether a function's model is not to be loaded here, because that has failed lately."""
+        failed = self.failed_loads.get(function)
+        return failed is not None and failed.spared
+
+    def evictable(self, memory_mb: int) -> list[str] | None:
+        """The longest unused models that must go so that this much fits; None if it never does."""
+        missing = memory_mb - self.memory_free_mb
+        victims: list[str] = []
+        idle = [(r.used_us, name) for name, r in self.residents.items() if r.ready]
+        for _, name in sorted(idle):
+            if missing <= 0:
+                break
+            victims.append(name)
+            missing -= self.residents[name].memory_mb
+        return victims if missing <= 0 else None
+
+
+class Taken(Record):
+    """What a task got on its invoker, and which models had to make room for it."""
+
+    slices: tuple[int, ...]
+    dropped: list[tuple[int, str]]
+
+
+class Seat(Record):
+    """One invoker's page in the books. `instances` counts its slices that have, or are loading,
+    each function's model; `vgpus_free` those that are usable and nobody's."""
+
+    invoker: str
+    vcpus: int
+    slices: list[Slice]
+    vcpus_free: int
+    vgpus_free: int
+    instances: dict[str, int] = field(default_factory=dict)
+
+    @staticmethod
+    def of(invoker: str, vcpus: int, memories_mb: Iterable[int]) -> "Seat":
+        """An invoker with nothing running and nothing loaded."""
+        slices = [Slice(memory_mb, memory_mb) for memory_mb in memories_mb]
+        return Seat(invoker, vcpus, slices, vcpus, len(slices))
+
+    def fits(self, config: Config) -> bool:
+        return self.vcpus_free >= config.vcpus and self.vgpus_free >= config.vgpus
+
+    def warm_free(self, function: str, count: int) -> list[int]:
+        """Free slices that have the function's model ready; no more than so many."""
+        found: list[int] = []
+        if function in self.instances:
+            for index, part in enumerate(self.slices):
+                if not part.holder and part.usable:
+                    resident = part.residents.get(function)
+                    if resident is not None and resident.ready:
+                        found.append(index)
+                        if len(found) == count:
+                            break
+        return found
+
+    def pick(self, function: str, memory_mb: int, count: int) -> list[int] | None:
+        """Free slices for a task: warm ones first, then loading, then those with most room."""
+        warm = self.warm_free(function, count)
+        return warm if len(warm) == count else self._pick_colder(warm, function, memory_mb, count)
+
+    def _pick_colder(
+        self, warm: list[int], function: str, memory_mb: int, count: int
+    ) -> list[int] | None:
+        others = [
+            (function not in part.residents, -part.memory_free_mb, index)
+            for index, part in enumerate(self.slices)
+            if part.usable
+            and not part.holder
+            and index not in warm
+            and (
+                function in part.residents
+                or (part.evictable(memory_mb) is not None and not part.spares(function))
+            )
+        ]
+        picked = warm + [index for _, _, index in sorted(others)]
+        return picked[:count] if len(picked) >= count else None
+
+    def can_give(self, vcpus: int, slices: Iterable[int]) -> bool:
+        """Whether just these slices are there and free, and that many vCPUs."""
+        wanted = list(slices)
+        return (
+            0 <= vcpus <= self.vcpus_free
+            and len(set(wanted)) == len(wanted)
+            and all(0 <= i < len(self.slices) and not self.slices[i].holder for i in wanted)
+        )
+
+    def give(self, task: str, vcpus: int, slices: Iterable[int]) -> None:
+        """Note that a task holds these."""
+        for index in slices:
+            part = self.slices[index]
+            if part.holder:
+                raise Bug(f"{self.invoker} slice {index} is held by {part.holder}, not free")
+            part.holder = task
+            self.vgpus_free -= part.usable
+        self.vcpus_free -= vcpus
+
+    def take(
+        self,
+        task: str,
+        function: str,
+        memory_mb: int,
+        config: Config,
+        now_us: int,
+        picked: list[int] | None = None,
+    ) -> Taken:
+        """Give a task what its config says; on slices that have just been picked, if any."""
+        if picked is None:
+            picked = self.pick(function, memory_mb, config.vgpus)
+        if picked is None or len(picked) != config.vgpus or self.vcpus_free < config.vcpus:
+            raise Bug(f"{self.invoker} cannot give {config} to {task}: it has not got as much free")
+        dropped: list[tuple[int, str]] = []
+        self.give(task, config.vcpus, picked)
+        for index in picked:
+            resident = self.slices[index].residents.get(function)
+            if resident is not None:
+                resident.used_us = now_us
+            else:
+                dropped += zip(repeat(index), self.load(index, function, memory_mb, now_us))
+        return Taken(tuple(picked), dropped)
+
+    def release(self, task: str, config: Config, slices: Iterable[int]) -> None:
+        """Take back what a task held."""
+        for index in slices:
+            part = self.slices[index]
+            if part.holder != task:
+                raise Bug(f"{self.invoker} slice {index} is held by {part.holder!r}, not by {task}")
+            part.holder = ""
+            self.vgpus_free += part.usable
+        self.vcpus_free += config.vcpus
+
+    def load(
+        self, index: int, function: str, memory_mb: int, now_us: int, *, ready: bool = False
+    ) -> list[str]:
+        """Note a model that is being loaded (or is ready); returns the models that must go."""
+        part = self.slices[index]
+        victims = part.evictable(memory_mb)
+        if victims is None:
+            raise Bug(f"{self.invoker} slice {index} has no room for {function}")
+        for name in victims:
+            self.forget(index, name)
+        part.residents[function] = Resident(memory_mb, ready=ready, used_us=now_us)
+        if ready:
+            part.failed_loads.pop(function, None)
+        part.memory_free_mb -= memory_mb
+        self.instances[function] = self.instances.get(function, 0) + 1
+        return victims
+
+    def forget(self, index: int, function: str) -> None:
+        """Note that a model is gone; no matter if it was not there."""
+        part = self.slices[index]
+        resident = part.residents.pop(function, None)
+        if resident is not None:
+            part.memory_free_mb += resident.memory_mb
+            self.instances[function] -= 1
+            if not self.instances[function]:
+                del self.instances[function]
+
+    def set_usable(self, index: int, usable: bool) -> None:
+        """A slice has lost its server, with all models there, or is back. Whoever holds it keeps
+        it until that task has ended."""
+        part = self.slices[index]
+        if part.usable != usable:
+            part.usable = usable
+            if not part.holder:
+                self.vgpus_free += 1 if usable else -1
+            for function in list(part.residents):
+                self.forget(index, function)
+
+    def mark_ready(self, index: int, function: str, now_us: int) -> None:
+        """A model has been loaded; no matter if it was given up meanwhile."""
+        part = self.slices[index]
+        resident = part.residents.get(function)
+        if resident is not None and not resident.ready:
+            resident.ready = True
+            resident.used_us = now_us
+            part.failed_loads.pop(function, None)
+
+    def mark_used(self, index: int, function: str, now_us: int) -> None:
+        """A model was in use until now, so it has been loaded."""
+        resident = self.slices[index].residents.get(function)
+        if resident is not None:
+            if not resident.ready:
+                self.mark_ready(index, function, now_us)
+            resident.used_us = now_us

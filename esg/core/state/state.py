@@ -1,0 +1,209 @@
+"""All that a scheduler remembers, as plain values: it can be written down and read back.
+
+Nothing outside this module's classes (and the seats of `ledger`) is memory; engines and policies
+are functions of it. References between records are by name, never by object, so a snapshot is a
+tree and a restored state equals the one that was saved.
+"""
+
+from collections.abc import Collection, Mapping
+from enum import StrEnum
+from functools import lru_cache
+
+from msgspec import field
+
+from esg.core.catalog.profile import Config
+from esg.core.messages.codec import Message, Record
+from esg.core.messages.commands import StageReport
+from esg.core.messages.events import ApplicationRegistered, Correction
+from esg.core.search.plan import Step
+from esg.core.state.node_books import Seat
+
+NEVER_US = 2**62
+PPM = 1_000_000
+
+
+class Phase(StrEnum):
+    """Where one job is: exactly one of these at any time."""
+
+    BLOCKED = "blocked"  # waits for earlier stages
+    RESTING = "resting"  # has failed, and waits for a moment
+    QUEUED = "queued"  # in its AFW queue
+    RUNNING = "running"  # in a task
+    DONE = "done"
+
+
+BLOCKED, RESTING, QUEUED, RUNNING, DONE = Phase  # quicker to look up than through their class
+
+
+class Run(Record):
+    """One request's work at one stage."""
+
+    phase: Phase = Phase.BLOCKED
+    ready_us: int = 0
+    task: str = ""
+    attempts: int = 0
+    failed_on: tuple[str, ...] = ()
+    planned: tuple[Step, ...] = ()
+    keeper: str = ""  # the invoker that keeps the output, once done
+    published: bool = False
+    report: StageReport | None = None
+
+
+class Request(Record):
+    name: str
+    application: str
+    number: int
+    arrived_us: int
+    deadline_us: int
+    runs: dict[str, Run]
+    all_stages: bool = False  # what every stage makes is part of the result
+    cost_pusd: int = 0
+    kept_on: list[str] = field(default_factory=list)  # every invoker that was left something
+
+
+class Job(Record):
+    """A queued piece of work, as policies see it. `planned` are the steps that the plan of the
+    stage before it foresaw, from this stage on, if that plan travels (`policy.Offer`); `avoid` the
+    invokers where it has failed, each as often as it has."""
+
+    request: str
+    number: int
+    ready_us: int
+    deadline_us: int
+    planned: tuple[Step, ...] = ()
+    avoid: tuple[str, ...] = ()
+
+
+class Rest(Record):
+    """A job that waits for a moment before it is tried again."""
+
+    request: str
+    stage: str
+    until_us: int
+
+
+class Queue(Record):
+    """The AFW queue of one stage of one application; jobs in the order of their requests.
+
+    A queue is *blocked* while it is on the recheck list: none of its plans fitted anywhere.
+    """
+
+    name: str
+    application: str
+    stage: str
+    jobs: list[Job] = field(default_factory=list)
+    visit: int = 0
+    hold_until_us: int = 0
+    blocked: bool = False
+    rounds: int = 0
+    releases_seen: int = 0
+    retry_at_us: int = NEVER_US
+    last_arrival_us: int = -1
+    arrived_together: int = 0  # jobs that came at that very instant, as a batch's do
+    interval_us: int = 0  # the average time between jobs; 0 while it is not known
+    warm_at_us: int = NEVER_US
+    drop_at_us: int = NEVER_US  # when the first job may be past saving; see `overload`
+    pace_ppm: int = PPM  # what tasks take over what their profile says, in millionths
+    spread_ppm: int = -1  # how far from that they are on average; below 0 while nothing is known
+    runs_seen: int = 0  # how many tasks that was learnt from
+    remote_us: int = 0  # what inputs from other nodes add; 0 while nothing is known
+
+    def wake_us(self) -> int:
+        """When its jobs are to be looked at again, while it has some."""
+        return min(self.retry_at_us if self.blocked else self.hold_until_us, self.drop_at_us)
+
+    def leave_recheck_list(self) -> None:
+        self.blocked = False
+        self.rounds = 0
+        self.retry_at_us = NEVER_US
+
+
+class Task(Record):
+    name: str
+    number: int
+    invoker: str
+    application: str
+    stage: str
+    config: Config
+    slices: tuple[int, ...]
+    requests: tuple[str, ...]
+    started_us: int
+    remote: int = 0  # inputs that come from other nodes
+
+
+class Traffic(Record):
+    """One application's requests, of all its versions: how many there are, how often they have been
+    answered lately while others waited, and the vGPU time that they were given (see `overload` and
+    `dispatch`)."""
+
+    under_way: int = 0
+    done_us: int = -1
+    done_together: int = 0  # requests that were answered at that very instant, as a batch's are
+    backlogged: bool = False  # others were waiting then
+    interval_us: int = 0  # the average time between answers; 0 while it is not known
+    given_us: int = 0
+
+
+class Standing(Message, frozen=True):
+    """How an application that changed at run time stands: its latest version, and whether that
+    is still to be had."""
+
+    version: int
+    retired: bool = False
+
+
+class Registrations(Message, frozen=True):
+    """What changed about the applications since the catalog was read (see `registry`).
+
+    `versions` are those that are in force or in use, by their versioned names. Never changed in
+    place: a new one takes its place.
+    """
+
+    standings: dict[str, Standing] = field(default_factory=dict)
+    versions: dict[str, ApplicationRegistered] = field(default_factory=dict)
+
+
+class Measured(Record):
+    """What the latest tasks of one function with one batch size took, in thousandths of their
+    profile, the newest last; and how many there were in all."""
+
+    batch: int
+    tasks: int = 0
+    latest_us: int = 0
+    permille: list[int] = field(default_factory=list)
+
+
+class State(Record):
+    now_us: int = 0
+    tasks_started: int = 0
+    requests_admitted: int = 0
+    visits: int = 0
+    releases: int = 0
+    requests: dict[str, Request] = field(default_factory=dict)
+    queues: dict[str, Queue] = field(default_factory=dict)
+    tasks: dict[str, Task] = field(default_factory=dict)
+    seats: dict[str, Seat] = field(default_factory=dict)
+    traffic: dict[str, Traffic] = field(default_factory=dict)  # by plain name
+    resting: list[Rest] = field(default_factory=list)
+    forgive_at_us: int = NEVER_US  # when a slice may be tried again; see `setbacks`
+    paces_ppm: dict[str, int] = field(default_factory=dict)  # of invokers, beside each other
+    slow: dict[str, int] = field(default_factory=dict)  # invokers that are, or fail, and until when
+    leaving: list[str] = field(default_factory=list)  # invokers that want no new work
+    registrations: Registrations = field(default_factory=Registrations)
+    measured: dict[str, list[Measured]] = field(default_factory=dict)  # by function
+    corrections: tuple[Correction, ...] = ()  # in force: plans go by them
+    corrected_us: int = 0  # when corrections were last ordered
+    cold_starts_us: dict[str, int] = field(default_factory=dict)  # measured, by function
+
+    def open_seats(self) -> Mapping[str, Seat]:
+        """Where work may be given."""
+        return _without(self.seats, self.leaving) if self.leaving else self.seats
+
+
+def _without(seats: Mapping[str, Seat], some: Collection[str]) -> Mapping[str, Seat]:
+    return {name: seat for name, seat in seats.items() if name not in some}
+
+
+@lru_cache(maxsize=65536)
+def queue_name(application: str, stage: str) -> str:
+    return f"{application}/{stage}"

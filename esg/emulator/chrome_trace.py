@@ -1,0 +1,95 @@
+"""A run as a picture: Chrome's trace format, for Perfetto or chrome://tracing.
+
+One process per node, one thread per slice; each task is a bar on every slice it holds. Models that
+are loaded have tracks of their own, since that may go on beside a task: for a task that had to
+wait for its model, `loading_ms` says how long.
+"""
+
+import json
+from typing import Any, TextIO
+
+from esg.core.messages.commands import Command, StartTask
+from esg.core.messages.events import Event, InstanceReady, InvokerJoined, TaskFailed, TaskFinished
+from esg.units import to_ms
+
+
+class ChromeTrace:
+    """Observes a run and writes its bars as they end, so that memory stays bounded."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._running: dict[str, tuple[int, StartTask]] = {}
+        self._process: dict[str, int] = {}
+        self._first = True
+        self._loads = 0
+        file.write('{"displayTimeUnit":"ms","traceEvents":[')
+
+    def observe(self, now_us: int, event: Event, commands: list[Command]) -> None:
+        if isinstance(event, InvokerJoined) and event.invoker not in self._process:
+            number = self._process[event.invoker] = len(self._process) + 1
+            self._name("process_name", number, 0, event.invoker)
+            for index in range(len(event.slices)):
+                self._name("thread_name", number, _track(index), f"slice {index}")
+        elif isinstance(event, TaskFinished | TaskFailed) and event.task in self._running:
+            self._bar(now_us, *self._running.pop(event.task), event)
+        elif isinstance(event, InstanceReady) and event.loading_us:
+            self._load(now_us, event)
+        for command in commands:
+            if isinstance(command, StartTask):
+                self._running[command.task] = (now_us, command)
+
+    def close(self) -> None:
+        self._file.write("\n]}\n")
+
+    def _load(self, now_us: int, event: InstanceReady) -> None:
+        self._loads += 1
+        common = {
+            "name": f"load {event.function}",
+            "cat": "load",
+            "id": self._loads,
+            "pid": self._process.get(event.invoker, 0),
+            "tid": _track(event.slice),
+        }
+        begun_us = now_us - event.loading_us
+        self._write({**common, "ph": "b", "ts": begun_us, "args": {"slice": event.slice}})
+        self._write({**common, "ph": "e", "ts": now_us})
+
+    def _bar(
+        self, now_us: int, started_us: int, order: StartTask, end: TaskFinished | TaskFailed
+    ) -> None:
+        loading_us = end.loading_us if isinstance(end, TaskFinished) else 0
+        for index in order.slices:
+            self._write(
+                {
+                    "name": order.function,
+                    "cat": order.application,
+                    "ph": "X",
+                    "ts": started_us,
+                    "dur": now_us - started_us,
+                    "pid": self._process.get(order.invoker, 0),
+                    "tid": _track(index),
+                    "args": {
+                        "task": order.task,
+                        "application": order.application,
+                        "config": str(order.config),
+                        "requests": [job.request for job in order.jobs],
+                        "loading_ms": to_ms(loading_us),
+                        "failed": isinstance(end, TaskFailed),
+                    },
+                }
+            )
+
+    def _name(self, what: str, process: int, thread: int, name: str) -> None:
+        self._write(
+            {"name": what, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}
+        )
+
+    def _write(self, event: dict[str, Any]) -> None:
+        self._file.write("\n" if self._first else ",\n")
+        self._first = False
+        self._file.write(json.dumps(event, separators=(",", ":")))
+
+
+def _track(slice: int) -> int:
+    """The thread that stands for a slice: not 0, which some viewers take for none."""
+    return slice + 1

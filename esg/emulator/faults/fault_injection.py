@@ -1,0 +1,78 @@
+"""A nature in which tasks and loads fail, and nodes are slow for a while.
+
+All bad luck is keyed by name and seed, as the noise is, so a seed is a story.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from esg.core.catalog.model import Catalog
+from esg.core.durations import Nature, NatureSettings
+from esg.core.messages.commands import StartTask
+from esg.core.messages.events import JobFailure
+from esg.core.messages.node import ModelLoaded, ModelUnloaded, TaskEnded
+from esg.units import ms
+
+FAILED_LOAD_US = ms(20)
+"""What it takes until a load has failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slowness:
+    """Whatever a node begins in this time takes so many times as long."""
+
+    invoker: str
+    from_us: int
+    until_us: int
+    factor: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Luck:
+    """The shares of tasks, of single jobs and of loads that fail, and the functions whose models
+    load nowhere."""
+
+    task_failures: float = 0.0
+    job_failures: float = 0.0
+    load_failures: float = 0.0
+    unloadable: tuple[str, ...] = ()
+    slow: Sequence[Slowness] = field(default=())
+
+
+class Misfortune(Nature):
+    def __init__(
+        self, catalog: Catalog, seed: int, luck: Luck, settings: NatureSettings | None = None
+    ) -> None:
+        super().__init__(catalog, seed, settings)
+        self._luck = luck
+
+    def run(self, now_us: int, order: StartTask) -> tuple[int, TaskEnded]:
+        took_us = self.run_us(order) * self._slowness(now_us, order.invoker)
+        if self.draw(order.task) < self._luck.task_failures:
+            return max(1, took_us // 2), TaskEnded(task=order.task, failure="bad luck")
+        failed = tuple(
+            JobFailure(request=job.request, reason="bad luck")
+            for job in order.jobs
+            if self.draw(f"{order.task}/{job.request}") < self._luck.job_failures
+        )
+        return took_us, TaskEnded(task=order.task, failed=failed)
+
+    def load(
+        self, now_us: int, invoker: str, index: int, function: str
+    ) -> tuple[int, ModelLoaded | ModelUnloaded]:
+        unlucky = self.draw(f"{invoker}/{index}/{function}/{now_us}") < self._luck.load_failures
+        if unlucky or function in self._luck.unloadable:
+            gone = ModelUnloaded(slice=index, function=function, failure="bad luck")
+            return FAILED_LOAD_US, gone
+        took_us, end = super().load(now_us, invoker, index, function)
+        return took_us * self._slowness(now_us, invoker), end
+
+    def _slowness(self, now_us: int, invoker: str) -> int:
+        return max(
+            (
+                slow.factor
+                for slow in self._luck.slow
+                if slow.invoker == invoker and slow.from_us <= now_us < slow.until_us
+            ),
+            default=1,
+        )

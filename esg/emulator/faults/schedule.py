@@ -1,0 +1,110 @@
+"""What happens to a mesh, and when: requests, changes, and everything that can go wrong."""
+
+from dataclasses import dataclass
+
+from esg.core.messages.events import ApplicationChange, RequestArrived
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happening:
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestComes(Happening):
+    event: RequestArrived
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancellation(Happening):
+    request: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationChanges(Happening):
+    event: ApplicationChange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCrashes(Happening):
+    """With all it has; an empty one starts in its place after a while."""
+
+    node: str
+    for_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeLeaves(Happening):
+    """It wants no new work, and after a while it goes, whatever is left; then it starts again."""
+
+    node: str
+    after_us: int
+    for_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeReports(Happening):
+    """Its inventory, as it sends it from time to time."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceFails(Happening):
+    """Its server is gone for a while, with its models and whatever it ran."""
+
+    node: str
+    slice: int
+    for_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamBreaks(Happening):
+    """Between a node and the controller; the node makes another one after a while."""
+
+    node: str
+    for_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamStalls(Happening):
+    """Nothing gets through for a while, and nobody is told."""
+
+    node: str
+    for_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerCrashes(Happening):
+    """`torn` is how much of what was not on disk yet, between 0 and 1, is there anyway."""
+
+    for_us: int
+    torn: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockJumps(Happening):
+    """The controller's."""
+
+    by_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataExpires(Happening):
+    """Whatever was published, except results."""
+
+
+Fault = (
+    RequestComes
+    | Cancellation
+    | ApplicationChanges
+    | NodeCrashes
+    | NodeLeaves
+    | NodeReports
+    | SliceFails
+    | StreamBreaks
+    | StreamStalls
+    | ControllerCrashes
+    | ClockJumps
+    | DataExpires
+)

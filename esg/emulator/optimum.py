@@ -1,0 +1,114 @@
+"""How far any policy could get: a floor for the cost and a ceiling for the hit rate.
+
+The floor is the cheapest plan that keeps the deadline when resources are unlimited and every batch
+is full. The ceiling lets every request run alone, at once, on warm models, with the fastest config
+of every stage, in the same weather (see `nature`) that the policies meet. No policy reaches both.
+
+Caveats: a policy that gives up deadlines can be cheaper than the floor, which keeps them; and in a
+batch the weather is that of its oldest request, so that others can have better luck than alone.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+
+from esg.core.catalog.model import Application, Catalog, Stage
+from esg.core.durations import Nature
+from esg.core.estimation.corrected import corrected
+from esg.core.messages.commands import Input, JobOrder, StartTask
+from esg.core.messages.events import (
+    ApplicationRegistered,
+    ApplicationRetired,
+    Correction,
+    Event,
+    ProfilesCorrected,
+    RequestArrived,
+)
+from esg.core.scheduler.registry import Registry
+from esg.core.search import engine
+from esg.core.state.state import State
+from esg.errors import Rejected
+from esg.units import to_usd
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Per request, over the mix of applications that came."""
+
+    cost_usd_per_1k_requests: float
+    slo_hit_rate: float
+
+
+def limits(catalog: Catalog, arrivals: Iterable[tuple[int, Event]], nature: Nature) -> Limits:
+    """The limits for these arrivals; `catalog` is the one that the policies see.
+
+    A request that no policy can serve, and that is refused, misses its deadline at no cost.
+    Applications that come and go, and functions that turn out to take another time than profiled,
+    are taken as the scheduler takes them: it promises by the profile, and pays what it takes.
+    """
+    floor_pusd = cache(cheapest_pusd)
+    fastest_us = cache(lambda application: application.fastest_us()[application.root])
+    registry, planned = Registry(catalog, State()), catalog
+    corrections: tuple[Correction, ...] = ()
+    count = hits = cost_pusd = 0
+    for _, event in arrivals:
+        match event:
+            case ApplicationRegistered() | ApplicationRetired():
+                with suppress(Rejected):  # as the scheduler would refuse it
+                    registry.adopt(registry.draft(event))
+                    planned = corrected(registry.catalog, corrections, planned)
+            case ProfilesCorrected():
+                nature.correct(event.corrections)
+                corrections = event.corrections
+                planned = corrected(registry.catalog, corrections, planned)
+            case RequestArrived():
+                count += 1
+                promised = registry.current.get(event.application)
+                if promised is None:
+                    continue
+                slo_us = promised.slo_us if event.slo_us is None else event.slo_us
+                if slo_us >= fastest_us(promised):
+                    application = planned.applications[promised.name]
+                    cost_pusd += floor_pusd(application, slo_us)
+                    hits += alone_at_full_speed_us(application, event.request, nature) <= slo_us
+            case _:
+                pass
+    return Limits(1000 * to_usd(cost_pusd) / max(1, count), hits / max(1, count))
+
+
+def cheapest_pusd(application: Application, slo_us: int) -> int:
+    """The least a job can cost within an SLO, if it always finds company for its batch."""
+    batch = application.stages[application.root].function.profile.max_batch
+    search = engine("frontier", application)
+    answer = search.search(application.root, queue=batch, left_us=slo_us, k=1)
+    return answer.plans[0].job_cost_pusd
+
+
+def alone_at_full_speed_us(application: Application, request: str, nature: Nature) -> int:
+    """How long this very request takes when nothing is in its way."""
+    ends: dict[str, int] = {}
+    for stage in application.stages.values():
+        start = max((ends[before] for before in stage.after), default=0)
+        ends[stage.name] = start + nature.run_us(_fastest_order(application, stage, request))
+    return max(ends.values())
+
+
+def _fastest_order(application: Application, stage: Stage, request: str) -> StartTask:
+    profile = stage.function.profile
+    index = int(profile.time_us.argmin())
+    sources = tuple(Input(stage=before, invoker="here") for before in stage.after)
+    return StartTask(
+        task="t0",
+        invoker="here",
+        application=application.name,
+        stage=stage.name,
+        function=stage.function.name,
+        config=profile.configs[index],
+        slices=(),
+        jobs=(JobOrder(request=request, inputs=sources or (Input(),)),),
+        publish=False,
+        predicted_us=int(profile.time_us[index]),
+        effort=0,
+        missed=False,
+    )

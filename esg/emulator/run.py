@@ -1,0 +1,247 @@
+"""One emulated run: build the brains of a scenario, let the world go, and report."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from time import perf_counter, perf_counter_ns
+from typing import Any, TextIO
+
+from esg.core.catalog.model import Catalog
+from esg.core.catalog.profile import Config
+from esg.core.durations import LOCAL_BYTES_PER_S, Link, Nature, NatureSettings
+from esg.core.journal.format import (
+    TRAINED,
+    Entry,
+    Header,
+    catalog_digest,
+    entry_line,
+    header_line,
+    orders_digest,
+)
+from esg.core.messages.codec import Fingerprint, to_text
+from esg.core.messages.commands import Command, StartTask
+from esg.core.messages.events import Event, RequestArrived
+from esg.core.messages.node import (
+    ModelLoaded,
+)
+from esg.core.policies import PolicySettings, policy
+from esg.core.policies.apex.features import listed
+from esg.core.policies.interface import Policy
+from esg.core.pool import Pool
+from esg.core.report import Report
+from esg.core.scheduler.admission import OverloadSettings
+from esg.core.scheduler.scheduler import Scheduler, SchedulerSettings
+from esg.emulator.scenario import Scenario, applied, applied_to_events
+from esg.emulator.world import World
+from esg.errors import Bug
+from esg.units import US_PER_MS, ms
+from esg.workload.arrivals import Arrival
+
+Trained = dict[str, dict[str, Config]]
+Progress = Callable[[int], None]
+
+
+@dataclass(slots=True)
+class Emulation:
+    """What came of a run. `decision_ms` is what a decision was charged on average."""
+
+    scenario: Scenario
+    report: Report
+    digest: str
+    wall_s: float
+    decision_ms: float
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "policy": self.scenario.policy,
+            **self.report.summary(),
+            "decision_ms": self.decision_ms,
+            "wall_s": self.wall_s,
+            "digest": self.digest,
+        }
+
+
+def policy_maker(scenario: Scenario, trained: Trained) -> Callable[[Catalog], Policy]:
+    """The policy of a scenario, for any catalog that was `applied`."""
+    settings = PolicySettings(
+        k=scenario.k,
+        group_size=scenario.group_size,
+        engine=scenario.engine,
+        locality=scenario.locality,
+        orion_cutoff_ms=scenario.orion_cutoff_ms,
+        nodes_per_ms=scenario.nodes_per_ms,
+        trained=trained,
+        without=listed(scenario.without),
+    )
+    return lambda catalog: policy(scenario.policy, catalog, settings)
+
+
+def build_policy(catalog: Catalog, scenario: Scenario, trained: Trained) -> Policy:
+    """The policy of a scenario; `catalog` is the one that was `applied`."""
+    return policy_maker(scenario, trained)(catalog)
+
+
+def build_scheduler(
+    catalog: Catalog, scenario: Scenario, trained: Trained, snapshot: Any = None
+) -> tuple[Scheduler, Policy]:
+    """The brain of a scenario, and its policy; `catalog` is the one that was `applied`."""
+    policy_for = policy_maker(scenario, trained)
+    chosen = policy_for(catalog)
+    settings = SchedulerSettings(
+        prewarm=scenario.prewarm,
+        follow_profiles=scenario.follow_profiles,
+        overload=OverloadSettings(
+            max_waiting=scenario.max_waiting, max_waiting_in_all=scenario.max_waiting_in_all
+        ),
+        fair_quantum_us=ms(scenario.fair_quantum_ms),
+    )
+    scheduler = Scheduler(catalog, chosen, settings, snapshot=snapshot, policy_for=policy_for)
+    return scheduler, chosen
+
+
+def build_pools(catalog: Catalog, scenario: Scenario) -> dict[str, Pool]:
+    """Equal nodes; with a warm start every model that fits is loaded on every slice."""
+    memories_mb = (catalog.cluster.slice_memory_mb,) * scenario.vgpus
+    width = len(str(scenario.nodes - 1))
+    pools: dict[str, Pool] = {}
+    for number in range(scenario.nodes):
+        name = f"node{number:0{width}}"
+        pool = pools[name] = Pool(catalog, name, vcpus=scenario.vcpus, memories_mb=memories_mb)
+        if scenario.warm_start:
+            for index, part in enumerate(pool.slices):
+                for function in catalog.functions.values():
+                    if function.memory_mb <= part.memory_free_mb:
+                        pool.handle(0, ModelLoaded(slice=index, function=function.name))
+    return pools
+
+
+def build_nature(catalog: Catalog, scenario: Scenario) -> Nature:
+    local = Link(delay_us=ms(scenario.stage_delay_ms), bytes_per_s=LOCAL_BYTES_PER_S)
+    remote = Link(
+        delay_us=ms(scenario.remote_delay_ms), bytes_per_s=round(scenario.remote_mb_per_s * 1e6)
+    )
+    settings = NatureSettings(noise=scenario.noise, local=local, remote=remote)
+    return Nature(catalog, scenario.seed, settings)
+
+
+class _Charge:
+    """Scheduling time, charged to each task before its invoker hears of it.
+
+    To take it by the clock, it stands between the world and the scheduler.
+    """
+
+    def __init__(self, scheduler: Scheduler, scenario: Scenario, nodes_per_ms: int) -> None:
+        self._scheduler = scheduler
+        modes = {"counted": self._counted, "measured": self._measured, "none": lambda _: 0}
+        self.charge_us: Callable[[StartTask], int] = modes[scenario.overhead]
+        self._nodes_per_ms = scenario.nodes_per_ms or nodes_per_ms
+        self._measured_us = 0
+        self.total_us = 0
+
+    def handle(self, now_us: int, event: Event) -> list[Command]:
+        began = perf_counter_ns()
+        commands = self._scheduler.handle(now_us, event)
+        started = sum(isinstance(command, StartTask) for command in commands)
+        self._measured_us = (perf_counter_ns() - began) // 1000 // max(1, started)
+        return commands
+
+    @property
+    def next_wake(self) -> int | None:
+        return self._scheduler.next_wake
+
+    def _counted(self, order: StartTask) -> int:
+        # rounded up: no decision is free, and an instant lasts a microsecond here
+        charge_us = -(-order.effort * US_PER_MS // self._nodes_per_ms)
+        self.total_us += charge_us
+        return charge_us
+
+    def _measured(self, order: StartTask) -> int:
+        self.total_us += self._measured_us
+        return self._measured_us
+
+
+def requests(arrivals: Iterable[Arrival]) -> Iterator[tuple[int, Event]]:
+    """Arrivals as events, with names by their order."""
+    for number, arrival in enumerate(arrivals, 1):
+        name = f"r{number}"
+        yield arrival.at_us, RequestArrived(request=name, application=arrival.application)
+
+
+def emulate(
+    catalog: Catalog,
+    scenario: Scenario,
+    arrivals: Iterable[tuple[int, Event]],
+    *,
+    trained: Trained | None = None,
+    pools: dict[str, Pool] | None = None,
+    nature: Nature | None = None,
+    journal: TextIO | None = None,
+    observe: Callable[[int, Event, list[Command]], None] | None = None,
+    progress: Progress | None = None,
+) -> Emulation:
+    """Run a scenario to its end. Arrivals come in order of time; `progress` hears their count.
+
+    Nodes and durations are the scenario's, unless others are given.
+    """
+    arrivals = applied_to_events(arrivals, catalog, scenario)
+    catalog = applied(catalog, scenario)
+    scheduler, chosen = build_scheduler(catalog, scenario, trained or {})
+    charge = _Charge(scheduler, scenario, chosen.nodes_per_ms)
+    pools = build_pools(catalog, scenario) if pools is None else pools
+    report = Report()
+    fingerprint = Fingerprint()
+    if journal is not None:
+        journal.write(header_line(_header(catalog, scenario, trained or {})) + "\n")
+
+    def watch(now_us: int, event: Event, commands: list[Command]) -> None:
+        report.observe(now_us, event, commands)
+        fingerprint.add(commands)
+        if journal is not None:
+            entry = Entry(now_us, event, orders_digest(commands))
+            journal.write(entry_line(entry) + "\n")
+        if observe is not None:
+            observe(now_us, event, commands)
+        if progress is not None and isinstance(event, RequestArrived):
+            progress(1)
+
+    nature = build_nature(catalog, scenario) if nature is None else nature
+    brain = charge if scenario.overhead == "measured" else scheduler
+    world = World(brain, pools, nature, charge_us=charge.charge_us, observe=watch)
+    for pool in pools.values():
+        world.tell(0, pool.joined())
+    began = perf_counter()
+    world.run(arrivals)
+    wall_s = perf_counter() - began
+    _check_the_end(scheduler, pools, report)
+    decision_ms = charge.total_us / US_PER_MS / max(1, report.tasks)
+    return Emulation(scenario, report, fingerprint.hexdigest(), wall_s, decision_ms)
+
+
+def _header(catalog: Catalog, scenario: Scenario, trained: Trained) -> Header:
+    # another machine may learn something else, so what was learnt goes with what was done
+    learnt = {TRAINED: to_text(trained)} if trained else {}
+    return Header(
+        catalog=catalog_digest(catalog),
+        policy=scenario.policy,
+        settings=scenario.to_settings() | learnt,
+    )
+
+
+def _check_the_end(scheduler: Scheduler, pools: dict[str, Pool], report: Report) -> None:
+    """When nothing happens any more, everything was given back and everyone was answered."""
+    state = scheduler.state
+    answered = sum(len(tally.latency_us) for tally in report.applications.values())
+    if answered + report.failed + report.refused != report.arrived or state.requests:
+        raise Bug(f"{report.arrived} requests came, {answered} were done: the rest is lost")
+    if state.tasks:
+        raise Bug(f"{next(iter(state.tasks))} never ended")
+    for seat in state.seats.values():
+        pool = pools[seat.invoker]
+        if (
+            seat.vcpus_free != seat.vcpus
+            or seat.vgpus_free != len(seat.slices)
+            or any(part.holder for part in seat.slices)
+            or pool.vcpus_free != pool.vcpus
+            or any(part.holder or part.wanted for part in pool.slices)
+            or pool.running
+        ):
+            raise Bug(f"{seat.invoker} still holds something at the end")

@@ -1,0 +1,230 @@
+"""What is to be emulated: one policy, one load, one cluster, one seed, as a value.
+
+A scenario can be written into a journal's header and read back, and sent to another process.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, get_args, get_type_hints
+
+from msgspec.structs import replace as changed
+
+from esg.core.catalog.model import Application, Catalog, Cluster, Function, scaled
+from esg.core.catalog.profile import Config, Profile
+from esg.core.messages.codec import decode, encode
+from esg.core.messages.events import ApplicationRegistered, Event
+from esg.core.scheduler.registry import application_of
+from esg.emulator.bounds import (
+    FASTEST_MB_PER_S,
+    LARGEST_SLO_SCALE,
+    LARGEST_TIME_SCALE,
+    LONGEST_DELAY_MS,
+    LOUDEST,
+)
+from esg.errors import Rejected
+from esg.suggest import one_of
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One of the paper's three combinations of deadline and load."""
+
+    slo_scale: float
+    rate: str
+
+
+SETTINGS: dict[str, Setting] = {
+    "strict-light": Setting(0.8, "light"),
+    "moderate-normal": Setting(1.0, "normal"),
+    "relaxed-heavy": Setting(1.2, "heavy"),
+}
+
+
+def setting(name: str) -> Setting:
+    if name not in SETTINGS:
+        raise Rejected(one_of("setting", name, SETTINGS))
+    return SETTINGS[name]
+
+
+MOST = {
+    "slo_scale": LARGEST_SLO_SCALE,
+    "time_scale": LARGEST_TIME_SCALE,
+    "noise": LOUDEST,
+    "stage_delay_ms": LONGEST_DELAY_MS,
+    "remote_delay_ms": LONGEST_DELAY_MS,
+    "remote_mb_per_s": FASTEST_MB_PER_S,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """Everything that a run depends on, apart from the catalog and the arrivals.
+
+    `nodes_per_ms` overrides the policy's own figure for charging its effort; `overhead` is "none",
+    "counted" (from that effort: the same in every run) or "measured" (from the clock: not).
+    `time_scale` multiplies the times of the catalog, as the setting of a live mesh does.
+    `stage_delay_ms` is what a stage takes beyond its profile where its inputs are local; a live
+    mesh's own can be measured (benchmarks/fidelity.py). `remote_delay_ms` and `remote_mb_per_s` are
+    what an input from another node takes. `without` names what policy apex does
+    without, separated by commas. `max_waiting`, `max_waiting_in_all` and `fair_quantum_ms` are the
+    settings of a live controller (docs/settings.md); here they are off, as the paper has none.
+    """
+
+    policy: str = "esg"
+    engine: str = "frontier"
+    k: int = 5
+    group_size: int = 3
+    slo_scale: float | None = None
+    nodes: int
+    vcpus: int
+    vgpus: int
+    seed: int = 0
+    warm_start: bool = True
+    batching: bool = True
+    gpu_sharing: bool = True
+    locality: bool = True
+    prewarm: bool = True
+    follow_profiles: bool = False
+    max_waiting: int = 0
+    max_waiting_in_all: int = 0
+    fair_quantum_ms: int = 0
+    noise: float = 1.0
+    orion_cutoff_ms: int = 100
+    overhead: str = "counted"
+    nodes_per_ms: int | None = None
+    time_scale: float = 1.0
+    stage_delay_ms: float = 0.5
+    remote_delay_ms: float = 8.0
+    remote_mb_per_s: float = 100.0
+    without: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("nodes", "vcpus", "vgpus", "k", "group_size"):
+            if getattr(self, name) < 1:
+                raise Rejected(f"{name} is {getattr(self, name)}; it must be at least 1")
+        for name, most in MOST.items():
+            if (getattr(self, name) or 0) > most:
+                raise Rejected(f"{name} is {getattr(self, name):g}; it must be at most {most}")
+        if not self.time_scale > 0:
+            raise Rejected(f"the time scale is {self.time_scale}; it must be greater than 0")
+        if self.slo_scale is not None and not self.slo_scale > 0:
+            raise Rejected(f"the SLO scale is {self.slo_scale}; it must be greater than 0")
+        if not self.noise >= 0:
+            raise Rejected(f"noise is {self.noise}; it must be at least 0")
+        if not self.stage_delay_ms >= 0:
+            raise Rejected(f"the stage delay is {self.stage_delay_ms} ms; it must be at least 0")
+        if not self.remote_delay_ms >= 0:
+            raise Rejected(f"the remote delay is {self.remote_delay_ms} ms; it must be at least 0")
+        if not self.remote_mb_per_s * 1e6 >= 1:
+            raise Rejected(f"the remote rate is {self.remote_mb_per_s} MB/s; it must be above 0")
+        if self.overhead not in OVERHEADS:
+            raise Rejected(one_of("overhead", self.overhead, OVERHEADS))
+        if self.nodes_per_ms is not None and self.nodes_per_ms < 1:
+            raise Rejected(f"nodes_per_ms is {self.nodes_per_ms}; it must be at least 1")
+
+    def to_settings(self) -> dict[str, str]:
+        """As texts, for a journal's header."""
+        return {name: str(value) for name, value in encode(self).items() if value is not None}
+
+    @staticmethod
+    def from_settings(settings: dict[str, str]) -> "Scenario":
+        kinds = get_type_hints(Scenario)
+        for name in settings:
+            if name not in kinds:
+                raise Rejected(one_of("setting of a scenario", name, kinds))
+        raw = {name: _value(text, kinds[name]) for name, text in settings.items()}
+        return decode(Scenario, raw)
+
+
+OVERHEADS = ("none", "counted", "measured")
+
+
+def _value(text: str, kind: Any) -> Any:
+    """What a text says, if it says anything of this kind; the codec complains if it does not."""
+    for wanted in (kind, *get_args(kind)):
+        if wanted is bool and text in ("True", "False"):
+            return text == "True"
+        if wanted in (int, float):
+            with suppress(ValueError):
+                return wanted(text)
+    return text
+
+
+def applied(catalog: Catalog, scenario: Scenario) -> Catalog:
+    """The catalog as this scenario wants it: time, cluster, SLOs, and what may be configured.
+
+    Without batching only batches of one are left. Without GPU sharing a task takes all slices of
+    its GPU. SLOs are multiples of the application's L in the full catalog, whatever is left of it.
+    """
+    catalog = scaled(catalog, scenario.time_scale)
+    functions = {
+        function.name: replace(function, profile=_narrowed(function.profile, scenario))
+        for function in catalog.functions.values()
+    }
+    applications = {
+        application.name: _rebuilt(application, functions, scenario.slo_scale)
+        for application in catalog.applications.values()
+    }
+    cluster = Cluster(
+        nodes=scenario.nodes,
+        vcpus=scenario.vcpus,
+        vgpus=scenario.vgpus,
+        slice_memory_mb=catalog.cluster.slice_memory_mb,
+    )
+    return Catalog(
+        functions=functions, applications=applications, cluster=cluster, prices=catalog.prices
+    )
+
+
+def applied_to_events(
+    events: Iterable[tuple[int, Event]], catalog: Catalog, scenario: Scenario
+) -> Iterator[tuple[int, Event]]:
+    """What happens, as this scenario wants it: applications that come get its SLOs too.
+
+    `catalog` is the full one, of which their L is.
+    """
+    catalog = scaled(catalog, scenario.time_scale)
+    for at_us, event in events:
+        if type(event) is ApplicationRegistered:
+            event = _with_slo(event, catalog, scenario.slo_scale)
+        yield at_us, event
+
+
+def _with_slo(
+    event: ApplicationRegistered, catalog: Catalog, slo_scale: float | None
+) -> ApplicationRegistered:
+    wanted = event if slo_scale is None else changed(event, slo_us=None, slo_scale=slo_scale)
+    with suppress(Rejected):  # what cannot be is for the scheduler to refuse, with a reason
+        return changed(wanted, slo_us=application_of(wanted, catalog).slo_us, slo_scale=None)
+    return event
+
+
+def _rebuilt(
+    application: Application, functions: dict[str, Function], slo_scale: float | None
+) -> Application:
+    rebuilt = application.with_functions(lambda function: functions[function.name])
+    if slo_scale is None:
+        return rebuilt
+    return replace(rebuilt, slo_us=max(1, round(slo_scale * application.alone_us)))
+
+
+def _narrowed(profile: Profile, scenario: Scenario) -> Profile:
+    """The configs that can run on one of the scenario's nodes, in the way it allows."""
+
+    def allowed(config: Config) -> bool:
+        return (
+            config.vcpus <= scenario.vcpus
+            and (config.vgpus <= scenario.vgpus if scenario.gpu_sharing else config.vgpus == whole)
+            and (scenario.batching or config.batch == 1)
+        )
+
+    fitting = [config.vgpus for config in profile.configs if config.vgpus <= scenario.vgpus]
+    whole = max(fitting, default=0)
+    try:
+        return profile.narrowed(allowed)
+    except Rejected:
+        raise Rejected(
+            f"{profile.function}: no config fits a node of {scenario.vcpus} vCPUs and "
+            f"{scenario.vgpus} vGPUs; use larger nodes"
+        ) from None

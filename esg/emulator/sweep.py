@@ -1,0 +1,221 @@
+"""Many runs at once: policies times seeds, over all cores.
+
+Each run is a value (`Job`) that can be sent to another process; any executor with the interface of
+`concurrent.futures` will do, such as Dask's, so that a sweep can run on a cluster.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any, Protocol
+
+from esg.core.catalog.model import Catalog
+from esg.core.messages.events import Event, RequestArrived
+from esg.emulator.optimum import limits
+from esg.emulator.run import Trained, build_nature, emulate, requests
+from esg.emulator.scenario import Scenario, applied, applied_to_events
+from esg.emulator.worker_processes import each, tell
+from esg.units import US_PER_S, seconds
+from esg.workload.arrivals import until
+from esg.workload.mix import Mix
+from esg.workload.rates import parse_rate, steady
+from esg.workload.trace_window import Shaping, from_trace
+from esg.workload.traces.read import read_trace
+from esg.workload.traces.timed import TimedTrace
+
+STEP = 100
+"""Requests between two reports of a run's progress: some tens of milliseconds."""
+
+
+class Source(Protocol):
+    """Where requests come from, as a description that can be sent to another process."""
+
+    def arrivals(self, applications: Sequence[str], seed: int) -> Iterator[tuple[int, Event]]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """How many requests come at most, and for how long."""
+
+    requests: float = math.inf
+    duration_s: float = math.inf
+
+    def share(self, count: int, at_us: int) -> float:
+        """How much is over when so many have come, the last one at this instant.
+
+        >>> Extent(requests=8, duration_s=2).share(4, 500_000)
+        0.5
+        """
+        duration_us = max(1, self.duration_s * US_PER_S)
+        return min(1.0, max(count / max(1, self.requests), at_us / duration_us))
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Requests from elsewhere, with reports of the share that has come."""
+
+    source: Source
+    extent: Extent
+    tell: Callable[[float], None]
+
+    def arrivals(self, applications: Sequence[str], seed: int) -> Iterator[tuple[int, Event]]:
+        count = 0
+        for at_us, event in self.source.arrivals(applications, seed):
+            if isinstance(event, RequestArrived):
+                count += 1
+                if count % STEP == 0:
+                    self.tell(self.extent.share(count, at_us))
+            yield at_us, event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """Which requests come, up to a count or a time.
+
+    At a rate (`heavy`, `120/s`), or as a trace says; with both, the trace's mean is scaled to the
+    rate. A description rather than a list, so that a day of requests is cheap to send around.
+    """
+
+    rate: str | None = None
+    trace: Path | None = None
+    format: str = "auto"
+    requests: int | None = None
+    duration_s: float | None = None
+
+    def arrivals(self, applications: Sequence[str], seed: int) -> Iterator[tuple[int, Event]]:
+        """The same for every policy with the same seed."""
+        mix = Mix.uniform(applications)
+        if self.trace is not None:
+            trace = read_trace(self.trace, self.format)
+            source = from_trace(trace, mix, seed, Shaping(rate=self.rate))
+        else:
+            source = steady("heavy" if self.rate is None else self.rate, mix, seed)
+        if self.duration_s is not None:
+            source = until(source, seconds(self.duration_s))
+        return requests(islice(source, self.requests))
+
+    def extent(self) -> Extent:
+        """What was asked for, or less if the trace has less."""
+        most = math.inf if self.requests is None else self.requests
+        longest_s = math.inf if self.duration_s is None else self.duration_s
+        if self.trace is None:
+            return Extent(requests=most, duration_s=longest_s)
+        trace = read_trace(self.trace, self.format)
+        calls: float = trace.invocations
+        if isinstance(trace, TimedTrace):
+            span_s, mean_per_s = (trace.last_us - trace.first_us) / US_PER_S, trace.mean_per_s
+        else:
+            span_s = 60.0 * trace.minutes
+            mean_per_s = calls / span_s
+        if self.rate is not None and mean_per_s:  # see `Shaping` for what is scaled
+            scale = parse_rate(self.rate).mean_per_s / mean_per_s
+            if isinstance(trace, TimedTrace):
+                span_s /= scale
+            else:
+                calls = math.floor(calls * scale + 0.5)
+        return Extent(requests=min(most, calls), duration_s=min(longest_s, span_s))
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run. `label` is the caller's; `catalog` is the full one."""
+
+    label: str
+    catalog: Catalog
+    scenario: Scenario
+    load: Source
+    trained: Trained
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a run: its summary, and each application's (answered_us, latency_us)."""
+
+    label: str
+    seed: int
+    summary: dict[str, Any]
+    series: dict[str, tuple[list[int], list[int]]]
+
+
+def run_job(job: Job) -> Outcome:
+    """One run, in whatever process."""
+    arrivals = job.load.arrivals(list(job.catalog.applications), job.scenario.seed)
+    emulation = emulate(job.catalog, job.scenario, arrivals, trained=job.trained)
+    series = {
+        name: (tally.answered_us, tally.latency_us)
+        for name, tally in emulation.report.applications.items()
+    }
+    return Outcome(job.label, job.scenario.seed, emulation.summary(), series)
+
+
+def run_limits(job: Job) -> Outcome:
+    """The limits under the conditions of a job (see `limits`)."""
+    catalog = applied(job.catalog, job.scenario)
+    nature = build_nature(catalog, job.scenario)
+    arrivals = job.load.arrivals(list(job.catalog.applications), job.scenario.seed)
+    found = limits(catalog, applied_to_events(arrivals, job.catalog, job.scenario), nature)
+    summary = {
+        "slo_hit_rate": found.slo_hit_rate,
+        "cost_usd_per_1k_requests": found.cost_usd_per_1k_requests,
+    }
+    return Outcome(job.label, job.scenario.seed, summary, {})
+
+
+def sweep(
+    jobs: Sequence[Job],
+    *,
+    run: Callable[[Job], Outcome] = run_job,
+    executor: Executor | None = None,
+    workers: int | None = None,
+    extent: Extent | None = None,
+    watch: Callable[[Sequence[float]], None] = lambda shares: None,
+) -> list[Outcome]:
+    """All jobs, in their order; `watch` is called as each one ends, and now and then between, with
+    the share of each that is done.
+
+    Without an executor there are `workers` processes, or one per core. They tell how far their jobs
+    are, given the extent of these; of other executors only the ends of jobs are known. The first
+    job that fails ends them all, and so does Ctrl-C.
+    """
+    if executor is None and extent is not None:
+        jobs = [
+            replace(job, load=Watched(job.load, extent, partial(tell, number)))
+            for number, job in enumerate(jobs)
+        ]
+    return each(run, jobs, executor=executor, workers=workers, watch=watch)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over seeds, and how far the true one may be off (95 %; 0 for a single seed)."""
+
+    mean: float
+    margin: float
+
+    @property
+    def is_unclear(self) -> bool:
+        """Of a difference: whether its sign is."""
+        return abs(self.mean) <= self.margin
+
+    @staticmethod
+    def of(values: Sequence[float]) -> "Estimate":
+        """
+        >>> of_three = Estimate.of([0.8, 0.9, 1.0])
+        >>> f"{of_three.mean:.2f} ± {of_three.margin:.2f}"
+        '0.90 ± 0.25'
+        """
+        if len(values) < 2:
+            return Estimate(values[0] if values else math.nan, 0.0)
+        spread = stdev(values) / math.sqrt(len(values))
+        return Estimate(fmean(values), _student_t(len(values) - 1) * spread)
+
+
+def _student_t(freedom: int) -> float:
+    """The 97.5 % quantile of Student's t distribution."""
+    table = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+    return table[freedom - 1] if freedom <= len(table) else 1.96 + 2.4 / freedom

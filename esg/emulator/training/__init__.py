@@ -1,0 +1,1 @@
+"""Training before deployment, for policies that look configs up (Aquatope)."""

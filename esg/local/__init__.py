@@ -1,0 +1,1 @@
+"""A whole mesh on one machine: its processes, their supervisor, their directory."""

@@ -1,0 +1,140 @@
+"""What a mesh on one machine consists of: each process' command line, environment and readiness.
+
+Controller and nodes listen wherever there is room, unless they are told otherwise; the gateway has
+a port that people know.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from esg.local.health import is_serving, redis_answers
+from esg.local.options import Chosen
+from esg.local.process import Program
+from esg.local.run_directory import RunDirectory
+from esg.local.secure import CLIENT, SecureFolder, probing
+from esg.runtime.settings import InvokerSettings, environment
+
+REDIS, CONTROLLER, GATEWAY, INVOKER = "redis", "controller", "gateway", "invoker"
+
+MODULES = {service: f"esg.{service}" for service in (CONTROLLER, GATEWAY, INVOKER)}
+"""What `python -m` runs for each service."""
+
+GRPC_TUNING = {
+    # gRPC's own pool of threads costs three context switches per message where its older way of
+    # polling costs two: a fifth to a quarter of the CPU of a mesh (benchmarks/overhead.py)
+    "GRPC_EXPERIMENTS": (
+        "-event_engine_client,-event_engine_listener,-event_engine_for_all_other_endpoints"
+    ),
+    "GRPC_VERBOSITY": "ERROR",  # peers that come and go are in our own logs
+}
+"""Read by gRPC when it is imported, so it has to be in the environment. What is there already
+wins."""
+
+
+class Programs:
+    def __init__(self, chosen: Chosen, directory: RunDirectory) -> None:
+        chosen.set_default(CONTROLLER, "port", 0)
+        chosen.set_default(CONTROLLER, "journal", directory.journal)
+        self._chosen = chosen
+        self._directory = directory
+        self.secure = SecureFolder(directory.security) if chosen.secure else None
+        if self.secure is not None:
+            for name, value in self.secure.identity(CLIENT).items():
+                chosen.set_default("common", name, value)
+            for name, value in self.secure.door().items():
+                chosen.set_default(GATEWAY, name, value)
+        self.redis_url = chosen.common.redis_url
+
+    @property
+    def has_own_redis(self) -> bool:
+        """Unless somebody named a server that is already there."""
+        return not self._chosen.settings.says("common", "redis_url")
+
+    @property
+    def nodes(self) -> list[str]:
+        """Names as in emulated runs."""
+        width = len(str(self._chosen.nodes - 1))
+        return [f"node{number:0{width}}" for number in range(self._chosen.nodes)]
+
+    def redis(self) -> Program:
+        from esg.local.redis_server import server_command
+
+        # Not below the mesh's own directory, whose path may be too long for a socket
+        private = self._directory.store(REDIS)
+        data = self._directory.redis if self._chosen.resume else None
+        command, self.redis_url = server_command(private, data)
+
+        async def probe() -> str | None:
+            return self.redis_url if await redis_answers(self.redis_url) else None
+
+        return Program(
+            name=REDIS,
+            command=command,
+            environ=self._chosen.environ,
+            log=self._log(REDIS),
+            probe=probe,
+        )
+
+    def controller(self) -> Program:
+        return self._service(CONTROLLER, CONTROLLER, {})
+
+    def gateway(self, controller: str) -> Program:
+        return self._service(GATEWAY, GATEWAY, {"controller": controller})
+
+    def node(self, name: str, controller: str) -> Program:
+        store = self._directory.store(name)
+        own = {
+            "node": name,
+            "port": 0,
+            "controller": controller,
+            "store": store,
+            "slice_logs": self._directory.logs,
+        }
+        first = self._chosen.settings.of(InvokerSettings).metrics_port
+        if first:  # a port for each
+            own["metrics_port"] = first + self.nodes.index(name)
+        return self._service(name, INVOKER, own, essential=False)
+
+    def again(self, program: Program, address: str) -> Program:
+        """The same program at the same address, so that its peers find it."""
+        if program.name == REDIS:
+            return program  # its socket has a fixed name, and its log has the data
+        service = program.name if program.name in (CONTROLLER, GATEWAY) else INVOKER
+        port = int(address.rpartition(":")[2])
+        self._ready_file(program.name).unlink(missing_ok=True)
+        return program.with_environ(environment(service, {"port": port}))
+
+    def _service(
+        self, name: str, service: str, own: Mapping[str, Any], *, essential: bool = True
+    ) -> Program:
+        ready = self._ready_file(name)
+
+        async def probe() -> str | None:
+            if not ready.exists():
+                return None
+            address = ready.read_text("utf-8")
+            security = probing(service, self._chosen.document())
+            return address if await is_serving(address, security) else None
+
+        return Program(
+            name=name,
+            # -P: a folder named esg where the user happens to be is not this package
+            command=[sys.executable, "-P", "-m", MODULES[service]],
+            environ=GRPC_TUNING
+            | self._chosen.environ
+            | environment("common", {"redis_url": self.redis_url})
+            | environment("common", self.secure.identity(service) if self.secure else {})
+            | environment(service, own)
+            | {"ESG_READY_FILE": str(ready)},
+            log=self._log(name),
+            probe=probe,
+            essential=essential,
+        )
+
+    def _ready_file(self, name: str) -> Path:
+        return self._directory.run / f"{name}.ready"
+
+    def _log(self, name: str) -> Path:
+        return self._directory.logs / f"{name}.log"

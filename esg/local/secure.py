@@ -1,0 +1,125 @@
+"""What a mesh on one machine needs to be secure, and to be called by its user.
+
+    DIRECTORY/security/ca.pem, gateway.pem, ...   see `security_authority`: the authority stays,
+                                                  certificates are new whenever a mesh starts
+    DIRECTORY/security/tokens.toml                the gateway's clients; `me` is one of them
+    DIRECTORY/security/client.token               the token of `me`
+    DIRECTORY/security/client.env                 for a shell that is to call this mesh
+
+All of it is for its user alone, and stays when the mesh ends.
+"""
+
+import shlex
+import socket
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from esg.files import written
+from esg.runtime.security.plain import is_loopback
+from esg.runtime.security.policy import Security, between_services
+from esg.runtime.security.tls import ClientTls, Identity
+from esg.runtime.settings import CommonSettings, GatewaySettings
+
+ME = "me"
+CLIENT = "client"
+DAYS = 90
+EVERY_INTERFACE = ("0.0.0.0", "::", "[::]")
+
+
+class SecureFolder:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.client_env = path / "client.env"
+        self._tokens = path / "tokens.toml"
+        self._token = path / "client.token"
+
+    def identity(self, service: str) -> dict[str, Any]:
+        """The settings that make a process this service."""
+        return {
+            "tls_ca": self.path / "ca.pem",
+            "tls_certificate": self.path / f"{service}.pem",
+            "tls_key": self.path / f"{service}.key",
+        }
+
+    def door(self) -> dict[str, Any]:
+        """The gateway's settings: clients need a certificate and a token."""
+        return {"tls_client_ca": self.path / "ca.pem", "tokens": self._tokens}
+
+    def make(self, host: str) -> None:
+        """All that is missing; `host` is where the gateway listens."""
+        from esg.runtime.security.authority import make_certificates
+
+        named = [] if host in EVERY_INTERFACE or is_loopback(host) else [host]
+        make_certificates(self.path, hosts=[*named, socket.gethostname()], days=DAYS)
+        self.let_me_in()
+
+    def say_how_to_call(self, gateway: str) -> None:
+        variables = {
+            "ESG_GATEWAY": callable_address(gateway),
+            "ESG_CLIENT_CA": self.path / "ca.pem",
+            "ESG_CLIENT_CERTIFICATE": self.path / f"{CLIENT}.pem",
+            "ESG_CLIENT_KEY": self.path / f"{CLIENT}.key",
+        }
+        with written(self.client_env, private=True) as file:
+            for name, value in variables.items():
+                file.write(f"export {name}={shlex.quote(str(value))}\n")
+            file.write(f'export ESG_TOKEN="$(cat {shlex.quote(str(self._token))})"\n')
+
+    def let_me_in(self) -> None:
+        """With the token that is there, if it is still good."""
+        from esg.runtime.security.tokens import (
+            Entry,
+            digest_of,
+            new_token,
+            read_entries,
+            write_entries,
+        )
+
+        known = read_entries(self._tokens) if self._tokens.exists() else {}
+        token = self._token.read_text("utf-8").strip() if self._token.exists() else ""
+        if ME in known and known[ME].digest == digest_of(token):
+            return
+        token = new_token()
+        with written(self._token, private=True) as file:
+            file.write(f"{token}\n")
+        me = Entry(name=ME, digest=digest_of(token), operator=True)
+        write_entries(self._tokens, {**known, ME: me})
+
+
+def callable_address(address: str) -> str:
+    """Where a process that listens on every interface can be called from this machine.
+
+    >>> callable_address("0.0.0.0:50051"), callable_address("[::]:7"), callable_address("h:1")
+    ('127.0.0.1:50051', '[::1]:7', 'h:1')
+    """
+    host, _, port = address.rpartition(":")
+    there = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "[::]": "[::1]"}.get(host, host)
+    return f"{there}:{port}"
+
+
+def probing(service: str, settings: Mapping[str, Mapping[str, Any]]) -> Security:
+    """How to ask a process of a mesh with these settings whether it is well.
+
+    A gateway may show the public a certificate of an authority that nobody here knows; whoever
+    started it knows the certificate itself.
+    """
+    common = _read(CommonSettings, settings["common"])
+    own = _read(GatewaySettings, settings["gateway"])
+    if service != "gateway" or not own.tls_certificate:
+        return between_services(common)
+    from esg.runtime.security.authority import names_in
+
+    shown = Path(own.tls_certificate)
+    identity = None
+    if common.tls_certificate:
+        identity = Identity(Path(common.tls_certificate), Path(common.tls_key))
+    name = next(iter(names_in(shown)), "")
+    return Security(client=ClientTls([shown], identity, name), insecure=common.insecure)
+
+
+def _read(kind: type[Any], values: Mapping[str, Any]) -> Any:
+    """Of a record that another version may have written, what this one knows."""
+    known = {field.name for field in fields(kind)}
+    return kind(**{name: value for name, value in values.items() if name in known})

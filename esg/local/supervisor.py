@@ -1,0 +1,275 @@
+"""A whole mesh on one machine, as separate processes: what `esg up` runs, and tests and benchmarks.
+
+    async with Mesh(MeshOptions(nodes=2, scale=0.1)) as mesh:
+        ...  # mesh.gateway is its address
+
+Redis starts first, then the controller, then the gateway and the nodes; each is ready when it says
+so itself and its health service agrees. They are stopped the other way round, so that whatever is
+under way can end: the gateway takes no more, the nodes finish, the controller hears of it. Nothing
+is left behind but, in a directory that was named, logs, journal and what Redis was given. One that
+dies is started again at its address, after a pause; if it keeps dying it is given up, and if the
+mesh cannot do without it, so is the mesh.
+
+A mesh lives in one event loop, any loop. If its process is killed outright, the kernel ends the
+children, and the next mesh in the same directory clears up.
+"""
+
+import asyncio
+import os
+import secrets
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from esg.errors import Fault, Rejected
+from esg.local.health import check_redis
+from esg.local.options import Chosen, MeshOptions
+from esg.local.process import Process, Program, State
+from esg.local.procfs import look
+from esg.local.programs import CONTROLLER, GATEWAY, REDIS, Programs
+from esg.local.restart_policy import Revival
+from esg.local.run_directory import RunDirectory
+from esg.runtime.settings import ControllerSettings, GatewaySettings
+from esg.suggest import one_of
+
+__all__ = ["Mesh", "MeshOptions", "Process", "State"]
+
+START_LIMIT_S = 120.0
+STOP_MARGIN_S = 5.0
+"""What a process may take beyond the time it has to finish its work."""
+POLL_S = 0.01
+
+
+class Mesh:
+    """Starts, watches and stops all processes of a mesh.
+
+    `tell` hears of each process that has become ready or has ended. Without a directory, a
+    temporary one is used, of which nothing is left.
+    """
+
+    def __init__(
+        self,
+        options: MeshOptions | None = None,
+        directory: Path | None = None,
+        *,
+        tell: Callable[[Process], None] = lambda process: None,
+    ) -> None:
+        self._chosen = Chosen(options or MeshOptions())
+        self._temporary = directory is None
+        unheard_of = Path(tempfile.gettempdir()) / f"esg-{secrets.token_hex(6)}"
+        self.directory = RunDirectory(directory or unheard_of)
+        self._programs = Programs(self._chosen, self.directory)
+        self._tell = tell
+        self._all: dict[str, Process] = {}
+        self._revivals: dict[str, Revival] = {}
+        self._reviving: set[asyncio.Task[None]] = set()
+        self._up = False
+        self._failure: Process | None = None
+        self._failed = asyncio.Event()
+        self._stop_limit_s = self._chosen.common.drain_s + STOP_MARGIN_S
+
+    @property
+    def gateway(self) -> str:
+        """Where clients go."""
+        return self._named(GATEWAY).address
+
+    @property
+    def controller(self) -> str:
+        return self._named(CONTROLLER).address
+
+    @property
+    def redis_url(self) -> str:
+        return self._programs.redis_url
+
+    @property
+    def nodes(self) -> list[str]:
+        return self._programs.nodes
+
+    @property
+    def processes(self) -> dict[str, int]:
+        """The pids of what runs, by name: redis, controller, gateway, node0, node1, ..."""
+        return {n: p.pid for n, p in self._all.items() if p.state is not State.ENDED}
+
+    @property
+    def journal(self) -> Path | None:
+        """The directory that every event is written to."""
+        named = self._chosen.settings.of(ControllerSettings).journal
+        return Path(named) if named else None
+
+    @property
+    def client_env(self) -> Path | None:
+        """Of a secure mesh: the file that tells a shell how to call it."""
+        return self._programs.secure.client_env if self._programs.secure else None
+
+    @property
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """All settings of the mesh, by section."""
+        return self._chosen.document()
+
+    async def failed(self) -> Process:
+        """Wait until a process that the mesh cannot do without has been given up."""
+        await self._failed.wait()
+        assert self._failure is not None
+        return self._failure
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Return when all are ready; if one cannot be, none is left."""
+        self.directory.claim(resume=self._chosen.resume)
+        try:
+            async with asyncio.timeout(START_LIMIT_S):
+                await self._start_all()
+        except TimeoutError:
+            slow = [p.name for p in self._all.values() if p.state is State.STARTING]
+            raise Fault(
+                f"{', '.join(slow)}: not ready after {START_LIMIT_S:g} s; the end of a log:\n"
+                f"{self._all[slow[0]].tail()}"
+            ) from None
+        finally:
+            if not self._up:
+                self._end()
+
+    async def _start_all(self) -> None:
+        programs = self._programs
+        secure = programs.secure
+        if secure is not None:
+            secure.make(self._chosen.settings.of(GatewaySettings).host)
+        if programs.has_own_redis:
+            await self._start([programs.redis()])
+        else:
+            await check_redis(programs.redis_url)
+        await self._start([programs.controller()])
+        nodes = [programs.node(name, self.controller) for name in programs.nodes]
+        await self._start([programs.gateway(self.controller), *nodes])
+        if secure is not None:
+            secure.say_how_to_call(self.gateway)
+        self._write(up=True)
+        self._up = True
+
+    async def _start(self, programs: Iterable[Program]) -> None:
+        begun = [Process(program, self._ended) for program in programs]
+        for process in begun:
+            if process.name in self._all:
+                process.address = self._all[process.name].address
+        self._all |= {process.name: process for process in begun}
+        if self._up:
+            self._write_again()
+        else:
+            self._write()
+        while begun:
+            ready = [process for process in begun if await process.is_ready()]
+            for process in ready:
+                self._tell(process)
+            begun = [process for process in begun if process not in ready]
+            if self._failure is not None and not self._up:
+                raise self._failure.early_end()
+            if ready:
+                self._write_again()
+            else:
+                await asyncio.sleep(POLL_S)
+
+    async def stop(self) -> None:
+        """Let everything finish, the last to start first; then leave nothing behind."""
+        self._up = False
+        for reviving in self._reviving:
+            reviving.cancel()
+        nodes = [name for name in self._all if name in self.nodes]
+        try:
+            for names in ([GATEWAY], nodes, [CONTROLLER], [REDIS]):
+                there = [self._all[name] for name in names if name in self._all]
+                await asyncio.gather(*(process.stop(self._stop_limit_s) for process in there))
+        finally:
+            self._end()
+
+    def stop_now(self) -> None:
+        """End everything at once, with whatever is under way."""
+        self._up = False
+        for process in reversed(self._all.values()):
+            process.kill()
+
+    async def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
+        """End one process, as a crash would, or with another signal; the rest goes on."""
+        await self._named(name).end(number)
+
+    async def restart(self, name: str) -> None:
+        """Start a process again that has ended, at its old address; return when it is ready."""
+        former = self._named(name)
+        if former.state is not State.ENDED:
+            raise Rejected(f"{name} is still running; kill it first")
+        async with asyncio.timeout(START_LIMIT_S):
+            await self._start([self._programs.again(former.program, former.address)])
+
+    def _named(self, name: str) -> Process:
+        if name not in self._all:
+            raise Rejected(one_of("process", name, self._all))
+        return self._all[name]
+
+    def _ended(self, process: Process) -> None:
+        self._write_again()
+        if process.wanted:
+            revival = self._revivals.setdefault(process.name, Revival())
+            pause_s = revival.pause_s(process.age_s) if self._up else None
+            process.given_up = pause_s is None
+            if pause_s is not None:
+                reviving = asyncio.create_task(self._revive(process, pause_s))
+                self._reviving.add(reviving)
+                reviving.add_done_callback(self._reviving.discard)
+            elif process.program.essential and self._failure is None:
+                self._failure = process
+                self._failed.set()
+        self._tell(process)
+
+    async def _revive(self, former: Process, pause_s: float) -> None:
+        """Start a process again. If it dies before it is ready, that is one more death."""
+        await asyncio.sleep(pause_s)
+        with suppress(Fault, Rejected):
+            try:
+                async with asyncio.timeout(START_LIMIT_S):
+                    await self._start([self._programs.again(former.program, former.address)])
+            except TimeoutError:
+                self._named(former.name).kill(wanted=True)
+
+    def _end(self) -> None:
+        self.stop_now()
+        self._up = False
+        self.directory.release(keep=not self._temporary)
+        if self._temporary:
+            shutil.rmtree(self.directory.path, ignore_errors=True)
+
+    def _write_again(self) -> None:
+        """Without room for it, the record stays as it was: processes are seen to all the same."""
+        with suppress(OSError, Rejected):
+            self._write(up=self._up)
+
+    def _write(self, *, up: bool = False) -> None:
+        """The record, for whoever wants to know from outside."""
+        me = look(os.getpid())
+        assert me is not None
+        self.directory.write(
+            {
+                "supervisor": {"pid": me.pid, "began": me.began},
+                "up": up,
+                "gateway": self._all[GATEWAY].address if GATEWAY in self._all else "",
+                "controller": self._all[CONTROLLER].address if CONTROLLER in self._all else "",
+                "nodes": self.nodes,
+                "stop_limit_s": self._stop_limit_s,
+                "settings": self.settings,
+                "processes": [process.document() for process in self._all.values()],
+            }
+        )

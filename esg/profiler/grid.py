@@ -1,0 +1,54 @@
+"""Which configs are measured, and in which order."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from esg.core.catalog.profile import Config
+from esg.core.catalog.profile_model import Grid
+from esg.errors import Rejected
+
+BATCHES = (1, 2, 4, 8)
+QUICK_BATCHES = (1, 2, 4)
+SMALLEST = Config(1, 1, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How often a config is run: first without looking, then for the record."""
+
+    warm_up: int = 2
+    repetitions: int = 5
+
+
+QUICK = Effort(warm_up=1, repetitions=3)
+
+
+def configs_of(grid: Grid) -> list[Config]:
+    """Small ones first; without slices that would have nothing to do.
+
+    >>> [str(config) for config in configs_of(Grid(batch=[1, 2], vcpus=[1], vgpus=[1, 2]))]
+    ['1 x 1 vCPU x 1 vGPU', '2 x 1 vCPU x 1 vGPU', '2 x 1 vCPU x 2 vGPU']
+    """
+    found = [config for config in grid.configs() if config.vgpus <= config.batch]
+    if not found or min(grid.batch) != 1 or min(grid.vgpus) != 1:
+        raise Rejected("a batch of 1 on one slice is the least that a function needs; name 1 too")
+    return sorted(found, key=lambda config: (config.batch, config.vgpus, config.vcpus))
+
+
+def steps(most: int, *, quick: bool) -> list[int]:
+    """Numbers from one to the most: doubling, or with `quick` only the two ends.
+
+    >>> steps(7, quick=False), steps(7, quick=True), steps(1, quick=True)
+    ([1, 2, 4, 7], [1, 7], [1])
+    """
+    doubling = [2**power for power in range(most.bit_length())]
+    return sorted({1, most} if quick else {*doubling, most})
+
+
+def chosen(named: Sequence[int] | None, usual: Sequence[int], most: int, what: str) -> list[int]:
+    """What was asked for, if the node has as much; or else the usual."""
+    if named is None:
+        return list(usual)
+    if max(named) > most:
+        raise Rejected(f"--{what} {max(named)}: the node has {most}; name at most as many")
+    return sorted(set(named))

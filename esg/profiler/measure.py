@@ -1,0 +1,134 @@
+"""Function by function, config by config: load, warm up, run, note.
+
+Tasks run one at a time, so that each has the node to itself. The first one on every slice loads the
+model, which gives the cold start; then come the configs, small ones first. One that fails twice is
+infeasible. If it ran out of memory, so would every other with as large a portion per slice, and
+they are not even tried.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from esg.core.catalog.model import Catalog, Function
+from esg.core.catalog.profile import Config
+from esg.profiler.grid import SMALLEST, Effort
+from esg.profiler.node_under_test import Bench, Failed, Inputs
+from esg.profiler.record import Cell, Record
+from esg.profiler.record import Function as Measured
+from esg.profiler.samples import Samples
+from esg.units import seconds
+
+TRIES = 2
+SPARE = 4
+"""Runs that may fail, or find their model gone, before a config is given up."""
+LONG_US = seconds(20)
+"""A cell that has taken so long is done with two runs."""
+MB = 1_000_000
+LOOK_S, ALIKE, SETTLING_LOOKS = 0.5, 5, 30
+"""Memory is settled when so many looks, so far apart, see the same."""
+
+
+@dataclass(slots=True)
+class Profiler:
+    """`save` is called after every cell, `done` is told how much of the work it was.
+
+    `server` is the name of the processes whose memory is the models', if they can be seen.
+    """
+
+    bench: Bench
+    catalog: Catalog
+    samples: Samples
+    record: Record
+    effort: Effort
+    save: Callable[[], None]
+    done: Callable[[float], None]
+    server: str = ""
+
+    def missing(self, name: str, configs: Sequence[Config]) -> list[Config]:
+        """What is not in the record yet."""
+        measured = self.record.of(name)
+        return [config for config in configs if measured.cell(config) is None]
+
+    async def measure(self, name: str, configs: Sequence[Config]) -> None:
+        """What is missing of one function; if it cannot run at all, a Fault says why."""
+        missing = self.missing(name, configs)
+        if missing:
+            try:
+                await self._function(self.catalog.functions[name], self.record.of(name), missing)
+            finally:
+                self.bench.drop(name)
+
+    async def _function(
+        self, function: Function, measured: Measured, missing: Sequence[Config]
+    ) -> None:
+        inputs = await self.samples.inputs_of(function)
+        measured.input_bytes = sum(len(content) for content in inputs)
+        before = await self._settled_memory() if self.server else 0
+        measured.cold_starts_us = await self._cold_starts(function, inputs)
+        for config in missing:
+            measured.cells.append(await self._cell(function, measured, config, inputs))
+            measured.cells.sort(key=lambda cell: cell.config)
+            self.save()
+            self.done(work_of(config))
+        if self.server:
+            grown = self.bench.memory_bytes(self.server) - before
+            measured.memory_mb = max(1, ceil(grown / self.bench.slices / MB), measured.memory_mb)
+            self.save()
+
+    async def _cold_starts(self, function: Function, inputs: Inputs) -> list[int]:
+        """The time to load the model on each slice, one after the other."""
+        found = []
+        for index in range(self.bench.slices):
+            ran = await self.bench.run(function.name, SMALLEST, [inputs], [index])
+            self.samples.keep(function.name, ran.outputs[0])
+            found.append(ran.loading_us)
+        return [time_us for time_us in found if time_us] or found
+
+    async def _settled_memory(self) -> int:
+        """What the servers hold when models that were dropped are gone: that takes a while."""
+        seen = [self.bench.memory_bytes(self.server)]
+        for _ in range(SETTLING_LOOKS):
+            await asyncio.sleep(LOOK_S)
+            seen.append(self.bench.memory_bytes(self.server))
+            if len(seen) > ALIKE and max(seen[-ALIKE:]) - min(seen[-ALIKE:]) < MB:
+                break
+        return seen[-1]
+
+    async def _cell(
+        self, function: Function, measured: Measured, config: Config, inputs: Inputs
+    ) -> Cell:
+        if _cannot_fit(measured, config):
+            return Cell(config, failure="out of memory, as a smaller portion was")
+        cell, failures, taken_us = Cell(config), 0, 0
+        warm_up, wanted = self.effort.warm_up, self.effort.repetitions
+        for _ in range(warm_up + wanted + SPARE):
+            try:
+                ran = await self.bench.run(function.name, config, [inputs] * config.batch)
+            except Failed as error:
+                failures += 1
+                if failures == TRIES:
+                    return Cell(config, failure=str(error))
+                continue
+            taken_us += ran.running_us
+            if warm_up and taken_us < LONG_US:
+                warm_up -= 1
+            elif not ran.loading_us:  # else its model was not there any more
+                cell.runs_us.append(ran.running_us)
+            if len(cell.runs_us) == wanted or (cell.runs_us[1:] and taken_us > LONG_US):
+                break
+        return cell if cell.runs_us else Cell(config, failure="its model did not stay loaded")
+
+
+def work_of(config: Config) -> float:
+    """About how much of the time a config takes, for whoever looks at a bar."""
+    return config.batch / config.vgpus + config.batch / config.vcpus
+
+
+def _cannot_fit(measured: Measured, config: Config) -> bool:
+    portion = ceil(config.batch / config.vgpus)
+    return any(
+        cell.out_of_memory and portion >= ceil(cell.config.batch / cell.config.vgpus)
+        for cell in measured.cells
+    )

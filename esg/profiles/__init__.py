@@ -1,0 +1,1 @@
+"""The default catalog and its profiles, as data. `esg.core.catalog.file.DEFAULT` points here."""

@@ -1,0 +1,21 @@
+"""The catalog as the processes of a live mesh see it.
+
+Every process reads the same file and multiplies its times by the same scale. Which applications
+there are changes while a mesh runs; the functions, which invokers must know, do not: so it is
+their fingerprint that two processes compare when they meet.
+"""
+
+from pathlib import Path
+
+from esg.core.catalog.file import DEFAULT, load_catalog
+from esg.core.catalog.model import Catalog, scaled
+from esg.core.journal.format import functions_digest
+from esg.runtime.settings import CommonSettings
+
+__all__ = ["functions_digest", "load"]
+
+
+def load(common: CommonSettings) -> Catalog:
+    """The catalog that the settings name, or the one that comes with ESG, in the mesh's time."""
+    path = Path(common.catalog) if common.catalog else DEFAULT
+    return scaled(load_catalog(path), common.time_scale)

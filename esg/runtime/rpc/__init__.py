@@ -1,0 +1,1 @@
+"""gRPC as all services use it: servers, channels, status codes, streams, probes."""

@@ -1,0 +1,130 @@
+"""Connections to other processes, with TLS or without.
+
+A channel of gRPC keeps the certificates it was made with, also for connections it makes much later.
+One of ours takes those that are in the files now: when they have changed, the next call goes over a
+new channel, and the old one is closed when its last call has ended.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import grpc
+
+from esg.runtime.rpc.addresses import check_address
+from esg.runtime.security.plain import FOR_SERVICES, check_calling
+from esg.runtime.security.policy import ON_THIS_MACHINE, Security
+from esg.runtime.security.tls import ClientTls
+
+ANY_SIZE = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+"""For links over which payloads go; elsewhere, as at the public door, sizes are limited."""
+AMONG_OURSELVES = [
+    ("grpc.max_receive_message_length", 64 * 2**20),
+    ("grpc.max_send_message_length", -1),
+]
+"""For the controller: what it is told is small, even all of it at once after a link broke."""
+STAY_CONNECTED = [
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+]
+NO_PROXY = ("grpc.enable_http_proxy", 0)
+"""Nothing goes through a proxy that the environment names, wherever it goes."""
+OPTIONS: list[tuple[str, Any]] = [*ANY_SIZE, *STAY_CONNECTED, NO_PROXY]
+
+
+def channel(
+    address: str, security: Security = ON_THIS_MACHINE, *, advice: str = FOR_SERVICES
+) -> grpc.aio.Channel:
+    """To another process of the mesh; refused if it would be plain text that others can read, or
+    cannot be called at all."""
+    check_address(address)
+    if security.client is not None:
+        return RenewedChannel(address, security.client)
+    check_calling(address, insecure=security.insecure, advice=advice)
+    return plain_channel(address)
+
+
+def plain_channel(address: str) -> grpc.aio.Channel:
+    """Without TLS, wherever that is; for addresses that have been checked."""
+    return grpc.aio.insecure_channel(address, options=OPTIONS)
+
+
+class _Made:
+    """A channel of gRPC, and how many calls go over it."""
+
+    def __init__(self, address: str, tls: ClientTls, credentials: grpc.ChannelCredentials) -> None:
+        named = [("grpc.ssl_target_name_override", tls.server_name)] if tls.server_name else []
+        self.credentials = credentials
+        self.channel = grpc.aio.secure_channel(address, credentials, options=[*OPTIONS, *named])
+        self.calls = 0
+
+
+class RenewedChannel(grpc.aio.Channel):
+    """A channel whose certificates are those that are in the files when a call begins."""
+
+    def __init__(self, address: str, tls: ClientTls) -> None:
+        self._address = address
+        self._tls = tls
+        self._current = _Made(address, tls, tls.credentials())
+        self._former: list[_Made] = []
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> "RenewedChannel":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self, grace: float | None = None) -> None:
+        made = [self._current, *self._former]
+        await asyncio.gather(*(one.channel.close(grace) for one in made), *self._closing)
+
+    def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
+        return self._fresh().channel.get_state(try_to_connect)
+
+    async def wait_for_state_change(self, last_observed_state: grpc.ChannelConnectivity) -> None:
+        await self._fresh().channel.wait_for_state_change(last_observed_state)
+
+    async def channel_ready(self) -> None:
+        await self._fresh().channel.channel_ready()
+
+    def unary_unary(self, *how: Any, **more: Any) -> Any:
+        return self._method("unary_unary", how, more)
+
+    def unary_stream(self, *how: Any, **more: Any) -> Any:
+        return self._method("unary_stream", how, more)
+
+    def stream_unary(self, *how: Any, **more: Any) -> Any:
+        return self._method("stream_unary", how, more)
+
+    def stream_stream(self, *how: Any, **more: Any) -> Any:
+        return self._method("stream_stream", how, more)
+
+    def _method(self, kind: str, how: Sequence[Any], more: dict[str, Any]) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
+            made = self._fresh()
+            begun = getattr(made.channel, kind)(*how, **more)(*arguments, **options)
+            made.calls += 1
+            begun.add_done_callback(lambda _: self._ended(made))
+            return begun
+
+        return call
+
+    def _fresh(self) -> _Made:
+        credentials = self._tls.credentials()
+        if credentials is not self._current.credentials:
+            self._former.append(self._current)
+            self._current = _Made(self._address, self._tls, credentials)
+            self._close_unused()
+        return self._current
+
+    def _ended(self, made: _Made) -> None:
+        made.calls -= 1
+        self._close_unused()
+
+    def _close_unused(self) -> None:
+        for made in [former for former in self._former if not former.calls]:
+            self._former.remove(made)
+            closing = asyncio.get_running_loop().create_task(made.channel.close())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)

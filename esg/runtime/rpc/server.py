@@ -1,0 +1,128 @@
+"""How a process of the mesh begins, serves and ends; the same for all of them.
+
+It says where it listens once it does, by a file that appears whole (`ESG_READY_FILE`), serves
+health and reflection next to its own services, and on SIGTERM or Ctrl-C finishes what it has begun
+(health says NOT_SERVING first, so that nobody sends it more).
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc
+import uvloop
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from esg.errors import Fault, Rejected
+from esg.files import written
+from esg.runtime.logs import about, start_logging
+from esg.runtime.rpc.channels import ANY_SIZE
+from esg.runtime.security.plain import check_listening, check_redis
+from esg.runtime.security.policy import ON_THIS_MACHINE, Security
+from esg.runtime.settings import CommonSettings, Settings, service_settings
+
+log = logging.getLogger(__name__)
+
+READY_FILE = "ESG_READY_FILE"
+BURSTS = [
+    # A burst of calls beyond some thousand gets random CANCELLED with the defaults
+    ("grpc.server.max_pending_requests", 100_000),
+    ("grpc.server.max_pending_requests_hard_limit", 200_000),
+    ("grpc.so_reuseport", 0),  # a taken port is an error, not a shared one
+]
+
+
+class Server:
+    """A gRPC server with health and reflection."""
+
+    def __init__(
+        self,
+        options: Sequence[tuple[str, Any]] = ANY_SIZE,
+        security: Security = ON_THIS_MACHINE,
+        interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
+    ) -> None:
+        self.grpc = grpc.aio.server(options=[*options, *BURSTS], interceptors=interceptors)
+        self._security = security
+        self._health = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self.grpc)
+        self._names: list[str] = []
+
+    async def start(self, host: str, port: int, services: Sequence[str]) -> int:
+        """Listen, and say that these services (full names) are well. Returns the port."""
+        names = [*services, health.SERVICE_NAME, reflection.SERVICE_NAME]
+        reflection.enable_server_reflection(names, self.grpc)
+        try:
+            bound = self._bind(host, port)
+        except RuntimeError:
+            raise Rejected(
+                f"cannot listen on {host}:{port}: is another process there? choose another port"
+            ) from None
+        await self.grpc.start()
+        self._names = ["", *services]
+        await self._say(health_pb2.HealthCheckResponse.SERVING)
+        return bound
+
+    def _bind(self, host: str, port: int) -> int:
+        tls = self._security.server
+        if tls is not None:
+            return self.grpc.add_secure_port(f"{host}:{port}", tls.credentials())
+        check_listening(host, insecure=self._security.insecure)
+        return self.grpc.add_insecure_port(f"{host}:{port}")
+
+    async def drain(self) -> None:
+        """Tell whoever asks that nothing new is taken."""
+        await self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
+
+    async def stop(self, grace_s: float) -> None:
+        await self.grpc.stop(grace_s)
+
+    async def _say(self, state: Any) -> None:
+        for name in self._names:
+            await self._health.set(name, state)
+
+
+def say_ready(address: str) -> None:
+    """Tell whoever started this process where it listens."""
+    log.info("serving", extra=about(address=address, pid=os.getpid()))
+    file = os.environ.get(READY_FILE)
+    if file:
+        with written(Path(file)) as ready:
+            ready.write(address)
+
+
+def run_service(
+    name: str, main: Callable[[Settings, CommonSettings, asyncio.Event], Awaitable[None]]
+) -> int:
+    """Run a process of the mesh until it is told to stop: its exit code.
+
+    `main` gets an event that is set when it is time to go; it returns when it has finished.
+    """
+    try:
+        settings = service_settings()
+        common = settings.of(CommonSettings)
+        start_logging(name, common.log_level, common.log_format)
+        check_redis(common.redis_url, insecure=common.insecure)
+        uvloop.run(_until_told(main, settings, common))
+    except (Rejected, Fault) as error:
+        print(f"error: {name}: {error}", file=sys.stderr)
+        return 2 if isinstance(error, Rejected) else 1
+    return 0
+
+
+async def _until_told(
+    main: Callable[[Settings, CommonSettings, asyncio.Event], Awaitable[None]],
+    settings: Settings,
+    common: CommonSettings,
+) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await main(settings, common, stop)
+    log.info("ended", extra=about(pid=os.getpid()))

@@ -1,0 +1,1 @@
+"""TLS, tokens, and whose a request is."""

@@ -1,0 +1,404 @@
+"""Every setting of the live mesh, in one place.
+
+A process reads its settings from a TOML file, a table per service, and from the environment, which
+wins: `[gateway] port = 50051` and `ESG_GATEWAY_PORT=50051` say the same. Unknown keys are refused,
+because a misspelt one that is silently ignored costs an afternoon. `docs/settings.md` is made from
+this file.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from esg.core.catalog.toml_fields import Fields
+from esg.errors import Rejected
+from esg.suggest import one_of
+
+T = TypeVar("T")
+PREFIX = "ESG_"
+FILE_VARIABLE = "ESG_SETTINGS"
+CLIENT_VARIABLES = {"ESG_TOKEN", "ESG_CLIENT_CA", "ESG_CLIENT_CERTIFICATE", "ESG_CLIENT_KEY"}
+OTHER_VARIABLES = {FILE_VARIABLE, "ESG_READY_FILE", "ESG_GATEWAY", "ESG_DIR", *CLIENT_VARIABLES}
+"""Variables that are no setting of a service: clients and the command line have their own."""
+
+DEFAULT_POLICY = "apex"
+LARGEST_PORT = 65_535
+NO_MAXIMUM = 10**12
+"""Beyond this a number is a slip, whatever it is about."""
+
+
+def setting(
+    default: Any, help: str, *, minimum: float | None = None, maximum: float = NO_MAXIMUM
+) -> Any:
+    bounds = {"minimum": minimum, "maximum": maximum}
+    return field(default=default, metadata={"help": help, **bounds})
+
+
+def port_setting(default: int, help: str) -> Any:
+    return setting(default, f"{help}; 0 for any free one", minimum=0, maximum=LARGEST_PORT)
+
+
+def metrics_port_setting() -> Any:
+    return setting(
+        0, "the port of its page for Prometheus, /metrics; 0: none", minimum=0, maximum=LARGEST_PORT
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommonSettings:
+    """What every process of a mesh knows."""
+
+    catalog: str = setting("", "the catalog file; empty: the one that comes with ESG")
+    time_scale: float = setting(
+        1.0,
+        "multiplies every profiled time and SLO of the catalog: 0.1 makes an emulated mesh run "
+        "ten times as fast; all processes of a mesh must agree",
+        minimum=1e-4,
+    )
+    redis_url: str = setting("redis://127.0.0.1:6379/0", "the store for data between nodes")
+    key_prefix: str = setting("esg", "what the names of all keys in Redis begin with")
+    data_ttl_s: int = setting(600, "how long data stays in Redis if nobody deletes it", minimum=1)
+    tls_ca: str = setting(
+        "",
+        "the certificates (PEM) of the authorities that services trust; with it they speak TLS, "
+        "and each shows its certificate; empty: no TLS",
+    )
+    tls_certificate: str = setting("", "this process' certificate (PEM)")
+    tls_key: str = setting("", "the certificate's private key (PEM)")
+    insecure: bool = setting(
+        False, "whether services may listen and call without TLS off the loopback"
+    )
+    metrics_host: str = setting(
+        "127.0.0.1", "the address of the pages for Prometheus; 0.0.0.0 for every interface"
+    )
+    log_level: str = setting("info", "debug, info, warning or error")
+    log_format: str = setting("json", "json (an object per line) or text")
+    drain_s: float = setting(
+        30.0, "how long a process that is told to stop may take to finish its work", minimum=0
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewaySettings:
+    """The public door."""
+
+    host: str = setting("127.0.0.1", "the address to listen on; 0.0.0.0 for every interface")
+    port: int = port_setting(50051, "the port to listen on")
+    metrics_port: int = metrics_port_setting()
+    controller: str = setting("127.0.0.1:50052", "where the controller listens")
+    tls_certificate: str = setting(
+        "", "the certificate (PEM) that clients see; empty: the one that services see"
+    )
+    tls_key: str = setting("", "the private key (PEM) of that certificate")
+    tls_client_ca: str = setting(
+        "",
+        "the certificates (PEM) of the authorities whose clients are let in; empty: clients need "
+        "no certificate",
+    )
+    tokens: str = setting(
+        "",
+        "the file with the tokens of those who may call, as esg tokens makes it; empty: anyone may",
+    )
+    max_payload_bytes: int = setting(64 * 2**20, "the largest payload accepted", minimum=1)
+    inline_bytes: int = setting(
+        2 * 2**20,
+        "the largest result in one message; larger ones are fetched in pieces",
+        minimum=1024,
+    )
+    durable_payloads: bool = setting(
+        True,
+        "whether a request that nobody waits for is accepted only when Redis has its payload on "
+        "disk (Redis from 7.2 on, or Valkey, with appendonly yes)",
+    )
+    max_under_way: int = setting(
+        10_000, "requests that may be under way; more are refused", minimum=1
+    )
+    max_requests_per_s: float = setting(
+        0.0,
+        "requests per second that a client without a token (an address) may begin; 0: any number",
+        minimum=0,
+    )
+    burst: int = setting(100, "requests that a client may begin at once beyond that", minimum=1)
+    max_streams: int = setting(
+        1000, "streams (SubmitMany, Watch, WatchMesh) that one client may have open", minimum=1
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerSettings:
+    """The scheduler's shell."""
+
+    host: str = setting("127.0.0.1", "the address to listen on")
+    port: int = port_setting(50052, "the port to listen on")
+    metrics_port: int = metrics_port_setting()
+    policy: str = setting(
+        DEFAULT_POLICY,
+        "the scheduling policy: apex, esg (the paper's), or any other that `esg emulate` knows",
+    )
+    engine: str = setting("frontier", "the search engine of policy esg: frontier or astar")
+    k: int = setting(5, "plans that policy esg offers per decision", minimum=1)
+    group_size: int = setting(
+        3, "functions per group, for policy esg with the astar engine", minimum=1
+    )
+    without: str = setting(
+        "", "parts of policy apex to leave out, separated by commas (docs/apex.md)"
+    )
+    trained: str = setting(
+        "", "the file with what policy aquatope has learnt of the catalog, as esg train makes it"
+    )
+    prewarm: bool = setting(True, "whether models are loaded ahead of predicted calls")
+    follow_profiles: bool = setting(
+        True, "whether plans follow what tasks really take, where that is not what is profiled"
+    )
+    journal: str = setting(
+        "",
+        "the directory that every event is written to, and that a controller which starts again "
+        "goes on from; empty: none, and it remembers nothing",
+    )
+    sync: bool = setting(
+        True,
+        "whether orders wait until the journal is on disk; without, it survives the end of the "
+        "process but not of the machine",
+    )
+    sync_ms: float = setting(
+        0.0,
+        "the least time from one sync to the next; raise it if syncs keep a slow disk from other "
+        "work: orders then wait for each other",
+        minimum=0,
+        maximum=1000,
+    )
+    segment_mb: float = setting(
+        4.0,
+        "a segment of the journal with more events than that, and than its own snapshot, is "
+        "followed by another one: the larger, the longer a restart may take",
+        minimum=0.001,
+    )
+    kept_segments: int = setting(
+        4, "older segments that are kept, for replays and bug reports", minimum=0
+    )
+    max_waiting: int = setting(
+        5000, "jobs of one application that may wait; more requests are refused; 0: any", minimum=0
+    )
+    max_waiting_in_all: int = setting(
+        10_000,
+        "jobs of all applications that may wait, before those with more than an equal share of "
+        "them are refused; 0: any number",
+        minimum=0,
+    )
+    fair_quantum_ms: int = setting(
+        200,
+        "vGPU time that one application may be given more than another while both wait; 0: the "
+        "policy alone decides who comes first",
+        minimum=0,
+    )
+    heartbeat_ms: int = setting(1000, "how often an invoker sends its inventory", minimum=10)
+    lost_after_ms: int = setting(
+        5000, "an invoker that has been silent for so long is lost, with all it ran", minimum=10
+    )
+    rejoin_ms: int = setting(
+        1000,
+        "how long an invoker whose connection broke may take to come back before it is lost",
+        minimum=0,
+    )
+    remembered: int = setting(
+        100_000,
+        "answered requests that are remembered, at most",
+        minimum=1,
+    )
+    remembered_s: int = setting(
+        600, "how long the result of a request is remembered that nobody waited for", minimum=1
+    )
+    repeats_s: int = setting(
+        60, "how long other answered requests are remembered, for clients that ask again", minimum=1
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvokerSettings:
+    """One worker node."""
+
+    node: str = setting("", "its name; empty: the host's")
+    host: str = setting("127.0.0.1", "the address of its health service")
+    port: int = port_setting(0, "the port of its health service")
+    metrics_port: int = metrics_port_setting()
+    controller: str = setting("127.0.0.1:50052", "where the controller listens")
+    vcpus: int = setting(0, "vCPUs to give to tasks; 0: as many as the machine has", minimum=0)
+    slices: str = setting(
+        "emulated:7",
+        "emulated:N (a process of its own that speaks Triton's protocol and takes the profiled "
+        "times), cpu:N (as many Triton servers without a GPU), mig (a Triton server on every MIG "
+        "instance of this host), or the addresses of Triton servers that run already: "
+        "host:port,host:port,...",
+    )
+    slice_memory_mb: int = setting(
+        0,
+        "memory per slice; 0: of MIG instances what NVML says, else as the catalog says",
+        minimum=0,
+    )
+    triton: str = setting(
+        "",
+        "the Triton server to start for slices: a tritonserver, or the directory of the models' "
+        "environment; empty: the one on the PATH, else that of `esg models install`",
+    )
+    slice_logs: str = setting(
+        "", "the directory for the logs of Triton servers; empty: one that goes with the process"
+    )
+    slice_silent_s: float = setting(
+        10.0,
+        "a slice that has not answered for so long is lost; a Triton server of this node's own is "
+        "then started again",
+        minimum=0.1,
+    )
+    shared_memory_mb: int = setting(
+        64,
+        "memory per slice to pass large tensors through to Triton servers on this host's "
+        "loopback; 0: all go over the wire",
+        minimum=0,
+    )
+    store: str = setting("", "the directory for local data; empty: one in /dev/shm")
+    payload_scale: float = setting(
+        1.0, "size of emulated models' outputs, relative to the catalog's input sizes", minimum=0
+    )
+    noise: float = setting(1.0, "of emulated times, relative to the profiles' own", minimum=0)
+    seed: int = setting(0, "of emulated times", minimum=0)
+    warm_start: bool = setting(
+        False, "whether emulated slices begin with every model that fits, already loaded"
+    )
+    load_timeout_s: float = setting(
+        600.0, "how long loading a model may take before it counts as failed", minimum=0.1
+    )
+    keep_alive_s: float = setting(600.0, "idle time after which a model is unloaded", minimum=0)
+    fetch_timeout_s: float = setting(10.0, "how long a task waits for an input", minimum=0)
+    infer_timeout_s: float = setting(
+        60.0, "how long one call to a slice may take, beyond the predicted time", minimum=0
+    )
+    handler_timeout_s: float = setting(
+        60.0,
+        "how long a function's handler may take for one job, before and again after the model; "
+        "then its process is ended, and the job has failed",
+        minimum=0.1,
+    )
+
+
+SECTIONS: dict[str, type[Any]] = {
+    "common": CommonSettings,
+    "gateway": GatewaySettings,
+    "controller": ControllerSettings,
+    "invoker": InvokerSettings,
+}
+
+
+class Settings:
+    """A settings file and an environment, read once and checked as a whole."""
+
+    def __init__(self, environ: Mapping[str, str], file: Path | None = None) -> None:
+        if file is None and environ.get(FILE_VARIABLE):
+            file = Path(environ[FILE_VARIABLE])
+        self._environ = environ
+        self._tables = _read(file) if file is not None else {}
+        settings = {variable(name, f) for name, kind in SECTIONS.items() for f in fields(kind)}
+        known = sorted(settings | OTHER_VARIABLES)
+        for name in environ:
+            if name.startswith(PREFIX) and name not in known:
+                raise Rejected(f"environment: {one_of('variable', name, known)}")
+        for kind in SECTIONS.values():
+            self.of(kind)
+
+    def says(self, section: str, name: str) -> bool:
+        """Whether somebody chose this setting, if only its default."""
+        known = _known(section, name)
+        return variable(section, known) in self._environ or name in self._tables.get(section, {})
+
+    def of(self, kind: type[T]) -> T:
+        """The settings of one section."""
+        section = next(name for name, known in SECTIONS.items() if known is kind)
+        values: dict[str, Any] = {}
+        for known in fields(kind):  # type: ignore[arg-type]
+            key = variable(section, known)
+            text = self._environ.get(key)
+            if text is not None:
+                raw = _parsed(key, known, text)
+                values[known.name] = _checked(Fields("environment", "", {key: raw}), key, known)
+            elif known.name in self._tables.get(section, {}):
+                table = Fields(str(self._tables["file"]), section, self._tables[section])
+                values[known.name] = _checked(table, known.name, known)
+        return kind(**values)
+
+
+def service_settings() -> Settings:
+    """What this process was given."""
+    return Settings(os.environ)
+
+
+def environment(section: str, values: Mapping[str, Any]) -> dict[str, str]:
+    """The variables that give a child process these settings."""
+    return {
+        variable(section, _known(section, name)): _text(value) for name, value in values.items()
+    }
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _known(section: str, name: str) -> Field[Any]:
+    """A setting by its names."""
+    if section not in SECTIONS:
+        raise Rejected(f"settings: {one_of('section', section, SECTIONS)}")
+    known = {f.name: f for f in fields(SECTIONS[section])}
+    if name not in known:
+        raise Rejected(f"settings: {section}: {one_of('setting', name, known)}")
+    return known[name]
+
+
+def variable(section: str, known: Field[Any]) -> str:
+    """The name of a setting in the environment."""
+    middle = "" if section == "common" else f"{section}_"
+    return f"{PREFIX}{middle}{known.name}".upper()
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        tables = tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise Rejected(
+            f"{file}: cannot be read: {error.strerror}; correct --settings or {FILE_VARIABLE}"
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise Rejected(f"{file}: not TOML: {error}") from None
+    top = Fields(str(file), "", tables)
+    for section, kind in SECTIONS.items():
+        table = top.table(section, required=False)
+        for known in fields(kind):
+            table.has(known.name)
+        table.finish()
+    top.finish()
+    return {**tables, "file": file}
+
+
+def _parsed(key: str, known: Field[Any], text: str) -> Any:
+    """The text of a variable as the type of its setting."""
+    try:
+        if known.type is bool:
+            return {"true": True, "false": False, "1": True, "0": False}[text.lower()]
+        return known.type(text) if known.type in (int, float) else text
+    except (ValueError, KeyError):
+        wanted = {bool: "true or false", int: "a whole number", float: "a number"}
+        raise Rejected(
+            f"environment: {key}: is {text!r}; it must be {wanted[known.type]}"  # type: ignore[index]
+        ) from None
+
+
+def _checked(table: Fields, key: str, known: Field[Any]) -> Any:
+    assert known.default is not MISSING
+    minimum, maximum = known.metadata["minimum"], known.metadata["maximum"]
+    if known.type is bool:
+        return table.flag(key)
+    if known.type is int:
+        return table.integer(key, minimum=0 if minimum is None else int(minimum), maximum=maximum)
+    if known.type is float:
+        return table.number(key, minimum=minimum, maximum=maximum)
+    return table.text(key, empty=True)

@@ -1,0 +1,34 @@
+"""What policy `aquatope` has learnt, as a file: a config for every stage of every application.
+
+    {"image-classification": {"super-resolution": [2, 4, 1], ...}, ...}
+
+`esg train` writes it, and a live controller reads it (`controller.trained`).
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from esg.core.catalog.profile import Config
+from esg.core.messages.codec import decode, to_text
+from esg.errors import Rejected
+
+Learnt = dict[str, dict[str, Config]]
+
+
+def learnt_text(learnt: Mapping[str, Mapping[str, Config]]) -> str:
+    """
+    >>> learnt_text({"app": {"stage": Config(2, 4, 1)}})
+    '{"app":{"stage":[2,4,1]}}\\n'
+    """
+    return to_text(learnt) + "\n"
+
+
+def read_learnt(path: Path) -> Learnt:
+    try:
+        return decode(Learnt, json.loads(path.read_text("utf-8")))
+    except OSError as error:
+        raise Rejected(f"{path}: {error.strerror}; `esg train {path}` writes it") from None
+    except (ValueError, RecursionError, Rejected) as error:
+        why = str(error)[:200]
+        raise Rejected(f"{path}: {why}; write it anew with `esg train {path}`") from None

@@ -1,0 +1,92 @@
+"""What an invoker may say: numbers that can be, names of a length that can be.
+
+A controller believes its invokers about what they have and do; that is their own affair. But no
+invoker, broken or hostile, may say what would make the controller's books wrong and so stop
+everyone else's work. What is said here is refused, and with it the stream.
+"""
+
+from collections.abc import Sequence
+
+from esg.core.messages.events import (
+    InstanceGone,
+    InstanceReady,
+    InvokerJoined,
+    InvokerReported,
+    RunningTask,
+    SliceInventory,
+    TaskFailed,
+    TaskFinished,
+)
+from esg.errors import Rejected
+
+MOST_VCPUS = 100_000
+MOST_SLICES = 1_000
+MOST_MB = 10**9
+MOST_NAMES = 10_000
+LONGEST_NAME = 300
+"""Of requests, tasks, stages and functions, whoever chose them."""
+LONGEST_US = 2**50
+"""Some 35 years; sums of such times fit into 64 bits."""
+LAST_TASK = 2**53
+
+News = InvokerJoined | InvokerReported | TaskFinished | TaskFailed | InstanceReady | InstanceGone
+
+
+def check_news(event: News) -> None:
+    """Refuse what cannot be."""
+    match event:
+        case InvokerJoined():
+            _within("vcpus", event.vcpus, MOST_VCPUS)
+            _check_inventory(event.slices, event.running, event.latest_task)
+            _check_names(*event.kept)
+            if sum(task.vcpus for task in event.running) > event.vcpus:
+                raise Rejected("an inventory: its tasks hold more vCPUs than there are")
+        case InvokerReported():
+            _check_inventory(event.slices, event.running, event.latest_task)
+        case TaskFinished():
+            _check_names(event.task, *(failure.request for failure in event.failed))
+            _within("loading_us", event.loading_us, LONGEST_US)
+            _within("running_us", event.running_us, LONGEST_US)
+        case TaskFailed():
+            _check_names(event.task)
+            for missing in event.missing:
+                _check_names(missing.request, missing.stage)
+        case InstanceReady():
+            _check_names(event.function)
+            _within("loading_us", event.loading_us, LONGEST_US)
+        case InstanceGone():
+            _check_names(event.function)
+
+
+def _check_inventory(
+    slices: Sequence[SliceInventory], running: Sequence[RunningTask], latest_task: int
+) -> None:
+    _within("latest_task", latest_task, LAST_TASK)
+    _within("slices", len(slices), MOST_SLICES)
+    for part in slices:
+        _within("memory_mb", part.memory_mb, MOST_MB)
+        _check_different("models of a slice", [*part.resident, *part.loading])
+    for task in running:
+        _within("vcpus of a task", task.vcpus, MOST_VCPUS)
+    _check_different("tasks", [task.task for task in running])
+    held = [index for task in running for index in task.slices]
+    if len(set(held)) < len(held) or any(not 0 <= index < len(slices) for index in held):
+        raise Rejected("an inventory: its tasks hold slices that are not there, or one twice")
+
+
+def _check_different(what: str, names: Sequence[str]) -> None:
+    _within(what, len(names), MOST_NAMES)
+    _check_names(*names)
+    if len(set(names)) < len(names):
+        raise Rejected(f"an inventory: of its {what}, one is there twice")
+
+
+def _check_names(*names: str) -> None:
+    for name in names:
+        if len(name) > LONGEST_NAME:
+            raise Rejected(f"news: a name of {len(name)} characters, {name[:40]!r}...")
+
+
+def _within(what: str, number: int, most: int) -> None:
+    if not 0 <= number <= most:
+        raise Rejected(f"news: {what} is {number}; it must be from 0 to {most}")

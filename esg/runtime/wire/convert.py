@@ -1,0 +1,272 @@
+"""Orders and news between controller and invokers, as protobuf and back.
+
+Both ends use this file, so that what one writes the other reads. Protobuf stops here: on either
+side of the wire there are only the brains' own events and commands.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from esg.core.catalog.profile import Config
+from esg.core.messages.commands import (
+    DiscardData,
+    DropInstance,
+    Input,
+    JobOrder,
+    PublishData,
+    StartTask,
+    StopTask,
+    WarmInstance,
+)
+from esg.core.messages.events import (
+    InstanceGone,
+    InstanceReady,
+    InvokerJoined,
+    InvokerReported,
+    JobFailure,
+    RunningTask,
+    SliceInventory,
+    StageOutput,
+    TaskFailed,
+    TaskFinished,
+)
+from esg.errors import Rejected
+from esg.protos import controller_v1_pb2 as wire
+from esg.protos import model_v1_pb2 as model
+from esg.runtime.rpc.status import clipped
+from esg.runtime.wire.checks import check_news
+
+InvokerOrder = StartTask | StopTask | WarmInstance | DropInstance | PublishData | DiscardData
+InvokerNews = (
+    InvokerJoined | InvokerReported | TaskFinished | TaskFailed | InstanceReady | InstanceGone
+)
+
+
+def config_to_wire(config: Config) -> model.Config:
+    return model.Config(batch=config.batch, vcpus=config.vcpus, vgpus=config.vgpus)
+
+
+def order_to_wire(order: InvokerOrder) -> wire.Order:
+    return _ORDER_WRITERS[type(order)](order)
+
+
+def order_from_wire(order: wire.Order, invoker: str) -> InvokerOrder:
+    """What a controller asks of this invoker."""
+    kind = order.WhichOneof("order")
+    if kind not in _ORDER_READERS:
+        raise Rejected(f"an order of an unknown kind ({kind}): is the controller newer than this?")
+    return _ORDER_READERS[kind](order, invoker)
+
+
+def news_to_wire(event: InvokerNews) -> wire.InvokerNote:
+    return _NEWS_WRITERS[type(event)](event)
+
+
+def news_from_wire(note: wire.InvokerNote, invoker: str) -> InvokerNews:
+    """What an invoker has to tell."""
+    kind = note.WhichOneof("note")
+    if kind not in _NEWS_READERS:
+        raise Rejected(f"news of an unknown kind ({kind}): is the invoker newer than this?")
+    event = _NEWS_READERS[kind](note, invoker)
+    check_news(event)
+    return event
+
+
+def _start_to_wire(order: StartTask) -> wire.Order:
+    return wire.Order(
+        start=wire.StartTask(
+            task=order.task,
+            application=order.application,
+            stage=order.stage,
+            function=order.function,
+            config=config_to_wire(order.config),
+            slices=order.slices,
+            jobs=[
+                wire.Job(
+                    request_id=job.request,
+                    inputs=[wire.Input(stage=i.stage, invoker=i.invoker) for i in job.inputs],
+                    publish=job.publish,
+                )
+                for job in order.jobs
+            ],
+            publish=order.publish,
+            predicted_us=order.predicted_us,
+        )
+    )
+
+
+def _start_from_wire(order: wire.Order, invoker: str) -> StartTask:
+    start = order.start
+    config = start.config
+    return StartTask(
+        task=start.task,
+        invoker=invoker,
+        application=start.application,
+        stage=start.stage,
+        function=start.function,
+        config=Config(config.batch, config.vcpus, config.vgpus),
+        slices=tuple(start.slices),
+        jobs=tuple(
+            JobOrder(
+                request=job.request_id,
+                inputs=tuple(Input(stage=i.stage, invoker=i.invoker) for i in job.inputs),
+                publish=job.publish,
+            )
+            for job in start.jobs
+        ),
+        publish=start.publish,
+        predicted_us=start.predicted_us,
+        effort=0,  # what the decision took is of no use to the one who carries it out
+        missed=False,
+    )
+
+
+def _instance(order: WarmInstance | DropInstance) -> wire.Instance:
+    return wire.Instance(slice=order.slice, function=order.function)
+
+
+_ORDER_WRITERS: dict[type[Any], Callable[[Any], wire.Order]] = {
+    StartTask: _start_to_wire,
+    StopTask: lambda order: wire.Order(stop=order.task),
+    WarmInstance: lambda order: wire.Order(warm=_instance(order)),
+    DropInstance: lambda order: wire.Order(drop=_instance(order)),
+    PublishData: lambda order: wire.Order(
+        publish=wire.StageOutput(request_id=order.request, stage=order.stage)
+    ),
+    DiscardData: lambda order: wire.Order(
+        discard=wire.Discard(request_id=order.request, results=order.results)
+    ),
+}
+
+_ORDER_READERS: dict[str | None, Callable[[wire.Order, str], InvokerOrder]] = {
+    "start": _start_from_wire,
+    "stop": lambda order, invoker: StopTask(invoker=invoker, task=order.stop),
+    "warm": lambda order, invoker: WarmInstance(
+        invoker=invoker, slice=order.warm.slice, function=order.warm.function
+    ),
+    "drop": lambda order, invoker: DropInstance(
+        invoker=invoker, slice=order.drop.slice, function=order.drop.function
+    ),
+    "publish": lambda order, invoker: PublishData(
+        invoker=invoker, request=order.publish.request_id, stage=order.publish.stage
+    ),
+    "discard": lambda order, invoker: DiscardData(
+        invoker=invoker, request=order.discard.request_id, results=order.discard.results
+    ),
+}
+
+
+def _inventory(
+    vcpus: int,
+    slices: Iterable[SliceInventory],
+    running: Iterable[RunningTask],
+    latest_task: int,
+    kept: Iterable[str] = (),
+) -> wire.Inventory:
+    return wire.Inventory(
+        vcpus=vcpus,
+        slices=[
+            wire.Slice(
+                memory_mb=s.memory_mb, resident=s.resident, loading=s.loading, lost=not s.usable
+            )
+            for s in slices
+        ],
+        running=[wire.RunningTask(task=r.task, vcpus=r.vcpus, slices=r.slices) for r in running],
+        latest_task=latest_task,
+        kept=kept,
+    )
+
+
+def _slices(inventory: wire.Inventory) -> tuple[SliceInventory, ...]:
+    return tuple(
+        SliceInventory(
+            memory_mb=s.memory_mb,
+            resident=tuple(s.resident),
+            loading=tuple(s.loading),
+            usable=not s.lost,
+        )
+        for s in inventory.slices
+    )
+
+
+def _running(inventory: wire.Inventory) -> tuple[RunningTask, ...]:
+    return tuple(
+        RunningTask(task=r.task, vcpus=r.vcpus, slices=tuple(r.slices)) for r in inventory.running
+    )
+
+
+_NEWS_WRITERS: dict[type[Any], Callable[[Any], wire.InvokerNote]] = {
+    InvokerJoined: lambda event: wire.InvokerNote(
+        joined=_inventory(event.vcpus, event.slices, event.running, event.latest_task, event.kept)
+    ),
+    InvokerReported: lambda event: wire.InvokerNote(
+        inventory=_inventory(0, event.slices, event.running, event.latest_task)
+    ),
+    TaskFinished: lambda event: wire.InvokerNote(
+        finished=wire.TaskFinished(
+            task=event.task,
+            loading_us=event.loading_us,
+            running_us=event.running_us,
+            failed=[wire.JobFailure(request_id=f.request, reason=f.reason) for f in event.failed],
+        )
+    ),
+    TaskFailed: lambda event: wire.InvokerNote(
+        failed=wire.TaskFailed(
+            task=event.task,
+            reason=event.reason,
+            missing=[wire.StageOutput(request_id=m.request, stage=m.stage) for m in event.missing],
+        )
+    ),
+    InstanceReady: lambda event: wire.InvokerNote(
+        ready=wire.Instance(slice=event.slice, function=event.function, loading_us=event.loading_us)
+    ),
+    InstanceGone: lambda event: wire.InvokerNote(
+        gone=wire.InstanceGone(slice=event.slice, function=event.function, reason=event.reason)
+    ),
+}
+
+_NEWS_READERS: dict[str | None, Callable[[wire.InvokerNote, str], InvokerNews]] = {
+    "joined": lambda note, invoker: InvokerJoined(
+        invoker=invoker,
+        vcpus=note.joined.vcpus,
+        slices=_slices(note.joined),
+        running=_running(note.joined),
+        latest_task=note.joined.latest_task,
+        kept=tuple(note.joined.kept),
+    ),
+    "inventory": lambda note, invoker: InvokerReported(
+        invoker=invoker,
+        slices=_slices(note.inventory),
+        running=_running(note.inventory),
+        latest_task=note.inventory.latest_task,
+    ),
+    "finished": lambda note, invoker: TaskFinished(
+        task=note.finished.task,
+        invoker=invoker,
+        loading_us=note.finished.loading_us,
+        running_us=note.finished.running_us,
+        failed=tuple(
+            JobFailure(request=f.request_id, reason=clipped(f.reason)) for f in note.finished.failed
+        ),
+    ),
+    "failed": lambda note, invoker: TaskFailed(
+        task=note.failed.task,
+        invoker=invoker,
+        reason=clipped(note.failed.reason),
+        missing=tuple(
+            StageOutput(request=m.request_id, stage=m.stage) for m in note.failed.missing
+        ),
+    ),
+    "ready": lambda note, invoker: InstanceReady(
+        invoker=invoker,
+        slice=note.ready.slice,
+        function=note.ready.function,
+        loading_us=note.ready.loading_us,
+    ),
+    "gone": lambda note, invoker: InstanceGone(
+        invoker=invoker,
+        slice=note.gone.slice,
+        function=note.gone.function,
+        reason=clipped(note.gone.reason),
+    ),
+}

@@ -1,0 +1,1 @@
+"""Which requests come, and when: rates, mixes, traces and saved arrivals."""

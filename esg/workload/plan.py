@@ -1,0 +1,151 @@
+"""What is to be sent, as a description: where arrivals come from and where they end.
+
+A description rather than a list, so that a day of requests is cheap to hand to another process, and
+every process that is given the same one works the same arrivals out.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from esg.errors import Rejected
+from esg.units import seconds
+from esg.workload.arrivals import Arrival, until
+from esg.workload.mix import Mix, parse_mix
+from esg.workload.rates import bursts, parse_rate, poisson, steady
+from esg.workload.saved import read_arrivals
+from esg.workload.trace_window import Shaping, from_trace
+from esg.workload.traces.read import read_trace
+
+PATTERNS = {"steady": steady, "poisson": poisson, "burst": bursts}
+
+DEFAULT_REQUESTS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Arrivals at a `rate`, out of a `trace` (scaled to the rate if both are given), or `saved`.
+
+    `pattern` is how they come at a rate alone; `scale` to `by_function` are a trace's (see
+    `Shaping`); `mix` is for both (see `parse_mix`). It ends after so many `requests` or so long,
+    and where the trace or the file ends.
+    """
+
+    rate: str | None = None
+    pattern: str = "steady"
+    trace: Path | None = None
+    format: str | None = None
+    scale: float | None = None
+    start_minute: int | None = None
+    in_minute: str | None = None
+    by_function: bool = False
+    saved: Path | None = None
+    mix: str | None = None
+    requests: int | None = None
+    duration_s: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.rate is None and self.trace is None and self.saved is None:
+            raise Rejected(
+                "nothing says when requests come; give --rate light, --trace FILE or "
+                "--arrivals FILE"
+            )
+        if self.rate is not None:
+            parse_rate(self.rate)
+        if self.requests is not None and self.duration_s is not None:
+            raise Rejected("--requests and --duration are two ways to stop; give one of them")
+        if self.saved is not None:
+            self._check_saved()
+        if self.trace is None:
+            self._check_no_trace()
+        elif self.pattern != "steady":
+            raise Rejected(
+                f"--{self.pattern} and --trace both say how requests come; give one of them "
+                "(--in-minute poisson is for traces)"
+            )
+
+    def _check_saved(self) -> None:
+        others = {
+            "--rate": self.rate is not None,
+            "--trace": self.trace is not None,
+            "--mix": self.mix is not None,
+            "--poisson": self.pattern == "poisson",
+            "--burst": self.pattern == "burst",
+        }
+        for option, given in others.items():
+            if given:
+                raise Rejected(f"--arrivals are sent as they are; leave {option} out")
+
+    def _check_no_trace(self) -> None:
+        others = {
+            "--format": self.format,
+            "--scale": self.scale,
+            "--start-minute": self.start_minute,
+            "--in-minute": self.in_minute,
+            "--by-function": self.by_function or None,
+        }
+        for option, value in others.items():
+            if value is not None:
+                raise Rejected(f"{option} is about a trace; name one with --trace, or leave it out")
+
+    def arrivals(self, applications: Sequence[str]) -> Iterator[Arrival]:
+        """All of them, in order of time; `applications` are those that there are."""
+        duration_us = None if self.duration_s is None else seconds(self.duration_s)
+        source = self._source(applications, duration_us)
+        if duration_us is not None:
+            source = until(source, duration_us)
+        return islice(source, self._most)
+
+    @property
+    def _most(self) -> int | None:
+        endless = self.trace is None and self.saved is None and self.duration_s is None
+        return DEFAULT_REQUESTS if endless and self.requests is None else self.requests
+
+    def _source(self, applications: Sequence[str], duration_us: int | None) -> Iterator[Arrival]:
+        if self.saved is not None:
+            return read_arrivals(self.saved, applications)
+        if self.mix is None:
+            mix = Mix.uniform(applications)
+        else:
+            mix = parse_mix(self.mix, applications)
+        if self.trace is None:
+            assert self.rate is not None
+            return PATTERNS[self.pattern](self.rate, mix, self.seed)
+        shaping = Shaping(
+            scale=1.0 if self.scale is None else self.scale,
+            rate=self.rate,
+            start_minute=self.start_minute or 0,
+            duration_us=duration_us,
+            in_minute=self.in_minute,
+            by_function=self.by_function,
+        )
+        return from_trace(read_trace(self.trace, self.format or "auto"), mix, self.seed, shaping)
+
+    def text(self) -> str:
+        """For the head of a table.
+
+        >>> Plan(rate="heavy", seed=7).text()
+        'heavy, seed 7'
+        >>> Plan(trace=Path("day.csv"), rate="120/s").text()
+        'day.csv scaled to 120/s, seed 0'
+        """
+        if self.saved is not None:
+            return f"arrivals of {self.saved}"
+        if self.trace is None:
+            kind = "" if self.pattern == "steady" else f", {self.pattern}"
+            return f"{self.rate}{kind}, seed {self.seed}"
+        scaled = f" scaled to {self.rate}" if self.rate else ""
+        times = f" x {self.scale:g}" if self.scale is not None else ""
+        return f"{self.trace}{scaled}{times}, seed {self.seed}"
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "rate": self.rate,
+            "pattern": self.pattern if self.trace is None and self.saved is None else None,
+            "trace": None if self.trace is None else str(self.trace),
+            "arrivals": None if self.saved is None else str(self.saved),
+            "seed": self.seed,
+        }

@@ -1,0 +1,39 @@
+"""Turning away those without a token before anything they send is read."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import grpc
+
+from esg.gateway.identity import Callers
+from esg.runtime.rpc.decode_interceptor import Handler
+from esg.runtime.rpc.status import Unauthenticated, status
+
+
+class Gate(grpc.aio.ServerInterceptor):
+    """For the calls of one service. Health and reflection are for everyone: those who watch over a
+    gateway have no token."""
+
+    def __init__(self, callers: Callers, service: str) -> None:
+        self._callers = callers
+        self._guarded = f"/{service}/"
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
+        details: grpc.HandlerCallDetails,
+    ) -> Handler | None:
+        if details.method.startswith(self._guarded):
+            try:
+                self._callers.known(details.invocation_metadata, "")
+            except Unauthenticated as error:
+                return _refusing(error)
+        return await continuation(details)
+
+
+def _refusing(error: Unauthenticated) -> Handler:
+    async def refuse(messages: AsyncIterator[Any], context: Any) -> None:
+        await context.abort(*status(error))
+
+    # Whatever kind of call it is: only a stream's handler begins before a message has been read
+    return grpc.stream_stream_rpc_method_handler(refuse)

@@ -1,0 +1,82 @@
+"""The link to the controller: one stream, made again whenever it breaks.
+
+While it is down, new requests are refused; those under way wait for it, but not for ever.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+
+import grpc
+
+from esg.gateway.request_table import Book
+from esg.protos import controller_v1_pb2 as controller
+from esg.protos import controller_v1_pb2_grpc as controller_grpc
+from esg.runtime.logs import about
+from esg.runtime.rpc.batched_sender import Outbox
+from esg.runtime.rpc.status import Unavailable
+
+log = logging.getLogger(__name__)
+
+GIVE_UP_S = 10.0
+PAUSES_S = (0.05, 0.1, 0.2, 0.5, 1.0)
+"""Between attempts; the last one again and again."""
+
+
+class Link:
+    def __init__(self, channel: grpc.aio.Channel, book: Book) -> None:
+        self._channel = channel
+        self._stub = controller_grpc.ControllerStub(channel)
+        self._book = book
+        self.up = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        failures = 0
+        while True:
+            await self._reachable()
+            failures = 0 if await self._converse() else failures + 1
+            await asyncio.sleep(PAUSES_S[min(failures, len(PAUSES_S) - 1)])
+
+    async def _reachable(self) -> None:
+        """Wait for a connection. gRPC tries again by itself, with pauses of its own."""
+        while True:
+            try:
+                async with asyncio.timeout(GIVE_UP_S):
+                    await self._channel.channel_ready()
+                return
+            except TimeoutError:
+                log.warning("controller not reached", extra=about(seconds=GIVE_UP_S))
+                self._book.give_up(
+                    Unavailable("the controller cannot be reached; try again, with the same id")
+                )
+
+    async def _converse(self) -> bool:
+        """Until the stream breaks: whether anything was heard."""
+        outbox: Outbox[controller.GatewayNote] = Outbox()
+        call = self._stub.Admit(_messages(outbox))
+        heard = False
+        self._book.link_made(outbox.put)
+        self.up.set()
+        log.info("controller reached")
+        try:
+            async for message in call:
+                heard = True
+                for note in message.notes:
+                    self._book.hear(note)
+            log.warning("controller lost", extra=about(reason="it has ended the stream"))
+        except grpc.aio.AioRpcError as error:
+            log.warning("controller lost", extra=about(reason=error.details()))
+        finally:
+            self.up.clear()
+            self._book.link_lost()
+            outbox.close()
+            call.cancel()
+        return heard
+
+
+async def _messages(
+    outbox: Outbox[controller.GatewayNote],
+) -> AsyncIterator[controller.FromGateway]:
+    async for notes in outbox.groups():
+        yield controller.FromGateway(notes=notes)

@@ -1,0 +1,100 @@
+"""Who calls: a client with a token, or where there are no tokens, an address.
+
+Tokens are looked up for every call, and for every request on a stream: one that is taken out of
+the file is good for nothing from then on.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from esg.runtime.rpc.status import Unauthenticated
+from esg.runtime.security.files import Reloaded
+from esg.runtime.security.tokens import Entry, Quota, read_entries, whose
+from esg.runtime.settings import GatewaySettings
+
+Metadata = Iterable[tuple[str, str | bytes]]
+
+SCHEME = "bearer "
+LONGEST_TOKEN = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Somebody with limits of their own, and perhaps with a token.
+
+    What `owner` owns nobody else sees. Operators, and all who call a gateway without tokens, own
+    nothing and see everything.
+    """
+
+    name: str
+    owner: str
+    quota: Quota
+    digest: str = field(default="", repr=False)
+    """Of the token that was shown; it may have been replaced since."""
+
+
+class Callers:
+    def __init__(self, settings: GatewaySettings) -> None:
+        self._anyone = Quota(requests_per_s=settings.max_requests_per_s, burst=settings.burst)
+        file = Path(settings.tokens) if settings.tokens else None
+        self._entries = (
+            None if file is None else Reloaded([file], lambda: read_entries(Path(settings.tokens)))
+        )
+
+    @property
+    def need_tokens(self) -> bool:
+        return self._entries is not None
+
+    def known(self, metadata: Metadata, peer: str) -> Caller:
+        """Whoever makes this call; refused if nobody is known by that token."""
+        if self._entries is None:
+            return Caller(address_of(peer), "", self._anyone)
+        entry = whose(_token(metadata), self._entries.get().values())
+        if entry is None:
+            raise Unauthenticated(
+                "this token is not known here; it may be mistyped, or was removed: ask for one "
+                "(esg tokens add NAME), and set ESG_TOKEN"
+            )
+        return _caller(entry)
+
+    def still(self, caller: Caller) -> Caller:
+        """The same later, with the limits as they are now; a token may have been removed, or be
+        another one."""
+        if self._entries is None:
+            return caller
+        entry = self._entries.get().get(caller.name)
+        if entry is None:
+            raise Unauthenticated(f"the token of {caller.name} was removed; ask for another one")
+        if entry.digest != caller.digest:
+            raise Unauthenticated(
+                f"the token of {caller.name} was replaced; connect again, with the new one"
+            )
+        return _caller(entry)
+
+
+def _caller(entry: Entry) -> Caller:
+    owner = "" if entry.operator else entry.name
+    return Caller(entry.name, owner, entry.quota, entry.digest)
+
+
+def _token(metadata: Metadata) -> str:
+    for key, value in metadata:
+        if key == "authorization" and isinstance(value, str):
+            if value[: len(SCHEME)].lower() == SCHEME and len(value) <= LONGEST_TOKEN:
+                return value[len(SCHEME) :]
+            raise Unauthenticated("authorization: is no bearer token; write Bearer and the token")
+    raise Unauthenticated(
+        "a token is needed here: set ESG_TOKEN, or pass token= to the client; "
+        "esg tokens add NAME makes one"
+    )
+
+
+def address_of(peer: str) -> str:
+    """The address in gRPC's name of a peer.
+
+    >>> address_of("ipv4:10.0.0.7:51342"), address_of("ipv6:%5B::1%5D:51342"), address_of("unix:")
+    ('10.0.0.7', '%5B::1%5D', 'unix')
+    """
+    kind, _, rest = peer.partition(":")
+    return rest.rpartition(":")[0] or kind

@@ -1,0 +1,343 @@
+"""The requests that this gateway has to do with, and what is known about each of them.
+
+No I/O and no waiting happens here: calls put requests in and leave them, the controller's notes
+tell what became of them, and two functions carry away what follows from it (`send` a note to the
+controller, `discard` data from the remote store).
+
+**Who may write a payload.** Anyone, at once: a payload is stored under the request's id and the
+fingerprint of its content (`esg.storage.keys`) while the controller decides. The controller tells
+the first stage's invoker which fingerprint it has accepted. Whoever used the same id for something
+else, on whichever gateway, is refused and takes its own payload away again; a repeat stores the
+same bytes once more, without harm. So there is no owner to agree on between gateways, and a repeat
+heals what a gateway left undone when it died.
+
+**Questions.** Submissions and follows are questions: the controller accepts or refuses each, in the
+order they were asked for one request. So a request stays here until every question about it is
+answered, even if nobody waits any more; otherwise a late answer would be taken for the answer to
+something else. And while a submission is unanswered nothing else is asked: whether the id is ours
+is not known yet.
+
+**Who waits.** Every call that is interested in a request is counted. When the last one has gone:
+
+    a question is open         it stays until that is answered
+    it has ended               it is forgotten; its payload is deleted, and its outputs too if they
+                               were delivered (otherwise a repeat may still get them, until expiry)
+    it was only asked about    it is forgotten, and goes on
+    it was submitted to be     it goes on, and is forgotten at its end
+    fetched later, or it was
+    submitted before
+    it runs only because of    it is cancelled
+    a call that has gone
+
+**When a payload is lost**, because Redis died and keeps no log, those who wait are told to submit
+the request again.
+
+**When the link breaks.** What the controller was asked and has not answered is asked again; the
+rest is followed anew, from its beginning, so news that were lost come again.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from esg.gateway.request import Question, Request
+from esg.protos import controller_v1_pb2 as controller
+from esg.protos import model_v1_pb2 as model
+from esg.runtime.logs import about
+from esg.runtime.rpc.status import AlreadyExists, Exhausted, NotFound, Unavailable, problem
+from esg.runtime.security.ownership import owned, plainly, seen
+from esg.storage.keys import payload_stage
+
+log = logging.getLogger(__name__)
+
+Send = Callable[[controller.GatewayNote], None]
+
+
+class Book:
+    def __init__(
+        self,
+        limit: int,
+        discard: Callable[[str, Sequence[str]], None],
+        ended: Callable[[model.Result], None] = lambda _: None,
+    ) -> None:
+        self._limit = limit
+        self._count_ended = ended
+        self._discard = discard
+        self._requests: dict[str, Request] = {}
+        self._of_owner: Counter[str] = Counter()
+        self._send: Send | None = None
+        self._calls = 0
+        self.idle = asyncio.Event()  # no call waits for anything
+        self.idle.set()
+        self.handing_back = False
+        """Whether this gateway is going away: then nothing is cancelled, as those who were waiting
+        here will ask for it elsewhere."""
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def applications(self) -> set[str]:
+        """What requests here are for. Whether a client's application is its own or everybody's is
+        not known here, so both names are among them."""
+        names = {(request.owner, request.application) for request in self._requests.values()}
+        return {name for owner, seen_as in names for name in (seen_as, owned(owner, seen_as))}
+
+    # ---- calls
+
+    def submit(self, submission: controller.Submission, most: int = 0) -> Request:
+        """Wait for a request, which may be new, or known already. With `most`, its owner may have
+        so many under way."""
+        request_id, fingerprint = submission.request_id, submission.fingerprint
+        owner = submission.owner
+        known = self._requests.get(request_id)
+        if known is not None and known.submission is not None:
+            if known.fingerprint != fingerprint:
+                raise AlreadyExists(
+                    f"request id {known.name} was used for another request; choose a new id, "
+                    "or send exactly the same again"
+                )
+            return self._waited_for(known)
+        note = controller.GatewayNote(submission=submission)
+        if known is None:
+            if most and self._of_owner[owner] >= most:
+                raise Exhausted(
+                    f"{owner} has {most} requests under way, the most that are allowed; "
+                    "try again when some have ended"
+                )
+            request = self._begin(request_id, note, owner)
+            request.submission = request.origin
+        else:
+            request = known
+            request.submission = self._ask(request, note)
+        request.fingerprint, request.storing = fingerprint, None
+        return self._waited_for(request)
+
+    def submitted(self, request_id: str) -> bool:
+        """Whether it was, and is still known here: then the next one is a repeat."""
+        known = self._requests.get(request_id)
+        return known is not None and known.submission is not None
+
+    def follow(self, request_id: str, owner: str = "") -> Request:
+        """Wait for a request that should be known somewhere."""
+        request = self._requests.get(request_id)
+        if request is None:
+            request = self._begin(request_id, controller.GatewayNote(follow=request_id), owner)
+            request.watching = request.origin
+        return self._waited_for(request)
+
+    def watch(self, request: Request) -> Question | None:
+        """Have the controller tell of an accepted request's stages. Once it has accepted, those in
+        the past are known; None if the request has ended, as its result has them all."""
+        if request.result is not None:
+            return None
+        if request.watching is None:
+            request.watching = self._ask(request, controller.GatewayNote(follow=request.id))
+        return request.watching
+
+    def cancel(self, request: Request) -> None:
+        request.cancelled = True
+        if self._send is not None and request.result is None:
+            self._send(controller.GatewayNote(cancel=request.id))
+
+    def leave(self, request: Request, *, delivered: bool = False) -> None:
+        """A call has ended. `delivered`: its client has got the outputs."""
+        request.waiting -= 1
+        self._calls -= 1
+        if self._calls == 0:
+            self.idle.set()
+        request.delivered |= delivered
+        self._tidy(request)
+
+    def _begin(self, request_id: str, note: controller.GatewayNote, owner: str) -> Request:
+        if self._send is None:
+            raise Unavailable("the controller cannot be reached at the moment; try again")
+        if len(self) >= self._limit:
+            raise Exhausted(
+                f"{self._limit} requests are under way here, the most that are accepted; "
+                "try again when some have ended"
+            )
+        request = self._requests[request_id] = Request(request_id, Question(note), owner)
+        self._of_owner[owner] += 1
+        self._send(note)
+        return request
+
+    def _ask(self, request: Request, note: controller.GatewayNote) -> Question:
+        """One more question. While the link is down, it is kept for the next one."""
+        question = Question(note)
+        request.open.append(question)
+        if self._send is not None:
+            self._send(note)
+        return question
+
+    def _waited_for(self, request: Request) -> Request:
+        request.waiting += 1
+        self._calls += 1
+        self.idle.clear()
+        return request
+
+    def _tidy(self, request: Request) -> None:
+        """What follows when nobody waits for it any more."""
+        if request.waiting or request.open or self._requests.get(request.id) is not request:
+            return
+        if request.result is not None:
+            self._forget(request)
+            self._discard_all(request, request.result)
+        elif request.submission is None:
+            self._forget(request)
+        elif request.first and not (request.kept or request.cancelled or self.handing_back):
+            log.info(
+                "request cancelled", extra=about(request=request.id, reason="its client has gone")
+            )
+            self.cancel(request)
+
+    def _forget(self, request: Request) -> None:
+        del self._requests[request.id]
+        self._of_owner[request.owner] -= 1
+        if not self._of_owner[request.owner]:
+            del self._of_owner[request.owner]
+
+    def _discard_payload(self, request: Request) -> None:
+        """Of a submission that was refused."""
+        if request.submission is not None:
+            self._discard(request.id, [payload_stage(request.fingerprint)])
+
+    def _discard_all(self, request: Request, result: model.Result) -> None:
+        """Delete what is left of a request that has ended: its payload, what its stages had
+        published for each other, should the node that did so be gone; and its outputs, unless
+        somebody may still come for them."""
+        wanted = result.outcome == model.OUTCOME_DONE and not request.delivered
+        kept = set(result.output_stages) if wanted else set()
+        stages = dict.fromkeys([*(s.stage for s in result.stages), *result.output_stages])
+        useless = [stage for stage in stages if stage not in kept]
+        self._discard(request.id, [request.payload, *useless])
+
+    # ---- the controller
+
+    def hear(self, note: controller.ControllerNote) -> None:
+        """What the controller says. About requests that were forgotten there is nothing to do."""
+        request = self._requests.get(note.request_id)
+        if request is None:
+            return
+        match note.WhichOneof("note"):
+            case "accepted":
+                self._accepted(request, note.accepted)
+            case "refused":
+                self._refused(request, note.refused)
+            case "progress":
+                request.hear(note.progress)
+            case "result":
+                self._ended(request, note.result)
+            case "payload_lost":
+                self._payload_lost(request)
+            case _:
+                pass  # the controller is newer than this
+
+    def _accepted(self, request: Request, accepted: controller.Accepted) -> None:
+        request.application = seen(request.owner, accepted.application) or ""
+        request.payload = payload_stage(accepted.fingerprint)
+        if request.open:
+            question = request.open.popleft()
+            if question is request.submission:
+                request.first = not accepted.repeated
+            question.settle(None)
+        if request.cancelled:
+            self.cancel(request)  # once more: it may have been lost with a link
+        self._tidy(request)
+
+    def _refused(self, request: Request, refused: controller.Refused) -> None:
+        error = problem(
+            refused.code,
+            plainly(request.owner, refused.message),
+            refused.retry_after_us if refused.HasField("retry_after_us") else None,
+        )
+        question = request.open.popleft() if request.open else request.origin
+        if request.open:
+            # Nobody knew it when it was asked about, but it has been submitted since
+            request.origin, request.watching = request.open[0], None
+            request.application = ""
+            question.settle(error)
+        elif question is request.submission and question is not request.origin:
+            # The id is taken. Those who ask about the request that has it are not concerned
+            self._discard_payload(request)
+            request.submission = None
+            question.settle(error)
+        else:
+            if isinstance(error, NotFound) and request.application:
+                error = Unavailable(
+                    f"the controller has forgotten request {request.name}, it must have started "
+                    "anew; submit it again"
+                )
+            log.info("request refused", extra=about(request=request.id, reason=str(error)))
+            self._discard_payload(request)
+            question.settle(error)
+            self._lose(request, error)
+        self._tidy(request)
+
+    def _lose(self, request: Request, error: Exception) -> None:
+        """Whoever waits for it gets an error, unless it has ended before."""
+        for question in request.open:
+            question.settle(error)
+        request.open.clear()
+        if request.result is None:
+            self._forget(request)
+            request.finish(None, error)
+
+    def _payload_lost(self, request: Request) -> None:
+        """Whoever waits is told to submit it again, since a client that waits still has what it
+        sent; that finds the request waiting for its payload. Not so if it is to be fetched later,
+        or if the payload is on its way. Should the note come at a bad time, there will be another
+        one: a job is tried more than once."""
+        on_its_way = request.storing is not None and not request.storing.done()
+        if request.submission is None or request.kept or request.open or on_its_way:
+            return
+        if request.waiting:
+            log.warning("payload lost", extra=about(request=request.id))
+            self._lose(
+                request,
+                Unavailable(
+                    f"the payload of request {request.name} was lost; submit it again, with the "
+                    "same id"
+                ),
+            )
+
+    def _ended(self, request: Request, result: model.Result) -> None:
+        if request.result is not None:
+            return  # whoever asks about what has ended is told again
+        if request.submission is not None:
+            log.info(
+                "request ended",
+                extra=about(
+                    request=request.id,
+                    application=result.application,
+                    outcome=model.Outcome.Name(result.outcome).removeprefix("OUTCOME_").lower(),
+                    slo_met=result.slo_met,
+                    latency_us=result.latency_us,
+                ),
+            )
+            self._count_ended(result)
+        result.request_id = request.name
+        result.application = seen(request.owner, result.application) or ""
+        request.finish(result)
+        self._tidy(request)
+
+    # ---- the link to it
+
+    def link_made(self, send: Send) -> None:
+        self._send = send
+        for request in self._requests.values():
+            if not request.open and request.result is None:
+                request.watching = Question(controller.GatewayNote(follow=request.id))
+                request.open.append(request.watching)
+            for question in request.open:
+                send(question.note)
+
+    def link_lost(self) -> None:
+        self._send = None
+
+    def give_up(self, error: Exception) -> None:
+        """Nobody should go on waiting here. The requests themselves are not concerned: those that
+        nobody waits for are kept, to be followed when there is a link again."""
+        for request in list(self._requests.values()):
+            if request.waiting:
+                self._lose(request, error)

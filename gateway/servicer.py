@@ -1,0 +1,282 @@
+"""The gateway as a gRPC service: every call of `Pipelines`, in a few lines each."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import grpc
+
+from esg.errors import Rejected
+from esg.gateway.applications import Applications
+from esg.gateway.identity import Caller, Callers
+from esg.gateway.request import Request
+from esg.gateway.request_table import Book
+from esg.gateway.requests import Desk, going_away
+from esg.gateway.submit_stream import Conversation
+from esg.gateway.validation import check_payload
+from esg.protos import gateway_v1_pb2 as public
+from esg.protos import gateway_v1_pb2_grpc as public_grpc
+from esg.protos import model_v1_pb2 as model
+from esg.runtime.rpc.status import aborting
+from esg.runtime.settings import GatewaySettings
+from esg.storage.redis_store import RemoteStore
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+PIECE_BYTES = 2**20
+# ruff: noqa: N802 - the names are gRPC's
+
+
+class Pipelines(public_grpc.PipelinesServicer):
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        book: Book,
+        store: RemoteStore,
+        controller: grpc.aio.Channel,
+        callers: Callers,
+    ) -> None:
+        self._settings = settings
+        self._book = book
+        self._callers = callers
+        self._desk = Desk(settings, book, store, callers)
+        self._applications = Applications(controller)
+        self._conversations: set[Conversation] = set()
+        self._going = asyncio.Event()
+
+    def close(self) -> None:
+        """Take no new requests."""
+        self._book.handing_back = True
+        self._going.set()
+        for conversation in self._conversations:
+            conversation.hear_no_more()
+
+    async def drain(self, limit_s: float) -> None:
+        """Answer those who wait, or when time is up, send them elsewhere."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._book.idle.wait(), limit_s)
+        self._book.give_up(going_away())
+
+    # ---- applications
+
+    async def RegisterApplication(
+        self, asked: public.RegisterApplicationRequest, context: Context
+    ) -> model.Application:
+        async with self._called(context) as caller:
+            return await self._applications.put(asked, caller.owner, update=False)
+
+    async def UpdateApplication(
+        self, asked: public.UpdateApplicationRequest, context: Context
+    ) -> model.Application:
+        async with self._called(context) as caller:
+            return await self._applications.put(asked.application, caller.owner, update=True)
+
+    async def ListApplications(
+        self, asked: public.ListApplicationsRequest, context: Context
+    ) -> public.ListApplicationsReply:
+        async with self._called(context) as caller:
+            found = await self._applications.all(caller.owner)
+            return public.ListApplicationsReply(applications=found)
+
+    async def DescribeApplication(
+        self, asked: public.DescribeApplicationRequest, context: Context
+    ) -> model.Application:
+        async with self._called(context) as caller:
+            return await self._applications.one(asked.name, caller.owner)
+
+    async def DeleteApplication(
+        self, asked: public.DeleteApplicationRequest, context: Context
+    ) -> public.DeleteApplicationReply:
+        async with self._called(context) as caller:
+            await self._applications.delete(asked.name, caller.owner)
+            return public.DeleteApplicationReply()
+
+    async def WatchMesh(
+        self, asked: public.WatchMeshRequest, context: Context
+    ) -> AsyncIterator[model.MeshStatus]:
+        async with self._called(context) as caller:
+            with self._desk.limits.stream(caller):
+                statuses = self._applications.watch_mesh(asked.interval_ms, caller.owner)
+                async for status in statuses:
+                    self._callers.still(caller)
+                    yield status
+                    if self._going.is_set():
+                        raise going_away()
+
+    # ---- submitting
+
+    async def Submit(self, asked: public.SubmitRequest, context: Context) -> public.SubmitReply:
+        async with self._called(context) as caller:
+            request = await self._take_in(asked, asked.payload, caller, context)
+            try:
+                reply = await self._desk.reply(request)
+            except BaseException:
+                self._desk.leave(request)
+                raise
+            whole = not reply.fetch_outputs
+
+            def sent(_: Context) -> None:
+                self._desk.leave(request, delivered=whole and not context.cancelled())
+
+            context.add_done_callback(sent)  # type: ignore[arg-type] # its stub wants a class
+            return reply
+
+    async def SubmitAsync(
+        self, asked: public.SubmitRequest, context: Context
+    ) -> public.SubmitAsyncReply:
+        async with self._called(context) as caller:
+            # Its client does not wait for the result, so the call's deadline says nothing about it
+            request = await self._desk.take_in(
+                asked, asked.payload, caller, None, fetched_later=True
+            )
+            request.kept = True
+            self._desk.leave(request)
+            return public.SubmitAsyncReply(request_id=request.name)
+
+    async def SubmitChunked(
+        self, chunks: AsyncIterator[public.SubmitChunk], context: Context
+    ) -> AsyncIterator[public.ResultChunk]:
+        async with self._called(context) as caller:
+            asked, payload = await self._joined(chunks)
+            await _still_there(context)
+            request = await self._take_in(asked, payload, caller, context)
+            del payload
+            async for chunk in self._results(request):
+                yield chunk
+
+    async def SubmitMany(
+        self, groups: AsyncIterator[public.SubmitGroup], context: Context
+    ) -> AsyncIterator[public.ReplyGroup]:
+        async with self._called(context) as caller:
+            if self._going.is_set():
+                raise going_away()
+            conversation = Conversation(
+                self._desk, caller, context.time_remaining(), self._settings.inline_bytes
+            )
+            with self._desk.limits.stream(caller):
+                self._conversations.add(conversation)
+                try:
+                    async for replies in conversation.replies(groups):
+                        yield replies
+                finally:
+                    self._conversations.discard(conversation)
+            if self._going.is_set():
+                raise going_away()
+
+    # ---- requests that were submitted before
+
+    async def Get(self, asked: public.GetRequest, context: Context) -> public.RequestState:
+        async with self._called(context) as caller:
+            request = await self._desk.find(asked.request_id, caller, stages=True)
+            self._desk.leave(request)
+            return public.RequestState(
+                request_id=request.name,
+                application=request.application,
+                progress=request.stages(),
+                result=request.result,
+            )
+
+    async def Fetch(
+        self, asked: public.FetchRequest, context: Context
+    ) -> AsyncIterator[public.ResultChunk]:
+        async with self._called(context) as caller:
+            request = await self._desk.find(asked.request_id, caller)
+            async for chunk in self._results(request):
+                yield chunk
+
+    async def Watch(
+        self, asked: public.WatchRequest, context: Context
+    ) -> AsyncIterator[public.WatchReply]:
+        async with self._called(context) as caller:
+            with self._desk.limits.stream(caller):
+                request = await self._desk.find(asked.request_id, caller, stages=True)
+                try:
+                    async for progress in self._desk.progress(request):
+                        yield public.WatchReply(progress=progress)
+                    yield public.WatchReply(result=await request.end())
+                finally:
+                    self._desk.leave(request)
+
+    async def Cancel(self, asked: public.CancelRequest, context: Context) -> public.CancelReply:
+        async with self._called(context) as caller:
+            request = await self._desk.find(asked.request_id, caller)
+            try:
+                return public.CancelReply(cancelled=await self._desk.cancel(request))
+            finally:
+                self._desk.leave(request)
+
+    # ---- pieces
+
+    @asynccontextmanager
+    async def _called(self, context: Context) -> AsyncIterator[Caller]:
+        """Around a call: who makes it. What it raises becomes its status."""
+        async with aborting(context):
+            yield self._callers.known(context.invocation_metadata() or (), context.peer())
+
+    async def _take_in(
+        self, asked: public.SubmitRequest, payload: bytes, caller: Caller, context: Context
+    ) -> Request:
+        return await self._desk.take_in(asked, payload, caller, context.time_remaining())
+
+    async def _joined(
+        self, chunks: AsyncIterator[public.SubmitChunk]
+    ) -> tuple[public.SubmitRequest, bytes]:
+        """A request, and its payload put together.
+
+        What is too large is still read, up to twice the limit, but not kept: a client that is
+        refused while it sends sees its sending fail, and not the reason.
+        """
+        limit = self._settings.max_payload_bytes
+        asked = None
+        pieces: list[bytes] = []
+        size = 0
+        async for chunk in chunks:
+            match chunk.WhichOneof("part"), asked:
+                case "request", None:
+                    asked = chunk.request
+                    piece = asked.payload
+                case "payload", public.SubmitRequest():
+                    piece = chunk.payload
+                case _:
+                    raise Rejected(
+                        "chunks: the first must be the request, and all others its payload"
+                    )
+            size += len(piece)
+            if size <= limit:
+                pieces.append(piece)
+            elif size > 2 * limit:
+                break
+        if asked is None:
+            raise Rejected("chunks: there are none; the first must be the request")
+        check_payload(size, self._settings)
+        return asked, b"".join(pieces)
+
+    async def _results(self, request: Request) -> AsyncIterator[public.ResultChunk]:
+        """A request's result, then its outputs in pieces; they are deleted when all were taken."""
+        delivered = False
+        try:
+            result = await request.end()
+            outputs = await self._desk.outputs(request, result)
+            yield public.ResultChunk(result=result)
+            for stage, content in outputs:
+                for piece in _pieces(content):
+                    yield public.ResultChunk(output=public.Output(stage=stage, content=piece))
+            delivered = True
+        finally:
+            self._desk.leave(request, delivered=delivered)
+
+
+async def _still_there(context: Context) -> None:
+    """A client that goes away between pieces ends its stream, too, and gRPC says that first: half a
+    payload would be taken for the whole. But nothing can be sent to a client that has gone."""
+    try:
+        await context.send_initial_metadata(())
+    except grpc.aio.InternalError:
+        raise asyncio.CancelledError("its client has gone") from None
+
+
+def _pieces(content: bytes) -> Iterator[bytes]:
+    """At least one, as an output may be empty."""
+    for start in range(0, max(1, len(content)), PIECE_BYTES):
+        yield content[start : start + PIECE_BYTES]

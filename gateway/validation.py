@@ -1,0 +1,101 @@
+"""What a request must be like to be passed on, and what makes it the same as another.
+
+Only what can be seen from the request itself is checked here. Whether there is such an application,
+and whether its SLO can be met, is the controller's to say.
+"""
+
+import asyncio
+import re
+import uuid
+from hashlib import blake2b
+
+from esg.errors import Rejected
+from esg.protos import controller_v1_pb2 as controller
+from esg.protos import gateway_v1_pb2 as public
+from esg.runtime.rpc.status import Exhausted
+from esg.runtime.security.ownership import MARK, owned
+from esg.runtime.settings import GatewaySettings
+
+REQUEST_ID = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
+LONGEST_US = 86_400_000_000
+"""A day: what is longer is a slip, or a deadline that was meant as none."""
+LONGEST_NAME = 100
+HASHED_AT_ONCE = 2**21
+"""A larger payload is hashed in a thread, so that nobody else waits for it."""
+
+
+async def checked(
+    asked: public.SubmitRequest,
+    payload: bytes,
+    remaining_s: float | None,
+    limits: GatewaySettings,
+    owner: str = "",
+) -> controller.Submission:
+    """What the controller is told of a request, if there is nothing wrong with it."""
+    check_payload(len(payload), limits)
+    check_name("application", asked.application, owner)
+    slo_us = asked.slo_us if asked.HasField("slo_us") else None
+    if slo_us is not None and not 0 < slo_us <= LONGEST_US:
+        raise Rejected(f"slo_us: is {slo_us}; it must be from 1 to {LONGEST_US}")
+    if not asked.request_id:
+        # Nobody can repeat it, so what it consists of is nobody's concern
+        request, fingerprint = uuid.uuid4().hex, b""
+    else:
+        request = check_id(asked.request_id)
+        spoken = f"{asked.application!r} {slo_us} {asked.all_stages} ".encode()
+        if len(payload) > HASHED_AT_ONCE:
+            fingerprint = await asyncio.to_thread(_fingerprint, spoken, payload)
+        else:
+            fingerprint = _fingerprint(spoken, payload)
+    return controller.Submission(
+        request_id=owned(owner, request),
+        application=asked.application,
+        owner=owner,
+        slo_us=slo_us,
+        fingerprint=fingerprint,
+        deadline_us=_deadline_us(remaining_s),
+        all_stages=asked.all_stages,
+    )
+
+
+def check_id(request_id: str) -> str:
+    if not REQUEST_ID.fullmatch(request_id):
+        raise Rejected(
+            f"request_id: is {request_id[:120]!r}; it must be 1 to 100 letters, digits "
+            "and any of - _ . :"
+        )
+    return request_id
+
+
+def check_name(kind: str, name: str, owner: str = "") -> str:
+    """What may be called so by a client. That there is an owner in it only others may say."""
+    if not name:
+        raise Rejected(f"{kind}: is empty; name one, ListApplications says which there are")
+    if len(name) > LONGEST_NAME or not name.isprintable() or (owner and MARK in name):
+        raise Rejected(
+            f"{kind}: is {name[:120]!r}; it must be 1 to {LONGEST_NAME} printable characters, "
+            f"without {MARK}"
+        )
+    return name
+
+
+def check_payload(size: int, limits: GatewaySettings) -> None:
+    if size == 0:
+        raise Rejected("payload: is empty; send the bytes that the first stage is to read")
+    if size > limits.max_payload_bytes:
+        raise Exhausted(
+            f"payload: is larger than {limits.max_payload_bytes} bytes, the most that is accepted; "
+            "send a smaller one, or raise max_payload_bytes of the gateway"
+        )
+
+
+def _fingerprint(spoken: bytes, payload: bytes) -> bytes:
+    digest = blake2b(spoken, digest_size=16)
+    digest.update(payload)
+    return digest.digest()
+
+
+def _deadline_us(remaining_s: float | None) -> int | None:
+    if remaining_s is None or remaining_s * 1e6 > LONGEST_US:
+        return None
+    return max(1, int(remaining_s * 1e6))

@@ -1,0 +1,1 @@
+"""The CPU parts of functions, and the processes they run in."""

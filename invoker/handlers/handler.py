@@ -1,0 +1,187 @@
+"""The CPU part of functions: decoding, pre- and post-processing, in worker processes.
+
+A function without a handler has no CPU part of its own: the bytes of its inputs are the model's
+input, and the model's output is the stage's. A handler is a class, named in the catalog by module
+or by file (`module:Class`, `file.py:Class`):
+
+    class Handler:
+        def prepare(self, inputs: Sequence[bytes]) -> Mapping[str, np.ndarray]: ...
+        def finish(self, outputs: Mapping[str, np.ndarray], inputs: Sequence[bytes]) -> bytes: ...
+
+`prepare` makes of one job's inputs an array per input of the model, without the batch dimension;
+`finish` makes the stage's output of the model's. A handler is made once per worker. A task that was
+granted v vCPUs has v of its jobs worked on at a time, each on a core of its own where the machine
+has as many cores as the node offers vCPUs; where it has fewer, the number of workers is the only
+limit.
+
+Whatever a handler does wrong with a job is a `Fault` that names it, and concerns that job alone:
+also when it takes its worker with it, or does not return in time.
+"""
+
+import asyncio
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol, cast
+
+from esg.errors import Fault, Rejected
+from esg.invoker.gathering import together
+from esg.invoker.handlers.worker_processes import OutOfTime, WorkerDied, Workers
+from esg.invoker.tensors.arrays import Tensors, checked
+
+Bytes = bytes | memoryview
+
+
+class Handler(Protocol):
+    def prepare(self, inputs: Sequence[bytes]) -> Tensors: ...
+
+    def finish(self, outputs: Tensors, inputs: Sequence[bytes]) -> bytes: ...
+
+
+def check_handler(name: str) -> None:
+    """Refuse a handler that is not there, before anyone needs it."""
+    found = _class(name)
+    if not all(callable(getattr(found, method, None)) for method in ("prepare", "finish")):
+        raise Rejected(f"handler {name!r}: it needs the methods prepare and finish; add them")
+
+
+class Cores:
+    """Which cores are whose; none are anybody's if there are fewer than vCPUs."""
+
+    def __init__(self, vcpus: int, cores: Sequence[int]) -> None:
+        self._free: list[int] | None = list(cores)[:vcpus] if len(cores) >= vcpus else None
+
+    def take(self, count: int) -> tuple[int, ...]:
+        if self._free is None:
+            return ()
+        taken, self._free = self._free[:count], self._free[count:]
+        return tuple(taken)
+
+    def give_back(self, cores: Sequence[int]) -> None:
+        if self._free is not None:
+            self._free = sorted([*self._free, *cores])
+
+
+class CpuParts:
+    """`timeout_s` is what a handler may take for one job, before as well as after the model."""
+
+    def __init__(self, vcpus: int, timeout_s: float) -> None:
+        usable = sorted(os.sched_getaffinity(0))
+        self._cores = Cores(vcpus, usable)
+        self._workers = Workers(min(vcpus, len(usable)))
+        self._timeout_s = timeout_s
+
+    async def prepare(
+        self, handler: str, jobs: Sequence[Sequence[Bytes]], vcpus: int
+    ) -> list[Tensors | Fault]:
+        """The model's inputs for every job of a task, or what went wrong with it."""
+        given = [(_copied(job),) for job in jobs]
+        return cast(list[Tensors | Fault], await self._all(handler, "prepare", given, vcpus))
+
+    async def finish(
+        self,
+        handler: str,
+        jobs: Sequence[tuple[Tensors, Sequence[Bytes]]],
+        vcpus: int,
+    ) -> list[bytes | Fault]:
+        """The stage's outputs for every job: of the model's outputs, and the job's inputs."""
+        given = [(outputs, _copied(inputs)) for outputs, inputs in jobs]
+        return cast(list[bytes | Fault], await self._all(handler, "finish", given, vcpus))
+
+    def close(self) -> None:
+        """End the workers, whatever they are doing."""
+        self._workers.close()
+
+    async def _all(
+        self, handler: str, method: str, jobs: Sequence[tuple[Any, ...]], vcpus: int
+    ) -> list[Any]:
+        cores = self._cores.take(vcpus)
+        slots = asyncio.Semaphore(vcpus)
+        spare = list(cores)
+
+        async def one(job: tuple[Any, ...]) -> Any:
+            async with slots:
+                core = spare.pop() if spare else None
+                try:
+                    return await self._one(handler, method, job, core)
+                except Fault as fault:
+                    return fault
+                finally:
+                    if core is not None:
+                        spare.append(core)
+
+        try:
+            return await together([one(job) for job in jobs])
+        finally:
+            self._cores.give_back(cores)
+
+    async def _one(self, handler: str, method: str, job: tuple[Any, ...], core: int | None) -> Any:
+        try:
+            return await self._workers.call(self._timeout_s, _call, handler, method, job, core)
+        except WorkerDied:
+            what = "its worker died; the machine's memory may not suffice"
+        except OutOfTime:
+            what = (
+                f"it did not return within {self._timeout_s:g} s and was ended; "
+                "if it needs longer, raise invoker.handler_timeout_s"
+            )
+        raise Fault(f"handler {handler}: {method}: {what}")
+
+
+def _call(handler: str, method: str, job: tuple[Any, ...], core: int | None) -> Any:
+    """In a worker. What goes wrong is told in words: other errors may not survive the way back."""
+    if core is not None:
+        os.sched_setaffinity(0, {core})
+    _class(handler)  # without it, no job can be done
+    try:
+        result = getattr(_handler(handler), method)(*job)
+        return _bytes(result) if method == "finish" else checked(result)
+    except (Rejected, Fault) as error:  # in words that are meant for people
+        raise Fault(f"handler {handler}: {method}: {error}") from None
+    except (Exception, SystemExit) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise Fault(f"handler {handler}: {method}: {what}") from None
+
+
+def _copied(contents: Sequence[Bytes]) -> list[bytes]:
+    return [bytes(content) for content in contents]
+
+
+def _bytes(result: Any) -> bytes:
+    if not isinstance(result, bytes | bytearray | memoryview):
+        raise TypeError(f"it gave {type(result).__name__} where bytes are wanted")
+    return bytes(result)
+
+
+@cache
+def _handler(name: str) -> Handler:
+    return _class(name)()
+
+
+@cache
+def _class(name: str) -> Callable[[], Handler]:
+    home, _, attribute = name.rpartition(":")
+    try:
+        module = _module_in(Path(home)) if home.endswith(".py") else importlib.import_module(home)
+        return cast(Callable[[], Handler], getattr(module, attribute))
+    except (Exception, SystemExit) as error:  # importing runs any code
+        what = "it ends the process" if isinstance(error, SystemExit) else error
+        raise Rejected(
+            f"handler {name!r}: {what}; it must be module:Class or file.py:Class, importable by "
+            "the invoker"
+        ) from error
+
+
+def _module_in(file: Path) -> ModuleType:
+    """A file run as a module of its own: every function has a handler.py."""
+    spec = importlib.util.spec_from_file_location(str(file), file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is no Python file")
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

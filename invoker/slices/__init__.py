@@ -1,0 +1,1 @@
+"""The slices of a node: finding, starting, calling and watching them."""

@@ -1,0 +1,176 @@
+"""The slices of a node, brought up as its settings say."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from esg.core.catalog.model import Catalog
+from esg.errors import Rejected
+from esg.invoker.slices.client import Slice
+from esg.invoker.slices.directory import SliceDirectory, slice_directory
+from esg.invoker.slices.mig import find_instances
+from esg.invoker.slices.processes import EmulatedSlices, SliceProcess
+from esg.invoker.slices.shm.transfer import SharedMemory
+from esg.invoker.triton.install import find_triton
+from esg.invoker.triton.model_repository import assemble
+from esg.invoker.triton.server import MODELS, TritonServer, link_backends
+from esg.runtime.logs import about
+from esg.runtime.security.plain import check_calling, host_of, is_loopback
+from esg.runtime.settings import CommonSettings, InvokerSettings
+from esg.runtime.slice_kinds import Addresses, Cpu, Emulated, Mig, parse_slices
+
+log = logging.getLogger(__name__)
+
+READY_LIMIT_S = 60.0
+MB = 2**20
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+"""A slice without a GPU is a share of the machine, not all of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceSet:
+    """Slices, each with its memory, and the processes that have them, if they are ours.
+
+    `handlers` names the CPU parts to be called, and `lacking` says why some functions cannot run.
+    """
+
+    slices: list[Slice]
+    memories_mb: tuple[int, ...]
+    processes: Mapping[SliceProcess, tuple[int, ...]] = field(default_factory=dict)
+    handlers: Mapping[str, str] = field(default_factory=dict)
+    lacking: Mapping[str, str] = field(default_factory=dict)
+
+
+@asynccontextmanager
+async def slice_set(
+    own: InvokerSettings, common: CommonSettings, catalog: Catalog, node: str
+) -> AsyncIterator[SliceSet]:
+    """All slices, live; the processes that were started for them end afterwards."""
+    match parse_slices(own.slices):
+        case Emulated(count):
+            made = _emulated(count, own, catalog)
+        case Addresses(addresses):
+            made = _remote(addresses, own, common, catalog)
+        case Cpu(count):
+            made = _tritons([ONE_THREAD] * count, [0] * count, "cpu", own, catalog, node)
+        case Mig():
+            found = find_instances()
+            environs = [{"CUDA_VISIBLE_DEVICES": instance.uuid} for instance in found]
+            memories_mb = [instance.memory_mb for instance in found]
+            made = _tritons(environs, memories_mb, "gpu", own, catalog, node)
+    async with made as brought_up:
+        try:
+            await asyncio.gather(*(part.ready(READY_LIMIT_S) for part in brought_up.slices))
+            yield brought_up
+        finally:
+            for part in brought_up.slices:
+                await part.close()
+
+
+@asynccontextmanager
+async def _emulated(count: int, own: InvokerSettings, catalog: Catalog) -> AsyncIterator[SliceSet]:
+    """Their profiled time is that of the whole function, so no CPU part is called."""
+    process = EmulatedSlices(count)
+    async with _running([process]):
+        yield SliceSet(
+            slices=[Slice(address) for address in process.addresses],
+            memories_mb=_memories_mb([0] * count, own, catalog),
+            processes={process: tuple(range(count))},
+        )
+
+
+@asynccontextmanager
+async def _remote(
+    addresses: tuple[str, ...], own: InvokerSettings, common: CommonSettings, catalog: Catalog
+) -> AsyncIterator[SliceSet]:
+    """Those on the loopback may share our memory, as containers of one pod do; if one does not,
+    it says so when it is first asked to."""
+    for address in addresses:
+        check_calling(address, insecure=common.insecure)  # Triton speaks without TLS
+    with slice_directory() as directory:
+        yield SliceSet(
+            slices=[
+                Slice(
+                    address,
+                    _shared_memory(directory, index, own)
+                    if is_loopback(host_of(address))
+                    else None,
+                )
+                for index, address in enumerate(addresses)
+            ],
+            memories_mb=_memories_mb([0] * len(addresses), own, catalog),
+            handlers=_handlers(catalog),
+        )
+
+
+@asynccontextmanager
+async def _tritons(
+    environs: list[dict[str, str]],
+    memories_mb: list[int],
+    variant: str,
+    own: InvokerSettings,
+    catalog: Catalog,
+    node: str,
+) -> AsyncIterator[SliceSet]:
+    """A Triton server of our own for each slice."""
+    triton = find_triton(own.triton)
+    with slice_directory() as directory:
+        lacking = assemble(directory.path / MODELS, catalog.functions.values(), variant)
+        if len(lacking) == len(catalog.functions):
+            raise Rejected(
+                f"invoker.slices: nothing can run on them: {next(iter(lacking.values()))}"
+            )
+        for reason in lacking.values():
+            log.warning("function cannot run here", extra=about(reason=reason))
+        link_backends(triton, directory)
+        logs = Path(own.slice_logs) if own.slice_logs else directory.path
+        servers = [
+            TritonServer(index, triton, directory, logs / f"{node}-slice{index}.log", environ)
+            for index, environ in enumerate(environs)
+        ]
+        async with _running(servers):
+            yield SliceSet(
+                slices=[
+                    Slice(server.addresses[0], _shared_memory(directory, index, own))
+                    for index, server in enumerate(servers)
+                ],
+                memories_mb=_memories_mb(memories_mb, own, catalog),
+                processes={server: (index,) for index, server in enumerate(servers)},
+                handlers=_handlers(catalog),
+                lacking=lacking,
+            )
+
+
+@asynccontextmanager
+async def _running(processes: Sequence[SliceProcess]) -> AsyncIterator[None]:
+    """Started at the same time, and all ended afterwards."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for process in processes:
+                group.create_task(process.start())
+        yield
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    finally:
+        await asyncio.gather(*(process.stop() for process in processes))
+
+
+def _shared_memory(
+    directory: SliceDirectory, index: int, own: InvokerSettings
+) -> SharedMemory | None:
+    if not directory.shared or not own.shared_memory_mb:
+        return None
+    return SharedMemory(directory.memory_name(index), own.shared_memory_mb * MB)
+
+
+def _memories_mb(found: list[int], own: InvokerSettings, catalog: Catalog) -> tuple[int, ...]:
+    """What the settings say, or what was found, or what the catalog says."""
+    usual = catalog.cluster.slice_memory_mb
+    return tuple(own.slice_memory_mb or memory_mb or usual for memory_mb in found)
+
+
+def _handlers(catalog: Catalog) -> dict[str, str]:
+    return {f.name: f.handler for f in catalog.functions.values() if f.handler}

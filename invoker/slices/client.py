@@ -1,0 +1,289 @@
+"""A slice as the invoker sees it: one Triton server, called over gRPC.
+
+A real Triton on a MIG instance, a real Triton on CPU and an emulated slice speak the same protocol,
+so there is one way to call them all. The messages and the stub are `tritonclient`'s; its client
+class is not used, because it sends byte strings through numpy element by element and cannot wait
+for a server that is about to start.
+
+A call has jobs whose tensors are alike, stacked along the batch dimension; a slice on this host
+that has been given shared memory gets and gives large ones through it. Whatever goes wrong is a
+`Fault` that names the slice and says what Triton said.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import grpc
+from tritonclient.grpc import service_pb2 as triton
+from tritonclient.grpc import service_pb2_grpc
+
+from esg.errors import Fault
+from esg.invoker.slices.shm.transfer import SharedMemory
+from esg.invoker.tensors.arrays import Stacked, Tensors, outputs_of, per_job, stacked
+from esg.invoker.tensors.raw_encoding import serialized
+from esg.runtime.rpc.channels import plain_channel
+
+T = TypeVar("T")
+
+SERVICE = "inference.GRPCInferenceService"
+READY, UNAVAILABLE = "READY", "UNAVAILABLE"
+
+CALL_S = 10.0
+LOAD_S = 600.0
+UNLOAD_S = 60.0
+"""Limits for what takes no time, for reading a model's weights, and for giving them up."""
+POLL_S = 0.02
+
+
+class NoAnswer(Fault):
+    """A slice that did not answer at all: asking it again, or for less, is no use."""
+
+
+class Gone(NoAnswer):
+    """A slice whose server is not there, or not any more."""
+
+
+def split(rows: Sequence[T], portions: int) -> list[Sequence[T]]:
+    """A batch in portions as even as possible, in order; none is empty, so there may be fewer.
+
+    >>> split("abcdefg", 3), split("ab", 4)
+    (['abc', 'de', 'fg'], ['a', 'b'])
+    """
+    portions = min(portions, len(rows))
+    ends = [-(-len(rows) * n // portions) for n in range(portions + 1)]
+    return [rows[start:end] for start, end in pairwise(ends)]
+
+
+class Slice:
+    """One Triton server."""
+
+    def __init__(self, address: str, memory: SharedMemory | None = None) -> None:
+        self._memory = memory
+        self._connect(address)
+
+    def _connect(self, address: str) -> None:
+        self.address = address
+        self._channel = plain_channel(address)
+        self._triton = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
+        self._conversations: dict[str, Conversation] = {}  # one per model, while nobody uses it
+
+    async def connect_again(self, address: str) -> None:
+        """To a server that was started anew, here or elsewhere; calls to the old one fail."""
+        await self.close()
+        self._connect(address)
+
+    async def ready(self, timeout_s: float) -> None:
+        """Wait until the server is live and takes orders.
+
+        Triton's own word "ready" is not asked for: it is taken back while any model is on its way
+        in or out, and for good once one could not be loaded.
+        """
+        loop = asyncio.get_running_loop()
+        limit = loop.time() + timeout_s
+        doing = f"get ready within {timeout_s:g} s"
+        reason: Fault | None = None
+        while (left_s := limit - loop.time()) > 0:
+            # A server that does not listen yet is waited for, not an error
+            call = self._triton.ServerLive(
+                triton.ServerLiveRequest(), timeout=left_s, wait_for_ready=True
+            )
+            try:
+                live = (await self._said(doing, call)).live
+            except NoAnswer as fault:
+                raise (reason or fault) from None
+            if live:
+                await self._states()
+                return
+            reason = self._fault(doing, "it says that it is not live")
+            await asyncio.sleep(POLL_S)
+        raise reason or NoAnswer(self._words(doing, "there was no time to ask"))
+
+    async def check(self, timeout_s: float) -> None:
+        """Make sure that the server is there and answers."""
+        call = self._triton.ServerLive(triton.ServerLiveRequest(), timeout=timeout_s)
+        await self._said("answer", call)
+
+    async def name(self) -> str:
+        """What the server calls itself."""
+        call = self._triton.ServerMetadata(triton.ServerMetadataRequest(), timeout=CALL_S)
+        return str((await self._said("say its name", call)).name)
+
+    async def resident(self) -> list[str]:
+        """The models that are loaded."""
+        return [name for name, state in (await self._states()).items() if state == READY]
+
+    async def load(self, function: str, timeout_s: float = LOAD_S) -> None:
+        """Load a model; returns when it is ready."""
+        request = triton.RepositoryModelLoadRequest(model_name=function)
+        call = self._triton.RepositoryModelLoad(request, timeout=timeout_s)
+        await self._said(f"load {function}", call)
+
+    async def unload(self, function: str) -> None:
+        """Unload a model; returns when the server says that it is gone.
+
+        Triton answers an order to unload at once, and holds the memory for more than a second yet.
+        While a stream is open over which the model was called, it would hold it for good.
+        """
+        if function in self._conversations:
+            self._conversations.pop(function).end()
+        doing = f"unload {function}"
+        request = triton.RepositoryModelUnloadRequest(model_name=function)
+        await self._said(doing, self._triton.RepositoryModelUnload(request, timeout=UNLOAD_S))
+        limit = asyncio.get_running_loop().time() + UNLOAD_S
+        while (state := (await self._states()).get(function, "")) not in ("", UNAVAILABLE):
+            if asyncio.get_running_loop().time() > limit:
+                raise self._fault(doing, f"it is still {state} after {UNLOAD_S:g} s")
+            await asyncio.sleep(POLL_S)
+
+    async def infer(
+        self,
+        function: str,
+        jobs: Sequence[Tensors],
+        *,
+        parameters: Mapping[str, int | str],
+        timeout_s: float,
+    ) -> list[Tensors]:
+        """Run jobs whose tensors are alike as one call; returns each one's outputs."""
+        inputs = stacked(jobs)
+        request = infer_request(function, inputs, parameters)
+        try:
+            outputs: Tensors | None = None
+            if self._memory is not None:
+                ask = partial(self._answer, function, timeout_s=timeout_s)
+                outputs = await self._memory.call(self._triton, request, inputs, ask)
+            if outputs is None:
+                outputs = await self._over_the_wire(request, inputs, timeout_s)
+            return per_job(outputs, len(jobs))
+        except NoAnswer:
+            raise
+        except Fault as fault:
+            raise self._fault(f"run {function}", str(fault)) from None
+
+    async def close(self) -> None:
+        for conversation in self._conversations.values():
+            conversation.end()
+        self._conversations.clear()
+        await self._channel.close()
+        if self._memory is not None:
+            self._memory.close()
+
+    async def _over_the_wire(
+        self, request: Any, inputs: Sequence[Stacked], timeout_s: float
+    ) -> Tensors:
+        pieces = [given.pieces for given in inputs]
+        message = serialized(request, "raw_input_contents", pieces)
+        return outputs_of(await self._answer(request.model_name, message, timeout_s))
+
+    async def _answer(self, function: str, request: bytes, timeout_s: float) -> Any:
+        """Over the open stream; one that failed, or whose answer nobody waited for, is not used
+        again, and breaking it off tells the server to stop."""
+        doing = f"run {function}"
+        conversation = self._conversations.pop(function, None) or Conversation(self._channel)
+        try:
+            async with asyncio.timeout(timeout_s):
+                answer = await self._said(doing, conversation.ask(request))
+        except TimeoutError:
+            conversation.break_off()
+            raise NoAnswer(self._words(doing, f"no answer within {timeout_s:g} s")) from None
+        except BaseException:
+            conversation.break_off()
+            raise
+        if answer is grpc.aio.EOF:
+            raise Gone(self._words(doing, "it ended the conversation"))
+        if self._conversations.setdefault(function, conversation) is not conversation:
+            conversation.end()  # there were two calls at once; one stream is enough
+        if answer.error_message:
+            raise Fault(answer.error_message)
+        return answer.infer_response
+
+    async def _states(self) -> dict[str, str]:
+        """What the server says about its models: empty for those it was never asked for."""
+        call = self._triton.RepositoryIndex(triton.RepositoryIndexRequest(), timeout=CALL_S)
+        index = await self._said("list its models", call)
+        return {model.name: model.state for model in index.models}
+
+    async def _said(self, doing: str, call: Any) -> Any:
+        try:
+            return await call
+        except grpc.aio.AioRpcError as error:
+            kind = _KINDS.get(error.code(), Fault)
+            raise kind(self._words(doing, f"{error.code().name}: {error.details()}")) from None
+        except asyncio.CancelledError:
+            # a call whose channel was closed says that it was cancelled: the caller was not
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise
+            raise Gone(self._words(doing, "its connection was given up")) from None
+        except grpc.aio.UsageError:
+            raise Gone(self._words(doing, "its connection was given up")) from None
+
+    def _fault(self, doing: str, why: str) -> Fault:
+        return Fault(self._words(doing, why))
+
+    def _words(self, doing: str, why: str) -> str:
+        return f"slice {self.address} did not {doing}: {why}"
+
+
+_KINDS: dict[grpc.StatusCode, type[Fault]] = {
+    grpc.StatusCode.UNAVAILABLE: Gone,
+    grpc.StatusCode.CANCELLED: Gone,
+    grpc.StatusCode.DEADLINE_EXCEEDED: NoAnswer,
+}
+
+
+async def server_name(address: str, timeout_s: float) -> str:
+    """What the server at an address calls itself, once it answers."""
+    part = Slice(address)
+    try:
+        await part.ready(timeout_s)
+        return await part.name()
+    finally:
+        await part.close()
+
+
+class Conversation:
+    """Calls to infer over one stream, one at a time: a call of its own costs five times as much."""
+
+    def __init__(self, to_server: grpc.aio.Channel) -> None:
+        self._requests: asyncio.Queue[bytes | None] = asyncio.Queue()
+        stream: grpc.aio.StreamStreamMultiCallable[bytes, Any] = to_server.stream_stream(
+            f"/{SERVICE}/ModelStreamInfer",
+            response_deserializer=triton.ModelStreamInferResponse.FromString,
+        )
+        self._call = stream(self._asked())
+
+    async def ask(self, request: bytes) -> Any:
+        self._requests.put_nowait(request)
+        return await self._call.read()
+
+    def end(self) -> None:
+        """In peace, while nobody waits for an answer. Triton may keep a model for ever that was
+        called over a stream which was cancelled."""
+        self._requests.put_nowait(None)
+
+    def break_off(self) -> None:
+        """Though an answer is due: the server is to stop."""
+        self._call.cancel()
+
+    async def _asked(self) -> AsyncIterator[bytes]:
+        while (request := await self._requests.get()) is not None:
+            yield request
+
+
+def infer_request(
+    function: str, inputs: Sequence[Stacked], parameters: Mapping[str, int | str]
+) -> Any:
+    """The message that asks for a batch, without the contents of its tensors."""
+    tensor = triton.ModelInferRequest.InferInputTensor
+    message = triton.ModelInferRequest(
+        model_name=function,
+        inputs=[tensor(name=i.name, datatype=i.datatype, shape=i.shape) for i in inputs],
+    )
+    for name, value in parameters.items():
+        if isinstance(value, str):
+            message.parameters[name].string_param = value
+        else:
+            message.parameters[name].int64_param = value
+    return message

@@ -1,0 +1,94 @@
+"""A node's directory for the Triton servers it starts, and their shared memory beside it.
+
+    esg-triton-TOKEN/           models and backends, linked; locked while its node lives
+    esg-triton-TOKEN-3-1        a region of slice 3
+    esg-triton-TOKEN-3...       what the Python backend of slice 3 keeps there
+
+All are in /dev/shm, where names in shared memory are files. The kernel gives the lock up however a
+node ends, so the next one to start sees what was left behind by those that crashed, and removes it.
+"""
+
+import fcntl
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from esg.invoker.slices.shm.region import MEMORY, PREFIX
+
+
+class SliceDirectory:
+    def __init__(self, path: Path, shared: bool) -> None:
+        self.path = path
+        self.shared = shared
+        """Whether there is memory to share."""
+
+    def memory_name(self, index: int) -> str:
+        """What the names of a slice's shared memory begin with."""
+        return f"{self.path.name}-{index}"
+
+    def clear_memory(self, index: int) -> None:
+        """Remove what a server left in memory that did not end in peace."""
+        if self.shared:
+            _unlink_all(f"{self.memory_name(index)}-")
+
+
+@contextmanager
+def slice_directory() -> Iterator[SliceDirectory]:
+    """A new one, gone afterwards; those of nodes that are no more go now."""
+    shared = os.access(MEMORY, os.W_OK)
+    parent = MEMORY if shared else Path(tempfile.gettempdir())
+    for left in parent.glob(f"{PREFIX}*/"):
+        _remove_if_left(left)
+    path, lock = _made(parent)
+    try:
+        yield SliceDirectory(path, shared)
+    finally:
+        _remove(path)
+        os.close(lock)
+
+
+def _made(parent: Path) -> tuple[Path, int]:
+    while True:
+        path = parent / f"{PREFIX}{secrets.token_hex(6)}"
+        path.mkdir(mode=0o700)
+        lock = _locked(path)
+        if lock is not None:
+            if path.exists():
+                return path, lock
+            os.close(lock)  # a node that starts now took it for one that was left
+
+
+def _locked(path: Path) -> int | None:
+    try:
+        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return None
+    return lock
+
+
+def _remove_if_left(path: Path) -> None:
+    lock = _locked(path)
+    if lock is not None:
+        _remove(path)
+        os.close(lock)
+
+
+def _remove(path: Path) -> None:
+    if path.parent == MEMORY:
+        _unlink_all(f"{path.name}-")
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _unlink_all(beginning: str) -> None:
+    for file in MEMORY.glob(f"{beginning}*"):
+        with suppress(OSError):
+            file.unlink()

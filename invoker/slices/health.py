@@ -1,0 +1,134 @@
+"""Watching over a node's slices: those whose server is gone are brought back.
+
+A slice is lost when its process has ended, when it has not answered for too long, or when a call
+found nobody there. A server of our own is then started again, unless it still answers; somebody
+else's is waited for. Each attempt comes a little later than the one before it, until a server has
+lived for a while. Whichever way it comes back, it says which models it has.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from esg.errors import Fault
+from esg.invoker.gathering import together
+from esg.invoker.node import Node
+from esg.invoker.slices.bringup import READY_LIMIT_S, SliceSet
+from esg.invoker.slices.client import Slice
+from esg.invoker.slices.processes import SliceProcess
+from esg.runtime.logs import about
+
+log = logging.getLogger(__name__)
+
+FIRST_DELAY_S, LONGEST_DELAY_S = 0.2, 10.0
+LONG_LIFE_S = 60.0
+CHECKS_PER_SILENCE = 4
+
+
+async def watch(found: SliceSet, node: Node, silent_s: float) -> None:
+    """For as long as the node lives."""
+    ours = [
+        _Watch(process, indexes, found.slices, node, silent_s)
+        for process, indexes in found.processes.items()
+    ]
+    owned = {index for indexes in found.processes.values() for index in indexes}
+    others = [
+        _Watch(None, (index,), found.slices, node, silent_s)
+        for index in range(len(found.slices))
+        if index not in owned
+    ]
+    await together([watched.run() for watched in (*ours, *others)])
+
+
+class _Watch:
+    """Over the slices of one process, or over one slice of somebody else's."""
+
+    def __init__(
+        self,
+        process: SliceProcess | None,
+        indexes: Sequence[int],
+        slices: Sequence[Slice],
+        node: Node,
+        silent_s: float,
+    ) -> None:
+        self._process = process
+        self._slices = {index: slices[index] for index in indexes}
+        self._node = node
+        self._silent_s = silent_s
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        delay_s = FIRST_DELAY_S
+        while True:
+            began = loop.time()
+            reason = await self._trouble()
+            for index in self._slices:
+                self._node.slice_lost(index, reason)
+            if loop.time() - began > LONG_LIFE_S:
+                delay_s = FIRST_DELAY_S
+            while True:
+                await asyncio.sleep(delay_s)
+                delay_s = min(LONGEST_DELAY_S, 2 * delay_s)
+                try:
+                    await self._bring_back()
+                    break
+                except Fault as fault:
+                    log.warning("slice is not back", extra=about(reason=str(fault)))
+
+    async def _trouble(self) -> str:
+        """Wait until something is wrong; returns what."""
+        works: list[Coroutine[Any, Any, str]] = []
+        if self._process is not None:
+            works.append(_ended(self._process))
+        for index, part in self._slices.items():
+            works += (self._silence(part), _found_lost(self._node.lost[index]))
+        waits = [asyncio.create_task(work) for work in works]
+        try:
+            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            return next(wait.result() for wait in waits if wait in done)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def _silence(self, part: Slice) -> str:
+        """Wait until a server is gone, or has not answered for too long."""
+        while True:
+            try:
+                await part.check(self._silent_s)
+            except Fault as fault:
+                return str(fault)
+            await asyncio.sleep(self._silent_s / CHECKS_PER_SILENCE)
+
+    async def _bring_back(self) -> None:
+        """With what it has, or from its beginning; a fault says that it is still not there."""
+        addresses = [part.address for part in self._slices.values()]
+        if self._process is not None and not await self._answers(self._process):
+            await self._process.kill()
+            addresses = list(await self._process.start())
+        for part, address in zip(self._slices.values(), addresses, strict=True):
+            await part.connect_again(address)
+            await part.check(self._silent_s)
+        for index, part in self._slices.items():
+            await part.ready(READY_LIMIT_S)
+            self._node.slice_back(index, await part.resident())
+
+    async def _answers(self, process: SliceProcess) -> bool:
+        if process.has_ended:
+            return False
+        try:
+            for part in self._slices.values():
+                await part.connect_again(part.address)
+                await part.check(self._silent_s)
+        except Fault:
+            return False
+        return True
+
+
+async def _ended(process: SliceProcess) -> str:
+    return f"{process.what} ended with code {await process.ended()}"
+
+
+async def _found_lost(lost: asyncio.Event) -> str:
+    await lost.wait()
+    return "a call found nobody there"

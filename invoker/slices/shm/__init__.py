@@ -1,0 +1,1 @@
+"""Tensors that go to a slice through shared memory."""

@@ -1,0 +1,1 @@
+"""Arrays as tensors of the inference protocol, and their raw encoding."""

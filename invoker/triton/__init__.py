@@ -1,0 +1,1 @@
+"""Triton servers that a node starts itself."""

@@ -1,0 +1,1 @@
+"""What loadgen shows: progress, summary, page."""

@@ -1,0 +1,81 @@
+"""Arrivals summed up, and saved, without sending any."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from esg.console.terminal import open_table, print_line
+from esg.console.words import ms_text
+from esg.units import US_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from esg.workload.arrivals import Arrival
+    from esg.workload.plan import Plan
+
+
+@dataclass(slots=True)
+class Summary:
+    """What came; the first interval starts with the run."""
+
+    last_us: int = 0
+    by_application: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def mean_interval_us(self) -> float | None:
+        count = self.by_application.total()
+        return self.last_us / count if count else None
+
+
+def resolve(
+    arrivals: Iterable[Arrival], applications: Sequence[str], save_to: Path | None
+) -> Summary:
+    """One pass, so that a long run takes no memory."""
+    from esg.workload.saved import saving
+
+    summary = Summary(by_application=Counter(dict.fromkeys(applications, 0)))
+    with ExitStack() as stack:
+        save = stack.enter_context(saving(save_to)) if save_to else None
+        for arrival in arrivals:
+            summary.last_us = arrival.at_us
+            summary.by_application[arrival.application] += 1
+            if save:
+                save(arrival)
+    return summary
+
+
+def document(summary: Summary, plan: Plan, saved_to: Path | None) -> dict[str, Any]:
+    mean_us = summary.mean_interval_us
+    return {
+        **plan.document(),
+        "count": summary.by_application.total(),
+        "span_ms": summary.last_us / 1e3,
+        "mean_interval_ms": None if mean_us is None else mean_us / 1e3,
+        "applications": dict(summary.by_application),
+        "saved_to": str(saved_to) if saved_to else None,
+    }
+
+
+def print_summary(screen: Console, summary: Summary, plan: Plan, saved_to: Path | None) -> None:
+    count, mean_us = summary.by_application.total(), summary.mean_interval_us
+    table = open_table()
+    table.add_column("application")
+    table.add_column("requests", justify="right")
+    table.add_column("share", justify="right")
+    for name, number in summary.by_application.items():
+        table.add_row(name, str(number), f"{number / count:.1%}" if count else "-")
+    print_line(
+        screen,
+        f"{plan.text()}: {count} requests in {summary.last_us / US_PER_S:.3f} s"
+        + (f", one every {ms_text(round(mean_us))} ms\n" if mean_us else "\n"),
+    )
+    screen.print(table)
+    if saved_to:
+        screen.print(f"\nSaved to {saved_to}.", soft_wrap=True)

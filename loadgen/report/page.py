@@ -1,0 +1,70 @@
+"""A run as one page (see `esg.reporting.page`), which looks like that of `esg reproduce`."""
+
+from html import escape
+
+from esg.console.served import cost_text, latency_text, rate_text
+from esg.loadgen.outcome import Figures, Outcome
+from esg.loadgen.report.figures import figures
+from esg.loadgen.report.summary import lateness_text, sending_text
+from esg.loadgen.run import Findings
+from esg.reporting.page import NOSCRIPT, figure_section, row, section, whole_page
+from esg.workload.plan import Plan
+
+HEADINGS = (
+    "",
+    "Requests",
+    "Hit rate",
+    "p50, ms",
+    "p90, ms",
+    "p99, ms",
+    "USD per 1k",
+    "Failed",
+)
+
+
+def report(plan: Plan, found: Findings, emulated: Outcome | None = None) -> str:
+    """The whole file."""
+    title = f"loadgen: {plan.text()}"
+    return whole_page(
+        title,
+        f"<header><h1>{escape(title)}</h1>",
+        f'<p class="lead">{escape(sending_text(found))}</p>',
+        f"<p>{escape(lateness_text(found.outcome))}</p></header>",
+        NOSCRIPT,
+        section("Live", _table(found.outcome)),
+        "" if emulated is None else section("Emulated", _table(emulated)),
+        _failures(found.outcome),
+        *(
+            figure_section(number, figure)
+            for number, figure in enumerate(figures(found, emulated), 1)
+        ),
+        made_by="loadgen, esg",
+    )
+
+
+def _table(outcome: Outcome) -> str:
+    rows = [row("td", (name, *_cells(f))) for name, f in sorted(outcome.by_application.items())]
+    rows.append(row("td", ("all", *_cells(outcome.total)), kind="best"))
+    head = row("th", HEADINGS)
+    return (
+        f'<div class="wide"><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table>'
+        "</div>"
+    )
+
+
+def _cells(figures: Figures) -> tuple[str, ...]:
+    latency_ms = figures.percentiles_ms()
+    return (
+        f"{figures.requests:,}",
+        rate_text(figures.in_time, figures.requests),
+        *(latency_text(latency_ms[name]) for name in ("p50", "p90", "p99")),
+        cost_text(figures.cost_usd, figures.requests),
+        f"{figures.failed:,}",
+    )
+
+
+def _failures(outcome: Outcome) -> str:
+    if not outcome.errors:
+        return ""
+    items = (f"<li>{n:,} x {escape(why)}</li>" for why, n in outcome.errors.most_common())
+    return section("What went wrong", f"<ul>{''.join(items)}</ul>")

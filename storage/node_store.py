@@ -1,0 +1,120 @@
+"""The data of a node's tasks, and where each piece is: the choice by locality.
+
+An output stays on the node that made it. A consumer on the same node reads the file; for one
+elsewhere the output is copied to Redis first (`publish`). Payloads come from the gateway and
+results go to it, both through Redis and never through a file, since no task reads a result. When
+Redis is away, what stays on the node goes on, and what has to go elsewhere waits a while for it. A
+node that has no room for an output keeps it in Redis, too.
+"""
+
+import logging
+
+from esg.errors import Fault
+from esg.runtime.logs import about
+from esg.storage.errors import Missing
+from esg.storage.local_store import LocalStore
+from esg.storage.redis_store import RemoteStore
+from esg.storage.retrying import PATIENCE_S, patiently
+
+log = logging.getLogger(__name__)
+
+
+class NodeStore:
+    """What one invoker reads and writes."""
+
+    def __init__(
+        self,
+        local: LocalStore,
+        remote: RemoteStore,
+        invoker: str,
+        *,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._patience_s = patience_s
+        self.local = local
+        self.remote = remote
+        self.invoker = invoker
+        self._written: dict[str, dict[str, bool]] = {}
+        """Of every request that something is kept of, what is in Redis from here, by stage; true
+        if it is a result."""
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The requests that something is kept of."""
+        return tuple(self._written)
+
+    async def keep(
+        self, request: str, stage: str, content: bytes | memoryview, *, publish: bool
+    ) -> None:
+        """Store what a task made; `publish` says that it is a result, for the gateway."""
+        written = self._written.setdefault(request, {})
+        if publish:
+            written[stage] = True
+            await self._put(request, stage, content)
+            return
+        try:
+            self.local.put(request, stage, content)
+        except Fault as fault:
+            log.warning(
+                "kept in Redis instead",
+                extra=about(request=request, stage=stage, reason=str(fault)),
+            )
+            written.setdefault(stage, False)  # it may be a result as well
+            await self._put(request, stage, content)
+
+    async def publish(self, request: str, stage: str) -> None:
+        """Copy an output to Redis, because its consumer runs elsewhere."""
+        try:
+            content = self.local.get(request, stage)
+        except Missing:
+            if self._is_written(request, stage):
+                return  # it was kept there from the first
+            raise
+        # Noted first: a discard that comes while the copy is under way is carried out after it
+        self._written.setdefault(request, {}).setdefault(stage, False)  # it may be a result as well
+        await self._put(request, stage, content)
+
+    async def _put(self, request: str, stage: str, content: bytes | memoryview) -> None:
+        await patiently(lambda: self.remote.put(request, stage, content), self._patience_s)
+
+    async def fetch(
+        self, request: str, stage: str, keeper: str, timeout_s: float
+    ) -> bytes | memoryview:
+        """An input: what `keeper` keeps of an earlier stage, or the payload, which has no stage;
+        its keeper is the name that it was stored under."""
+        if stage and keeper == self.invoker:
+            try:
+                return self.local.get(request, stage)
+            except Missing:
+                if not self._is_written(request, stage):
+                    raise
+        return await self.remote.wait(request, stage or keeper, timeout_s)
+
+    def _is_written(self, request: str, stage: str) -> bool:
+        """Whether an output is in Redis from here."""
+        return stage in self._written.get(request, {})
+
+    async def discard(self, request: str, *, results: bool = False) -> None:
+        """Delete what this node keeps of a request, and its copies in Redis.
+
+        Results are the gateway's, which deletes them when it has delivered them; but those of a
+        task that was stopped (`results`) nobody will ever ask for.
+        """
+        written = self._written.pop(request, {})
+        self.local.discard(request)
+        stages = [stage for stage, is_result in written.items() if results or not is_result]
+        await patiently(lambda: self.remote.discard(request, stages), self._patience_s)
+
+    async def withdraw(self, request: str, stage: str) -> None:
+        """Delete one output, wherever it got to: its task failed after all."""
+        written = self._written.get(request, {})
+        written.pop(stage, None)
+        self.local.remove(request, stage)
+        if not written and not self.local.keeps(request):
+            self._written.pop(request, None)
+        await self.remote.discard(request, [stage])
+
+    def clear(self) -> None:
+        """Forget everything on this node; what it copied to Redis may still be of use there."""
+        self.local.clear()
+        self._written.clear()

@@ -1,0 +1,87 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from esg.cli import main as cli_main
+from esg.console.entry import run_app
+from esg.core.catalog.file import DEFAULT
+from esg.loadgen import main as loadgen_main
+
+
+class Ran(NamedTuple):
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture(autouse=True)
+def _plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ESG_CATALOG", raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.fixture
+def esg(capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*arguments: object) -> Ran:
+        code = run_app(cli_main.app, "esg", [str(argument) for argument in arguments])
+        return Ran(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def load(capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*arguments: object) -> Ran:
+        code = run_app(loadgen_main.app, "loadgen", [str(argument) for argument in arguments])
+        return Ran(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def street(tmp_path: Path) -> Path:
+    """A catalog with a split and a join, and with a DAG that is not series-parallel."""
+    functions = "".join(
+        f'[functions.{name}]\nprofile = "{DEFAULT.parent / name}.toml"\n'
+        "cold_start_ms = 1\ninput_mb = 1\nmemory_mb = 1\n"
+        for name in ("deblur", "segmentation", "depth", "classification")
+    )
+    path = tmp_path / "street.toml"
+    path.write_text(
+        f"""
+[cluster]
+nodes = 1
+vcpus = 16
+vgpus = 7
+slice_memory_mb = 1000
+{functions}
+[applications.street]
+slo_ms = 1300
+[applications.street.stages.deblur]
+[applications.street.stages.left]
+function = "segmentation"
+after = ["deblur"]
+[applications.street.stages.right]
+function = "depth"
+after = ["deblur"]
+[applications.street.stages.classification]
+after = ["left", "right"]
+
+[applications.tangle.stages]
+a = {{ function = "deblur" }}
+b = {{ function = "deblur", after = ["a"] }}
+c = {{ function = "depth", after = ["a"] }}
+e = {{ function = "depth", after = ["b"] }}
+f = {{ function = "depth", after = ["b", "c"] }}
+z = {{ function = "segmentation", after = ["e", "f"] }}
+""",
+        "utf-8",
+    )
+    return path

@@ -1,0 +1,57 @@
+"""Help, as it is read on a terminal of 80 columns."""
+
+from collections.abc import Iterator
+
+import pytest
+import typer
+
+from esg.cli import main as cli_main
+from esg.console.entry import run_app
+from esg.loadgen import main as loadgen_main
+
+COLUMNS = 80
+
+
+def commands() -> Iterator[tuple[str, ...]]:
+    """All of `esg`, with those that have others in them."""
+    ahead: list[tuple[tuple[str, ...], object]] = [((), typer.main.get_command(cli_main.app))]
+    while ahead:
+        path, command = ahead.pop()
+        yield path
+        for name, one in getattr(command, "commands", {}).items():
+            ahead.append(((*path, name), one))
+
+
+def has_commands(path: tuple[str, ...]) -> bool:
+    return any(other[:-1] == path for other in commands() if other)
+
+
+@pytest.mark.parametrize("path", sorted(commands()), ids=" ".join)
+def test_help_fits_and_cuts_nothing_short(
+    path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_app(cli_main.app, "esg", [*path, "--help"]) == 0
+    check(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in sorted(commands()) if has_commands(path)], ids=" ".join
+)
+def test_a_command_that_only_has_others_shows_its_help(
+    path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_app(cli_main.app, "esg", [*path]) == 0
+    alone = capsys.readouterr()
+    assert run_app(cli_main.app, "esg", [*path, "--help"]) == 0
+    assert (alone.out.strip(), alone.err) == (capsys.readouterr().out.strip(), "")
+
+
+def test_so_does_that_of_loadgen(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_app(loadgen_main.app, "loadgen", ["--help"]) == 0
+    check(capsys.readouterr().out)
+
+
+def check(text: str) -> None:
+    assert [line for line in text.splitlines() if len(line) > COLUMNS] == []
+    _, _, summaries = text.partition("\nCommands:\n")
+    assert [line for line in summaries.splitlines() if line.endswith("...")] == []

@@ -1,0 +1,63 @@
+import json
+
+import pytest
+
+from esg.core.catalog.file import load_catalog
+from tests.component.cli.conftest import Run
+
+
+def test_the_document_has_every_row_in_the_order_of_the_profile(esg: Run) -> None:
+    profile = load_catalog().function("depth").profile
+    document = json.loads(esg("profile", "show", "depth", "--json").out)
+    rows = document["rows"]
+    assert (document["function"], document["relative_std"]) == ("depth", profile.relative_std)
+    assert document["provenance"] == profile.provenance
+    assert [(r["batch"], r["vcpus"], r["vgpus"]) for r in rows] == list(profile.configs)
+    assert [r["time_ms"] * 1000 for r in rows] == pytest.approx(profile.time_us.tolist())
+    assert [r["cost_usd"] * 1e12 for r in rows] == pytest.approx(profile.task_cost_pusd.tolist())
+
+
+def test_the_rows_can_be_narrowed(esg: Run) -> None:
+    ran = esg("profile", "show", "depth", "--json", "--batch", 4, "--vgpus", 2)
+    rows = json.loads(ran.out)["rows"]
+    assert {(row["batch"], row["vgpus"]) for row in rows} == {(4, 2)}
+    assert [row["vcpus"] for row in rows] == [1, 2, 3, 4, 6, 8, 12, 16]
+
+
+def test_the_table_marks_the_fastest_and_the_cheapest(esg: Run) -> None:
+    ran = esg("profile", "show", "depth", "--batch", 1)
+    assert (ran.code, ran.err) == (0, "")
+    (fastest,) = [line for line in ran.out.splitlines() if "fastest" in line]
+    (cheapest,) = [line for line in ran.out.splitlines() if "cheapest" in line]
+    assert fastest.split()[:3] == ["1", "16", "1"]
+    assert cheapest.split()[:3] == ["1", "3", "1"]
+    assert "Provenance:\n  kind: modelled\n" in ran.out
+    assert max(map(len, ran.out.splitlines())) <= 80
+
+
+def test_only_configs_that_no_other_one_beats_are_shown_unless_all_are_asked_for(
+    esg: Run,
+) -> None:
+    profile = load_catalog().function("depth").profile
+    figures = list(zip(profile.time_us.tolist(), profile.job_cost_pusd.tolist(), strict=True))
+    best = {
+        config
+        for config, (time, cost) in zip(profile.configs, figures, strict=True)
+        if not any(t <= time and c <= cost and (t, c) != (time, cost) for t, c in figures)
+    }
+    rows = configs(esg("profile", "show", "depth").out)
+    assert set(rows) == best
+    assert 2 <= len(rows) < len(profile.configs)
+    assert configs(esg("profile", "show", "depth", "--all").out) == list(profile.configs)
+
+
+def configs(shown: str) -> list[tuple[int, ...]]:
+    """Those of a table."""
+    cells = [line.split()[:3] for line in shown.splitlines()]
+    return [tuple(map(int, row)) for row in cells if len(row) == 3 and all(map(str.isdigit, row))]
+
+
+def test_profile_alone_shows_its_help(esg: Run) -> None:
+    ran = esg("profile")
+    assert (ran.code, ran.err) == (0, "")
+    assert "esg profile show segmentation" in ran.out

@@ -1,0 +1,52 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.component.cli.conftest import Run
+
+
+@pytest.fixture
+def journal(tmp_path: Path, esg: Run) -> Path:
+    """Every stage takes 60 ms more than profiled."""
+    path = tmp_path / "run.journal"
+    slow = ("--stage-delay-ms", 60, "--slo-scale", 2, "--rate", "light", "--requests", 60)
+    ran = esg("emulate", "--journal", path, "--nodes", 2, "--follow-profiles", *slow)
+    assert (ran.code, ran.err) == (0, "")
+    return path
+
+
+def test_drift_is_what_tasks_took_beside_their_profile(journal: Path, esg: Run) -> None:
+    ran = esg("profile", "drift", "--journal", journal, "--json")
+    assert (ran.code, ran.err) == (0, "")
+    rows = {(one["function"], one["batch"]): one for one in json.loads(ran.out)["profiles"]}
+    alone = rows["super-resolution", 1]
+    assert alone["profiled_ms"] == 86
+    assert alone["measured"] > 1.4
+    assert alone["planned"] == pytest.approx(alone["measured"], rel=0.1)
+    assert alone["measured_ms"] == pytest.approx(86 * alone["measured"])
+    assert alone["tasks"] >= 8
+
+
+def test_drift_fits_the_screen(journal: Path, esg: Run) -> None:
+    ran = esg("profile", "drift", "--journal", journal)
+    assert (ran.code, ran.err) == (0, "")
+    assert max(map(len, ran.out.splitlines())) <= 80
+    assert "super-resolution" in ran.out
+
+
+def test_a_mesh_that_does_not_follow_has_nothing_to_tell(tmp_path: Path, esg: Run) -> None:
+    path = tmp_path / "run.journal"
+    esg("emulate", "--journal", path, "--nodes", 2, "--requests", 10)
+    assert "Nothing was measured yet" in esg("profile", "drift", "--journal", path).out
+
+
+def test_a_journal_that_is_not_what_it_says_is_one_line(journal: Path, esg: Run) -> None:
+    lines = journal.read_text("utf-8").splitlines(keepends=True)
+    entry = json.loads(lines[30])
+    lines[30] = json.dumps(entry | {"orders": "f" * 16}, separators=(",", ":")) + "\n"
+    journal.write_text("".join(lines), "utf-8")
+    ran = esg("profile", "drift", "--journal", journal)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("error: the replay is not identical: entry 30 at ")
+    assert ran.err.count("\n") == 1

@@ -1,0 +1,133 @@
+"""`esg train`, and meshes with a policy that learns before it runs."""
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from esg.cli.bringup import detached
+from esg.cli.bringup import up as bringup_up
+from esg.core.catalog.file import load_catalog
+from esg.core.catalog.model import Catalog
+from esg.emulator.training import train as training
+from esg.local.options import MeshOptions
+from esg.runtime.trained_configs import Learnt, read_learnt
+from tests.component.cli.conftest import Run
+from tests.component.cli.test_refusals import assert_refused
+
+
+def minimum(seen: Catalog, **_: object) -> Learnt:
+    return {
+        name: {stage.name: stage.function.profile.minimum for stage in each.stages.values()}
+        for name, each in seen.applications.items()
+    }
+
+
+@pytest.fixture(autouse=True)
+def _learns_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(training, "trained_configs", minimum)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[MeshOptions]:
+    """The options of meshes that would have been started."""
+    found: list[MeshOptions] = []
+
+    def start(options: MeshOptions, _: Path) -> int:
+        found.append(options)
+        return 0
+
+    monkeypatch.setattr(detached, "start_detached", start)
+    monkeypatch.setattr(bringup_up, "check_slices", lambda _: None)  # whatever this machine has
+    return found
+
+
+def test_what_was_learnt_is_kept_in_a_file(esg: Run, tmp_path: Path) -> None:
+    file = tmp_path / "new" / "learnt.json"
+    ran = esg("train", file)
+    assert (ran.code, ran.out) == (0, f"written: {file} (4 applications)\n")
+    assert read_learnt(file) == minimum(load_catalog())
+
+
+def test_a_file_that_cannot_be_written_is_refused(esg: Run, tmp_path: Path) -> None:
+    assert_refused(esg("train", tmp_path), f"{tmp_path}: is not a regular file; name another one")
+    file = tmp_path / "file"
+    file.touch()
+    inside = file / "learnt.json"
+    assert_refused(esg("train", inside), f"{inside}: ...; name a file in a folder you can write to")
+
+
+def test_what_was_learnt_does_not_take_the_place_of_the_catalog(esg: Run, street: Path) -> None:
+    before = street.read_bytes()
+    assert_refused(
+        esg("train", street, "--catalog", street),
+        f"FILE and --catalog are the same file, {street}; name different ones",
+    )
+    assert street.read_bytes() == before
+
+
+def test_a_file_that_cannot_be_finished_leaves_the_one_before(
+    esg: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "learnt.json"
+    assert esg("train", file).code == 0
+    before = file.read_bytes()
+    monkeypatch.setattr(Path, "replace", no_room)
+    assert_refused(esg("train", file), f"{file}: No space left on device; ...")
+    assert file.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.glob("*.json*")) == ["learnt.json"]
+
+
+def no_room(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_mesh_learns_before_it_starts(esg: Run, started: list[MeshOptions]) -> None:
+    assert esg("up", "--policy", "aquatope", "--scale", 2, "--detach").code == 0
+    file: Any = started[0].more["controller"]["trained"]
+    assert read_learnt(Path(file)) == minimum(load_catalog())
+
+
+@pytest.mark.parametrize(
+    ("size", "vcpus", "vgpus"),
+    [
+        ("--vcpus 2 --vgpus 2", 2, 2),
+        ("--vcpus 4 --slices cpu:1", 4, 1),
+        ("--vcpus 4 --slices gpu0:8001,gpu0:8011", 4, 2),
+        ("--vcpus 2 --slices mig", 2, 7),
+    ],
+)
+def test_what_a_mesh_learns_fits_its_nodes(
+    esg: Run,
+    started: list[MeshOptions],
+    monkeypatch: pytest.MonkeyPatch,
+    size: str,
+    vcpus: int,
+    vgpus: int,
+) -> None:
+    sizes: list[tuple[int, int]] = []
+
+    def look(seen: Catalog, **_: object) -> Learnt:
+        configs = [config for f in seen.functions.values() for config in f.profile.configs]
+        sizes.append((max(c.vcpus for c in configs), max(c.vgpus for c in configs)))
+        return minimum(seen)
+
+    monkeypatch.setattr(training, "trained_configs", look)
+    assert esg("up", "--policy", "aquatope", *size.split(), "--detach").code == 0
+    assert len(started) == 1
+    assert sizes == [(vcpus, vgpus)]
+
+
+def test_a_mesh_that_is_told_what_was_learnt_does_not_learn(
+    esg: Run, started: list[MeshOptions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ESG_CONTROLLER_TRAINED", "learnt.json")
+    assert esg("up", "--policy", "aquatope", "--detach").code == 0
+    assert started[0].more == {}
+
+
+def test_other_policies_have_nothing_to_learn(esg: Run, started: list[MeshOptions]) -> None:
+    assert esg("up", "--detach").code == 0
+    assert started[0].more == {}

@@ -1,0 +1,386 @@
+"""`esg up`, `esg status` and `esg down` as a user types them, with stand-ins for the services."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pynvml
+import pytest
+
+from esg.cli.bringup.foreground import try_text
+from esg.invoker.slices.mig import _no_driver
+from esg.local.procfs import alive, look
+from esg.local.run_directory import RunDirectory
+from tests.component.cli.conftest import Run
+from tests.component.cli.test_refusals import assert_refused
+from tests.component.local.conftest import STAND_INS
+from tests.support.waiting import wait_until
+
+ESG = Path(sys.executable).with_name("esg")
+SMALL = ("--nodes", "2", "--port", "0")
+ALL = ["redis", "controller", "gateway", "node0", "node1"]
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunDirectory]:
+    """A mesh's, which is down when the test is over."""
+    for name in [name for name in os.environ if name.startswith("ESG_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PYTHONPATH", str(STAND_INS))
+    monkeypatch.setenv("ESG_DIR", str(tmp_path / "mesh"))
+    yield RunDirectory(tmp_path / "mesh")
+    ran("down")
+
+
+def ran(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [str(ESG), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def begun(*arguments: object) -> subprocess.Popen[str]:
+    command = [str(ESG), "up", *SMALL, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def up(directory: RunDirectory, *arguments: object) -> subprocess.Popen[str]:
+    process = begun(*arguments)
+    wait_until(lambda: process.poll() is not None or (directory.read() or {}).get("up"))
+    return process
+
+
+def record(directory: RunDirectory) -> dict[str, Any]:
+    found = directory.read()
+    assert found is not None
+    return found
+
+
+def pids(directory: RunDirectory) -> dict[str, int]:
+    return {process["name"]: process["pid"] for process in record(directory)["processes"]}
+
+
+def finished(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_stops_everything_and_leaves_only_logs(
+    number: signal.Signals, directory: RunDirectory
+) -> None:
+    process = up(directory)
+    running, scratch = pids(directory), record(directory)["scratch"]
+    gateway = record(directory)["gateway"]
+    process.send_signal(number)
+    code, out, err = finished(process)
+    assert (code, err) == (0, "")
+    for name in ALL:
+        assert re.search(rf"^{name} +ready +pid {running[name]} ", out, re.MULTILINE)
+        assert re.search(rf"^{name} +stopped$", out, re.MULTILINE)
+    assert f"mesh is up: gateway {gateway}; 2 nodes of 16 vCPUs, 7 emulated vGPUs" in out
+    assert f"try: ESG_GATEWAY={gateway} esg submit " in out
+    assert out.endswith(f"the mesh is down; logs: {directory.logs}\n")
+    assert [look(pid) for pid in running.values()] == [None] * len(ALL)
+    assert not Path(scratch).exists()
+    assert [entry.name for entry in directory.path.iterdir()] == ["logs"]
+    assert sorted(log.stem for log in directory.logs.iterdir()) == sorted(ALL)
+
+
+def test_a_second_ctrl_c_does_not_wait(
+    directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN", "gateway clings")
+    process = up(directory)
+    running = pids(directory)
+    process.send_signal(signal.SIGINT)
+    log = directory.logs / "gateway.log"
+    wait_until(lambda: "told to stop" in log.read_text("utf-8"))
+    process.send_signal(signal.SIGINT)
+    assert finished(process)[0] == 0
+    assert [look(pid) for pid in running.values()] == [None] * len(ALL)
+
+
+def test_ctrl_c_before_it_is_up_leaves_nothing(
+    directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN", "node1 hangs")
+    process = begun()
+    wait_until(lambda: directory.read() and "node1" in pids(directory))
+    running = pids(directory)
+    process.send_signal(signal.SIGINT)
+    code, out, err = finished(process)
+    assert (code, err) == (0, "")
+    assert "stopped before it was up" in out
+    assert [look(pid) for pid in running.values()] == [None] * len(ALL)
+
+
+def test_it_begins_anew_unless_it_is_to_go_on(directory: RunDirectory) -> None:
+    directory.make_private()
+    directory.journal.mkdir()
+    (directory.journal / "00000001.journal").touch()
+    for more, left in (
+        (["--resume"], {"logs", "mesh.journal", "mesh.log", "redis"}),
+        ([], {"logs", "mesh.journal.previous", "mesh.log"}),
+    ):
+        assert ran("up", *SMALL, *more, "--detach").returncode == 0
+        assert ran("down").returncode == 0
+        assert {entry.name for entry in directory.path.iterdir()} == left
+
+
+def test_in_the_background_it_goes_on_until_esg_down(directory: RunDirectory) -> None:
+    done = ran("up", *SMALL, "--detach")
+    assert (done.returncode, done.stderr) == (0, "")
+    running = record(directory)
+    assert done.stdout.startswith(f"mesh is up: gateway {running['gateway']}; 2 nodes; logs in ")
+    assert [look(pid) is None for pid in pids(directory).values()] == [False] * len(ALL)
+    done = ran("down")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"the mesh is down; logs: {directory.logs}\n"
+    assert alive(**running["supervisor"]) is None
+    assert [alive(p["pid"], p["began"]) for p in running["processes"]] == [None] * len(ALL)
+    assert {entry.name for entry in directory.path.iterdir()} == {"logs", "mesh.log"}
+    assert "mesh is up" in directory.log.read_text("utf-8")
+
+
+def test_the_commands_that_it_names_are_for_this_very_mesh(
+    directory: RunDirectory, tmp_path: Path
+) -> None:
+    usual = ran("up", *SMALL, "--detach").stdout.splitlines()
+    gateway = record(directory)["gateway"]
+    assert usual[1:] == [
+        f"try: ESG_GATEWAY={gateway} esg submit image-classification FILE",
+        "esg status shows it, esg down stops it",
+    ]
+    other = tmp_path / "my mesh"
+    last = ran("up", *SMALL, "--detach", "--dir", other).stdout.splitlines()[-1]
+    assert last == f"esg status --dir '{other}' shows it, esg down --dir '{other}' stops it"
+    assert ran("down", "--dir", other).returncode == 0
+
+
+def test_a_secure_mesh_is_called_with_what_its_file_says() -> None:
+    told = try_text("0.0.0.0:50051", Path("/my mesh/security/client.env"), "")
+    assert told == "try: . '/my mesh/security/client.env' && esg submit image-classification FILE"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--host", "0.0.0.0"], "would listen on 0.0.0.0 without TLS; say --secure, or set ..."),
+        (["--slices", "cpu:2"], "invoker.triton: /no/such: no such program; name a ..."),
+        (["--slices", "mig"], "slices mig: there is no NVIDIA driver; install one, ..."),
+    ],
+)
+@pytest.mark.parametrize("detach", [[], ["--detach"]])
+def test_what_cannot_come_up_is_refused_before_anything_starts(
+    options: list[str],
+    words: str,
+    detach: list[str],
+    directory: RunDirectory,
+    monkeypatch: pytest.MonkeyPatch,
+    esg: Run,
+) -> None:
+    def no_driver() -> None:
+        raise _no_driver(pynvml, pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND))
+
+    def started(*_: object) -> int:
+        raise AssertionError("it was started")
+
+    monkeypatch.setattr(esg.cli.bringup.foreground, "run_mesh", started)
+    monkeypatch.setattr(esg.cli.bringup.detached, "start_detached", started)
+    monkeypatch.setattr(esg.invoker.slices.mig, "find_instances", no_driver)
+    monkeypatch.setenv("ESG_INVOKER_TRITON", "/no/such")
+    assert_refused(esg("up", *options, *detach), words)
+    assert not directory.path.exists()
+
+
+def test_in_the_background_it_stays_up_if_nobody_hears_that_it_is(
+    directory: RunDirectory,
+) -> None:
+    with begun("--detach") as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        process.wait(120)
+    assert record(directory)["up"]
+    assert [look(pid) is None for pid in pids(directory).values()] == [False] * len(ALL)
+
+
+def test_esg_down_stops_a_mesh_in_another_terminal(directory: RunDirectory) -> None:
+    process = up(directory)
+    assert ran("down").returncode == 0
+    assert finished(process)[0] == 0
+
+
+def test_esg_down_says_what_could_not_be_kept(directory: RunDirectory) -> None:
+    assert ran("up", *SMALL, "--detach").returncode == 0
+    directory.journal.mkdir(exist_ok=True)
+    (directory.path / "redis.unfinished").touch()  # in the way of the copy
+    down, lost = ran("down").stdout.splitlines()
+    assert down == f"the mesh is down; logs: {directory.logs}; journal: {directory.journal}"
+    assert (
+        lost == "what Redis was given could not be kept: outputs that nobody has fetched are lost"
+    )
+    assert "could not be kept (File exists)" in directory.log.read_text("utf-8")
+
+
+def test_when_nothing_runs_status_and_down_say_so(directory: RunDirectory, esg: Run) -> None:
+    words = f"no mesh is running in {directory.path}; start one with esg up..."
+    assert_refused(esg("down"), words)
+    assert_refused(esg("status"), words)
+
+
+def test_two_meshes_need_two_directories(directory: RunDirectory, tmp_path: Path) -> None:
+    assert ran("up", *SMALL, "--detach").returncode == 0
+    for detach in ((), ("--detach",)):
+        second = ran("up", *SMALL, *detach)
+        assert second.returncode == 2
+        assert second.stderr.startswith(f"error: a mesh is running in {directory.path}; stop it")
+    other = tmp_path / "other"
+    assert ran("up", *SMALL, "--detach", "--dir", other).returncode == 0
+    assert ran("down", "--dir", other).returncode == 0
+    assert ran("status").returncode == 0
+
+
+def test_status_tells_how_every_process_is(directory: RunDirectory) -> None:
+    ran("up", *SMALL, "--detach", "--scale", "0.5")
+    running = pids(directory)
+    os.kill(running["node1"], signal.SIGKILL)
+    wait_until(lambda: pids(directory)["node1"] != running["node1"])
+    wait_until(lambda: record(directory)["processes"][4]["state"] == "ready")
+    done = ran("status", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert found["gateway"] == record(directory)["gateway"]
+    assert found["settings"]["common"]["time_scale"] == 0.5
+    rows = {row["name"]: row for row in found["processes"]}
+    running = pids(directory)
+    assert {name: row["pid"] for name, row in rows.items()} == running
+    assert [row["state"] for row in rows.values()] == ["serving"] * 5
+    assert rows["gateway"]["memory_mb"] > 1
+    assert rows["gateway"]["cpu_s"] > 0
+    assert rows["gateway"]["uptime_s"] > 0
+    table = ran("status").stdout
+    assert re.search(rf"^gateway +serving +{found['gateway']} +{running['gateway']} ", table, re.M)
+    one_decimal = r"\d+\.\d"
+    figures = rf"{running['node1']} +{one_decimal} +{one_decimal} +{one_decimal} *$"
+    assert re.search(rf"^node1 +serving +\S+ +{figures}", table, re.M)
+
+
+def test_a_stopped_process_is_not_serving(directory: RunDirectory) -> None:
+    ran("up", *SMALL, "--detach")
+    gateway = pids(directory)["gateway"]
+    os.kill(gateway, signal.SIGSTOP)
+    try:
+        found = json.loads(ran("status", "--json").stdout)
+    finally:
+        os.kill(gateway, signal.SIGCONT)
+    states = {row["name"]: row["state"] for row in found["processes"]}
+    assert states == {**dict.fromkeys(ALL, "serving"), "gateway": "not serving"}
+
+
+@pytest.mark.parametrize("name", ["node1", "controller"])
+def test_a_process_that_dies_is_told_with_the_end_of_its_log_and_comes_back(
+    directory: RunDirectory, name: str
+) -> None:
+    process = up(directory)
+    before = pids(directory)[name]
+    os.kill(before, signal.SIGKILL)
+    wait_until(lambda: pids(directory)[name] != before)
+    wait_until(lambda: {p["state"] for p in record(directory)["processes"]} == {"ready"})
+    process.send_signal(signal.SIGINT)
+    code, out, _ = finished(process)
+    assert code == 0
+    assert f"{name} was ended by SIGKILL: it is started again" in out
+    assert '"event": "serving"' in out
+    assert str(directory.logs / f"{name}.log") in out
+    assert out.count(f"{name:11} ready") == 2
+
+
+@pytest.mark.parametrize("clean", ["down", "up"])
+def test_nothing_outlives_a_supervisor_that_is_killed(clean: str, directory: RunDirectory) -> None:
+    process = up(directory)
+    left = record(directory)
+    process.kill()
+    finished(process)
+    wait_until(lambda: not any(alive(p["pid"], p["began"]) for p in left["processes"]))
+    assert ran("status").stderr == (
+        f"error: the mesh in {directory.path} has crashed; esg down clears up\n"
+    )
+    if clean == "down":
+        done = ran("down")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "had crashed" in done.stdout
+        assert sorted(log.stem for log in directory.logs.iterdir()) == sorted(ALL)
+        assert directory.read() is None
+    else:
+        assert ran("up", *SMALL, "--detach").returncode == 0
+        assert record(directory)["supervisor"] != left["supervisor"]
+    assert not Path(left["scratch"]).exists()
+
+
+@pytest.mark.parametrize("detach", [(), ("--detach",)])
+def test_a_taken_port_is_one_line(detach: tuple[str, ...], directory: RunDirectory) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = ran("up", "--nodes", 1, "--port", port, *detach)
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"error: gateway: cannot listen on 127.0.0.1:{port}: is another process there? "
+        "choose another port\n"
+    )
+    assert directory.read() is None
+
+
+@pytest.mark.parametrize("detach", [(), ("--detach",)])
+def test_a_failure_at_the_start_is_told_with_its_story(
+    detach: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN", "controller fails")
+    done = ran("up", *SMALL, *detach)
+    assert done.returncode == 1
+    said = done.stderr if detach else done.stdout
+    assert "error: controller ended with exit code 1 before the mesh was up" in said
+    assert "RuntimeError: this is how I end" in said
+
+
+def test_a_settings_file_counts_and_options_win(directory: RunDirectory, tmp_path: Path) -> None:
+    file = tmp_path / "mesh.toml"
+    file.write_text('[controller]\npolicy = "orion"\n[common]\ntime_scale = 0.5\n', "utf-8")
+    assert ran("up", *SMALL, "--settings", file, "--scale", 0.25, "--detach").returncode == 0
+    settings = record(directory)["settings"]
+    assert settings["controller"]["policy"] == "orion"
+    assert settings["common"]["time_scale"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--nodes", 0), "--nodes is 0; it must be at least 1"),
+        (("--port", 70000), "--port is 70000; it must be from 0 to 65535"),
+        (("--scale", 0), "--scale is 0; it must be greater than 0..."),
+        (("--noise", -1), "--noise is -1; it must be from 0..."),
+        (("--policy", "essg"), "--policy: unknown policy 'essg'; did you mean 'esg'?"),
+        (("--policy", "esg,orion"), "--policy is esg,orion; a mesh has one"),
+        (("--catalog", "none.toml"), "none.toml: no such file..."),
+        (("--settings", "none.toml"), "...none.toml: cannot be read..."),
+        (("--log-level", "loud"), "log_level: unknown level 'loud'..."),
+        (
+            ("--redis-url", "redis://127.0.0.1:1/0"),
+            "redis_url: redis://127.0.0.1:1/0 does not answer...",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(
+    arguments: tuple[object, ...], words: str, esg: Run
+) -> None:
+    assert_refused(esg("up", *arguments), words)
+
+
+def test_a_misspelt_variable_is_refused(esg: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ESG_GATEWAY_PROT", "1")
+    assert_refused(esg("up"), "environment: unknown variable 'ESG_GATEWAY_PROT'; did you mean...")

@@ -1,0 +1,102 @@
+"""What Prometheus learns of the whole mesh."""
+
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from esg.controller.counters import Tally
+from esg.controller.metrics import MeshMetrics
+from esg.core.messages.commands import AnswerRequest, Outcome, RefuseRequest, StartTask
+from esg.core.messages.events import TaskFinished
+from esg.units import PUSD_PER_USD, ms
+from tests.support.desk import Desk, arrived, joined
+
+
+def test_queues_slices_and_vcpus_are_those_of_the_books(desk: Desk) -> None:
+    desk.at(ms(0), joined("i0"), arrived("r1"))
+    (order,) = [order for order in desk.orders if isinstance(order, StartTask)]
+    value = values_of(desk, Tally())
+    taken = len(order.slices)
+    seat = desk.scheduler.state.seats["i0"]
+    assert value("esg_slices", node="i0", state="busy") == taken > 0
+    assert value("esg_slices", node="i0", state="free") == len(seat.slices) - taken
+    assert value("esg_slices", node="i0", state="lost") == 0
+    assert value("esg_vcpus", node="i0", state="busy") == order.config.vcpus
+    assert value("esg_under_way") == 1
+    waiting = {"application": order.application, "stage": order.stage}
+    assert value("esg_queue_jobs", **waiting) == 0
+
+
+def test_jobs_that_nobody_can_take_are_seen_waiting(desk: Desk) -> None:
+    desk.at(ms(0), arrived("r1"), arrived("r2"))
+    (queue,) = [queue for queue in desk.scheduler.state.queues.values() if queue.jobs]
+    value = values_of(desk, Tally())
+    assert value("esg_queue_jobs", application=queue.application, stage=queue.stage) == 2
+
+
+def test_requests_are_counted_by_what_became_of_them(desk: Desk) -> None:
+    tally = Tally()
+    for _ in range(6):
+        tally.accepted("photo")
+    for retry_after_us in (None, None, ms(5)):
+        tally.refused("photo", refusal(retry_after_us))
+    tally.answered("photo", answer(Outcome.DONE, in_time=True), ms(100))
+    tally.answered("photo", answer(Outcome.DONE, in_time=False), ms(100))
+    tally.answered("photo", answer(Outcome.FAILED, in_time=False), ms(100))
+    tally.answered("photo", answer(Outcome.CANCELLED, in_time=False), ms(100))
+    for _ in range(2):
+        tally.answered("photo", answer(Outcome.DROPPED, in_time=False), ms(100))
+    tally.finished(TaskFinished(task="t1", invoker="i0", loading_us=5, running_us=5))
+    value = values_of(desk, tally)
+    ends = {"done": 2, "failed": 1, "cancelled": 1, "dropped": 2, "refused": 3}
+    for outcome, count in ends.items():
+        assert value("esg_requests_total", application="photo", outcome=outcome) == count
+    told = tally.applications["photo"].to_wire("photo")
+    assert {outcome: getattr(told, outcome) for outcome in ends} == ends
+    assert (told.arrived, told.overloaded) == (9, 1)
+    assert value("esg_requests_in_time_total", application="photo") == 1
+    assert value("esg_cost_dollars_total", application="photo") == 6
+    assert value("esg_cold_starts_total") == 1
+
+
+def test_the_hit_rate_is_not_of_mistakes_nor_of_what_was_called_off(desk: Desk) -> None:
+    tally = Tally()
+    tally.answered("photo", answer(Outcome.DONE, in_time=True), ms(100))
+    tally.answered("photo", answer(Outcome.CANCELLED, in_time=False), ms(100))
+    tally.refused("photo", refusal(None))
+
+    def due() -> float:
+        value: float = values_of(desk, tally)("esg_requests_due_total", application="photo")
+        return value
+
+    assert due() == 1
+    tally.refused("photo", refusal(ms(5)))
+    assert due() == 2
+    for outcome in (Outcome.FAILED, Outcome.DROPPED, Outcome.DONE):
+        tally.answered("photo", answer(outcome, in_time=False), ms(100))
+    assert due() == 5
+
+
+def refusal(retry_after_us: int | None) -> RefuseRequest:
+    return RefuseRequest(request="r1", reason="", retry_after_us=retry_after_us)
+
+
+def answer(outcome: Outcome, *, in_time: bool) -> AnswerRequest:
+    return AnswerRequest(
+        request="r1",
+        application="photo",
+        outcome=outcome,
+        reason="",
+        slo_met=in_time,
+        arrived_us=0,
+        deadline_us=ms(50),
+        cost_pusd=PUSD_PER_USD,
+        stages=(),
+    )
+
+
+def values_of(desk: Desk, tally: Tally) -> Any:
+    registry = CollectorRegistry()
+    registry.register(MeshMetrics(desk.scheduler, tally))
+    assert generate_latest(registry)
+    return lambda name, **labels: registry.get_sample_value(name, labels)

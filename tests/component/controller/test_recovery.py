@@ -1,0 +1,370 @@
+"""A controller that starts again goes on where the other one was killed."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace as changed
+
+from esg.controller.event_log import Journal
+from esg.controller.recovery import recover
+from esg.core.journal.format import Segment
+from esg.errors import Rejected
+from esg.protos import controller_v1_pb2 as wire
+from esg.protos import model_v1_pb2 as model
+from esg.runtime.settings import ControllerSettings
+from esg.runtime.trained_configs import learnt_text
+from esg.storage.keys import payload_stage
+from tests.support.controller_peers import (
+    Running,
+    finished,
+    gateway,
+    greeting,
+    invoker,
+    joined,
+    numbered,
+    running_controller,
+    submission,
+    until,
+)
+from tests.support.small_catalog import SMALL
+
+
+@asynccontextmanager
+async def journaled(folder: Path, **settings: Any) -> AsyncIterator[Running]:
+    """A controller that is killed at the end of the block: nothing is said or written any more."""
+    async with running_controller(journal=str(folder), **settings) as controller:
+        yield controller
+
+
+def running(order: Any) -> wire.RunningTask:
+    return wire.RunningTask(task=order.start.task, vcpus=1, slices=order.start.slices)
+
+
+async def test_a_task_that_ran_through_a_restart_is_not_run_again(tmp_path: Path) -> None:
+    async with journaled(tmp_path) as first, gateway(first) as door, invoker(first) as node:
+        node.say(greeting(), joined())
+        await until(lambda: first.state.seats)
+        door.say(submission("r1"))
+        (order,) = await node.hears("start")
+    async with journaled(tmp_path) as second, gateway(second) as door, invoker(second) as node:
+        door.say(wire.GatewayNote(follow="r1"))
+        await door.hears("accepted")
+        node.say(greeting())
+        (welcome,) = await node.hears("welcome")
+        assert not welcome.welcome.start_afresh
+        node.say(joined(running(order), latest_task=1), finished(order.start.task))
+        (note,) = await door.hears("result")
+        assert note.result.outcome == model.OUTCOME_DONE
+        assert note.result.stages[0].task == order.start.task
+        assert node.of("start") == []
+
+
+async def test_a_task_that_finished_meanwhile_is_not_run_again(tmp_path: Path) -> None:
+    async with journaled(tmp_path) as first, gateway(first) as door, invoker(first) as node:
+        node.say(greeting(), joined())
+        await until(lambda: first.state.seats)
+        door.say(submission("r1", "photo"))
+        (order,) = await node.hears("start")
+    async with journaled(tmp_path) as second, gateway(second) as door, invoker(second) as node:
+        node.say(greeting(), numbered(1, finished(order.start.task)), joined(latest_task=1))
+        (following,) = await node.hears("start")
+        assert following.start.stage == "detect"
+        door.say(wire.GatewayNote(follow="r1"))
+        notes = await door.hears("progress", 3)
+        told = [(note.progress.stage, note.progress.finished) for note in notes]
+        assert told == [("resize", False), ("resize", True), ("detect", False)]
+
+
+async def test_news_are_acknowledged_once_they_are_written_and_taken_once(tmp_path: Path) -> None:
+    async with journaled(tmp_path) as first, gateway(first) as door, invoker(first) as node:
+        node.say(greeting(), joined())
+        await until(lambda: first.state.seats)
+        door.say(submission("r1", "photo"))
+        (order,) = await node.hears("start")
+        node.say(numbered(5, finished(order.start.task)))
+        await node.hears("start", 2)
+        await until(lambda: node.acknowledged == 5)
+    journal = Journal(tmp_path, ControllerSettings())
+    past = journal.past()
+    assert past is not None
+    assert [type(entry.event).__name__ for entry in past.entries][-1] == "TaskFinished"
+    journal.close()
+
+
+async def test_an_order_that_was_never_heard_is_decided_again(tmp_path: Path) -> None:
+    async with journaled(tmp_path) as first, gateway(first) as door, invoker(first) as node:
+        node.say(greeting(), joined())
+        await until(lambda: first.state.seats)
+        door.say(submission("r1", fingerprint=b"f"))
+        await node.hears("start")
+    async with journaled(tmp_path) as second, invoker(second) as node:
+        node.say(greeting(), joined())
+        (order,) = await node.hears("start")
+        assert order.start.task == "t2"
+        assert order.start.jobs[0].inputs[0].invoker == payload_stage(b"f")
+
+
+async def test_a_node_that_does_not_come_back_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("esg.controller.invoker_streams.RETURN_S", 0.01)
+    async with journaled(tmp_path) as first, invoker(first) as node:
+        node.say(greeting(), joined())
+        await until(lambda: first.state.seats)
+    async with journaled(tmp_path, lost_after_ms=10) as second:
+        assert second.state.seats
+        await until(lambda: not second.state.seats)
+
+
+async def test_another_process_of_that_name_starts_afresh(tmp_path: Path) -> None:
+    async with journaled(tmp_path) as first, invoker(first) as node:
+        node.say(greeting(session="s1"), joined())
+        await until(lambda: first.state.seats)
+    async with journaled(tmp_path) as second, invoker(second) as node:
+        node.say(greeting(session="s2"))
+        (welcome,) = await node.hears("welcome")
+        assert welcome.welcome.start_afresh
+
+
+async def test_a_process_is_remembered_with_the_node_that_it_joined_as(tmp_path: Path) -> None:
+    async with journaled(tmp_path) as first:
+        invokers = first.service.invokers
+        async with invoker(first) as node:
+            node.say(greeting(session="s1"), joined())
+            await until(lambda: first.service.remembered()().sessions)
+        await until(lambda: invokers._links["n0"].outbox is None)
+        invokers._greet(greeting(session="s2").greeting)
+        assert first.state.seats  # of the other process: its end is not in the journal yet
+        assert first.service.remembered()().sessions == {"n0": "s1"}
+        await until(lambda: not first.state.seats)
+        await until(lambda: not first.service.remembered()().sessions)
+
+
+async def test_answers_and_fingerprints_are_remembered(tmp_path: Path) -> None:
+    async with journaled(tmp_path) as first, gateway(first) as door, invoker(first) as node:
+        node.say(greeting(), joined())
+        await until(lambda: first.state.seats)
+        door.say(submission("r1", fingerprint=b"one"), submission("r2", fetched_later=True))
+        for order in await node.hears("start", 2):
+            node.say(finished(order.start.task))
+        before = {note.request_id: note.result for note in await door.hears("result", 2)}
+    for _ in range(2):  # from the entries, and then from a snapshot
+        async with journaled(tmp_path) as later, gateway(later) as door:
+            door.say(submission("r1", fingerprint=b"one"), wire.GatewayNote(follow="r2"))
+            after = {note.request_id: note.result for note in await door.hears("result", 2)}
+            assert after == before
+            door.say(submission("r1", fingerprint=b"another"))
+            await door.hears("refused")
+
+
+@pytest.fixture(params=[True, False], ids=["synced", "not synced"])
+def brief(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Path], AbstractAsyncContextManager[Running]]:
+    """Controllers that begin a segment with every turn."""
+    monkeypatch.setattr("esg.controller.event_log.Journal._is_full", lambda journal: True)
+    return lambda folder: journaled(folder, sync=request.param)
+
+
+async def test_no_answer_is_forgotten_when_a_segment_ends(
+    tmp_path: Path, brief: Callable[[Path], AbstractAsyncContextManager[Running]]
+) -> None:
+    names = [f"r{number}" for number in range(12)]
+    async with brief(tmp_path) as first, gateway(first) as door, invoker(first) as node:
+        node.say(greeting(), joined())
+        await until(lambda: first.state.seats)
+        for count, name in enumerate(names, 1):
+            door.say(submission(name))
+            order = (await node.hears("start", count))[-1]
+            node.say(finished(order.start.task))
+            await door.hears("result", count)
+        before = {note.request_id: note.result for note in door.of("result")}
+    async with brief(tmp_path) as second, gateway(second) as door:
+        door.say(*(wire.GatewayNote(follow=name) for name in names))
+        await until(lambda: len(door.of("result")) + len(door.of("refused")) == len(names))
+        assert {note.request_id: note.result for note in door.of("result")} == before
+
+
+async def test_no_order_is_forgotten_when_a_segment_ends(
+    tmp_path: Path, brief: Callable[[Path], AbstractAsyncContextManager[Running]]
+) -> None:
+    async with brief(tmp_path) as first, gateway(first) as door, invoker(first) as node:
+        node.say(greeting(), joined())
+        await until(lambda: first.state.seats)
+        door.say(submission("r1"))
+        (order,) = await node.hears("start")
+    async with brief(tmp_path) as second, gateway(second) as door, invoker(second) as node:
+        door.say(wire.GatewayNote(follow="r1"))
+        await door.hears("accepted")
+        node.say(greeting(), joined(running(order), latest_task=1))
+        await until(lambda: second.service.invokers._links["n0"].joined)
+        node.say(finished(order.start.task))
+        await door.hears("result")
+        assert [note.progress.finished for note in door.of("progress")] == [False, True]
+
+
+async def test_a_request_under_way_is_followed_from_its_snapshot(tmp_path: Path) -> None:
+    async with journaled(tmp_path) as first, gateway(first) as door, invoker(first) as node:
+        node.say(greeting(), joined())
+        await until(lambda: first.state.seats)
+        door.say(submission("r1", fingerprint=b"one"))
+        (order,) = await node.hears("start")
+    for _ in range(3):
+        async with journaled(tmp_path) as later, gateway(later) as door:
+            door.say(submission("r1", fingerprint=b"one"))
+            (note,) = await door.hears("accepted")
+            assert note.accepted.repeated
+    async with journaled(tmp_path) as last, gateway(last) as door, invoker(last) as node:
+        door.say(wire.GatewayNote(follow="r1"))
+        node.say(greeting(), joined(running(order), latest_task=1), finished(order.start.task))
+        (note,) = await door.hears("result")
+        assert note.result.stages[0].task == order.start.task
+
+
+async def test_deadlines_do_not_wait_for_a_controller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.time_ns", lambda: 1_000_000_000_000)
+    async with journaled(tmp_path) as first, gateway(first) as door:
+        first.clock[0] = 5_000
+        door.say(submission("r1"))
+        await door.hears("accepted")
+    monkeypatch.setattr("time.time_ns", lambda: 1_007_000_000_000)
+    async with journaled(tmp_path) as second:
+        assert second.service.driver.now_us == 7_000_000
+        assert second.state.requests["r1"].arrived_us == 5_000
+    monkeypatch.setattr("time.time_ns", lambda: 1_009_000_000_000)
+    async with journaled(tmp_path) as third:
+        assert third.service.driver.now_us == 9_000_000  # though nothing had happened in the second
+    monkeypatch.setattr("time.time_ns", lambda: 0)
+    async with journaled(tmp_path) as fourth:
+        assert fourth.service.driver.now_us >= third.state.now_us
+
+
+async def test_applications_that_were_registered_are_still_there(tmp_path: Path) -> None:
+    from tests.component.controller.test_gateway_door import put
+
+    async with journaled(tmp_path) as first:
+        await put(first.address, name="tag", stages=[model.Stage(function="label")], slo_scale=2.0)
+    async with journaled(tmp_path) as second, gateway(second) as door:
+        door.say(submission("r1", "tag"))
+        (note,) = await door.hears("accepted")
+        assert note.accepted.application == "tag"
+
+
+async def test_another_policy_goes_on_with_the_same_requests(tmp_path: Path) -> None:
+    async with journaled(tmp_path) as first, gateway(first) as door:
+        door.say(submission("r1", "photo"))
+        await door.hears("accepted")
+    async with journaled(tmp_path, policy="infless") as second, invoker(second) as node:
+        node.say(greeting(), joined())
+        (order,) = await node.hears("start")
+        assert order.start.jobs[0].request_id == "r1"
+
+
+@pytest.mark.parametrize("policy", ["esg", "aquatope"])
+async def test_what_a_policy_had_learnt_is_not_needed_to_go_on_from_its_journal(
+    policy: str, tmp_path: Path
+) -> None:
+    then, now = tmp_path / "then.json", tmp_path / "now.json"
+    for file, which in ((then, 0), (now, -1)):
+        learnt = {
+            name: {stage.name: stage.function.profile.configs[which] for stage in a.stages.values()}
+            for name, a in SMALL.applications.items()
+        }
+        file.write_text(learnt_text(learnt))
+    journal = tmp_path / "journal"
+    async with (
+        journaled(journal, policy="aquatope", trained=str(then)) as first,
+        gateway(first) as door,
+        invoker(first) as node,
+    ):
+        node.say(greeting(), joined())
+        await until(lambda: first.state.seats)
+        door.say(submission("r1", "scan"))
+        await node.hears("start")
+    then.unlink()
+    chosen = {"trained": str(now)} if policy == "aquatope" else {}
+    async with journaled(journal, policy=policy, **chosen) as second:
+        assert list(second.state.requests) == ["r1"]
+
+
+OTHER = replace(SMALL, cluster=replace(SMALL.cluster, nodes=2), applications={})
+
+
+async def test_another_catalog_goes_on_only_from_a_good_end(tmp_path: Path) -> None:
+    async with journaled(tmp_path) as first, gateway(first) as door:
+        door.say(submission("r1"))
+        await door.hears("accepted")
+    journal = Journal(tmp_path, ControllerSettings())
+    past = journal.past()
+    assert past is not None
+    with pytest.raises(Rejected, match=r"another catalog .* requests were under way"):
+        recover(past, OTHER, ControllerSettings())
+    journal.close()
+
+
+@pytest.fixture(params=["format", "settings"])
+def older(request: pytest.FixtureRequest) -> Callable[[Segment], Segment]:
+    """Makes a segment one of an older build, of the same version."""
+
+    def made(past: Segment) -> Segment:
+        if request.param == "format":
+            return replace(past, header=changed(past.header, journal=1))
+        settings = {name: text for name, text in past.header.settings.items() if name != "without"}
+        return replace(past, header=changed(past.header, settings=settings))
+
+    return made
+
+
+async def test_another_build_goes_on_only_from_a_good_end(
+    tmp_path: Path, older: Callable[[Segment], Segment]
+) -> None:
+    async with journaled(tmp_path) as first, gateway(first) as door:
+        door.say(submission("r1"))
+        await door.hears("accepted")
+    journal = Journal(tmp_path, ControllerSettings())
+    past = journal.past()
+    assert past is not None
+    with pytest.raises(Rejected, match=r"another version of ESG .* requests were under way"):
+        recover(older(past), SMALL, ControllerSettings())
+    journal.close()
+
+
+async def test_another_build_goes_on_from_a_good_end(
+    tmp_path: Path, older: Callable[[Segment], Segment]
+) -> None:
+    from tests.component.controller.test_gateway_door import put
+
+    async with journaled(tmp_path) as first, invoker(first) as node:
+        await put(first.address, name="tag", stages=[model.Stage(function="label")], slo_scale=2.0)
+        node.say(greeting(), joined())
+        await until(lambda: first.state.seats)
+    async with journaled(tmp_path):
+        pass  # its segment has nothing but a snapshot
+    journal = Journal(tmp_path, ControllerSettings())
+    past = journal.past()
+    assert past is not None
+    state = recover(older(past), SMALL, ControllerSettings()).state
+    journal.close()
+    assert state["registrations"]
+    assert not state["seats"]  # the nodes join anew
+
+
+async def test_an_edited_journal_is_refused(tmp_path: Path) -> None:
+    async with journaled(tmp_path) as first, gateway(first) as door, invoker(first) as node:
+        node.say(greeting(), joined())
+        door.say(submission("r1"))
+        await node.hears("start")
+    path = tmp_path / "00000001.journal"
+    path.write_text(path.read_text("utf-8").replace('"request":"r1"', '"request":"r9"'), "utf-8")
+    journal = Journal(tmp_path, ControllerSettings())
+    past = journal.past()
+    assert past is not None
+    with pytest.raises(Rejected, match="does not lead where it says"):
+        recover(past, SMALL, ControllerSettings(prewarm=False))
+    journal.close()

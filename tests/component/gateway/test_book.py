@@ -1,0 +1,306 @@
+"""What a gateway remembers of requests, and when it forgets them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from esg.errors import Rejected
+from esg.gateway.request import Request
+from esg.gateway.request_table import Book
+from esg.protos import controller_v1_pb2 as wire
+from esg.protos import model_v1_pb2 as model
+from esg.runtime.rpc.status import AlreadyExists, NotFound, Unavailable, status
+from esg.storage.keys import payload_stage
+
+PAYLOAD = payload_stage(b"1")
+OTHER_PAYLOAD = payload_stage(b"2")
+
+
+class Told:
+    """A book, what it says, and what it deletes."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, str]] = []
+        self.deleted: list[tuple[str, list[str]]] = []
+        self.book = Book(10, self._discard)
+        self.link()
+
+    def link(self) -> None:
+        self.said.clear()
+        self.book.link_made(self._say)
+
+    def submit(self, fingerprint: bytes = b"1") -> Request:
+        return self.book.submit(wire.Submission(request_id="r1", fingerprint=fingerprint))
+
+    def accept(self, *, repeated: bool = False) -> None:
+        accepted = wire.Accepted(application="photo", repeated=repeated, fingerprint=b"1")
+        self._hear(accepted=accepted)
+
+    def refuse(self, error: Exception) -> None:
+        self._hear(refused=wire.Refused(code=status(error)[0].value[0], message=str(error)))
+
+    def end(self, outcome: Any = model.OUTCOME_DONE) -> None:
+        self._hear(result=model.Result(outcome=outcome, output_stages=["last"]))
+
+    def lose_payload(self) -> None:
+        self._hear(payload_lost=True)
+
+    def _hear(self, **note: Any) -> None:
+        self.book.hear(wire.ControllerNote(request_id="r1", **note))
+
+    def _say(self, note: wire.GatewayNote) -> None:
+        kind = note.WhichOneof("note")
+        assert kind is not None
+        self.said.append((kind, note.submission.request_id or getattr(note, kind)))
+
+    def _discard(self, request: str, stages: Sequence[str]) -> None:
+        self.deleted.append((request, list(stages)))
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+def forgotten(told: Told) -> bool:
+    """Neither a request nor a call is left."""
+    return len(told.book) == 0 and told.book.idle.is_set()
+
+
+async def test_what_was_delivered_is_deleted_with_the_payload(told: Told) -> None:
+    request = told.submit()
+    told.accept()
+    told.end()
+    assert (await request.end()).outcome == model.OUTCOME_DONE
+    told.book.leave(request, delivered=True)
+    assert told.deleted == [("r1", [PAYLOAD, "last"])]
+    assert forgotten(told)
+
+
+async def test_what_was_not_delivered_stays_for_a_repeat(told: Told) -> None:
+    request = told.submit()
+    told.accept()
+    told.end()
+    told.book.leave(request)
+    assert told.deleted == [("r1", [PAYLOAD])]
+    assert forgotten(told)
+
+
+async def test_a_refused_request_is_forgotten_with_its_payload(told: Told) -> None:
+    request = told.submit()
+    told.refuse(Rejected("no"))
+    assert request.submission is not None
+    with pytest.raises(Rejected, match="no"):
+        await request.submission.accepted()
+    told.book.leave(request)
+    assert told.deleted == [("r1", [PAYLOAD])]
+    assert forgotten(told)
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+async def test_the_answer_decides_about_a_request_that_nobody_waits_for(
+    told: Told, repeated: bool
+) -> None:
+    told.book.leave(told.submit())
+    assert told.said == [("submission", "r1")]
+    told.accept(repeated=repeated)
+    assert told.said[1:] == ([] if repeated else [("cancel", "r1")])
+    told.end(model.OUTCOME_CANCELLED)
+    assert told.deleted == [("r1", [PAYLOAD, "last"])]
+    assert forgotten(told)
+
+
+async def test_an_answer_that_comes_late_is_not_taken_for_another_one(told: Told) -> None:
+    told.book.leave(told.book.follow("r1"))
+    request = told.submit()
+    told.refuse(NotFound("unknown request"))  # the follow
+    assert told.deleted == []
+    told.accept()
+    assert request.submission is not None
+    await request.submission.accepted()
+    told.end()
+    told.book.leave(request, delivered=True)
+    assert forgotten(told)
+
+
+async def test_who_asks_before_it_is_submitted_is_refused_and_who_asks_then_is_not(
+    told: Told,
+) -> None:
+    early = told.book.follow("r1")
+    asked_early = early.origin
+    submitted = told.submit()
+    told.refuse(NotFound("unknown request"))
+    with pytest.raises(NotFound):
+        await asked_early.accepted()
+    told.book.leave(early)
+    told.accept()
+    late = told.book.follow("r1")
+    await late.origin.accepted()
+    watching = told.book.watch(late)
+    assert watching is not None
+    assert told.said[-1] == ("follow", "r1")  # the first one was in vain
+    told.accept()
+    await watching.accepted()
+    told.end()
+    for request in (late, submitted):
+        told.book.leave(request)
+    assert forgotten(told)
+
+
+async def test_a_submission_that_is_refused_twice_over_leaves_nothing(told: Told) -> None:
+    early, submitted = told.book.follow("r1"), told.submit()
+    told.refuse(NotFound("unknown request"))
+    told.refuse(NotFound("unknown application"))
+    assert submitted.submission is not None
+    with pytest.raises(NotFound, match="unknown application"):
+        await submitted.submission.accepted()
+    for request in (early, submitted):
+        told.book.leave(request)
+    assert told.deleted == [("r1", [PAYLOAD])]
+    assert forgotten(told)
+
+
+async def test_watchers_share_a_question_and_wait_for_its_answer(told: Told) -> None:
+    requests = [told.submit(), told.book.follow("r1"), told.book.follow("r1")]
+    told.accept()
+    first, second = told.book.watch(requests[1]), told.book.watch(requests[2])
+    assert first is second
+    assert first is not None
+    assert told.said == [("submission", "r1"), ("follow", "r1")]
+    told.accept()
+    told.end()
+    assert told.book.watch(requests[1]) is None
+    for request in requests:
+        told.book.leave(request)
+    assert forgotten(told)
+
+
+async def test_other_content_for_an_id_that_is_watched_takes_only_its_own_payload_away(
+    told: Told,
+) -> None:
+    watcher = told.book.follow("r1")
+    told.accept()
+    other = told.submit(b"2")
+    question = other.submission
+    told.book.leave(other)
+    told.refuse(AlreadyExists("used for another request"))
+    assert question is not None
+    with pytest.raises(AlreadyExists):
+        await question.accepted()
+    assert told.deleted == [("r1", [OTHER_PAYLOAD])]
+    told.end()
+    await watcher.end()
+    told.book.leave(watcher)
+    assert told.deleted == [("r1", [OTHER_PAYLOAD]), ("r1", [PAYLOAD])]
+    assert forgotten(told)
+
+
+async def test_what_has_ended_stays_until_a_repeat_of_it_is_answered(told: Told) -> None:
+    watcher = told.book.follow("r1")
+    told.accept()
+    told.end()
+    repeat = told.submit()
+    told.book.leave(watcher)
+    told.book.leave(repeat)
+    told.link()
+    assert told.said == [("submission", "r1")]  # it is asked again, although the end is known
+    told.accept(repeated=True)
+    told.end()
+    assert told.deleted == [("r1", [PAYLOAD])]
+    assert forgotten(told)
+
+
+async def test_a_link_that_was_made_again_asks_one_question_per_request(told: Told) -> None:
+    request = told.submit()
+    told.accept()
+    told.book.cancel(request)
+    told.book.leave(request)
+    told.book.link_lost()
+    told.link()
+    assert told.said == [("follow", "r1")]
+    told.accept()
+    assert told.said[1:] == [("cancel", "r1")]
+    told.end(model.OUTCOME_CANCELLED)
+    assert forgotten(told)
+
+
+async def test_who_watches_what_the_controller_has_forgotten_goes_on_with_what_is_submitted(
+    told: Told,
+) -> None:
+    watcher = told.book.follow("r1")
+    told.accept()
+    told.link()
+    submitted = told.submit()
+    told.refuse(NotFound("unknown request"))  # it has started anew
+    told.accept()
+    told.end()
+    for request in (watcher, submitted):
+        assert (await request.end()).outcome == model.OUTCOME_DONE
+        told.book.leave(request)
+    assert forgotten(told)
+
+
+async def test_when_the_controller_stays_away_nobody_waits_and_what_goes_on_is_remembered(
+    told: Told,
+) -> None:
+    waited_for = told.book.follow("r2")
+    kept = told.submit()
+    told.accept()
+    kept.kept = True
+    told.book.leave(kept)
+    told.book.link_lost()
+    told.book.give_up(Unavailable("away"))
+    with pytest.raises(Unavailable):
+        await waited_for.origin.accepted()
+    told.book.leave(waited_for)
+    told.link()
+    assert told.said == [("follow", "r1")]
+    told.accept()
+    told.end()
+    assert told.deleted == [("r1", [PAYLOAD])]
+    assert forgotten(told)
+
+
+async def test_when_the_controller_stays_away_what_has_ended_is_still_delivered(
+    told: Told,
+) -> None:
+    watcher = told.book.follow("r1")
+    told.accept()
+    told.end()
+    repeat = told.submit()
+    told.book.link_lost()
+    told.book.give_up(Unavailable("away"))
+    assert repeat.submission is not None
+    with pytest.raises(Unavailable):
+        await repeat.submission.accepted()
+    assert (await watcher.end()).outcome == model.OUTCOME_DONE
+    for request in (watcher, repeat):
+        told.book.leave(request)
+    assert forgotten(told)
+
+
+async def test_who_waits_for_a_request_whose_payload_is_lost_is_told_to_submit_it_again(
+    told: Told,
+) -> None:
+    request = told.submit()
+    told.accept()
+    told.lose_payload()
+    with pytest.raises(Unavailable, match="payload of request r1 was lost; submit it again"):
+        await request.end()
+    told.book.leave(request)
+    assert forgotten(told)
+    assert told.said == [("submission", "r1")]  # above all, it was not cancelled
+
+
+async def test_a_request_that_nobody_could_bring_again_is_not_disturbed(told: Told) -> None:
+    request = told.submit()
+    told.accept()
+    request.kept = True
+    follower = told.book.follow("r1")
+    told.lose_payload()
+    told.end(model.OUTCOME_FAILED)
+    for known in (request, follower):
+        assert (await known.end()).outcome == model.OUTCOME_FAILED
+        told.book.leave(known)
+    assert forgotten(told)

@@ -1,0 +1,407 @@
+"""Tokens at the door: who gets in, how much they may do, and what they see of each other."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from esg.client.credentials import Credentials, authorized
+from esg.local.health import is_serving
+from esg.protos import gateway_v1_pb2 as public
+from esg.protos import gateway_v1_pb2_grpc as public_grpc
+from esg.protos import model_v1_pb2 as model
+from esg.runtime.rpc.channels import channel
+from esg.runtime.rpc.status import Unavailable
+from esg.runtime.security.tokens import Entry, Quota, digest_of, read_entries, write_entries
+from tests.support.running_gateway import Gateways
+from tests.support.scripted_controller import ENDLESS, KNOWN, ScriptedController, application
+
+Stub = public_grpc.PipelinesStub
+NEW = public.RegisterApplicationRequest(
+    name="photo", stages=[model.Stage(function="deblur")], slo_us=500_000
+)
+
+
+class Clients:
+    """A gateway with tokens: a client's token is its name."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.address = ""
+        self._open = AsyncExitStack()
+
+    def allow(self, name: str, *, token: str = "", operator: bool = False, **quota: Any) -> None:
+        known = read_entries(self.file) if self.file.exists() else {}
+        digest = digest_of(token or name)
+        entry = Entry(name=name, digest=digest, operator=operator, quota=Quota(**quota))
+        write_entries(self.file, {**known, name: entry})
+
+    def remove(self, name: str) -> None:
+        left = {n: entry for n, entry in read_entries(self.file).items() if n != name}
+        write_entries(self.file, left)
+
+    async def stub(self, token: str) -> Stub:
+        link = await self._open.enter_async_context(channel(self.address))
+        return authorized(public_grpc.PipelinesStub(link), Credentials(token=token))
+
+    async def close(self) -> None:
+        await self._open.aclose()
+
+
+@pytest.fixture
+async def clients(
+    gateways: Gateways, controller: ScriptedController, tmp_path: Path
+) -> AsyncIterator[Clients]:
+    made = Clients(tmp_path / "tokens.toml")
+    for name in ("alice", "bob"):
+        made.allow(name)
+    made.allow("root", operator=True)
+    controller.applications[ENDLESS] = application(ENDLESS)
+    made.address = await gateways.start(tokens=str(made.file))
+    yield made
+    await made.close()
+
+
+async def refusal(call: Awaitable[Any]) -> tuple[grpc.StatusCode, str]:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    return caught.value.code(), caught.value.details() or ""
+
+
+def submission(request_id: str = "", application: str = KNOWN) -> public.SubmitRequest:
+    return public.SubmitRequest(application=application, payload=b"abc", request_id=request_id)
+
+
+async def test_without_a_known_token_nothing_is_done(
+    clients: Clients, controller: ScriptedController
+) -> None:
+    for token, words in (
+        ("", "a token is needed here: set ESG_TOKEN"),
+        ("mallory", "this token is not known here"),
+        ("alic", "this token is not known here"),
+    ):
+        stub = await clients.stub(token)
+        code, said = await refusal(stub.Submit(submission()))
+        assert (code, words in said) == (grpc.StatusCode.UNAUTHENTICATED, True)
+        stream = stub.SubmitMany(iter([public.SubmitGroup(requests=[submission("r1")])]))
+        code, _ = await refusal(stream.read())
+        assert code is grpc.StatusCode.UNAUTHENTICATED
+    assert not controller.said
+
+
+async def test_another_scheme_is_no_token(clients: Clients) -> None:
+    async with channel(clients.address) as link:
+        call = public_grpc.PipelinesStub(link).ListApplications(
+            public.ListApplicationsRequest(), metadata=(("authorization", "Basic YWxpY2U6"),)
+        )
+        assert await refusal(call) == (
+            grpc.StatusCode.UNAUTHENTICATED,
+            "authorization: is no bearer token; write Bearer and the token",
+        )
+
+
+async def test_a_stranger_is_turned_away_before_the_payload_is_read(
+    clients: Clients, gateways: Gateways
+) -> None:
+    """A message that is too large is noticed when it is read: of a stranger, it never is."""
+    clients.address = await gateways.start(tokens=str(clients.file), max_payload_bytes=1)
+    large = public.SubmitRequest(application=KNOWN, payload=bytes(40 * 2**20))
+    for token, expected in (
+        ("alice", grpc.StatusCode.RESOURCE_EXHAUSTED),
+        ("mallory", grpc.StatusCode.UNAUTHENTICATED),
+    ):
+        code, _ = await refusal((await clients.stub(token)).Submit(large, timeout=60))
+        assert code is expected
+
+
+async def test_health_is_for_everyone(clients: Clients) -> None:
+    assert await is_serving(clients.address)
+
+
+async def test_a_request_goes_through_under_its_clients_name(
+    clients: Clients, controller: ScriptedController
+) -> None:
+    stub = await clients.stub("alice")
+    answer = asyncio.ensure_future(stub.Submit(submission("r1")))
+    told = await controller.hears("submission")
+    assert (told.request_id, told.owner, told.application) == ("alice~r1", "alice", KNOWN)
+    controller.accept("alice~r1")
+    await controller.finish("alice~r1", last=b"done")
+    reply = await answer
+    assert reply.result.request_id == "r1"
+    assert reply.outputs[0].content == b"done"
+
+
+async def test_a_request_is_nobody_elses(clients: Clients, controller: ScriptedController) -> None:
+    """Another client's id is another request: it is not there, and can be used."""
+    controller.playing = True
+    alice, bob = await clients.stub("alice"), await clients.stub("bob")
+    assert (await alice.SubmitAsync(submission("r1", ENDLESS))).request_id == "r1"
+    for call in (
+        bob.Get(public.GetRequest(request_id="r1")),
+        bob.Cancel(public.CancelRequest(request_id="r1")),
+        bob.Watch(public.WatchRequest(request_id="r1")).read(),
+        bob.Fetch(public.FetchRequest(request_id="r1")).read(),
+        bob.Get(public.GetRequest(request_id="r2")),
+    ):
+        code, said = await refusal(call)
+        assert code is grpc.StatusCode.NOT_FOUND
+        assert "alice" not in said
+        assert "bob~" not in said
+    code, _ = await refusal(bob.Cancel(public.CancelRequest(request_id="alice~r1")))
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert (await bob.Submit(submission("r1"))).result.request_id == "r1"
+    state = await alice.Get(public.GetRequest(request_id="r1"))
+    assert (state.request_id, state.HasField("result")) == ("r1", False)
+    assert (await alice.Cancel(public.CancelRequest(request_id="r1"))).cancelled
+
+
+async def test_an_application_is_nobody_elses(clients: Clients) -> None:
+    alice, bob = await clients.stub("alice"), await clients.stub("bob")
+    assert (await alice.RegisterApplication(NEW)).name == "photo"
+    assert await names(alice) == [KNOWN, ENDLESS, "photo"]
+    assert await names(bob) == [KNOWN, ENDLESS]
+    update = public.UpdateApplicationRequest(application=NEW)
+    for call in (
+        bob.DescribeApplication(public.DescribeApplicationRequest(name="photo")),
+        bob.UpdateApplication(update),
+        bob.DeleteApplication(public.DeleteApplicationRequest(name="photo")),
+    ):
+        code, said = await refusal(call)
+        assert code is grpc.StatusCode.NOT_FOUND
+        assert "alice" not in said
+    assert (await bob.RegisterApplication(NEW)).version == 1  # his own, of the same name
+    assert (await alice.UpdateApplication(update)).version == 2
+    await bob.DeleteApplication(public.DeleteApplicationRequest(name="photo"))
+    assert await names(alice) == [KNOWN, ENDLESS, "photo"]
+
+
+async def test_the_catalog_is_everybodys_and_only_an_operator_changes_it(clients: Clients) -> None:
+    alice, root = await clients.stub("alice"), await clients.stub("root")
+    same = public.RegisterApplicationRequest(name=KNOWN, stages=NEW.stages, slo_us=500_000)
+    code, said = await refusal(alice.RegisterApplication(same))
+    assert (code, "choose another name" in said) == (grpc.StatusCode.ALREADY_EXISTS, True)
+    for call in (
+        alice.UpdateApplication(public.UpdateApplicationRequest(application=same)),
+        alice.DeleteApplication(public.DeleteApplicationRequest(name=KNOWN)),
+    ):
+        code, said = await refusal(call)
+        assert (code, "is everybody's" in said) == (grpc.StatusCode.PERMISSION_DENIED, True)
+    await alice.RegisterApplication(NEW)
+    assert await names(root) == [KNOWN, ENDLESS, "alice~photo"]
+    await root.DeleteApplication(public.DeleteApplicationRequest(name="alice~photo"))
+    await root.DeleteApplication(public.DeleteApplicationRequest(name=KNOWN))
+    assert await names(alice) == [ENDLESS]
+
+
+async def test_no_client_can_pretend_to_be_another_by_a_name(clients: Clients) -> None:
+    bob = await clients.stub("bob")
+    forged = public.RegisterApplicationRequest(name="alice~x", stages=NEW.stages)
+    for call in (bob.RegisterApplication(forged), bob.Submit(submission("r1", "alice~photo"))):
+        code, said = await refusal(call)
+        assert (code, "without ~" in said) == (grpc.StatusCode.INVALID_ARGUMENT, True)
+
+
+async def test_the_state_of_the_mesh_shows_a_client_no_others(clients: Clients) -> None:
+    alice = await clients.stub("alice")
+    await alice.RegisterApplication(NEW)
+
+    async def shown(name: str) -> list[str]:
+        stub = await clients.stub(name)
+        async for status in stub.WatchMesh(public.WatchMeshRequest()):
+            rows = [*status.applications, *status.queues]
+            return sorted({row.application for row in rows})
+        raise AssertionError
+
+    assert await shown("alice") == [ENDLESS, "photo", KNOWN]
+    assert await shown("bob") == [ENDLESS, KNOWN]
+    assert await shown("root") == ["alice~photo", ENDLESS, KNOWN]
+
+
+async def test_a_client_has_so_many_requests_under_way(
+    clients: Clients, controller: ScriptedController
+) -> None:
+    controller.playing = True
+    clients.allow("alice", in_flight=2)
+    alice, bob = await clients.stub("alice"), await clients.stub("bob")
+    for number in range(2):
+        await alice.SubmitAsync(submission(f"r{number}", ENDLESS))
+    code, said = await refusal(alice.SubmitAsync(submission("r2", ENDLESS)))
+    assert (code, "alice has 2 requests under way" in said) == (
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        True,
+    )
+    await alice.SubmitAsync(submission("r1", ENDLESS))  # a repeat is none of its own
+    await bob.Submit(submission("b"))
+    assert (await alice.Cancel(public.CancelRequest(request_id="r0"))).cancelled
+    await alice.SubmitAsync(submission("r2", ENDLESS))
+    for number in (1, 2):
+        await alice.Cancel(public.CancelRequest(request_id=f"r{number}"))
+
+
+async def test_a_quota_is_the_clients_and_not_the_addresss(
+    clients: Clients, controller: ScriptedController
+) -> None:
+    controller.playing = True
+    clients.allow("alice", requests_per_s=0.001, burst=1)
+    clients.allow("bob", bytes_per_day=3)
+    alice, bob = await clients.stub("alice"), await clients.stub("bob")
+    await alice.Submit(submission())
+    code, said = await refusal(alice.Submit(submission()))
+    assert (code, "from alice" in said) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
+    await bob.Submit(submission())
+    code, said = await refusal(bob.Submit(submission()))
+    assert (code, "allowed in a day" in said) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
+
+
+class OpenStream:
+    """One of `SubmitMany`, which stays open between groups."""
+
+    def __init__(self, stub: Stub) -> None:
+        self._groups: asyncio.Queue[public.SubmitGroup | None] = asyncio.Queue()
+        self._stream = stub.SubmitMany(self._sent())
+
+    async def _sent(self) -> AsyncIterator[public.SubmitGroup]:
+        while (group := await self._groups.get()) is not None:
+            yield group
+
+    async def submit(self, request_id: str) -> public.Reply:
+        self._groups.put_nowait(public.SubmitGroup(requests=[submission(request_id)]))
+        group: public.ReplyGroup = await self._stream.read()
+        return group.replies[0]
+
+    def end(self) -> None:
+        self._groups.put_nowait(None)
+
+
+async def test_only_what_is_accepted_counts_as_sent_and_it_counts_once(
+    clients: Clients, controller: ScriptedController
+) -> None:
+    clients.allow("bob", bytes_per_day=6)
+    bob = await clients.stub("bob")
+    for invalid in (submission("no id!"), submission("r1", "x" * 101)):
+        code, _ = await refusal(bob.Submit(invalid))
+        assert code is grpc.StatusCode.INVALID_ARGUMENT
+    for _ in range(3):
+        call = bob.Submit(submission("r1"))
+        await controller.hears("submission")
+        controller.refuse("bob~r1", Unavailable("not now"))
+        assert (await refusal(call))[0] is grpc.StatusCode.UNAVAILABLE
+    call = bob.SubmitAsync(submission("r1"))
+    await controller.takes_in("bob~r1")
+    await call
+    for _ in range(3):
+        await bob.SubmitAsync(submission("r1"))  # a repeat is none of its own
+    call = bob.SubmitAsync(submission("r2"))
+    await controller.takes_in("bob~r2")
+    await call
+    code, said = await refusal(bob.SubmitAsync(submission("r3")))
+    assert (code, "allowed in a day" in said) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
+
+
+async def test_a_token_that_is_removed_is_good_for_nothing_more(
+    clients: Clients, controller: ScriptedController
+) -> None:
+    """On a stream that is open, too."""
+    controller.playing = True
+    stub = await clients.stub("bob")
+    stream = OpenStream(stub)
+    assert (await stream.submit("r1")).HasField("done")
+    clients.remove("bob")
+    refused = (await stream.submit("r2")).refusal
+    assert refused.code == grpc.StatusCode.UNAUTHENTICATED.value[0]
+    assert "the token of bob was removed" in refused.message
+    stream.end()
+    code, _ = await refusal(stub.ListApplications(public.ListApplicationsRequest()))
+    assert code is grpc.StatusCode.UNAUTHENTICATED
+    clients.allow("bob")
+    await stub.ListApplications(public.ListApplicationsRequest())
+
+
+async def test_a_token_that_is_replaced_is_good_for_nothing_more(
+    clients: Clients, controller: ScriptedController
+) -> None:
+    """Whoever found the old one may have a stream open with it."""
+    controller.playing = True
+    stub = await clients.stub("bob")
+    stream, watching = OpenStream(stub), stub.WatchMesh(public.WatchMeshRequest(interval_ms=50))
+    assert (await stream.submit("r1")).HasField("done")
+    await watching.read()
+    clients.allow("bob", token="another")
+    refused = (await stream.submit("r2")).refusal
+    assert refused.code == grpc.StatusCode.UNAUTHENTICATED.value[0]
+    assert "the token of bob was replaced" in refused.message
+    stream.end()
+
+    async def to_the_end() -> None:
+        while await watching.read() is not grpc.aio.EOF:
+            pass
+
+    code, said = await refusal(to_the_end())
+    assert (code, "was replaced" in said) == (grpc.StatusCode.UNAUTHENTICATED, True)
+    assert (await OpenStream(await clients.stub("another")).submit("r3")).HasField("done")
+
+
+async def test_new_limits_hold_on_a_stream_that_is_open(
+    clients: Clients, controller: ScriptedController
+) -> None:
+    """They are the same client's, with the same token."""
+    controller.playing = True
+    stream = OpenStream(await clients.stub("bob"))
+    assert (await stream.submit("r1")).HasField("done")
+    clients.allow("bob", bytes_per_day=2)
+    assert "may send in a day" in (await stream.submit("r2")).refusal.message
+    clients.allow("bob")
+    assert (await stream.submit("r2")).HasField("done")
+    stream.end()
+
+
+async def test_a_file_of_tokens_that_is_no_good_does_not_open_the_door(
+    clients: Clients, caplog: pytest.LogCaptureFixture
+) -> None:
+    clients.file.write_text("[alice]\nsha256 = 7\n", "utf-8")
+    alice, mallory = await clients.stub("alice"), await clients.stub("mallory")
+    await alice.ListApplications(public.ListApplicationsRequest())
+    code, _ = await refusal(mallory.ListApplications(public.ListApplicationsRequest()))
+    assert code is grpc.StatusCode.UNAUTHENTICATED
+    assert "not read again" in caplog.text
+
+
+async def test_a_client_has_so_many_streams(gateways: Gateways) -> None:
+    address = await gateways.start(max_streams=1)
+    async with channel(address) as link:
+        stub = public_grpc.PipelinesStub(link)
+        first = stub.WatchMesh(public.WatchMeshRequest(interval_ms=50))
+        await first.read()
+        code, said = await refusal(stub.WatchMesh(public.WatchMeshRequest()).read())
+        assert (code, "1 streams open" in said) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
+        first.cancel()
+
+        async def again() -> bool:
+            try:
+                return bool(await stub.WatchMesh(public.WatchMeshRequest()).read())
+            except grpc.aio.AioRpcError:
+                return False
+
+        await until_true(again)
+
+
+async def test_metadata_has_a_limit(clients: Clients) -> None:
+    stub = await clients.stub("x" * 100_000)
+    code, _ = await refusal(stub.ListApplications(public.ListApplicationsRequest()))
+    assert code in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAUTHENTICATED)
+
+
+async def until_true(condition: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(60):
+        while not await condition():  # noqa: ASYNC110 - what is asked is in another process' hands
+            await asyncio.sleep(0.01)
+
+
+async def names(stub: Stub) -> list[str]:
+    listed = await stub.ListApplications(public.ListApplicationsRequest())
+    return [application.name for application in listed.applications]

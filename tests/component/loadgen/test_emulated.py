@@ -1,0 +1,107 @@
+"""A mesh as the emulator sees it, and its figures as those of a live run."""
+
+import pytest
+
+from esg.client import Application, MeshStatus, Stage
+from esg.client.status import NodeStatus, SliceStatus
+from esg.core.catalog.file import load_catalog
+from esg.errors import Rejected
+from esg.loadgen.emulated import conditions_at_home, conditions_of, run_emulated
+from esg.loadgen.target import Target
+from esg.runtime.settings import DEFAULT_POLICY, ControllerSettings
+from esg.workload.plan import Plan
+
+CATALOG = load_catalog()
+STAGES = (
+    Stage("deblur", name="deblur"),
+    Stage("super-resolution", ("deblur",), "super-resolution"),
+    Stage("depth", ("super-resolution",), "depth"),
+)
+ALONE_MS = CATALOG.applications["depth-recognition"].alone_us / 1000
+
+
+def target(
+    *, nodes: int = 3, resident: tuple[str, ...] = (), scale: float = 1.0, policy: str = "esg"
+) -> Target:
+    application = Application(
+        name="depth",
+        stages=STAGES,
+        slo_ms=900.0 * scale,
+        version=1,
+        alone_ms=ALONE_MS * scale,
+        fastest_ms=1.0,
+    )
+    part = SliceStatus(task="", function="", resident=resident, loading=())
+    status = MeshStatus(
+        uptime_ms=1.0,
+        policy=policy,
+        under_way=0,
+        tasks=0,
+        jobs=0,
+        cold_starts=0,
+        local_transfers=0,
+        remote_transfers=0,
+        queues=(),
+        nodes=tuple(
+            NodeStatus(node=f"node{n}", vcpus=8, vcpus_free=8, slices=(part,) * 2)
+            for n in range(nodes)
+        ),
+        applications=(),
+    )
+    return Target("127.0.0.1:1", {"depth": application}, status)
+
+
+def test_nodes_and_policy_are_those_of_the_mesh() -> None:
+    _, scenario = conditions_of(target(policy="orion"), CATALOG)
+    assert (scenario.nodes, scenario.vcpus, scenario.vgpus) == (3, 8, 2)
+    assert (scenario.policy, scenario.warm_start) == ("orion", False)
+    assert conditions_of(target(resident=("depth",)), CATALOG)[1].warm_start
+
+
+def test_applications_and_slos_are_those_of_the_mesh() -> None:
+    catalog, scenario = conditions_of(target(), CATALOG)
+    assert list(catalog.applications) == ["depth"]
+    assert catalog.applications["depth"].slo_us == 900_000
+    assert scenario.time_scale == 1.0
+
+
+def test_a_mesh_where_time_goes_faster_is_noticed() -> None:
+    catalog, scenario = conditions_of(target(scale=0.1), CATALOG)
+    assert scenario.time_scale == 0.1
+    assert catalog.applications["depth"].slo_us == pytest.approx(900_000, rel=1e-3)
+
+
+def test_a_mesh_without_nodes_cannot_be_emulated() -> None:
+    with pytest.raises(Rejected, match="no nodes"):
+        conditions_of(target(nodes=0), CATALOG)
+
+
+def test_where_there_is_no_mesh_it_is_the_one_that_would_be_started() -> None:
+    _, scenario = conditions_at_home(CATALOG)
+    assert scenario.policy == DEFAULT_POLICY
+    assert (scenario.nodes, scenario.vcpus, scenario.vgpus) == (16, 16, 7)
+
+
+def test_applications_share_the_mesh_as_a_controller_has_them() -> None:
+    controller = ControllerSettings()
+    for _, scenario in (conditions_of(target(), CATALOG), conditions_at_home(CATALOG)):
+        assert scenario.fair_quantum_ms == controller.fair_quantum_ms > 0
+        assert scenario.max_waiting == controller.max_waiting > 0
+        assert scenario.max_waiting_in_all == controller.max_waiting_in_all > 0
+
+
+def test_all_arrivals_are_in_the_figures() -> None:
+    catalog, scenario = conditions_at_home(CATALOG)
+    arrivals = list(Plan(rate="normal", requests=40).arrivals(list(catalog.applications)))
+    outcome = run_emulated(catalog, scenario, arrivals, {})
+    assert outcome.total.requests == 40
+    assert outcome.total.failed == 0
+    assert sum(f.requests for f in outcome.by_application.values()) == 40
+    jobs = sum(len(catalog.applications[a.application].stages) for a in arrivals)
+    assert outcome.total.batches.total() == jobs
+    assert outcome.total.cost_usd > 0
+    assert 100 < (outcome.total.percentiles_ms()["p50"] or 0) < 3000
+
+
+def test_payload_sizes_are_the_first_functions_times_a_scale() -> None:
+    assert target().payload_sizes(CATALOG, 0.5) == {"depth": 550_000}

@@ -1,0 +1,117 @@
+"""The report of a run: complete, harmless, and in need of nothing else."""
+
+import json
+import re
+from html import escape
+
+import pytest
+
+from esg.loadgen.outcome import Outcome
+from esg.loadgen.record import Record
+from esg.loadgen.report.figures import figures
+from esg.loadgen.report.page import report
+from esg.loadgen.run import Findings
+from esg.units import seconds
+from esg.workload.plan import Plan
+
+HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>&amp;'
+PLAN = Plan(rate="heavy")
+
+
+def record(number: int, application: str, *, done: bool = True) -> Record:
+    times = seconds(number / 10), 500, 200_000
+    told = (526_000, 190_000, 0.001, (1, 4), ("node0", "node1"), f"r{number}", "")
+    if done:
+        return Record(number, application, *times, "done", True, *told)
+    return Record(number, application, *times, "error", False, 0, 0, 0.0, (), (), "", HOSTILE)
+
+
+@pytest.fixture(scope="module")
+def found() -> Findings:
+    made = Findings(sent=42, sending_s=4.2, elapsed_s=4.6)
+    for number in range(20):
+        made.fold(record(2 * number, "photo"))
+        made.fold(record(2 * number + 1, HOSTILE))
+    made.fold(record(41, "photo", done=False))
+    return made
+
+
+@pytest.fixture(scope="module")
+def page(found: Findings) -> str:
+    return report(PLAN, found)
+
+
+def plots(page: str) -> list[dict[str, object]]:
+    return [
+        json.loads(text)
+        for text in re.findall(r'<script type="application/json">(.*?)</script>', page, re.S)
+    ]
+
+
+def test_the_plots_are_there(page: str, found: Findings) -> None:
+    drawn = figures(found, None)
+    assert [figure.title for figure in drawn] == [
+        "Latency over time, against the SLO",
+        "Arrivals and completions",
+        "Hit rate and cost",
+        "Batch sizes",
+    ]
+    assert len(plots(page)) == sum(len(figure.panels) for figure in drawn) == 2 + 1 + 2 + 1
+    assert all(plot["data"] for plot in plots(page))
+
+
+def test_the_slo_is_a_line_in_the_latencies(found: Findings) -> None:
+    (latencies, *_) = figures(found, None)
+    for panel in latencies.panels:
+        (line,) = panel.plot.layout.shapes
+        assert (line.y0, line.y1) == (526, 526)
+
+
+def test_latencies_are_in_milliseconds_over_seconds(found: Findings) -> None:
+    (latencies, *_) = figures(found, None)
+    (photo,) = (panel for panel in latencies.panels if panel.title == "photo")
+    p50, _ = photo.plot.data
+    assert list(p50.x) == [0.0, 1.0, 2.0, 3.0]
+    assert list(p50.y) == pytest.approx([200] * 4, rel=0.01)
+
+
+def test_arrivals_and_completions_are_per_second(found: Findings) -> None:
+    _, arrivals, *_ = figures(found, None)
+    sent, answered = arrivals.panels[0].plot.data
+    assert list(sent.y) == [10, 10, 10, 10, 1]
+    assert list(answered.y) == [8, 10, 10, 10, 2]
+
+
+def test_the_emulators_run_stands_beside_it(found: Findings) -> None:
+    emulated = Outcome()
+    emulated.fold(record(1, "photo"))
+    _, _, rates, _ = figures(found, emulated)
+    assert list(rates.legend) == ["live", "emulated"]
+    assert all(len(panel.plot.data) == 2 for panel in rates.panels)
+    assert "<h2>Emulated</h2>" in report(PLAN, found, emulated)
+
+
+def test_it_asks_nobody_for_anything(page: str) -> None:
+    own = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
+    assert "default-src 'none'" in own
+    assert not re.search(r"<[^>]*\b(src|href|action|data)=", own)
+    assert "<link" not in own
+    assert "url(" not in own
+
+
+def test_a_hostile_name_or_reason_is_only_shown(page: str) -> None:
+    assert HOSTILE not in page
+    assert "alert(1)</script>" not in page
+    assert page.count(escape(HOSTILE)) >= 3
+
+
+def test_what_went_wrong_is_told(page: str) -> None:
+    assert f"<li>1 x {escape(HOSTILE)}</li>" in page
+    assert "42 requests sent in 4.2 s (10.0/s)" in page
+    assert "went out in time" in page
+
+
+def test_a_run_without_answers_is_a_page_too() -> None:
+    page = report(PLAN, Findings())
+    assert plots(page) == []
+    assert "0 requests sent" in page

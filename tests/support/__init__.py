@@ -1,0 +1,1 @@
+"""What tests share: desks, nodes, scripted peers, catalogs."""

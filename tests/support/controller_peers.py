@@ -1,0 +1,195 @@
+"""A controller that serves, and the two kinds of peer it has, speaking the real protocol."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from esg.controller.event_log import Journal
+from esg.controller.recovery import Remembered, build_scheduler, header_of, opening, recover
+from esg.controller.servicer import ControllerService
+from esg.protos import controller_v1_pb2 as wire
+from esg.protos import controller_v1_pb2_grpc as wire_grpc
+from esg.runtime.catalog import functions_digest
+from esg.runtime.rpc.batched_sender import Outbox
+from esg.runtime.rpc.channels import channel
+from esg.runtime.rpc.server import Server
+from esg.runtime.settings import CommonSettings, ControllerSettings
+from tests.support.small_catalog import SMALL
+
+LIMIT_S = 60.0
+PATIENT = {"lost_after_ms": 600_000, "rejoin_ms": 600_000}
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for something to be true, for as long as anybody would."""
+
+    async def look() -> None:
+        while not condition():  # noqa: ASYNC110 - the condition is anything
+            await asyncio.sleep(0.002)
+
+    await asyncio.wait_for(look(), LIMIT_S)
+
+
+@dataclass
+class Running:
+    """A controller on a port of its own, whose clock stands still unless it is set."""
+
+    service: ControllerService
+    address: str
+    clock: list[int]
+
+    @property
+    def state(self) -> Any:
+        return self.service.driver.scheduler.state
+
+
+@asynccontextmanager
+async def running_controller(**settings: Any) -> AsyncIterator[Running]:
+    """As `python -m controller` has it. With a journal, it goes on from there; at the end of the
+    block it is gone without another word. Peers send no heartbeats, and may take their time."""
+    own = ControllerSettings(**{**PATIENT, "prewarm": False, **settings})
+    journal = Journal(Path(own.journal), own) if own.journal else None
+    past = None if journal is None else journal.past()
+    known = Remembered() if past is None else recover(past, SMALL, own)
+    clock = [known.now_us]
+    scheduler = build_scheduler(SMALL, own, known.state)
+    service = ControllerService(scheduler, own, journal, lambda: clock[0])
+    service.go_on(known.memory)
+    if journal is not None:
+        journal.begin(header_of(SMALL, own, CommonSettings()), lambda: opening(service))
+    server = Server()
+    wire_grpc.add_ControllerServicer_to_server(service, server.grpc)
+    port = await server.start("127.0.0.1", 0, [])
+    watching = asyncio.create_task(service.watch())
+    try:
+        yield Running(service, f"127.0.0.1:{port}", clock)
+        if service.driver.failed.done():
+            service.driver.failed.result()
+    finally:
+        watching.cancel()
+        service.driver.failed.cancel()
+        await server.stop(0)
+        if journal is not None:
+            journal.close()
+
+
+@dataclass
+class Peer:
+    """One end of a stream: what it says goes out, what it hears is kept."""
+
+    outbox: Outbox[Any]
+    heard: list[Any] = field(default_factory=list)
+    acknowledged: int = 0
+    ended: bool = False
+    error: grpc.aio.AioRpcError | None = None
+
+    def say(self, *notes: Any) -> None:
+        for note in notes:
+            self.outbox.put(note)
+
+    def of(self, kind: str) -> list[Any]:
+        """What it heard of one kind."""
+        return [item for item in self.heard if item.WhichOneof(_ONEOF[type(item)]) == kind]
+
+    async def hears(self, kind: str, count: int = 1) -> list[Any]:
+        await until(lambda: len(self.of(kind)) >= count or self.ended)
+        return self.of(kind)
+
+
+_ONEOF = {wire.Order: "order", wire.ControllerNote: "note"}
+
+
+@asynccontextmanager
+async def _connected(
+    address: str,
+    call: Callable[[Any, AsyncIterator[Any]], Any],
+    wrap: Callable[[list[Any]], Any],
+    unwrap: Callable[[Any], Any],
+) -> AsyncIterator[Peer]:
+    peer = Peer(Outbox())
+
+    async def messages() -> AsyncIterator[Any]:
+        async for notes in peer.outbox.groups():
+            yield wrap(notes)
+
+    async with channel(address) as to_controller:
+        stream = call(wire_grpc.ControllerStub(to_controller), messages())
+
+        async def listen() -> None:
+            try:
+                async for message in stream:
+                    peer.heard.extend(unwrap(message))
+                    peer.acknowledged = getattr(message, "acknowledged", 0)
+            except grpc.aio.AioRpcError as error:
+                peer.error = error
+            peer.ended = True
+
+        listening = asyncio.create_task(listen())
+        try:
+            yield peer
+        finally:
+            stream.cancel()
+            listening.cancel()
+            await _settled(listening)
+
+
+async def _settled(task: Awaitable[Any]) -> None:
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def gateway(controller: Running) -> Any:
+    return _connected(
+        controller.address,
+        lambda stub, messages: stub.Admit(messages),
+        lambda notes: wire.FromGateway(notes=notes),
+        lambda message: message.notes,
+    )
+
+
+def invoker(controller: Running) -> Any:
+    return _connected(
+        controller.address,
+        lambda stub, messages: stub.Attach(messages),
+        lambda notes: wire.FromInvoker(notes=notes),
+        lambda message: message.orders,
+    )
+
+
+def greeting(name: str = "n0", session: str = "s1", catalog: str | None = None) -> wire.InvokerNote:
+    digest = functions_digest(SMALL) if catalog is None else catalog
+    return wire.InvokerNote(greeting=wire.Greeting(invoker=name, session=session, catalog=digest))
+
+
+def joined(*running: wire.RunningTask, latest_task: int = 0) -> wire.InvokerNote:
+    """Four vCPUs and two slices on which every model is loaded that fits."""
+    resident = ("resize", "detect", "label")
+    return wire.InvokerNote(
+        joined=wire.Inventory(
+            vcpus=4,
+            slices=[wire.Slice(memory_mb=1000, resident=resident) for _ in range(2)],
+            running=running,
+            latest_task=latest_task,
+        )
+    )
+
+
+def finished(task: str) -> wire.InvokerNote:
+    return wire.InvokerNote(finished=wire.TaskFinished(task=task, running_us=10_000))
+
+
+def numbered(number: int, note: wire.InvokerNote) -> wire.InvokerNote:
+    """News as an invoker sends them, to be acknowledged."""
+    note.number = number
+    return note
+
+
+def submission(request: str, application: str = "thumb", **more: Any) -> wire.GatewayNote:
+    said = {"fingerprint": b"1", **more}
+    return wire.GatewayNote(
+        submission=wire.Submission(request_id=request, application=application, **said)
+    )

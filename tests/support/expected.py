@@ -1,0 +1,73 @@
+"""What must come out: emulated models answer with digests, a chain of them through the stages."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+
+from redis.asyncio import Redis
+
+from esg.client import AsyncClient, MeshStatus
+from esg.core.emulated_output import emulated_output
+from esg.local.supervisor import Mesh
+from tests.support.integration_catalog import INPUT_BYTES
+
+LIMIT_S = 60.0
+
+
+def made(function: str, *inputs: bytes) -> bytes:
+    return emulated_output(function, inputs, INPUT_BYTES)
+
+
+def photo(payload: bytes) -> dict[str, bytes]:
+    return {"label": made("label", made("detect", made("resize", payload)))}
+
+
+def scene(payload: bytes) -> dict[str, bytes]:
+    small = made("resize", payload)
+    return {"label": made("label", made("detect", small), made("depth", small))}
+
+
+async def until(condition: Callable[[], Awaitable[object]]) -> None:
+    """Wait for something to be true, for as long as anybody would."""
+
+    async def look() -> None:
+        while not await condition():  # noqa: ASYNC110 - the condition is anything
+            await asyncio.sleep(0.02)
+
+    await asyncio.wait_for(look(), LIMIT_S)
+
+
+async def status_of(client: AsyncClient) -> MeshStatus:
+    (status,) = [status async for status in client.watch_mesh(interval_ms=0)]
+    return status
+
+
+async def nothing_is_left(
+    mesh: Mesh, client: AsyncClient, *, keys_may_expire: bool = False
+) -> None:
+    """Neither on any node's disk nor in Redis, and all resources are free. If whoever should have
+    deleted a key died before that, or did not know of it, it may be there until it expires."""
+    redis = Redis.from_url(mesh.redis_url)
+    left: list[object] = []
+
+    async def clean() -> bool:
+        scratch = mesh.directory.scratch
+        assert scratch is not None
+        stores = [scratch / node for node in mesh.nodes]
+        status = await status_of(client)
+        # Not Path.rglob, which fails on a folder that is being deleted
+        left[:] = [file for store in stores for *_, files in os.walk(store) for file in files]
+        left.extend(part for node in status.nodes for part in node.slices if part.task)
+        left.extend(node for node in status.nodes if node.vcpus != node.vcpus_free)
+        left.extend(queue for queue in status.queues if queue.waiting or queue.running)
+        keys = await redis.keys("*")
+        left.extend([k for k in keys if not (keys_may_expire and await redis.ttl(k) > 0)])
+        left.extend(["requests under way"] * status.under_way)
+        return not left
+
+    try:
+        await until(clean)
+    except TimeoutError:
+        raise AssertionError(f"something is left: {left}") from None
+    finally:
+        await redis.aclose()

@@ -1,0 +1,168 @@
+"""A worker node for stories: its pool, and short words for what it is told and what it orders.
+
+    node.at(0, warm(0, "blur"), loaded(0, "blur"))
+    assert node.at(ms(5), start("t1", "blur", 0)) == [...]
+
+After every event the books are checked. Every story is told to a twin as well, which must give the
+same orders. The node has two slices of 10 MB and four vCPUs.
+"""
+
+from collections.abc import Collection
+
+from esg.core.catalog.model import Catalog, Cluster, Function
+from esg.core.catalog.profile import Config, Prices, Profile
+from esg.core.messages.commands import (
+    DropInstance,
+    Input,
+    JobOrder,
+    StartTask,
+    StopTask,
+    WarmInstance,
+)
+from esg.core.messages.events import InstanceGone, InstanceReady, TaskFailed, TaskFinished
+from esg.core.messages.node import (
+    LoadModel,
+    ModelLoaded,
+    ModelUnloaded,
+    PoolCommand,
+    PoolEvent,
+    Report,
+    SliceLost,
+    UnloadModel,
+)
+from esg.core.pool import KEEP_ALIVE_US, Pool
+from esg.units import ms, seconds
+
+SLICE_MB = 10
+MEMORY_MB = {"blur": 4, "crop": 4, "deep": 6, "wide": 8, "giant": 11}
+
+
+def _function(name: str, memory_mb: int) -> Function:
+    profile = Profile.of(name, {Config(1, 1, 1): ms(100)}, Prices())
+    return Function(
+        name=name, profile=profile, cold_start_us=seconds(3), input_bytes=0, memory_mb=memory_mb
+    )
+
+
+CATALOG = Catalog(
+    functions={name: _function(name, memory_mb) for name, memory_mb in MEMORY_MB.items()},
+    applications={},
+    cluster=Cluster(nodes=1, vcpus=4, vgpus=2, slice_memory_mb=SLICE_MB),
+    prices=Prices(),
+)
+
+
+def new_pool(slices: int = 2, keep_alive_us: int = KEEP_ALIVE_US) -> Pool:
+    memories_mb = (SLICE_MB,) * slices
+    return Pool(CATALOG, "i0", vcpus=4, memories_mb=memories_mb, keep_alive_us=keep_alive_us)
+
+
+class Node:
+    """A pool to tell stories to."""
+
+    def __init__(self) -> None:
+        self.pool = new_pool()
+        self._twin = new_pool()
+        self._lost: set[int] = set()
+
+    def at(self, now_us: int, *events: PoolEvent) -> list[PoolCommand]:
+        """Tell what happens at this moment; returns all orders that follow."""
+        orders: list[PoolCommand] = []
+        for event in events:
+            orders += self.pool.handle(now_us, event)
+            if isinstance(event, SliceLost):
+                self._lost.add(event.slice)
+            check(self.pool, now_us, self._lost)
+        assert [o for event in events for o in self._twin.handle(now_us, event)] == orders
+        return orders
+
+
+def check(pool: Pool, now_us: int, lost: Collection[int] = ()) -> None:
+    """What is free and what is held add up, and nothing runs without its model, but on slices that
+    were lost."""
+    orders = {name: running.order for name, running in pool.running.items()}
+    assert pool.vcpus_free >= 0
+    assert pool.vcpus_free + sum(o.config.vcpus for o in orders.values()) == pool.vcpus
+    holders = {i: part.holder for i, part in enumerate(pool.slices) if part.holder}
+    assert holders == {i: name for name, order in orders.items() for i in order.slices}
+    for part in pool.slices:
+        assert sum(MEMORY_MB[name] for name in part.models) <= part.memory_mb
+        assert part.usable or not (part.models or part.wanted)
+    for name, running in pool.running.items():
+        if running.executing_us is not None:
+            order = orders[name]
+            # one that was lost under a task may be back, and empty, before the task has ended
+            kept = [pool.slices[i] for i in order.slices if i not in lost]
+            assert all(part.has(order.function) for part in kept)
+    assert pool.next_wake is None or pool.next_wake > now_us
+
+
+# What a node is told.
+
+
+def start(task: str, function: str, *slices: int, vcpus: int = 1) -> StartTask:
+    return StartTask(
+        task=task,
+        invoker="i0",
+        application="app",
+        stage=function,
+        function=function,
+        config=Config(1, vcpus, len(slices)),
+        slices=slices,
+        jobs=(JobOrder(request="r1", inputs=(Input(),)),),
+        publish=True,
+        predicted_us=ms(100),
+        effort=0,
+        missed=False,
+    )
+
+
+def stop(task: str) -> StopTask:
+    return StopTask(invoker="i0", task=task)
+
+
+def warm(index: int, function: str) -> WarmInstance:
+    return WarmInstance(invoker="i0", slice=index, function=function)
+
+
+def drop(index: int, function: str) -> DropInstance:
+    return DropInstance(invoker="i0", slice=index, function=function)
+
+
+def loaded(index: int, function: str) -> ModelLoaded:
+    return ModelLoaded(slice=index, function=function)
+
+
+def unloaded(index: int, function: str, failure: str = "") -> ModelUnloaded:
+    return ModelUnloaded(slice=index, function=function, failure=failure)
+
+
+# What it orders and reports.
+
+
+def load(index: int, function: str) -> LoadModel:
+    return LoadModel(slice=index, function=function)
+
+
+def unload(index: int, function: str) -> UnloadModel:
+    return UnloadModel(slice=index, function=function)
+
+
+def ready(index: int, function: str, *, loading_us: int = 0) -> Report:
+    return Report(
+        event=InstanceReady(invoker="i0", slice=index, function=function, loading_us=loading_us)
+    )
+
+
+def gone(index: int, function: str, reason: str) -> Report:
+    return Report(event=InstanceGone(invoker="i0", slice=index, function=function, reason=reason))
+
+
+def finished(task: str, *, loading_us: int, running_us: int) -> Report:
+    return Report(
+        event=TaskFinished(task=task, invoker="i0", loading_us=loading_us, running_us=running_us)
+    )
+
+
+def failed(task: str, reason: str) -> Report:
+    return Report(event=TaskFailed(task=task, invoker="i0", reason=reason))

@@ -1,0 +1,83 @@
+"""A catalog small enough to reckon with in the head.
+
+A vCPU costs one picodollar per microsecond and a vGPU ten. In the order of configs, with what a
+job costs there in thousands of picodollars:
+
+    resize   1x1x1  10 ms  110
+    detect   1x1x1 100 ms 1100    1x2x2 60 ms 1320    2x1x1 150 ms 825    2x2x2 90 ms 990
+    depth    1x1x1 100 ms 1100    1x2x1 70 ms  840    1x4x1  50 ms 700
+    label    1x1x1  20 ms  220    2x1x1 30 ms  165
+
+So `detect` pays for speed with a second slice, and saves by batching; more vCPUs make `depth` both
+faster and cheaper, so what it would like best is what fits least often.
+"""
+
+from collections.abc import Mapping
+
+from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage
+from esg.core.catalog.profile import Config, Prices, Profile
+from esg.units import ms
+
+PRICES = Prices(vcpu_usd_per_hour=0.0036, vgpu_usd_per_hour=0.036)
+
+
+def _function(
+    name: str, times_ms: Mapping[tuple[int, int, int], int], *, memory_mb: int, cold_start_ms: int
+) -> Function:
+    times_us = {Config(*cell): ms(time_ms) for cell, time_ms in times_ms.items()}
+    return Function(
+        name=name,
+        profile=Profile.of(name, times_us, PRICES, relative_std=0.05),
+        cold_start_us=ms(cold_start_ms),
+        input_bytes=100_000,
+        memory_mb=memory_mb,
+    )
+
+
+RESIZE = _function("resize", {(1, 1, 1): 10}, memory_mb=300, cold_start_ms=40)
+DETECT = _function(
+    "detect",
+    {(1, 1, 1): 100, (1, 2, 2): 60, (2, 1, 1): 150, (2, 2, 2): 90},
+    memory_mb=400,
+    cold_start_ms=200,
+)
+DEPTH = _function(
+    "depth", {(1, 1, 1): 100, (1, 2, 1): 70, (1, 4, 1): 50}, memory_mb=500, cold_start_ms=300
+)
+LABEL = _function("label", {(1, 1, 1): 20, (2, 1, 1): 30}, memory_mb=300, cold_start_ms=40)
+
+APPLICATIONS = (
+    # one stage each; `scan` and `watch` are alike
+    Application.of("thumb", [Stage("resize", RESIZE)], slo_us=ms(100)),
+    Application.of("scan", [Stage("detect", DETECT)], slo_us=ms(300)),
+    Application.of("watch", [Stage("detect", DETECT)], slo_us=ms(300)),
+    Application.of("map", [Stage("depth", DEPTH)], slo_us=ms(300)),
+    # a chain
+    Application.of(
+        "photo",
+        [
+            Stage("resize", RESIZE),
+            Stage("detect", DETECT, ("resize",)),
+            Stage("label", LABEL, ("detect",)),
+        ],
+        slo_us=ms(600),
+    ),
+    # a diamond
+    Application.of(
+        "scene",
+        [
+            Stage("resize", RESIZE),
+            Stage("detect", DETECT, ("resize",)),
+            Stage("depth", DEPTH, ("resize",)),
+            Stage("label", LABEL, ("detect", "depth")),
+        ],
+        slo_us=ms(600),
+    ),
+)
+
+SMALL = Catalog(
+    functions={function.name: function for function in (RESIZE, DETECT, DEPTH, LABEL)},
+    applications={application.name: application for application in APPLICATIONS},
+    cluster=Cluster(nodes=3, vcpus=4, vgpus=2, slice_memory_mb=1000),
+    prices=PRICES,
+)

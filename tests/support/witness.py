@@ -1,0 +1,109 @@
+"""A scheduler under observation: whatever it is told, its promises are checked afterwards.
+
+`esg.core.scheduler.invariants` looks at the books. On top of that, a witness looks at what a user
+or an invoker would notice: orders go to nodes that are there and can be carried out, nothing runs
+twice, nothing is read that nobody keeps, and every request is answered once.
+"""
+
+import json
+
+from esg.core.journal.format import Entry, entry_line, orders_digest, read_entries, replay
+from esg.core.messages.commands import (
+    AnswerRequest,
+    Command,
+    CorrectProfiles,
+    DiscardData,
+    DropInstance,
+    PublishData,
+    RefuseApplication,
+    RefuseRequest,
+    StartTask,
+    StopTask,
+    WarmInstance,
+)
+from esg.core.messages.events import Event
+from esg.core.scheduler.invariants import AnswerBook, check
+from esg.core.scheduler.scheduler import Scheduler
+from esg.core.state.state import Phase, State
+
+
+class Witness:
+    """Checks every step of one scheduler and keeps its journal."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.book = AnswerBook()
+        self.journal: list[Entry] = []
+
+    def handle(self, now_us: int, event: Event) -> list[Command]:
+        commands = self.scheduler.handle(now_us, event)
+        self.note(now_us, event, commands)
+        return commands
+
+    def note(self, now_us: int, event: Event, commands: list[Command]) -> None:
+        """Check what has just been handled."""
+        self.journal.append(Entry(now_us, event, orders_digest(commands)))
+        self.book.note(commands)
+        inspect(self.scheduler, commands)
+
+    def replay_into(self, fresh: Scheduler) -> None:
+        """Tell a fresh scheduler the same story, from paper; it must act and end up the same."""
+        lines = [entry_line(entry) for entry in self.journal]
+        replay(fresh, read_entries(lines))
+        assert as_text(fresh) == as_text(self.scheduler)
+
+
+def inspect(scheduler: Scheduler, commands: list[Command]) -> None:
+    """Whether all is well after an event that led to these orders."""
+    check(scheduler)
+    for command in commands:
+        _check_order(scheduler.state, command)
+    _check_inputs(scheduler)
+    _check_nothing_runs_twice(scheduler.state)
+
+
+def _check_order(state: State, command: Command) -> None:
+    match command:
+        case StartTask():
+            assert len(command.jobs) == command.config.batch
+            assert len(set(command.slices)) == command.config.vgpus
+            assert command.invoker not in state.leaving, f"{command.invoker} wants no new work"
+            for job in command.jobs:
+                assert job.inputs, f"{job.request} has nothing to work on"
+        case StopTask() | WarmInstance() | DropInstance() | PublishData() | DiscardData():
+            pass
+        case AnswerRequest() | RefuseRequest() | RefuseApplication() | CorrectProfiles():
+            return
+    assert command.invoker in state.seats, f"{command}: nobody is there"
+
+
+def _check_inputs(scheduler: Scheduler) -> None:
+    """What is queued has inputs, and somebody has them."""
+    state = scheduler.state
+    for queue in state.queues.values():
+        applications = scheduler.catalog.applications
+        stage = applications[queue.application].stages[queue.stage]
+        for job in queue.jobs:
+            for before in stage.after:
+                run = state.requests[job.request].runs[before]
+                assert run.phase is Phase.DONE
+                assert run.published or run.keeper in state.seats, (
+                    f"{queue.name} of {job.request} needs {before}, which nobody keeps"
+                )
+
+
+def _check_nothing_runs_twice(state: State) -> None:
+    """A task runs for requests that wait for it; for others only until they have heard of it.
+
+    Tests never use a request's name again, so a request that is there is the one it ran for.
+    """
+    for task in state.tasks.values():
+        for name in task.requests:
+            if name in state.requests:
+                run = state.requests[name].runs[task.stage]
+                assert run.phase is Phase.RUNNING, f"{task.name} runs for nothing"
+                assert run.task == task.name, f"{name}/{task.stage} runs twice"
+
+
+def as_text(scheduler: Scheduler) -> str:
+    return json.dumps(scheduler.snapshot())

@@ -1,0 +1,291 @@
+"""What is refused of catalogs, profiles and measured tables, and in which words.
+
+A row is one mistake: what stands in a file, what stands there instead, and the one line that says
+where that is and what to do about it; "..." stands for any words.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from esg.core.catalog.file import load_catalog, load_profile
+from esg.core.catalog.profile import Prices
+from esg.errors import Rejected
+from tests.unit.core.catalog.test_file import FILES, TABLE, load
+
+Mistakes = dict[tuple[str, str], str]
+
+SLO = "slo_ms = 400"
+DETECT = "[applications.street.stages.detect]\n"
+CARS = 'function = "classify"\nafter = ["detect"]'
+JOIN = 'after = ["cars", "signs"]'
+STREET = "[applications.street]"
+
+SHAPES: Mistakes = {
+    (DETECT, f'{DETECT}after = ["merge"]\n'): (
+        "catalog.toml: applications.street: ... cycle (...detect -> ...); remove one of its edges"
+    ),
+    (JOIN, 'after = ["merge", "signs"]'): (
+        "catalog.toml: applications.street: ... (merge -> merge); remove one of its edges"
+    ),
+    (CARS, 'function = "classify"'): (
+        "catalog.toml: applications.street: 2 roots (cars, detect); ...put a single stage first..."
+    ),
+    (JOIN, 'after = ["cars", "sign"]'): (
+        "catalog.toml: applications.street...'merge' ...'sign'; did you mean 'signs'?"
+    ),
+    (JOIN, 'after = ["cars", "cars", "signs"]'): (
+        "catalog.toml: applications.street...merge...'cars' ...twice..."
+    ),
+    (CARS, 'function = "clasify"\nafter = ["detect"]'): (
+        "catalog.toml: applications.street.stages.cars.function: ...; did you mean 'classify'?"
+    ),
+    (CARS, 'after = ["detect"]'): (
+        "catalog.toml: applications.street.stages.cars.function: ...'cars'; known: detect, classify"
+    ),
+    (STREET, f'[applications.lane]\nchain = ["detekt"]\n{STREET}'): (
+        "catalog.toml: applications.lane.chain: ...'detekt'; did you mean 'detect'?"
+    ),
+    (STREET, f'[applications.lane]\nchain = ["detect", "detect"]\n{STREET}'): (
+        "catalog.toml: applications.lane: stage 'detect' appears twice; ...a name of its own"
+    ),
+    (STREET, f'[applications."lane/2"]\nchain = ["detect"]\n{STREET}'): (
+        "catalog.toml: applications.lane/2: ...a name has no slash...; change it"
+    ),
+    (STREET, f'[applications."lane@2"]\nchain = ["detect"]\n{STREET}'): (
+        "catalog.toml: applications.lane@2: ...a name has no @, which marks versions; change it"
+    ),
+    (STREET, f"[applications.lane]\nchain = []\n{STREET}"): (
+        "catalog.toml: applications.lane: no stages; name at least one"
+    ),
+    (STREET, f"[applications.lane]\nslo_ms = 1\n{STREET}"): (
+        "catalog.toml: applications.lane.chain: ...either chain or stages; give one of them"
+    ),
+    (SLO, f'{SLO}\nchain = ["detect"]'): (
+        "catalog.toml: applications.street.chain: ...either chain or stages; give one of them"
+    ),
+}
+
+SLOS: Mistakes = {
+    (SLO, "slo_ms = 0"): (
+        "catalog.toml: applications.street.slo_ms: is 0; it must be greater than 0"
+    ),
+    (SLO, "slo_scale = -1"): (
+        "catalog.toml: applications.street.slo_scale: is -1; it must be greater than 0"
+    ),
+    (SLO, "slo_ms = 0.0001"): (
+        "catalog.toml: applications.street: the SLO is 0 us; it must be positive"
+    ),
+    (SLO, f'{SLO}\nlate_requests = "dorp"'): (
+        "catalog.toml: applications.street.late_requests: unknown way 'dorp'; did you mean 'drop'?"
+    ),
+    (SLO, f"{SLO}\nslo_scale = 1.0"): (
+        "catalog.toml: applications.street.slo_ms: give either slo_ms or slo_scale, not both"
+    ),
+}
+
+RESOURCES: Mistakes = {
+    ("nodes = 2", "nodes = 0"): "catalog.toml: cluster.nodes: is 0; it must be at least 1",
+    ("vcpus = 16", "vcpus = -16"): "catalog.toml: cluster.vcpus: is -16; it must be at least 1",
+    ("vgpus = 7", "vgpus = 0"): "catalog.toml: cluster.vgpus: is 0; it must be at least 1",
+    ("slice_memory_mb = 10_000", "slice_memory_mb = 0"): (
+        "catalog.toml: cluster.slice_memory_mb: is 0; it must be at least 1"
+    ),
+    ("memory_mb = 500", "memory_mb = -1"): (
+        "catalog.toml: functions.detect.memory_mb: is -1; it must be at least 1"
+    ),
+    ("cold_start_ms = 1000", "cold_start_ms = -1"): (
+        "catalog.toml: functions.detect.cold_start_ms: is -1; it must be at least 0"
+    ),
+    ("cold_start_ms = 1000", "cold_start_ms = 1e308"): (
+        "catalog.toml: functions.detect.cold_start_ms: is 1e+308; it must be at most ..."
+    ),
+    ("cold_start_ms = 1000", f"cold_start_ms = 1{'0' * 400}"): (
+        "catalog.toml: functions.detect.cold_start_ms: ...it must be at most ..."
+    ),
+    ("[cluster]", "[prices]\nvcpu_usd_per_hour = -0.1\n[cluster]"): (
+        "catalog.toml: prices.vcpu_usd_per_hour: is -0.1; it must be at least 0"
+    ),
+}
+
+KEYS_AND_TYPES: Mistakes = {
+    ("nodes = 2", 'nodes = "many"'): "catalog.toml: cluster.nodes: is 'many'; ...a whole number",
+    ("nodes = 2", "nodes = true"): "catalog.toml: cluster.nodes: is True; ...a whole number",
+    ("nodes = 2", "nodes = 2.5"): "catalog.toml: cluster.nodes: is 2.5; ...a whole number",
+    ("input_mb = 1.5", "input_mb = nan"): (
+        "catalog.toml: functions.detect.input_mb: is nan; it must be a number"
+    ),
+    (CARS, 'function = "classify"\nafter = "detect"'): (
+        "catalog.toml: applications.street.stages.cars.after: must be a list of names"
+    ),
+    ('profile = "detect.toml"', "profile = 3"): (
+        "catalog.toml: functions.detect.profile: is 3; it must be a non-empty text"
+    ),
+    **{
+        ("memory_mb = 500", f"memory_mb = 500\nhandler = {handler!r}"): (
+            f"catalog.toml: functions.detect.handler: is {handler!r}; ...as 'module:Class' or ..."
+        )
+        for handler in ("vision", "vision:", ":Detect", "my vision:Detect", "a:b:c", "a..b:C")
+    },
+    ("[cluster]", "prices = 3\n[cluster]"): "catalog.toml: prices: ...a table; write [prices]",
+    ("[cluster]\nnodes = 2\nvcpus = 16\nvgpus = 7\nslice_memory_mb = 10_000\n", ""): (
+        'catalog.toml: cluster: is missing; add it, or make extends = "default" the first line'
+    ),
+    ("[cluster]", 'extend = "default"\n[cluster]'): (
+        "catalog.toml: extend: unknown key 'extend'; did you mean 'extends'?"
+    ),
+    **{
+        ("[cluster]", f"extends = {other}\n[cluster]"): (
+            'catalog.toml: extends: must be "default", the catalog that comes with ESG; or ...'
+        )
+        for other in ('"defaults"', '"../catalog.toml"', "3", "[]")
+    },
+    ("[cluster]", 'extends = "default"\nprices = 3\n[cluster]'): (
+        "catalog.toml: prices: ...a table; write [prices]"
+    ),
+    ("[cluster]", 'extends = "default"\n[cluster]\nslices = 1'): (
+        "catalog.toml: cluster.slices: unknown key 'slices'; ..."
+    ),
+    ("memory_mb = 500\n", ""): "catalog.toml: functions.detect.memory_mb: is missing; add it",
+    (SLO, f"{SLO}\nslo_scal = 1.0"): (
+        "catalog.toml: applications.street.slo_scal: ...; did you mean 'slo_scale'?"
+    ),
+    ("[cluster]", "[price]\n[cluster]"): "catalog.toml: price: ...; did you mean 'prices'?",
+    ("[functions.classify]", "[functions.detect]"): (
+        "catalog.toml: not valid TOML: ...detect... twice (at line ..., column ...)"
+    ),
+    ("nodes = 2", "nodes = "): "catalog.toml: not valid TOML: ... (at line 3, column 9)",
+    ('profile = "detect.toml"', 'profile = "detector.toml"'): (
+        "catalog.toml: functions.detect.profile: no such file: ...detector.toml; write it or ..."
+    ),
+    ('profile = "detect.toml"', 'profile = "classify.toml"'): (
+        "catalog.toml: functions.detect.profile: ...classify.toml ...'classify', not of 'detect'; "
+        "name the right file"
+    ),
+}
+
+MODELS: Mistakes = {
+    ("base_ms = 100", "base_ms = 0"): (
+        "detect.toml: model.base_ms: is 0; it must be greater than 0"
+    ),
+    ("base_ms = 100", "base_ms = 1e17"): (
+        "detect.toml: model.base_ms: is 1e+17; it must be at most ..."
+    ),
+    ("cpu_share = 0.5", "cpu_share = 1.5"): (
+        "detect.toml: model.cpu_share: is 1.5; it must be at most 1"
+    ),
+    ("batch = [1, 2]", "batch = [0, 1]"): "detect.toml: grid.batch: ...numbers from 1 to 10000",
+    ("batch = [1, 2]", "batch = [2, 4]"): "detect.toml: ...no config with batch 1...; add one",
+    ("vcpus = [1, 2]", "vcpus = [2, 2]"): "detect.toml: grid.vcpus: ...different numbers...",
+    ("base_ms = 100", "base_ms = 100\nmax_portion = 0"): (
+        "detect.toml: model.max_portion: is 0; it must be at least 1"
+    ),
+    ("base_ms = 100", "base_ms = 100\nmax_potion = 2"): (
+        "detect.toml: model.max_potion: ...; did you mean 'max_portion'?"
+    ),
+    ("[grid]", '[measured]\ntable = "classify.csv"\n[grid]'): (
+        "detect.toml: model: ...either [model] or [measured]; keep one of them"
+    ),
+    ('[provenance]\nkind = "modelled"', ""): "detect.toml: provenance: is missing; add it",
+}
+
+REFERENCES: Mistakes = {
+    ('table = "classify.csv"', 'table = "elsewhere.csv"'): (
+        "classify.toml: measured.table: no such file: ...elsewhere.csv; write it or ..."
+    ),
+}
+
+TABLES: Mistakes = {
+    ("batch,vcpus,vgpus,time_ms", "batch,vcpus,time_ms"): (
+        "classify.csv: missing column vgpus; the header is batch,vcpus,vgpus,time_ms"
+    ),
+    (TABLE, ""): "classify.csv: missing column batch...; the header is batch,vcpus,vgpus,time_ms",
+    ("2,1,1,70.5", "2,1,1,fast"): (
+        "classify.csv:4: ...'fast'; expected whole numbers and a time in ms"
+    ),
+    ("2,1,1,70.5", "2.5,1,1,70.5"): "classify.csv:4: ...'2.5'; expected whole numbers ...",
+    ("2,1,1,70.5", "2,1,70.5"): "classify.csv:4: 3 cells where the header has 4",
+    ("2,1,1,70.5", "1,1,1,70.5"): (
+        "classify.csv:4: config 1 x 1 vCPU x 1 vGPU appears twice; remove one row"
+    ),
+    ("2,1,1,70.5", "2,1,1,-70.5"): "classify.csv:4: time_ms is -70.5; it must be positive ...",
+    ("2,1,1,70.5", "2,1,1,nan"): "classify.csv:4: time_ms is nan; it must be positive ...",
+    ("2,1,1,70.5", "2,1,1,1e17"): "classify.csv:4: time_ms is 1e+17; it must be ...",
+    ("2,1,1,70.5", "2,1,1,9e7"): "classify.toml: profile of classify: a time of 90000 s; ...",
+    ("2,1,1,70.5", "2,1,99999999999,9e5"): "classify.toml: ...a task costs more than ...",
+    ("2,1,1,70.5", "2,1,0,70.5"): "classify.csv:4: ...vgpus must be at least 1",
+    ("1,1,1,40\n", ""): "classify.toml: ...no config with batch 1...; add one",
+    ("1,1,1,40", "1,1,1,oom"): "classify.toml: ...no config with batch 1...; add one",
+}
+
+ROWS = [
+    pytest.param(file, old, new, message, id=message)
+    for file, mistakes in (
+        ("catalog.toml", SHAPES | SLOS | RESOURCES | KEYS_AND_TYPES),
+        ("detect.toml", MODELS),
+        ("classify.toml", REFERENCES),
+        ("classify.csv", TABLES),
+    )
+    for (old, new), message in mistakes.items()
+]
+
+
+def as_regex(message: str) -> str:
+    return ".*".join(re.escape(words) for words in message.split("..."))
+
+
+@pytest.mark.parametrize(("file", "old", "new", "message"), ROWS)
+def test_a_mistake_is_refused_in_one_line_that_says_where_it_is_and_what_to_do(
+    tmp_path: Path, file: str, old: str, new: str, message: str
+) -> None:
+    assert old in FILES[file]
+    with pytest.raises(Rejected) as refused:
+        load(tmp_path, FILES | {file: FILES[file].replace(old, new, 1)})
+    told = str(refused.value)
+    assert told.splitlines() == [told]
+    assert re.fullmatch(as_regex(f"{tmp_path}/{message}"), told), told
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda path: None, "no such file"),
+        (lambda path: path.mkdir(), "cannot be read"),
+        (lambda path: path.write_bytes(b"\xff\xfe"), "cannot be read"),
+    ],
+    ids=["missing", "a folder", "not text"],
+)
+def test_a_file_that_cannot_be_read_is_refused(
+    tmp_path: Path, make: Callable[[Path], object], says: str
+) -> None:
+    path = tmp_path / "lost.toml"
+    make(path)
+    for read in (load_catalog, lambda path: load_profile(path, Prices())):
+        with pytest.raises(Rejected, match=says) as refused:
+            read(path)
+        assert str(refused.value).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("catalog.toml", 'profile = "detect.toml"', f'profile = "{"x" * 5000}"'),
+        (
+            "catalog.toml",
+            'profile = "detect.toml"',
+            f'profile = "detect.toml"\nhandler = "{"x" * 5000}.py:Handler"',
+        ),
+        ("catalog.toml", STREET, f"[applications.{'x' * 5000}]"),
+        ("classify.csv", "1,1,1,40", f"1,1,1,{'x' * 5000}"),
+    ],
+    ids=["a profile", "a handler", "an application", "a time"],
+)
+def test_however_long_a_mistake_is_the_refusal_is_short(
+    tmp_path: Path, file: str, old: str, new: str
+) -> None:
+    assert old in FILES[file]
+    with pytest.raises(Rejected) as refused:
+        load(tmp_path, FILES | {file: FILES[file].replace(old, new, 1)})
+    assert len(str(refused.value)) < 2000

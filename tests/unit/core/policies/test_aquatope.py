@@ -1,0 +1,239 @@
+"""Aquatope: the learnt configs, and where they miss."""
+
+from itertools import islice
+
+import pytest
+
+from esg.core.catalog.file import load_catalog
+from esg.core.catalog.model import Application, Catalog, Stage
+from esg.core.catalog.profile import Config
+from esg.core.durations import Nature
+from esg.core.messages.commands import AnswerRequest, Command, Outcome, StartTask
+from esg.core.messages.events import Event
+from esg.core.policies import PolicySettings, policy
+from esg.core.policies.aquatope import EFFORT, NODES_PER_MS, Aquatope
+from esg.core.policies.placement import home
+from esg.core.scheduler.invariants import AnswerBook, check
+from esg.core.scheduler.scheduler import Scheduler
+from esg.core.search.plan import Step
+from esg.emulator.run import build_pools, requests
+from esg.emulator.scenario import Scenario
+from esg.emulator.world import World
+from esg.errors import Rejected
+from esg.units import ms
+from esg.workload.arrivals import at_rate
+from tests.support.rivals import (
+    Cell,
+    case,
+    catalog,
+    chain,
+    configs,
+    function,
+    node,
+    nodes,
+)
+
+BATCHES = {(1, 1, 1): 100, (1, 2, 1): 90, (2, 2, 1): 120, (4, 2, 1): 150, (8, 2, 1): 200}
+TWO_STAGES = chain(BATCHES, {(1, 1, 1): 50, (2, 1, 1): 60})
+
+
+def learnt(**cells: Cell) -> dict[str, dict[str, Config]]:
+    return {"app": {stage: Config(*cell) for stage, cell in cells.items()}}
+
+
+# What was learnt.
+
+
+def test_the_learnt_configs_are_offered_and_no_others() -> None:
+    aquatope = Aquatope(TWO_STAGES, learnt(a=(4, 2, 1), b=(2, 1, 1)))
+    offer = aquatope.decide(case(TWO_STAGES, waiting=4))
+    (plan,) = offer.plans
+    assert plan.steps == (Step("a", Config(4, 2, 1)), Step("b", Config(2, 1, 1)))
+    assert plan.time_us == ms(150 + 60)
+    # picodollars: 150 ms x (2 + 10) / 4 and 60 ms x (1 + 10) / 2
+    assert plan.job_cost_pusd == 1000 * (150 * 12 // 4 + 60 * 11 // 2)
+    assert not offer.missed
+
+
+def test_neither_the_time_left_nor_the_slo_of_a_request_changes_anything() -> None:
+    aquatope = Aquatope(TWO_STAGES, learnt(a=(1, 2, 1), b=(1, 1, 1)))
+    cases = [
+        case(TWO_STAGES, slo_ms=slo, now_ms=now) for slo, now in ((900, 0), (900, 899), (5, 0))
+    ]
+    first, *others = [aquatope.decide(one) for one in cases]
+    assert others == [first, first]
+    assert configs(first.plans) == [(1, 2, 1)]
+
+
+def test_what_an_earlier_stage_planned_is_not_looked_at() -> None:
+    aquatope = Aquatope(TWO_STAGES, learnt(a=(1, 1, 1), b=(1, 1, 1)))
+    one = case(TWO_STAGES, stage="b", waiting=3, planned=(Step("b", Config(2, 1, 1)),))
+    assert configs(aquatope.decide(one).plans) == [(1, 1, 1)]
+
+
+def test_a_plan_goes_on_with_all_stages_that_follow_and_no_others() -> None:
+    tables = {"a": 10, "b": 20, "c": 40, "d": 80}
+    after = {"a": (), "b": ("a",), "c": ("a",), "d": ("b", "c")}
+    stages = [
+        Stage(name, function(name, {(1, 1, 1): time}), after[name]) for name, time in tables.items()
+    ]
+    diamond = catalog(Application.of("app", stages))
+    aquatope = Aquatope(diamond, learnt(a=(1, 1, 1), b=(1, 1, 1), c=(1, 1, 1), d=(1, 1, 1)))
+    plans = {s: aquatope.decide(case(diamond, stage=s)).plans[0] for s in tables}
+    assert {s: [step.stage for step in plan.steps] for s, plan in plans.items()} == {
+        "a": ["a", "b", "c", "d"],
+        "b": ["b", "d"],
+        "c": ["c", "d"],
+        "d": ["d"],
+    }
+    assert [plan.time_us for plan in plans.values()] == [ms(130), ms(100), ms(120), ms(80)]
+    assert plans["a"].job_cost_pusd == 1000 * 11 * (10 + 20 + 40 + 80)
+
+
+def test_a_decision_is_one_look_up() -> None:
+    aquatope = Aquatope(TWO_STAGES, learnt(a=(1, 1, 1), b=(1, 1, 1)))
+    assert aquatope.decide(case(TWO_STAGES)).effort == EFFORT == 1
+    assert aquatope.nodes_per_ms == NODES_PER_MS
+
+
+# Misses.
+
+
+@pytest.mark.parametrize(
+    ("waiting", "run", "missed"),
+    [
+        (9, (8, 2, 1), False),
+        (8, (8, 2, 1), False),
+        (7, (4, 2, 1), True),  # the profile has no batch of 7, 6 or 5
+        (4, (4, 2, 1), True),
+        (3, (2, 2, 1), True),
+        (1, (1, 2, 1), True),
+    ],
+)
+def test_a_batch_that_the_queue_cannot_fill_is_a_miss_and_runs_with_what_is_there(
+    waiting: int, run: Cell, missed: bool
+) -> None:
+    aquatope = Aquatope(TWO_STAGES, learnt(a=(8, 2, 1), b=(1, 1, 1)))
+    offer = aquatope.decide(case(TWO_STAGES, waiting=waiting))
+    assert configs(offer.plans) == [run]
+    assert offer.missed is missed
+    assert offer.plans[0].rest == (Step("b", Config(1, 1, 1)),)
+
+
+def test_a_missed_plan_predicts_what_will_run() -> None:
+    aquatope = Aquatope(TWO_STAGES, learnt(a=(8, 2, 1), b=(1, 1, 1)))
+    (plan,) = aquatope.decide(case(TWO_STAGES, waiting=3)).plans
+    assert plan.time_us == ms(120 + 50)
+    assert plan.job_cost_pusd == 1000 * (120 * 12 // 2 + 50 * 11)
+
+
+def test_where_the_profile_has_no_smaller_batch_of_that_size_the_minimum_runs() -> None:
+    gap = chain({(1, 1, 1): 100, (1, 2, 1): 90, (4, 4, 2): 80})
+    offer = Aquatope(gap, learnt(a=(4, 4, 2))).decide(case(gap, waiting=3))
+    assert configs(offer.plans) == [(1, 1, 1)]
+    assert offer.missed
+
+
+def test_a_batch_of_one_never_misses() -> None:
+    aquatope = Aquatope(TWO_STAGES, learnt(a=(1, 2, 1), b=(1, 1, 1)))
+    assert not aquatope.decide(case(TWO_STAGES, waiting=1)).missed
+
+
+# Placement and order.
+
+
+def test_a_first_stage_goes_home_unless_locality_is_off() -> None:
+    trained = learnt(a=(1, 1, 1), b=(1, 1, 1))
+    one = case(TWO_STAGES)
+    seats = nodes(node("i0"), node("i1"))
+    at_home = home(one.queue.name, tuple(seats))
+    seats[at_home].take("t0", "other", 100, Config(1, 1, 1), 0)  # the other one is roomier
+    for locality, expected in ((True, {at_home}), (False, seats.keys() - {at_home})):
+        settings = PolicySettings(trained=trained, locality=locality)
+        aquatope = policy("aquatope", TWO_STAGES, settings)
+        offer = aquatope.decide(one)
+        placement = aquatope.place(one, offer, seats)  # type: ignore[arg-type]
+        assert placement is not None
+        assert {placement.seat.invoker} == expected
+
+
+def test_a_plan_that_fits_nowhere_has_no_second() -> None:
+    aquatope = Aquatope(TWO_STAGES, learnt(a=(1, 2, 1), b=(1, 1, 1)))
+    one = case(TWO_STAGES)
+    assert aquatope.place(one, aquatope.decide(one), nodes(node("i0", free=(1, 2)))) is None
+
+
+def test_queues_are_visited_round_robin() -> None:
+    aquatope = Aquatope(TWO_STAGES, learnt(a=(1, 1, 1), b=(1, 1, 1)))
+    queues = [case(TWO_STAGES, stage=stage).queue for stage in ("b", "a")]
+    assert [queue.stage for queue in aquatope.order(queues, now_us=0)] == ["a", "b"]
+    queues[1].visit = 1
+    assert [queue.stage for queue in aquatope.order(queues, now_us=0)] == ["b", "a"]
+
+
+# Refusals.
+
+
+@pytest.mark.parametrize(
+    ("trained", "complaint"),
+    [
+        ({}, "nothing was learnt for 'app'.*train with"),
+        (learnt(a=(1, 1, 1)), "stage 'b'"),
+        (learnt(a=(1, 1, 1), b=(3, 1, 1)), "of another catalog.*no config 3 x 1.*train again"),
+    ],
+)
+def test_what_was_not_learnt_is_refused_with_advice(
+    trained: dict[str, dict[str, Config]], complaint: str
+) -> None:
+    with pytest.raises(Rejected, match=complaint):
+        policy("aquatope", TWO_STAGES, PolicySettings(trained=trained))
+
+
+def test_without_training_the_policy_is_refused() -> None:
+    with pytest.raises(Rejected, match="esg train FILE"):
+        policy("aquatope", TWO_STAGES)
+
+
+# All together.
+
+
+def middling(shipped: Catalog) -> dict[str, dict[str, Config]]:
+    """Batches of 4 for first stages and of 2 for later ones."""
+    return {
+        name: {s.name: Config(2 if s.after else 4, 6, 1) for s in application.stages.values()}
+        for name, application in shipped.applications.items()
+    }
+
+
+def test_two_hundred_heavy_requests_are_served() -> None:
+    shipped = load_catalog()
+    trained = middling(shipped)
+    settings = PolicySettings(trained=trained)
+    scheduler = Scheduler(shipped, policy("aquatope", shipped, settings))
+    pools = build_pools(shipped, Scenario(policy="aquatope", nodes=16, vcpus=16, vgpus=7))
+    book = AnswerBook()
+    started: list[StartTask] = []
+
+    def watch(_now_us: int, _event: Event, commands: list[Command]) -> None:
+        check(scheduler)
+        book.note(commands)
+        started.extend(c for c in commands if isinstance(c, StartTask))
+
+    world = World(scheduler, pools, Nature(shipped, seed=1), observe=watch)
+    for pool in pools.values():
+        world.tell(0, pool.joined())
+    world.run(requests(islice(at_rate("heavy", list(shipped.applications), seed=1), 200)))
+
+    answers = [answer for answer in book.answers.values() if isinstance(answer, AnswerRequest)]
+    assert [answer.outcome for answer in answers] == [Outcome.DONE] * 200
+    assert not scheduler.state.requests
+    assert not scheduler.state.tasks
+    # Whatever was started had the learnt config, or was a miss, or was the third round's minimum
+    for order in started:
+        planned = trained[order.application][order.stage]
+        minimum = shipped.functions[order.function].profile.minimum
+        if order.config != minimum:
+            assert order.config[1:] == planned[1:]
+            assert order.missed == (order.config.batch < planned.batch)
+    # A first stage is offered every request as it comes, and never waits for three more
+    assert any(order.missed for order in started)

@@ -1,0 +1,80 @@
+"""A request for what all stages make: every output is kept for the next stage, and is a result."""
+
+from msgspec.structs import replace
+
+from esg.core.messages.commands import JobOrder, Outcome
+from esg.core.messages.events import Event, RequestArrived
+from esg.units import ms
+from tests.support.desk import (
+    Desk,
+    answer,
+    arrived,
+    cancelled,
+    discard,
+    failed,
+    finished,
+    job,
+    joined,
+    lost,
+    publish,
+    start,
+)
+
+
+def arrived_for_all(request: str, application: str = "photo") -> Event:
+    return RequestArrived(request=request, application=application, all_stages=True)
+
+
+def published(order: JobOrder) -> JobOrder:
+    return replace(order, publish=True)
+
+
+def test_stages_that_others_read_publish_as_well(desk: Desk) -> None:
+    desk.at(ms(0), joined("i0"), arrived_for_all("r1"))
+    desk.at(ms(10), finished("t1")).at(ms(20), finished("t2")).at(ms(30), finished("t3"))
+    assert desk.orders == [
+        start("t1", "photo/resize", published(job("r1")), publish=False),
+        start("t2", "photo/detect", published(job("r1", resize="i0")), publish=False),
+        start("t3", "photo/label", job("r1", detect="i0"), publish=True),
+        answer("r1", results=("resize", "detect", "label")),
+        discard("i0", "r1"),
+    ]
+
+
+def test_others_in_the_batch_publish_their_last_stage_only(desk: Desk) -> None:
+    desk.at(ms(0), joined("i0", memory_mb=300), arrived_for_all("r1"), arrived("r2", "photo"))
+    desk.at(ms(10), finished("t1"), finished("t2")).at(ms(12), joined("i1"))
+    mixed = published(job("r1", resize="i0")), job("r2", resize="i0")
+    assert desk.new_orders == [
+        publish("r2/resize", on="i0"),
+        start("t3", "photo/detect", *mixed, on="i1"),
+    ]
+    desk.at(ms(20), finished("t3", on="i1")).at(ms(30), finished("t4", on="i1"))
+    assert answer("r2", results=("label",)) in desk.new_orders
+
+
+def test_what_was_published_need_not_be_published_for_another_node(desk: Desk) -> None:
+    desk.at(ms(0), joined("i0", memory_mb=300), arrived_for_all("r1"), joined("i1"))
+    desk.at(ms(10), finished("t1"))
+    assert desk.new_orders == [
+        start("t2", "photo/detect", published(job("r1", resize="i0")), on="i1")
+    ]
+
+
+def test_what_was_published_outlives_its_node(desk: Desk) -> None:
+    desk.at(ms(0), joined("i0"), arrived_for_all("r1")).at(ms(10), finished("t1"))
+    desk.at(ms(11), joined("i1")).at(ms(12), lost("i0"))
+    assert desk.new_orders[-1] == start(
+        "t3", "photo/detect", published(job("r1", resize="")), on="i1"
+    )
+
+
+def test_results_of_a_request_that_comes_to_nothing_are_discarded(desk: Desk) -> None:
+    desk.at(ms(0), joined("i0"), arrived_for_all("r1")).at(ms(10), finished("t1"))
+    desk.at(ms(12), cancelled("r1"))
+    assert desk.new_orders[-2:] == [
+        answer("r1", Outcome.CANCELLED, results=()),
+        discard("i0", "r1", results=True),
+    ]
+    desk.at(ms(13), failed("t2", reason="stopped"))
+    assert desk.new_orders == []

@@ -1,0 +1,428 @@
+"""Applications that come and go: versions, requests under way, and what is refused."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from esg.core.catalog.model import Application, Catalog
+from esg.core.messages.commands import Command, Outcome, RefuseApplication, WarmInstance
+from esg.core.messages.events import ApplicationRegistered, Event, StageSpec
+from esg.core.policies import PolicySettings, policy
+from esg.core.policies.esg import Engines
+from esg.core.policies.placement import ranked_homes
+from esg.core.report import Report
+from esg.core.scheduler.invariants import check
+from esg.core.scheduler.scheduler import Scheduler
+from esg.core.search import Engine
+from esg.core.state.state import Queue, Standing
+from esg.errors import Bug, Rejected
+from esg.units import ms
+from tests.support.desk import (
+    Desk,
+    answer,
+    arrived,
+    cancelled,
+    discard,
+    esg_policy,
+    failed,
+    finished,
+    job,
+    joined,
+    refuse,
+    refuse_application,
+    registered,
+    retired,
+    start,
+    stop,
+    warm,
+)
+from tests.support.small_catalog import SMALL
+
+ALL_LOADED = {0: ("detect", "resize", "label"), 1: ("detect", "resize", "label")}
+
+
+def names(desk: Desk) -> set[str]:
+    return set(desk.scheduler.catalog.applications) - set(SMALL.applications)
+
+
+def slo_us(desk: Desk, name: str) -> int:
+    application = desk.scheduler.current(name)
+    assert application is not None
+    return application.slo_us
+
+
+# Coming.
+
+
+def test_an_application_that_was_registered_serves_requests(desk: Desk) -> None:
+    desk.at(0, joined("i0")).at(1, registered("tag", "resize", "label", slo_us=ms(500)))
+    assert desk.orders == []
+    assert desk.scheduler.version("tag") == 1
+    desk.at(2, arrived("r1", "tag")).at(ms(50), finished("t1")).at(ms(90), finished("t2"))
+    assert desk.orders == [
+        start("t1", "tag/resize", "r1"),
+        start("t2", "tag/label", job("r1", resize="i0")),
+        answer("r1", application="tag", deadline_us=2 + ms(500)),
+        discard("i0", "r1"),
+    ]
+
+
+def test_it_may_split_and_join_and_be_told_in_any_order(desk: Desk) -> None:
+    stages = {"label": ("detect", "depth"), "depth": ("resize",), "detect": ("resize",)}
+    desk.at(0, registered("views", stages={**stages, "resize": ()}))
+    application = desk.scheduler.current("views")
+    assert application is not None
+    assert application.root == "resize"
+    assert list(application.stages)[-1] == "label"
+
+
+def test_an_slo_is_a_time_or_a_multiple_of_the_time_alone(desk: Desk) -> None:
+    desk.at(0, registered("a", "resize", "label", slo_us=ms(77)))
+    desk.at(0, registered("b", "resize", "label", slo_scale=1.5))
+    desk.at(0, registered("c", "resize", "label"))
+    assert [slo_us(desk, name) for name in "abc"] == [ms(77), ms(45), ms(30)]
+
+
+def test_two_stages_may_run_the_same_function(desk: Desk) -> None:
+    first = StageSpec(name="once", function="label")
+    then = StageSpec(name="twice", function="label", after=("once",))
+    desk.at(0, ApplicationRegistered(application="tags", stages=(first, then)))
+    desk.at(0, joined("i0"), arrived("r1", "tags")).at(ms(20), finished("t1"))
+    assert desk.new_orders == [start("t2", "tags/twice", job("r1", once="i0"), function="label")]
+
+
+# Changing.
+
+
+def test_requests_under_way_finish_with_the_version_they_began_with(desk: Desk) -> None:
+    desk.at(0, joined("i0", resident=ALL_LOADED)).at(1, arrived("r1", "photo"))
+    desk.at(2, registered("photo", "resize", slo_us=ms(100))).at(3, arrived("r2", "photo"))
+    desk.at(ms(10), finished("t1")).at(ms(11), finished("t2"))
+    desk.at(ms(110), finished("t3")).at(ms(130), finished("t4"))
+    assert desk.orders == [
+        start("t1", "photo/resize", "r1"),
+        start("t2", "photo@2/resize", "r2", publish=True),
+        start("t3", "photo/detect", job("r1", resize="i0")),
+        answer("r2", application="photo@2", deadline_us=3 + ms(100)),
+        discard("i0", "r2"),
+        start("t4", "photo/label", job("r1", detect="i0")),
+        answer("r1", application="photo", deadline_us=1 + ms(600)),
+        discard("i0", "r1"),
+    ]
+
+
+def test_versions_are_counted(desk: Desk) -> None:
+    assert [desk.scheduler.version(name) for name in ("photo", "tag")] == [1, 0]
+    for version in (2, 3):
+        desk.at(version, registered("photo", "resize"), registered("tag", "resize"))
+        assert desk.scheduler.version("photo") == version
+        assert desk.scheduler.version("tag") == version - 1
+    assert names(desk) == {"photo@3", "tag@2"}
+
+
+def test_jobs_of_two_versions_do_not_leave_as_one_task(desk: Desk) -> None:
+    desk.at(0, arrived("r1"), arrived("r2"), registered("scan", "detect", slo_us=ms(300)))
+    desk.at(1, arrived("r3"), arrived("r4")).at(2, joined("i0"))
+    assert desk.orders == [
+        start("t1", "scan/detect", "r1", "r2"),
+        start("t2", "scan@2/detect", "r3", "r4"),
+    ]
+
+
+def test_what_is_lost_is_done_again_in_its_own_version(desk: Desk) -> None:
+    desk.at(0, joined("i0"), arrived("r1", "photo"), registered("photo", "detect"))
+    desk.at(ms(50), finished("t1")).at(ms(60), failed("t2", missing=("r1/resize",)))
+    assert desk.new_orders == [start("t3", "photo/resize", "r1")]
+
+
+# Going.
+
+
+def test_a_retired_application_takes_no_requests_and_finishes_those_it_has(desk: Desk) -> None:
+    desk.at(0, joined("i0"), arrived("r1")).at(1, retired("scan"), arrived("r2"))
+    assert desk.new_orders == [refuse("r2")]
+    assert "unknown application 'scan'" in desk.new_orders[0].reason  # type: ignore[union-attr]
+    assert desk.scheduler.current("scan") is None
+    assert "scan" not in desk.scheduler.applications
+    desk.at(ms(100), finished("t1"))
+    assert desk.new_orders == [answer("r1", application="scan"), discard("i0", "r1")]
+
+
+def test_a_name_that_comes_back_is_a_new_version(desk: Desk) -> None:
+    desk.at(0, joined("i0"), arrived("r1"), retired("scan"), registered("scan", "label"))
+    assert desk.scheduler.version("scan") == 2
+    desk.at(1, arrived("r2"))
+    assert desk.new_orders == [start("t2", "scan@2/label", "r2")]
+
+
+def test_what_nobody_uses_is_forgotten_with_the_next_change(desk: Desk) -> None:
+    desk.at(0, joined("i0"), registered("tag", "label"), arrived("r1", "tag"))
+    desk.at(1, registered("tag", "resize"), registered("other", "resize"))
+    assert names(desk) == {"tag", "tag@2", "other"}
+    desk.at(ms(60), finished("t1"))
+    assert names(desk) == {"tag", "tag@2", "other"}
+    desk.at(ms(61), retired("other"))
+    assert names(desk) == {"tag@2"}
+    assert "tag/label" not in desk.scheduler.state.queues
+    assert set(desk.scheduler.state.registrations.versions) == {"tag@2"}
+
+
+def test_the_catalogs_own_applications_are_forgotten_too(desk: Desk) -> None:
+    desk.at(0, retired("photo"), registered("scene", "resize"))
+    assert "photo/resize" not in desk.scheduler.state.queues
+    assert not {"photo", "scene"} & set(desk.scheduler.catalog.applications)
+    assert set(desk.scheduler.applications) == {"thumb", "scan", "watch", "map", "scene"}
+
+
+def test_a_name_that_was_forgotten_begins_anew(desk: Desk) -> None:
+    desk.at(0, registered("tag", "label"), registered("tag", "resize"), retired("tag"))
+    assert desk.scheduler.state.registrations.standings == {}
+    desk.at(1, registered("tag", "detect"))
+    assert desk.scheduler.version("tag") == 1
+
+
+def test_a_version_outlives_the_task_that_nobody_waits_for(desk: Desk) -> None:
+    desk.at(0, joined("i0"), registered("tag", "label"), arrived("r1", "tag"))
+    desk.at(1, cancelled("r1"), retired("tag"))
+    assert desk.new_orders == [stop("t1"), answer("r1", Outcome.CANCELLED)]
+    assert names(desk) == {"tag"}
+    desk.at(2, failed("t1", reason="stopped"), retired("map"))
+    assert names(desk) == set()
+
+
+# Refusals.
+
+
+MALFORMED: list[tuple[Event, str]] = [
+    (registered("tag"), "no stages"),
+    (registered("tag", "labl"), "stage 'labl': unknown function 'labl'; did you mean 'label'"),
+    (registered("tag", "label", "resize", "label"), "cycle"),
+    (registered("tag", stages={"label": (), "resize": ()}), "2 roots"),
+    (registered("tag", stages={"label": ("resize",)}), "unknown stage 'resize'"),
+    (registered("tag", stages={"label": (), "resize": ("label", "label")}), "twice"),
+    (registered("tag", *(f"s{n}" for n in range(33))), "33 stages; at most 32"),
+    (registered("", "label"), "a name has no slash"),
+    (registered("a/b", "label"), "a name has no slash"),
+    (registered("tag@2", "label"), "a name has no @"),
+    (registered("tag", "label", slo_us=0), "must be positive"),
+    (registered("tag", "label", slo_us=-5), "must be positive"),
+    (registered("tag", "label", slo_us=ms(19)), "takes 20 ms with the fastest configs"),
+    (registered("tag", "label", slo_us=2**60), "longer than years"),
+    (registered("tag", "label", slo_scale=0.5), "takes 20 ms with the fastest configs"),
+    (registered("tag", "label", slo_scale=0.0), "greater than 0"),
+    (registered("tag", "label", slo_scale=-1.0), "greater than 0"),
+    (registered("tag", "label", slo_scale=1e300), "longer than years"),
+    (registered("tag", "label", slo_us=ms(50), slo_scale=1.0), "give one of them"),
+    (registered("photo", "labl"), "unknown function"),
+    (retired("tag"), "unknown application 'tag'"),
+    (retired("scam"), "did you mean 'scan'"),
+]
+
+
+@pytest.mark.parametrize(("event", "reason"), MALFORMED, ids=[reason for _, reason in MALFORMED])
+def test_what_cannot_be_is_refused_with_a_reason_and_changes_nothing(
+    desk: Desk, event: Event, reason: str
+) -> None:
+    desk.at(0, registered("photo", "resize"))
+    before = desk.scheduler.snapshot()
+    catalog = desk.scheduler.catalog
+    desk.at(0, event)
+    (order,) = desk.new_orders
+    assert isinstance(order, RefuseApplication)
+    assert reason in order.reason
+    assert desk.scheduler.snapshot() == before
+    assert desk.scheduler.catalog is catalog
+
+
+def test_a_stage_that_appears_twice_is_refused(desk: Desk) -> None:
+    twice = StageSpec(name="label", function="label")
+    desk.at(0, ApplicationRegistered(application="tag", stages=(twice, twice)))
+    assert desk.orders == [refuse_application("tag")]
+
+
+def test_people_cannot_ask_for_a_version(desk: Desk) -> None:
+    desk.at(0, joined("i0"), registered("photo", "resize"))
+    desk.at(1, arrived("r1", "photo@2"), retired("photo@2"))
+    assert desk.new_orders == [refuse("r1"), refuse_application("photo@2")]
+
+
+def test_what_was_retired_cannot_be_retired_again(desk: Desk) -> None:
+    desk.at(0, joined("i0"), arrived("r1"), retired("scan"), retired("scan"))
+    assert desk.orders == [start("t1", "scan/detect", "r1"), refuse_application("scan")]
+
+
+def test_a_policy_that_learnt_nothing_about_it_refuses_it(
+    open_desk: Callable[..., Desk],
+) -> None:
+    trained = {
+        name: {stage: s.function.profile.minimum for stage, s in application.stages.items()}
+        for name, application in SMALL.applications.items()
+    }
+    settings = PolicySettings(trained=trained)
+    desk = open_desk(policy=lambda catalog: policy("aquatope", catalog, settings))
+    desk.at(0, registered("tag", "label"), registered("scan", "detect"))
+    assert [type(order) for order in desk.orders] == [RefuseApplication] * 2
+    assert "nothing was learnt for 'tag'" in str(desk.orders[0])
+    desk.at(1, joined("i0"), arrived("r1"), retired("scan"))
+    assert desk.new_orders == [start("t1", "scan/detect", "r1")]
+
+
+def test_a_scheduler_that_cannot_make_its_policy_again_says_so() -> None:
+    scheduler = Scheduler(SMALL, esg_policy(SMALL))
+    (order,) = scheduler.handle(0, registered("tag", "label"))
+    assert isinstance(order, RefuseApplication)
+    assert "policy_for" in order.reason
+
+
+# What depends on it.
+
+
+def test_a_refusal_names_the_applications_there_are(desk: Desk) -> None:
+    desk.at(0, registered("poem", "label"), retired("map"), arrived("r1", "xylophone"))
+    known = "thumb, scan, watch, photo, scene, poem"
+    assert desk.orders == [refuse("r1", reason=f"unknown application 'xylophone'; known: {known}")]
+
+
+def test_a_new_version_has_the_home_of_the_old_one() -> None:
+    nodes = [f"i{number}" for number in range(20)]
+    for stage in ("resize", "detect", "a@2"):
+        homes = ranked_homes(f"photo/{stage}", nodes)
+        assert ranked_homes(f"photo@2/{stage}", nodes) == homes
+        assert ranked_homes(f"photos/{stage}", nodes) != homes
+
+
+@pytest.mark.parametrize(("name", "ahead"), [("map", []), ("chart", [warm("depth", slice=1)])])
+def test_calls_of_a_version_that_is_over_are_not_foreseen(
+    foreseeing_desk: Desk, name: str, ahead: list[Command]
+) -> None:
+    """A call of `depth` every 200 ms keeps one instance busy, and those of two applications two;
+    but a new version takes the place of the old one."""
+    desk = foreseeing_desk.at(0, joined("i0"), arrived("r1", "map"))
+    desk.at(ms(100), finished("t1")).at(ms(200), arrived("r2", "map"))
+    desk.at(ms(250), registered(name, "depth")).at(ms(300), finished("t2"))
+    desk.at(ms(400), arrived("r3", name)).at(ms(500), finished("t3"))
+    assert "map" in desk.scheduler.catalog.applications
+    assert warm("depth", slice=1) not in desk.orders
+    desk.at(ms(600), arrived("r4", name))
+    assert [order for order in desk.new_orders if isinstance(order, WarmInstance)] == ahead
+
+
+def test_reports_are_by_plain_name() -> None:
+    report, scheduler = Report(), Scheduler(SMALL, esg_policy(SMALL), policy_for=esg_policy)
+    story = [joined("i0"), registered("scan", "label"), arrived("r1"), finished("t1")]
+    for event in story:
+        report.observe(0, event, scheduler.handle(0, event))
+    assert list(report.applications) == ["scan"]
+    assert report.applications["scan"].hits == 1
+
+
+def test_a_request_that_is_said_twice_is_reported_once() -> None:
+    report, scheduler = Report(), Scheduler(SMALL, esg_policy(SMALL), policy_for=esg_policy)
+    for event in [joined("i0"), arrived("r1"), arrived("r1"), finished("t1")]:
+        report.observe(0, event, scheduler.handle(0, event))
+    assert (report.arrived, report.summary()["slo_hit_rate"]) == (1, 1)
+
+
+class Counting(Engines):
+    """Engines that know for which applications they were made."""
+
+    made: list[str]
+
+    def of(self, catalog: Catalog) -> dict[str, Engine]:
+        before = set(map(id, self._built.values()))
+        found = super().of(catalog)
+        self.made = [name for name, one in found.items() if id(one) not in before]
+        return found
+
+
+def test_engines_of_applications_that_stay_are_not_built_again() -> None:
+    engines = Counting("frontier", group_size=3)
+    catalogs: list[Catalog] = []
+
+    def policy_for(catalog: Catalog) -> Any:
+        catalogs.append(catalog)
+        engines.of(catalog)
+        return esg_policy(catalog)
+
+    scheduler = Scheduler(SMALL, policy_for(SMALL), policy_for=policy_for)
+    scheduler.handle(0, registered("tag", "label"))
+    assert engines.made == ["tag"]
+    scheduler.handle(0, registered("photo", "label"))
+    assert engines.made == ["photo@2"]
+    scheduler.handle(0, retired("tag"))
+    assert engines.made == []
+    assert "tag" not in engines.of(catalogs[-1])
+
+
+def test_policies_made_with_the_same_settings_share_engines() -> None:
+    settings = PolicySettings(engine="astar", group_size=2)
+    one, other = (policy("esg", SMALL, settings) for _ in range(2))
+    apart = policy("esg", SMALL, PolicySettings(engine="astar", group_size=2))
+    assert one._engines["photo"] is other._engines["photo"]  # type: ignore[attr-defined]
+    assert one._engines["photo"] is not apart._engines["photo"]  # type: ignore[attr-defined]
+
+
+# Snapshots.
+
+
+def test_a_snapshot_with_changes_wants_a_policy_that_can_be_made_again() -> None:
+    scheduler = Scheduler(SMALL, esg_policy(SMALL), policy_for=esg_policy)
+    scheduler.handle(0, registered("tag", "label"))
+    with pytest.raises(Rejected, match="policy_for"):
+        Scheduler(SMALL, esg_policy(SMALL), snapshot=scheduler.snapshot())
+
+
+def test_a_snapshot_is_not_restored_with_a_catalog_that_lacks_its_applications() -> None:
+    scheduler = Scheduler(SMALL, esg_policy(SMALL))
+    scheduler.handle(0, arrived("r1", "scan"))
+    kept: dict[str, Application] = {"map": SMALL.applications["map"]}
+    catalog = Catalog(
+        functions=SMALL.functions, applications=kept, cluster=SMALL.cluster, prices=SMALL.prices
+    )
+    with pytest.raises(Rejected, match="a request for 'scan', which this catalog does not know"):
+        Scheduler(catalog, esg_policy(catalog), snapshot=scheduler.snapshot())
+
+
+# The books.
+
+
+def _forget_version(scheduler: Scheduler) -> None:
+    del scheduler.state.registrations.standings["scan"]
+
+
+def _retire_silently(scheduler: Scheduler) -> None:
+    scheduler.state.registrations.standings["scan"] = Standing(2, retired=True)
+
+
+def _lose_queue(scheduler: Scheduler) -> None:
+    del scheduler.state.queues["photo/label"]
+
+
+def _stray_queue(scheduler: Scheduler) -> None:
+    scheduler.state.queues["poem/write"] = Queue("poem/write", "poem", "write")
+
+
+def _other_version(scheduler: Scheduler) -> None:
+    scheduler.state.registrations.standings["scan"] = Standing(3)
+
+
+@pytest.mark.parametrize(
+    "tamper", [_forget_version, _retire_silently, _lose_queue, _stray_queue, _other_version]
+)
+def test_books_of_applications_that_do_not_balance_are_noticed(
+    tamper: Callable[[Scheduler], None],
+) -> None:
+    scheduler = Scheduler(SMALL, esg_policy(SMALL), policy_for=esg_policy)
+    scheduler.handle(0, arrived("r1"))
+    scheduler.handle(0, registered("scan", "label"))
+    check(scheduler)
+    tamper(scheduler)
+    with pytest.raises(Bug):
+        check(scheduler)
+
+
+@pytest.mark.parametrize("slo_scale", [float("nan"), float("inf"), -float("inf")])
+def test_what_is_not_a_number_is_no_slo(slo_scale: float) -> None:
+    with pytest.raises(Rejected, match="must be a number"):
+        registered("tag", "label", slo_scale=slo_scale)

@@ -1,0 +1,273 @@
+"""Many runs: in order, on any executor, and over at the first failure."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+
+from esg.emulator import worker_processes
+from esg.emulator.sweep import Estimate, Extent, Job, Load, Outcome, run_job, run_limits, sweep
+from esg.errors import Rejected
+from tests.support.paths import ROOT
+from tests.support.runs import paper, run, scenario
+
+FORTY = Load(rate="heavy", requests=40)
+
+
+def jobs(*seeds: int) -> list[Job]:
+    return [Job(f"seed {n}", paper(), scenario(seed=n), FORTY, {}) for n in seeds]
+
+
+def test_outcomes_come_in_the_order_of_the_jobs_and_are_the_same_in_other_processes() -> None:
+    wanted = jobs(3, 1, 2)
+    told: list[Sequence[float]] = []
+    found = sweep(wanted, workers=2, watch=lambda shares: told.append(list(shares)))
+    assert [(outcome.label, outcome.seed) for outcome in found] == [
+        ("seed 3", 3),
+        ("seed 1", 1),
+        ("seed 2", 2),
+    ]
+    assert [outcome.summary["digest"] for outcome in found] == [
+        run_job(job).summary["digest"] for job in wanted
+    ]
+    assert told[-1] == [1, 1, 1]
+
+
+def test_any_executor_will_do() -> None:
+    with ThreadPoolExecutor(1) as executor:
+        found = sweep(jobs(0), executor=executor, run=run_limits)
+        assert found[0].summary["slo_hit_rate"] == 1
+        assert executor.submit(int).result() == 0  # it is still the caller's
+
+
+def _stop_in_the_middle(job: Job) -> Outcome:
+    """All requests come, but the run does not end before somebody has seen that."""
+    for _ in job.load.arrivals(list(job.catalog.applications), job.scenario.seed):
+        pass
+    assert _until(Path(job.label).exists)
+    return Outcome(job.label, job.scenario.seed, {}, {})
+
+
+def test_workers_tell_how_far_they_are_before_a_run_ends(tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    load = Load(rate="heavy", requests=300)
+    wanted = [replace(job, label=str(seen), load=load) for job in jobs(0, 1)]
+    told: list[list[float]] = []
+
+    def watch(shares: Sequence[float]) -> None:
+        told.append(list(shares))
+        if told[-1] == [0.75, 0.75]:
+            seen.touch()
+
+    sweep(wanted, run=_stop_in_the_middle, workers=2, extent=Extent(requests=400), watch=watch)
+    assert [0.75, 0.75] in told
+    assert told[-1] == [1, 1]
+
+
+def test_of_other_executors_only_the_ends_of_runs_are_known() -> None:
+    told: list[list[float]] = []
+    with ThreadPoolExecutor(1) as executor:
+        sweep(
+            jobs(0, 1),
+            executor=executor,
+            run=run_limits,
+            extent=Extent(requests=40),
+            watch=lambda shares: told.append(list(shares)),
+        )
+    assert told[-1] == [1, 1]
+    assert {share for shares in told for share in shares} <= {0, 1}
+
+
+def test_there_is_a_worker_for_every_core_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+
+    def threads(count: int, *_: object, **__: object) -> ThreadPoolExecutor:
+        counts.append(count)
+        return ThreadPoolExecutor(1)
+
+    monkeypatch.setattr(worker_processes, "ProcessPoolExecutor", threads)
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5, 7}, raising=False)
+    sweep(jobs(0), run=run_limits)
+    monkeypatch.delattr(os, "sched_getaffinity")  # as on a Mac
+    sweep(jobs(0), run=run_limits)
+    assert counts == [3, 64]
+
+
+def test_an_executor_that_was_given_does_not_go_on_after_a_failure() -> None:
+    ran: list[int] = []
+
+    def refuse_the_first(job: Job) -> Outcome:
+        ran.append(job.scenario.seed)
+        if job.scenario.seed == 0:
+            raise Rejected("not this one")
+        holding.wait()
+        return run_limits(job)
+
+    holding = threading.Event()
+    with ThreadPoolExecutor(1) as executor:
+        with pytest.raises(Rejected, match="not this one"):
+            sweep(jobs(*range(9)), executor=executor, run=refuse_the_first)
+        holding.set()
+    assert len(ran) <= 2  # the second may have begun before the first was known to have failed
+
+
+def test_series_are_the_latencies_of_each_application() -> None:
+    outcome = run_job(jobs(0)[0])
+    assert sum(len(latencies) for _, latencies in outcome.series.values()) == 40
+
+
+def _refuse_or_sleep(job: Job) -> Outcome:
+    if job.scenario.seed == 1:
+        raise Rejected("not this one")
+    sleep(3600)
+    return run_job(job)
+
+
+def test_the_first_failure_ends_all_the_others() -> None:
+    with pytest.raises(Rejected, match="not this one"):
+        sweep(jobs(0, 1, 2, 3), run=_refuse_or_sleep, workers=2)
+    assert multiprocessing.active_children() == []
+
+
+INTERRUPTED = """
+from esg.emulator.sweep import Job, Load, sweep
+from tests.support.runs import paper, scenario
+
+if __name__ == "__main__":
+    load = Load(rate="heavy", requests=10**9)
+    try:
+        sweep([Job("", paper(), scenario(seed=n), load, {}) for n in range(3)], workers=2)
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+def _descendants(process: int) -> list[int]:
+    tasks = Path(f"/proc/{process}/task/{process}/children")
+    found = [int(child) for child in tasks.read_text().split()] if tasks.exists() else []
+    return [*found, *(grandchild for child in found for grandchild in _descendants(child))]
+
+
+def _until(condition: Callable[[], bool]) -> bool:
+    give_up = monotonic() + 60
+    while not condition() and monotonic() < give_up:
+        sleep(0.02)
+    return condition()
+
+
+def _is_gone(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux shows children so")
+@pytest.mark.parametrize(
+    ("number", "ending"),
+    [(signal.SIGINT, (0, b"interrupted\n")), (signal.SIGKILL, (-signal.SIGKILL, b""))],
+)
+def test_nothing_that_ends_it_leaves_a_worker_behind(
+    number: int, ending: tuple[int, bytes], tmp_path: Path
+) -> None:
+    script = tmp_path / "interrupted.py"
+    script.write_text(INTERRUPTED, "utf-8")
+    process = subprocess.Popen(
+        [sys.executable, script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+    )
+    try:
+        # the resource tracker and two workers
+        assert _until(lambda: len(_descendants(process.pid)) >= 3)
+        workers = _descendants(process.pid)
+        if number == signal.SIGINT:
+            os.killpg(process.pid, number)  # as a terminal does: everyone hears it
+        else:
+            process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out) == ending
+        assert number == signal.SIGKILL or err == b""
+        assert _until(lambda: all(_is_gone(worker) for worker in workers))
+    finally:
+        with suppress(ProcessLookupError):  # its workers too, should they be left
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+# Estimates.
+
+
+def test_an_estimate_is_students() -> None:
+    """Against a table: for 5 values the 97.5 % quantile of t is 2.776."""
+    found = Estimate.of([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert found.mean == 3
+    assert found.margin == pytest.approx(2.776 * (2.5**0.5) / 5**0.5)
+
+
+@pytest.mark.parametrize(("count", "quantile"), [(21, 2.086), (31, 2.042), (101, 1.984)])
+def test_many_values_come_close_to_the_normal_distribution(count: int, quantile: float) -> None:
+    values = [float(n % 2) for n in range(count)]
+    spread = (sum((v - sum(values) / count) ** 2 for v in values) / (count - 1)) ** 0.5
+    assert Estimate.of(values).margin == pytest.approx(quantile * spread / count**0.5, rel=0.01)
+
+
+def test_one_value_has_no_margin() -> None:
+    assert Estimate.of([0.5]) == Estimate(0.5, 0.0)
+
+
+# Loads.
+
+
+def test_a_load_stops_at_a_count_or_a_time() -> None:
+    applications = list(paper().applications)
+    assert len(list(Load(rate="heavy", requests=7).arrivals(applications, 0))) == 7
+    timed = list(Load(rate="100/s", duration_s=2).arrivals(applications, 0))
+    assert len(timed) == 199  # the first one comes after 10 ms
+    assert all(at_us < 2_000_000 for at_us, _ in timed)
+
+
+def test_a_trace_is_scaled_to_a_rate(tmp_path: Path) -> None:
+    path = tmp_path / "counts.csv"
+    path.write_text("minute,count\n0,60\n1,60\n2,60\n", "utf-8")
+    applications = list(paper().applications)
+    plain = list(Load(trace=path).arrivals(applications, 0))
+    scaled = list(Load(trace=path, rate="10/s").arrivals(applications, 0))
+    assert (len(plain), len(scaled)) == (180, 1800)
+    assert len(list(Load(trace=path, rate="10/s", duration_s=60).arrivals(applications, 0))) == 600
+
+
+def test_a_load_knows_where_it_ends(tmp_path: Path) -> None:
+    counts, instants = tmp_path / "counts.csv", tmp_path / "instants.csv"
+    counts.write_text("minute,count\n0,60\n1,60\n2,60\n", "utf-8")
+    instants.write_text("timestamp\n" + "".join(f"{n}\n" for n in range(5, 106)), "utf-8")
+    assert Load(rate="heavy", requests=7).extent() == Extent(requests=7)
+    assert Load(rate="heavy", duration_s=7).extent() == Extent(duration_s=7)
+    for load, requests, duration_s in (
+        (Load(trace=counts, requests=7), 7, 180),
+        (Load(trace=counts, duration_s=600), 180, 180),
+        (Load(trace=counts, duration_s=60, rate="10/s"), 1800, 60),
+        (Load(trace=instants, requests=1000), 101, 100),
+        (Load(trace=instants, rate="10/s"), 101, 10),
+    ):
+        assert load.extent() == Extent(requests=requests, duration_s=duration_s)
+        came = list(load.arrivals(list(paper().applications), 0))
+        assert load.extent().share(len(came), came[-1][0]) > 0.98
+
+
+def test_every_policy_meets_the_same_requests() -> None:
+    one, other = (run(requests=100, policy=policy).seen.arrived for policy in ("esg", "orion"))
+    assert one == other

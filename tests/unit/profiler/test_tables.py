@@ -1,0 +1,157 @@
+"""Profiles and catalogs as they are written: the rest of ESG reads them as they are."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from esg.core.catalog.file import load_catalog
+from esg.core.catalog.profile import Config
+from esg.errors import Rejected
+from esg.profiler.record import Cell, Function, Record, begun, read
+from esg.profiler.tables import write_catalog, write_profile
+from esg.units import ms
+from tests.support.integration_catalog import write_catalog as write_source
+
+NODE = {"vcpus": 2, "vgpus": 2, "slice_memory_mb": 800}
+PROVENANCE = {"kind": "measured", "device": 'a "quoted" one\\', "date": "2026-11-16"}
+
+
+def cell(batch: int, time_ms: float, vgpus: int = 1) -> Cell:
+    return Cell(Config(batch, 1, vgpus), [ms(time_ms)] * 3)
+
+
+def measured(*cells: Cell) -> Function:
+    return Function(
+        input_bytes=123_456,
+        cold_starts_us=[ms(70), ms(90), ms(80)],
+        memory_mb=55,
+        cells=list(cells),
+    )
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "source"
+    folder.mkdir()
+    return write_source(folder)
+
+
+def written(folder: Path, source: Path, **functions: Function) -> list[str]:
+    record = Record({}, functions)
+    for name, function in functions.items():
+        write_profile(folder, name, function, PROVENANCE)
+    return write_catalog(folder, source, load_catalog(source), record, NODE)
+
+
+def test_what_was_measured_is_read_back(tmp_path: Path, source: Path) -> None:
+    three = {n: measured(cell(1, 7), cell(2, 9.5)) for n in ("resize", "detect", "label")}
+    left_out = written(tmp_path, source, **three)
+    assert left_out == ["night", "scene"]
+    catalog = load_catalog(tmp_path / "catalog.toml")
+    assert list(catalog.applications) == ["photo"]
+    assert catalog.applications["photo"].slo_us == ms(20_000)
+    function = catalog.functions["detect"]
+    assert function.profile.time_us.tolist() == [ms(7), ms(9.5)]
+    assert (function.cold_start_us, function.input_bytes) == (ms(80), 123_456)
+    assert function.memory_mb == 55
+    assert 'a "quoted" one\\' in function.profile.provenance
+    assert (catalog.cluster.vcpus, catalog.cluster.slice_memory_mb) == (2, 800)
+
+
+def test_a_config_that_cannot_run_is_left_out_and_said_why(tmp_path: Path, source: Path) -> None:
+    full = measured(
+        cell(1, 7),
+        Cell(Config(2, 1, 1), failure="CUDA error: out of memory, 3 MB wanted"),
+        Cell(Config(4, 1, 1), failure="it\nbroke"),
+    )
+    written(tmp_path, source, resize=full, detect=full, label=full)
+    assert load_catalog(tmp_path / "catalog.toml").functions["detect"].profile.max_batch == 1
+    lines = (tmp_path / "detect.csv").read_text().splitlines()
+    assert lines[2:] == [
+        '2,1,1,oom,0,"CUDA error: out of memory, 3 MB wanted"',
+        "4,1,1,,0,it broke",
+    ]
+
+
+def test_applications_with_branches_are_taken_over(tmp_path: Path, source: Path) -> None:
+    names = ("resize", "detect", "depth", "label")
+    assert written(tmp_path, source, **{n: measured(cell(1, 7)) for n in names}) == ["night"]
+    scene = load_catalog(tmp_path / "catalog.toml").applications["scene"]
+    assert scene.stages["label"].after == ("detect", "depth")
+
+
+def test_memory_that_was_not_measured_is_as_it_was(tmp_path: Path, source: Path) -> None:
+    one = Function(input_bytes=1, cold_starts_us=[1], cells=[cell(1, 7)])
+    written(tmp_path, source, resize=one, detect=one, label=one)
+    assert load_catalog(tmp_path / "catalog.toml").functions["detect"].memory_mb == 100
+
+
+def test_a_folder_is_found_from_where_the_catalog_is(tmp_path: Path, source: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "function.toml").write_text('description = "it resizes"\n')
+    text = source.read_text().replace(
+        "[functions.resize]\n",
+        f'[functions.resize]\nfolder = "{os.path.relpath(folder, source.parent)}"\n',
+    )
+    source.write_text(text)
+    written(tmp_path, source, **{n: measured(cell(1, 7)) for n in ("resize", "detect", "label")})
+    found = load_catalog(tmp_path / "catalog.toml").functions["resize"].folder
+    assert Path(found) == folder
+
+
+def test_the_file_of_a_handler_is_found_from_where_the_catalog_is(
+    tmp_path: Path, source: Path
+) -> None:
+    (source.parent / "parts.py").write_text("class Resize: ...")
+    text = source.read_text()
+    table = "[functions.resize]\n"
+    assert table in text
+    source.write_text(text.replace(table, f'{table}handler = "parts.py:Resize"\n'))
+    three = {n: measured(cell(1, 7)) for n in ("resize", "detect", "label")}
+    written(tmp_path, source, **three)
+    catalog = load_catalog(tmp_path / "catalog.toml")
+    assert catalog.functions["resize"].handler == f"{source.parent / 'parts.py'}:Resize"
+
+
+def test_a_catalog_that_extends_the_shipped_one_is_measured_whole(tmp_path: Path) -> None:
+    source = tmp_path / "source" / "mine.toml"
+    source.parent.mkdir()
+    source.write_text('extends = "default"\n[applications.one]\nchain = ["depth"]\nslo_ms = 900\n')
+    out = tmp_path / "out"
+    out.mkdir()
+    written(out, source, depth=measured(cell(1, 7)))
+    catalog = load_catalog(out / "catalog.toml")
+    assert (list(catalog.functions), list(catalog.applications)) == (["depth"], ["one"])
+    assert catalog.functions["depth"].folder == load_catalog().functions["depth"].folder
+    assert catalog.cluster.vcpus == NODE["vcpus"]
+
+
+def test_without_a_whole_application_there_is_no_catalog(tmp_path: Path, source: Path) -> None:
+    assert written(tmp_path, source, resize=measured(cell(1, 7))) == ["photo", "night", "scene"]
+    assert not (tmp_path / "catalog.toml").exists()
+
+
+# The record.
+
+
+def test_a_record_goes_on_where_it_ended(tmp_path: Path) -> None:
+    record = begun(tmp_path, {"slices": "cpu:2"}, restart=False)
+    record.of("detect").cells.append(cell(1, 7))
+    record.write(tmp_path)
+    assert begun(tmp_path, {"slices": "cpu:2"}, restart=False) == record
+    assert begun(tmp_path, {"slices": "cpu:2"}, restart=True).functions == {}
+
+
+def test_a_record_of_another_machine_is_not_gone_on_with(tmp_path: Path) -> None:
+    Record({"slices": "cpu:2"}).write(tmp_path)
+    with pytest.raises(Rejected, match=r"measured with slices 'cpu:2', not 'mig'.*--restart"):
+        begun(tmp_path, {"slices": "mig"}, restart=False)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"format": 2}', '{"format": 1, "functions": 3}'])
+def test_a_record_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "measured.json").write_text(text)
+    with pytest.raises(Rejected, match="--restart"):
+        read(tmp_path)

@@ -1,0 +1,34 @@
+"""The trace that comes with `loadgen`, and the commands that name it."""
+
+import re
+from pathlib import Path
+
+import pytest
+from workload.sample_day import BURST, day
+from workload.traces.counted import CountedTrace
+from workload.traces.read import read_trace
+
+from esg import workload
+from tests.support.paths import ROOT
+
+SAMPLE = Path(workload.__file__).with_name("day.csv")
+
+
+def test_the_file_is_what_the_rule_gives() -> None:
+    assert SAMPLE.read_text("utf-8") == day()
+
+
+def test_it_is_read_as_a_day_of_counts() -> None:
+    trace = read_trace(SAMPLE)
+    assert isinstance(trace, CountedTrace)
+    assert (trace.format, len(trace.calls)) == ("counts", 1440)
+    assert int(trace.calls.argmax()) in BURST
+
+
+@pytest.mark.parametrize("file", ["README.md", "esg/cli/evaluation/emulate.py", "loadgen/main.py"])
+def test_every_trace_in_an_example_is_there(file: str) -> None:
+    named = re.findall(
+        r"(?:loadgen|esg emulate) --trace ([\w./-]+)", (ROOT / file).read_text("utf-8")
+    )
+    assert named
+    assert [name for name in named if not (ROOT / name).is_file()] == []
