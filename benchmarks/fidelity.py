@@ -35,7 +35,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from benchmarks.live import Usage, usages
-from esg.client import AsyncClient, MeshStatus, Result, Stage
+from esg.client import AsyncClient, MeshStatus, PipelineStage, Result
 from esg.core.catalog.file import DEFAULT, load_catalog
 from esg.core.catalog.model import Catalog, Function
 from esg.core.catalog.profile import Config
@@ -44,7 +44,7 @@ from esg.core.messages.events import Correction, ProfilesCorrected
 from esg.emulator.history import replay_strictly, scenario_of
 from esg.emulator.run import emulate, requests
 from esg.emulator.scenario import SETTINGS, Scenario
-from esg.loadgen.send import Answered, Load, send
+from esg.loadgen.send import LoadSpec, SentRequest, send
 from esg.local.supervisor import Mesh, MeshOptions
 from esg.runtime.settings import DEFAULT_POLICY
 from esg.units import seconds, to_ms
@@ -87,7 +87,7 @@ class Watched:
     planned: Catalog | None = None
     scenario: Scenario | None = None
 
-    def add(self, answered: Answered) -> None:
+    def add(self, answered: SentRequest) -> None:
         self.late_ms.append(answered.late_us / 1000)
         if answered.result is None:
             self.errors.append(answered.error)
@@ -112,7 +112,7 @@ async def live(
 ) -> tuple[Watched, dict[str, Any]]:
     watched = Watched()
 
-    def observe(answered: Answered) -> None:
+    def observe(answered: SentRequest) -> None:
         watched.add(answered)
         tell()
 
@@ -136,7 +136,7 @@ async def live(
             watched.before = usages(mesh.processes)
             looking = asyncio.create_task(_look(client, watched))
             async with client.stream() as stream:
-                load = Load(payload=payloads.__getitem__, prefix="r")
+                load = LoadSpec(payload=payloads.__getitem__, prefix="r")
                 await send(stream, arrivals, load, observe)
             watched.after = usages(mesh.processes)
             looking.cancel()
@@ -159,7 +159,7 @@ async def _warm_up(client: AsyncClient, payloads: dict[str, bytes], at_once: int
 async def _set_slos(client: AsyncClient, catalog: Catalog, slo_scale: float) -> None:
     for application in catalog.applications.values():
         stages = [
-            Stage(name=stage.name, function=stage.function.name, after=stage.after)
+            PipelineStage(name=stage.name, function=stage.function.name, after=stage.after)
             for stage in application.stages.values()
         ]
         await client.update_application(application.name, stages, slo_scale=slo_scale)

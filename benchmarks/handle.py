@@ -23,10 +23,10 @@ from rich.table import Table
 
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Catalog
-from esg.core.durations import Nature
+from esg.core.durations import Durations
 from esg.core.messages.commands import Command
 from esg.core.messages.events import Event
-from esg.core.policies.interface import Case, Hold, Offer, Policy
+from esg.core.policies.interface import Hold, Offer, Policy, QueueView
 from esg.core.scheduler.scheduler import Scheduler
 from esg.emulator.run import build_policy, build_pools, requests
 from esg.emulator.scenario import SETTINGS, Scenario, applied
@@ -59,11 +59,11 @@ class Stopwatch:
 def timed_decisions(policy: Policy) -> list[int]:
     """Have a policy note how long each of its decisions takes."""
     times_ns: list[int] = []
-    decide: Callable[[Case], Offer | Hold] = policy.decide
+    decide: Callable[[QueueView], Offer | Hold] = policy.decide
 
-    def timed(case: Case) -> Offer | Hold:
+    def timed(view: QueueView) -> Offer | Hold:
         began = perf_counter_ns()
-        decision = decide(case)
+        decision = decide(view)
         times_ns.append(perf_counter_ns() - began)
         return decision
 
@@ -80,7 +80,7 @@ def measure(catalog: Catalog, engine: str, count: int) -> list[dict[str, Any]]:
     decisions_ns = timed_decisions(policy)
     watch = Stopwatch(Scheduler(catalog, policy))
     pools = build_pools(catalog, scenario)
-    world = World(watch, pools, Nature(catalog, seed=0))
+    world = World(watch, pools, Durations(catalog, seed=0))
     for pool in pools.values():
         world.tell(0, pool.joined())
     gc.disable()

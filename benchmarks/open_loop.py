@@ -26,16 +26,16 @@ from rich.console import Console
 from rich.table import Table
 
 from esg.client import AsyncClient, RequestStream, Result
-from esg.loadgen.outcome import Outcome, Times
-from esg.loadgen.send import Load, now_us, send
-from esg.loadgen.worker import Assignment, Report
+from esg.loadgen.outcome import LatencyHistogram, LoadOutcome
+from esg.loadgen.send import LoadSpec, now_us, send
+from esg.loadgen.worker import Assignment, WorkerReport
 from esg.loadgen.worker_pool import Crew
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.protos import model_v1_pb2 as model
 from esg.workload.arrivals import at_rate, until
 from esg.workload.payloads import Pictures
-from esg.workload.plan import Plan
+from esg.workload.plan import Workload
 
 APPLICATION = "app"
 PAYLOAD_BYTES = 100
@@ -99,13 +99,13 @@ def gateway(core: int) -> Iterator[str]:
 
 def offered(address: str, rate: int, seconds: float) -> dict[str, Any]:
     """One run of the real thing, at a Poisson rate."""
-    outcome = Outcome()
+    outcome = LoadOutcome()
 
-    def tell(report: Report) -> None:
+    def tell(report: WorkerReport) -> None:
         for record in report.records:
             outcome.fold(record)
 
-    plan = Plan(rate=f"{rate}/s", pattern="poisson", duration_s=seconds)
+    plan = Workload(rate=f"{rate}/s", pattern="poisson", duration_s=seconds)
     assignment = Assignment(
         gateway=address,
         plan=plan,
@@ -168,8 +168,8 @@ async def exactness(address: str, seconds: float) -> dict[str, float]:
         await stream.submit(APPLICATION, payload)
         timed = Timed(stream)
         began_us = now_us()
-        await send(timed, arrivals, Load(payload=lambda _: payload), lambda _: None)
-    errors = Times()
+        await send(timed, arrivals, LoadSpec(payload=lambda _: payload), lambda _: None)
+    errors = LatencyHistogram()
     for arrival, sent_us in zip(arrivals, timed.sent_us, strict=True):
         errors.add(abs(sent_us - began_us - arrival.at_us))
     p50_ms, p99_ms = errors.percentiles_ms(50, 99)

@@ -22,7 +22,7 @@ from rich.table import Table
 
 from benchmarks.live import Usage, no_op_catalog, usages
 from esg.client import AsyncClient
-from esg.invoker.slices.client import Slice
+from esg.invoker.slices.client import SliceClient
 from esg.invoker.slices.processes import EmulatedSlices
 from esg.invoker.tensors.arrays import plain_input
 from esg.local.supervisor import Mesh, MeshOptions
@@ -66,7 +66,7 @@ def row(what: str, took: list[float], seconds: float, **more: Any) -> dict[str, 
 async def reference(seconds: float, size: int, what: str) -> dict[str, Any]:
     """Three calls to a slice, and nothing else."""
     process = EmulatedSlices(1)
-    part = Slice((await process.start())[0])
+    part = SliceClient((await process.start())[0])
     names = [f"step{n}" for n in range(1, STAGES + 1)]
     payload = b"x" * size
     try:

@@ -25,11 +25,10 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from esg.client import AsyncClient, Exhausted, Outcome, RequestStream, Stage
+from esg.client import AsyncClient, Exhausted, Outcome, PipelineStage, RequestStream
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.model import Application, Catalog, LateRequests
-from esg.core.catalog.model import Stage as CatalogStage
-from esg.core.durations import Nature
+from esg.core.catalog.model import Application, Catalog, LateRequests, Stage
+from esg.core.durations import Durations
 from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest
 from esg.core.messages.events import Event, RequestArrived
 from esg.core.scheduler.scheduler import Scheduler
@@ -120,7 +119,7 @@ class Stopwatch:
 
 def two_applications() -> Catalog:
     catalog = load_catalog()
-    stages = [CatalogStage(FUNCTION, catalog.functions[FUNCTION])]
+    stages = [Stage(FUNCTION, catalog.functions[FUNCTION])]
     applications = {
         FLOOD: Application.of(FLOOD, stages, slo_scale=SLO_SCALE, late_requests=LateRequests.DROP),
         QUIET: Application.of(QUIET, stages, slo_scale=SLO_SCALE),
@@ -150,7 +149,7 @@ def emulated(seconds: float, *, fair_quantum_ms: int) -> list[dict[str, Any]]:
     scheduler, _ = build_scheduler(catalog, scenario, {})
     watch = Stopwatch(scheduler)
     pools = build_pools(catalog, scenario)
-    world = World(watch, pools, Nature(catalog, 0))
+    world = World(watch, pools, Durations(catalog, 0))
     for pool in pools.values():
         world.tell(0, pool.joined())
     most = capacity_per_s(catalog)
@@ -166,7 +165,7 @@ async def live(seconds: float) -> list[dict[str, Any]]:
     options = MeshOptions(nodes=NODES, vgpus=VGPUS, warm_start=True, log_level="warning")
     rows: list[dict[str, Any]] = []
     async with Mesh(options) as mesh, AsyncClient(mesh.gateway) as client:
-        stages = [Stage(FUNCTION)]
+        stages = [PipelineStage(FUNCTION)]
         await client.register_application(FLOOD, stages, slo_scale=SLO_SCALE, late_requests="drop")
         await client.register_application(QUIET, stages, slo_scale=SLO_SCALE)
         most = capacity_per_s(load_catalog())

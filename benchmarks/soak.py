@@ -22,8 +22,8 @@ from benchmarks.fidelity import PAYLOAD_SCALE, payloads_of
 from benchmarks.live import Usage, usages
 from esg.client import AsyncClient, MeshStatus
 from esg.core.catalog.file import load_catalog
-from esg.loadgen.outcome import Outcome
-from esg.loadgen.send import Answered, Load, send
+from esg.loadgen.outcome import LoadOutcome
+from esg.loadgen.send import LoadSpec, SentRequest, send
 from esg.local.supervisor import Mesh, MeshOptions
 from esg.units import seconds
 from esg.workload.arrivals import RATES_US, at_rate, until
@@ -38,9 +38,9 @@ async def soak(arguments: argparse.Namespace, progress: Progress) -> dict[str, A
     planned = at_rate(arguments.rate, list(catalog.applications), seed=0)
     arrivals = list(until(planned, seconds(60 * arguments.minutes)))
     bar = progress.add_task(f"{arguments.nodes} nodes, {arguments.rate}", total=len(arrivals))
-    outcome = Outcome()
+    outcome = LoadOutcome()
 
-    def observe(answered: Answered) -> None:
+    def observe(answered: SentRequest) -> None:
         outcome.add(answered)
         progress.advance(bar)
 
@@ -64,7 +64,7 @@ async def soak(arguments: argparse.Namespace, progress: Progress) -> dict[str, A
 
         sampling = asyncio.create_task(sample())
         async with client.stream() as stream:
-            await send(stream, arrivals, Load(payload=payloads.__getitem__), observe)
+            await send(stream, arrivals, LoadSpec(payload=payloads.__getitem__), observe)
         sampling.cancel()
         samples.append((monotonic() - began, usages(mesh.processes), 0))
         await asyncio.sleep(2)

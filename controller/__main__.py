@@ -9,7 +9,7 @@ from typing import Any
 
 from esg.controller.event_log import Journal
 from esg.controller.recovery import Remembered, build_scheduler, header_of, opening, recover
-from esg.controller.servicer import ControllerService
+from esg.controller.servicer import ControllerServicer
 from esg.core.catalog.model import Catalog
 from esg.errors import Rejected
 from esg.protos import controller_v1_pb2_grpc as wire_grpc
@@ -30,7 +30,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     journal = Journal(Path(own.journal), own) if own.journal else None
     known = Remembered() if journal is None else _remembered(journal, catalog, own)
     began_ns = time.monotonic_ns()
-    service = ControllerService(
+    service = ControllerServicer(
         build_scheduler(catalog, own, known.state),
         own,
         journal,
@@ -59,7 +59,7 @@ def _remembered(journal: Journal, catalog: Catalog, own: ControllerSettings) -> 
 
 
 async def _serve(
-    service: ControllerService, server: Server, common: CommonSettings, stop: asyncio.Event
+    service: ControllerServicer, server: Server, common: CommonSettings, stop: asyncio.Event
 ) -> None:
     """Until told to stop; then everyone is answered first."""
     watching = asyncio.create_task(service.watch())

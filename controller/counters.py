@@ -13,14 +13,14 @@ import numpy as np
 from esg.core.messages.commands import AnswerRequest, Outcome, RefuseRequest, StartTask
 from esg.core.messages.events import TaskFinished
 from esg.protos import model_v1_pb2 as model
-from esg.runtime.metrics_page import Gone
+from esg.runtime.metrics_page import UnusedNames
 from esg.units import to_usd
 
 LATEST = 1000
 
 
 @dataclass(slots=True)
-class ApplicationTally:
+class ApplicationCounters:
     arrived: int = 0
     refused: int = 0
     overloaded: int = 0  # of the refused: there was too much to do
@@ -54,17 +54,17 @@ class ApplicationTally:
         )
 
 
-class Tally:
+class Counters:
     """Counted since the controller started."""
 
     def __init__(self) -> None:
-        self.applications: dict[str, ApplicationTally] = {}
+        self.applications: dict[str, ApplicationCounters] = {}
         self.tasks = 0
         self.jobs = 0
         self.cold_starts = 0
         self.local_transfers = 0
         self.remote_transfers = 0
-        self._gone = Gone()
+        self._gone = UnusedNames()
 
     def accepted(self, application: str) -> None:
         self._of(application).arrived += 1
@@ -101,5 +101,5 @@ class Tally:
         for name in self._gone.look(self.applications, needed):
             del self.applications[name]
 
-    def _of(self, application: str) -> ApplicationTally:
-        return self.applications.setdefault(application, ApplicationTally())
+    def _of(self, application: str) -> ApplicationCounters:
+        return self.applications.setdefault(application, ApplicationCounters())

@@ -17,7 +17,7 @@ from esg.core.scheduler.scheduler import Scheduler
 from esg.units import US_PER_S
 
 
-class Journal(Protocol):
+class EventLog(Protocol):
     """Where events are written before they are acted on."""
 
     def begin_group(self) -> None: ...
@@ -29,7 +29,7 @@ class Journal(Protocol):
     def flush(self, then: Callable[[Exception | None], None]) -> None: ...
 
 
-class Told(NamedTuple):
+class InboxItem(NamedTuple):
     """A fact, what the shell wants to remember of it, and who wants to see the orders."""
 
     event: Event
@@ -37,7 +37,7 @@ class Told(NamedTuple):
     then: Callable[[list[Command]], None] | None
 
 
-Handled = tuple[int, Told, list[Command]]
+Handled = tuple[int, InboxItem, list[Command]]
 
 
 class Driver:
@@ -46,7 +46,7 @@ class Driver:
     def __init__(
         self,
         scheduler: Scheduler,
-        journal: Journal | None,
+        journal: EventLog | None,
         perform: Callable[[int, Event, list[Command]], None],
         *,
         clock_us: Callable[[], int],
@@ -57,7 +57,7 @@ class Driver:
         self._perform = perform
         self._clock_us = clock_us
         self._loop = asyncio.get_running_loop()
-        self._inbox: list[Told] = []
+        self._inbox: list[InboxItem] = []
         self._resting = asyncio.Event()  # no turn is due, and no events are being written
         self._resting.set()
         self._alarm: asyncio.TimerHandle | None = None
@@ -80,7 +80,7 @@ class Driver:
     ) -> None:
         """A fact for the scheduler. `memo` stands beside it in the journal; `then` is called when
         the fact is durable and its orders, which it is given, have been carried out."""
-        self._inbox.append(Told(event, memo, then))
+        self._inbox.append(InboxItem(event, memo, then))
         if self._resting.is_set():
             self._begin_turn()
 
@@ -122,7 +122,7 @@ class Driver:
         except BaseException as error:
             self._fail(error)
 
-    def _handle(self, told: Told) -> Handled:
+    def _handle(self, told: InboxItem) -> Handled:
         now_us = self.now_us
         commands = self.scheduler.handle(now_us, told.event)
         if self._journal is not None:

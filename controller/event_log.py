@@ -28,8 +28,8 @@ from pathlib import Path
 
 from esg.core.journal.format import (
     SEGMENTS,
-    Entry,
     Header,
+    JournalEntry,
     Memo,
     Segment,
     entry_line,
@@ -123,7 +123,7 @@ class Journal:
     def append(
         self, now_us: int, event: Event, commands: list[Command], memo: Memo | None = None
     ) -> None:
-        self._lines.append(entry_line(Entry(now_us, event, orders_digest(commands), memo)))
+        self._lines.append(entry_line(JournalEntry(now_us, event, orders_digest(commands), memo)))
 
     def flush(self, then: Then) -> None:
         """Make durable what was appended; `then` is called in this loop, with what went wrong if

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from esg.controller.convert import progress_note, result_to_wire
 from esg.controller.driver import Driver
-from esg.controller.request_log import Answered, Follower, Record, Requests
+from esg.controller.request_log import AnsweredRequest, Follower, RequestLog, RequestRecord
 from esg.core.journal.format import Memo
 from esg.core.messages.commands import AnswerRequest, Input, JobOrder, RefuseRequest, StartTask
 from esg.core.messages.events import RequestArrived, RequestCancelled
@@ -21,7 +21,7 @@ from esg.core.state.state import Request
 from esg.errors import Rejected
 from esg.protos import controller_v1_pb2 as wire
 from esg.runtime.logs import about
-from esg.runtime.rpc.batched_sender import Outbox
+from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.status import (
     AlreadyExists,
     Exhausted,
@@ -32,15 +32,15 @@ from esg.runtime.rpc.status import (
 )
 from esg.runtime.security.ownership import owned, seen
 from esg.storage.keys import payload_stage
-from esg.suggest import one_of
+from esg.suggest import did_you_mean
 
 log = logging.getLogger(__name__)
 
 
-class Gateways:
+class GatewayStreams:
     """Everyone who asks for something."""
 
-    def __init__(self, driver: Driver, requests: Requests) -> None:
+    def __init__(self, driver: Driver, requests: RequestLog) -> None:
         self._driver = driver
         self._requests = requests
         self.draining = False
@@ -49,7 +49,7 @@ class Gateways:
         self, messages: AsyncIterator[wire.FromGateway]
     ) -> AsyncIterator[wire.ToGateway]:
         """Serve one gateway's stream."""
-        outbox: Outbox[wire.ControllerNote] = Outbox()
+        outbox: BatchedSender[wire.ControllerNote] = BatchedSender()
         reader = asyncio.get_running_loop().create_task(self._read(outbox, messages))
         try:
             async for notes in outbox.groups():
@@ -59,7 +59,7 @@ class Gateways:
             self._requests.forget_follower(outbox)
 
     async def _read(
-        self, outbox: Outbox[wire.ControllerNote], messages: AsyncIterator[wire.FromGateway]
+        self, outbox: BatchedSender[wire.ControllerNote], messages: AsyncIterator[wire.FromGateway]
     ) -> None:
         try:
             async for message in messages:
@@ -80,7 +80,7 @@ class Gateways:
         request = submission.request_id
         record = self._requests.find(request, self._driver.now_us)
         if record is not None:
-            if record.fingerprint != submission.fingerprint:
+            if record.content_hash != submission.content_hash:
                 _refuse(
                     follower,
                     request,
@@ -96,8 +96,8 @@ class Gateways:
         elif not self._find_application(submission):
             _refuse(follower, request, self._unseen(submission))
         else:
-            record = Record(
-                submission.application, submission.fingerprint, submission.fetched_later
+            record = RequestRecord(
+                submission.application, submission.content_hash, submission.fetched_later
             )
             record.follow(follower)
             self._requests.begin(request, record)
@@ -123,7 +123,7 @@ class Gateways:
     def _unseen(self, submission: wire.Submission) -> NotFound:
         """Without a word about what others own."""
         visible = (seen(submission.owner, name) for name in self._driver.scheduler.applications)
-        return NotFound(one_of("application", submission.application, filter(None, visible)))
+        return NotFound(did_you_mean("application", submission.application, filter(None, visible)))
 
     def _slo_us(self, submission: wire.Submission) -> int | None:
         """The request's own SLO; the client's deadline, if that is shorter; or none of its own."""
@@ -135,12 +135,14 @@ class Gateways:
         shorter = known_us is None or submission.deadline_us < known_us
         return submission.deadline_us if shorter else slo_us
 
-    def _repeat(self, follower: Follower, request: str, known: Record | Answered) -> None:
+    def _repeat(
+        self, follower: Follower, request: str, known: RequestRecord | AnsweredRequest
+    ) -> None:
         accepted = wire.Accepted(
-            application=known.application, repeated=True, fingerprint=known.fingerprint
+            application=known.application, repeated=True, content_hash=known.content_hash
         )
         follower.put(wire.ControllerNote(request_id=request, accepted=accepted))
-        if isinstance(known, Answered):
+        if isinstance(known, AnsweredRequest):
             follower.put(wire.ControllerNote(request_id=request, result=known.result))
         else:
             known.follow(follower)
@@ -156,9 +158,9 @@ class Gateways:
             for note in self._past(running):
                 follower.put(note)
         # After the past: whoever hears this knows all that has happened
-        accepted = wire.Accepted(application=known.application, fingerprint=known.fingerprint)
+        accepted = wire.Accepted(application=known.application, content_hash=known.content_hash)
         follower.put(wire.ControllerNote(request_id=request, accepted=accepted))
-        if isinstance(known, Answered):
+        if isinstance(known, AnsweredRequest):
             follower.put(wire.ControllerNote(request_id=request, result=known.result))
         else:
             known.watch(follower)
@@ -199,7 +201,7 @@ class Gateways:
         known = self._requests.find(request, self._driver.now_us)
         if known is None:
             _refuse(follower, request, _unknown(request))
-        elif isinstance(known, Answered):
+        elif isinstance(known, AnsweredRequest):
             follower.put(wire.ControllerNote(request_id=request, result=known.result))
         else:
             known.follow(follower)
@@ -211,7 +213,9 @@ class Gateways:
         record = self._requests.under_way(event.request)
         if record is not None:
             record.arrived_us = now_us
-            accepted = wire.Accepted(application=record.application, fingerprint=record.fingerprint)
+            accepted = wire.Accepted(
+                application=record.application, content_hash=record.content_hash
+            )
             record.tell(wire.ControllerNote(request_id=event.request, accepted=accepted))
 
     def refused(self, command: RefuseRequest) -> None:
@@ -223,7 +227,7 @@ class Gateways:
         for follower in record.followers:
             _refuse(follower, command.request, error)
 
-    def _refusal(self, command: RefuseRequest, record: Record) -> Exception:
+    def _refusal(self, command: RefuseRequest, record: RequestRecord) -> Exception:
         if command.retry_after_us is not None:
             return Exhausted(command.reason, command.retry_after_us)
         known = self._driver.scheduler.current(record.application) is not None
@@ -244,7 +248,7 @@ class Gateways:
 
     def _with_payload(self, job: JobOrder) -> JobOrder:
         record = self._requests.under_way(job.request)
-        name = payload_stage(record.fingerprint if record is not None else b"")
+        name = payload_stage(record.content_hash if record is not None else b"")
         return replace(job, inputs=(Input(stage="", invoker=name),))
 
     def started(self, order: StartTask, now_us: int) -> None:
@@ -282,17 +286,17 @@ class Gateways:
         )
 
 
-def memo_of(record: Record) -> Memo:
+def memo_of(record: RequestRecord) -> Memo:
     """What the journal keeps of a request for us, beside what the scheduler is told of it."""
     later = {"fetched_later": "yes"} if record.fetched_later else {}
-    return {"fingerprint": record.fingerprint.hex(), **later}
+    return {"content_hash": record.content_hash.hex(), **later}
 
 
-def record_of(event: RequestArrived, memo: Memo | None) -> Record:
+def record_of(event: RequestArrived, memo: Memo | None) -> RequestRecord:
     """The way back."""
     known = memo or {}
-    fingerprint = bytes.fromhex(known.get("fingerprint", ""))
-    return Record(event.application, fingerprint, "fetched_later" in known)
+    content_hash = bytes.fromhex(known.get("content_hash", ""))
+    return RequestRecord(event.application, content_hash, "fetched_later" in known)
 
 
 def _unknown(request: str) -> NotFound:

@@ -23,7 +23,7 @@ from esg.core.messages.events import Event, InvokerJoined, InvokerLeaving, Invok
 from esg.errors import Rejected
 from esg.protos import controller_v1_pb2 as wire
 from esg.runtime.logs import about
-from esg.runtime.rpc.batched_sender import Outbox
+from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.status import AlreadyExists
 from esg.runtime.settings import ControllerSettings
 from esg.runtime.wire.convert import InvokerOrder, news_from_wire, order_to_wire
@@ -47,13 +47,13 @@ class Tell(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class Link:
+class InvokerSession:
     """One invoker's process, as long as it is not given up."""
 
     invoker: str
     session: str
     heard_s: float
-    outbox: Outbox[wire.Order] | None = None  # None while it is away
+    outbox: BatchedSender[wire.Order] | None = None  # None while it is away
     joining: InvokerJoined | None = None  # until the scheduler has heard of it
     joined: bool = False
     leaving: bool = False
@@ -66,14 +66,14 @@ class Link:
         self.durable_number = number
 
 
-class Invokers:
+class InvokerStreams:
     """Everyone who is attached."""
 
     def __init__(self, tell: Tell, functions: str, settings: ControllerSettings) -> None:
         self._tell = tell
         self._functions = functions
         self._settings = settings
-        self._links: dict[str, Link] = {}
+        self._links: dict[str, InvokerSession] = {}
         self._sessions: dict[str, str] = {}  # of the nodes that the scheduler knows
         self._loop = asyncio.get_running_loop()
 
@@ -82,7 +82,7 @@ class Invokers:
         if link is None or not link.joined or link.outbox is None:
             return
         if isinstance(order, DiscardData):
-            link.outbox.put_sometime(order_to_wire(order))
+            link.outbox.put_lazily(order_to_wire(order))
         else:
             link.outbox.put(order_to_wire(order))
 
@@ -102,7 +102,7 @@ class Invokers:
         """Invokers that were here before this process began have a while to come back."""
         self._sessions.update(sessions)
         for invoker, session in sessions.items():
-            link = self._links[invoker] = Link(invoker, session, self._loop.time())
+            link = self._links[invoker] = InvokerSession(invoker, session, self._loop.time())
             wait_s = max(RETURN_S, self._settings.lost_after_ms / 1000)
             why = "not back after the controller was"
             link.giving_up = self._loop.call_later(wait_s, self._give_up, link, why)
@@ -115,7 +115,7 @@ class Invokers:
         if first is None or not first.notes or first.notes[0].WhichOneof("note") != "greeting":
             raise Rejected("an invoker's first word is a greeting with its name")
         link, welcome = self._greet(first.notes[0].greeting)
-        outbox: Outbox[wire.Order] = Outbox()
+        outbox: BatchedSender[wire.Order] = BatchedSender()
         outbox.put(wire.Order(welcome=welcome))
         link.outbox = outbox
         log.info("invoker attached", extra=about(invoker=link.invoker, session=link.session))
@@ -140,7 +140,7 @@ class Invokers:
                     link.outbox.close()
                     self._give_up(link, "silent for too long")
 
-    def _greet(self, greeting: wire.Greeting) -> tuple[Link, wire.Welcome]:
+    def _greet(self, greeting: wire.Greeting) -> tuple[InvokerSession, wire.Welcome]:
         name = greeting.invoker
         if not name or not name.isprintable():
             raise Rejected("an invoker needs a name; set invoker.node")
@@ -160,7 +160,7 @@ class Invokers:
             link = None
         afresh = link is None
         if link is None:
-            link = self._links[name] = Link(name, greeting.session, self._loop.time())
+            link = self._links[name] = InvokerSession(name, greeting.session, self._loop.time())
         if link.giving_up is not None:
             link.giving_up.cancel()
         if link.outbox is not None:
@@ -171,8 +171,8 @@ class Invokers:
 
     async def _read(
         self,
-        link: Link,
-        outbox: Outbox[wire.Order],
+        link: InvokerSession,
+        outbox: BatchedSender[wire.Order],
         said: Iterable[wire.InvokerNote],
         messages: AsyncIterator[wire.FromInvoker],
     ) -> None:
@@ -188,7 +188,7 @@ class Invokers:
         finally:
             outbox.close()
 
-    def _hear(self, link: Link, note: wire.InvokerNote) -> None:
+    def _hear(self, link: InvokerSession, note: wire.InvokerNote) -> None:
         if note.WhichOneof("note") == "leaving":
             link.leaving = True
             self._tell(InvokerLeaving(invoker=link.invoker))
@@ -207,7 +207,7 @@ class Invokers:
             link.heard_number = note.number
             self._tell(event, then=lambda _: link.acknowledge(note.number))
 
-    def _gone_away(self, link: Link) -> None:
+    def _gone_away(self, link: InvokerSession) -> None:
         """Its stream has ended. Unless it said goodbye, it may come back."""
         link.outbox = None
         link.joining, link.joined = None, False
@@ -217,7 +217,7 @@ class Invokers:
         why = "left" if link.leaving else "its connection broke"
         link.giving_up = self._loop.call_later(wait_s, self._give_up, link, why)
 
-    def _give_up(self, link: Link, why: str) -> None:
+    def _give_up(self, link: InvokerSession, why: str) -> None:
         if self._links.get(link.invoker) is not link:
             return
         del self._links[link.invoker]
@@ -227,10 +227,10 @@ class Invokers:
         log.log(level, "invoker lost", extra=about(invoker=link.invoker, why=why))
         self._tell(InvokerLost(invoker=link.invoker), then=lambda _: self._forget(link))
 
-    def _remember(self, link: Link) -> None:
+    def _remember(self, link: InvokerSession) -> None:
         self._sessions[link.invoker] = link.session
 
-    def _forget(self, link: Link) -> None:
+    def _forget(self, link: InvokerSession) -> None:
         self._sessions.pop(link.invoker, None)
 
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from esg.controller.counters import Tally
+from esg.controller.counters import Counters
 from esg.core.messages.commands import Outcome
 from esg.core.scheduler.scheduler import Scheduler
-from esg.core.state.node_books import Seat
+from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import State
 from esg.units import to_usd
 
@@ -16,7 +16,7 @@ from esg.units import to_usd
 class MeshMetrics(Collector):
     """Counters begin with the process; gauges are as of now."""
 
-    def __init__(self, scheduler: Scheduler, tally: Tally) -> None:
+    def __init__(self, scheduler: Scheduler, tally: Counters) -> None:
         self._scheduler = scheduler
         self._tally = tally
 
@@ -26,10 +26,10 @@ class MeshMetrics(Collector):
         yield from _work(self._tally)
         yield GaugeMetricFamily("esg_under_way", "requests under way", value=len(state.requests))
         yield from _queues(state)
-        yield from _nodes(list(state.seats.values()))
+        yield from _nodes(list(state.nodes.values()))
 
 
-def _applications(tally: Tally) -> Iterator[Metric]:
+def _applications(tally: Counters) -> Iterator[Metric]:
     ended = CounterMetricFamily(
         "esg_requests", "requests by what became of them", labels=["application", "outcome"]
     )
@@ -54,7 +54,7 @@ def _applications(tally: Tally) -> Iterator[Metric]:
     yield from (ended, in_time, due, cost)
 
 
-def _work(tally: Tally) -> Iterator[Metric]:
+def _work(tally: Counters) -> Iterator[Metric]:
     yield CounterMetricFamily("esg_tasks", "tasks started", value=tally.tasks)
     yield CounterMetricFamily("esg_jobs", "jobs in those tasks", value=tally.jobs)
     yield CounterMetricFamily(
@@ -77,15 +77,15 @@ def _queues(state: State) -> Iterator[Metric]:
     yield waiting
 
 
-def _nodes(seats: list[Seat]) -> Iterator[Metric]:
+def _nodes(nodes: list[NodeBooks]) -> Iterator[Metric]:
     slices = GaugeMetricFamily("esg_slices", "slices of a node", labels=["node", "state"])
     vcpus = GaugeMetricFamily("esg_vcpus", "vCPUs of a node", labels=["node", "state"])
-    for seat in seats:
-        lost = sum(not part.usable for part in seat.slices)
-        busy = sum(bool(part.holder) for part in seat.slices if part.usable)
-        free = len(seat.slices) - busy - lost
+    for node in nodes:
+        lost = sum(not part.usable for part in node.slices)
+        busy = sum(bool(part.holder) for part in node.slices if part.usable)
+        free = len(node.slices) - busy - lost
         for state, count in {"busy": busy, "free": free, "lost": lost}.items():
-            slices.add_metric([seat.invoker, state], count)
-        vcpus.add_metric([seat.invoker, "busy"], seat.vcpus - seat.vcpus_free)
-        vcpus.add_metric([seat.invoker, "free"], seat.vcpus_free)
+            slices.add_metric([node.invoker, state], count)
+        vcpus.add_metric([node.invoker, "busy"], node.vcpus - node.vcpus_free)
+        vcpus.add_metric([node.invoker, "free"], node.vcpus_free)
     yield from (slices, vcpus)

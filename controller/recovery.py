@@ -17,15 +17,15 @@ from typing import Any
 
 from msgspec.structs import replace as changed
 
-from esg.controller.servicer import ControllerService
-from esg.controller.shell_snapshot import NOTHING, Memory
+from esg.controller.servicer import ControllerServicer
+from esg.controller.shell_snapshot import NOTHING, ShellSnapshot
 from esg.core.catalog.model import Catalog
 from esg.core.journal.format import (
     FORMAT,
     TRAINED,
     Diverged,
-    Entry,
     Header,
+    JournalEntry,
     Segment,
     catalog_digest,
     learnt_in,
@@ -36,7 +36,7 @@ from esg.core.messages.codec import decode, encode, to_text
 from esg.core.messages.events import InvokerJoined, InvokerLost, RequestArrived
 from esg.core.policies import PolicySettings, policy
 from esg.core.policies.apex.features import listed
-from esg.core.scheduler.admission import OverloadSettings
+from esg.core.scheduler.admission import AdmissionSettings
 from esg.core.scheduler.scheduler import Scheduler, SchedulerSettings
 from esg.core.state.state import State
 from esg.errors import Rejected
@@ -68,7 +68,7 @@ class Remembered:
     counted in: deadlines do not wait."""
 
     state: Any = None
-    memory: Memory = NOTHING
+    memory: ShellSnapshot = NOTHING
     now_us: int = 0
 
 
@@ -94,7 +94,7 @@ def build_scheduler(
         SchedulerSettings(
             prewarm=own.prewarm,
             follow_profiles=own.follow_profiles,
-            overload=OverloadSettings(
+            overload=AdmissionSettings(
                 max_waiting=own.max_waiting, max_waiting_in_all=own.max_waiting_in_all
             ),
             fair_quantum_us=ms(own.fair_quantum_ms),
@@ -122,7 +122,7 @@ def header_of(catalog: Catalog, own: ControllerSettings, common: CommonSettings)
     )
 
 
-def opening(service: ControllerService) -> Callable[[], str]:
+def opening(service: ControllerServicer) -> Callable[[], str]:
     """What is remembered now, for a segment to begin with."""
     known = service.driver.scheduler.state
     state = to_text(known)
@@ -141,16 +141,16 @@ def recover(past: Segment, catalog: Catalog, own: ControllerSettings) -> Remembe
         )
     if not _is_replayable(past.header) or past.header.catalog != catalog_digest(catalog):
         return _carried_over(past)
-    state, memory = past.snapshot.state, decode(Memory, past.snapshot.memory)
+    state, memory = past.snapshot.state, decode(ShellSnapshot, past.snapshot.memory)
     began_us = decode(State, state).now_us
     then = _settings_then(past.header, own)
     scheduler = build_scheduler(catalog, then, state, learnt_in(past.header))
-    service = ControllerService(scheduler, own, None, lambda: 0)
+    service = ControllerServicer(scheduler, own, None, lambda: 0)
     service.recall(memory)
     sessions = dict(memory.sessions)
     replayed = 0
 
-    def relived() -> Iterator[Entry]:
+    def relived() -> Iterator[JournalEntry]:
         nonlocal replayed
         for replayed, entry in enumerate(past.entries, 1):  # noqa: B007 - it is the outer one
             match entry.event:
@@ -176,7 +176,7 @@ def recover(past: Segment, catalog: Catalog, own: ControllerSettings) -> Remembe
         extra=about(
             replayed=replayed,
             under_way=len(scheduler.state.requests),
-            invokers=list(scheduler.state.seats),
+            invokers=list(scheduler.state.nodes),
         ),
     )
     return Remembered(
@@ -227,6 +227,6 @@ def _carried_over(past: Segment) -> Remembered:
         requests_admitted=state.requests_admitted,
         registrations=state.registrations,
     )
-    memory = changed(decode(Memory, past.snapshot.memory), orders=(), sessions={})
+    memory = changed(decode(ShellSnapshot, past.snapshot.memory), orders=(), sessions={})
     now_us = _now_us(state.now_us, past.snapshot.wall_us)
     return Remembered(state=encode(new), memory=memory, now_us=now_us)

@@ -20,11 +20,11 @@ class Follower(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredRequest:
     """What stays of a request: as little as possible, since there are many."""
 
     application: str
-    fingerprint: bytes
+    content_hash: bytes
     answered_us: int
     written: bytes
 
@@ -34,11 +34,11 @@ class Answered:
 
 
 @dataclass(slots=True)
-class Record:
+class RequestRecord:
     """A request that is under way."""
 
     application: str
-    fingerprint: bytes
+    content_hash: bytes
     fetched_later: bool = False
     followers: list[Follower] = field(default_factory=list)  # who hear of its end
     watchers: list[Follower] = field(default_factory=list)  # who hear of every stage as well
@@ -63,21 +63,21 @@ class Record:
                 listeners.remove(follower)
 
 
-class Memory:
+class AnswerCache:
     """Answered requests, the oldest first, up to a number and an age."""
 
     def __init__(self, most: int, longest_us: int) -> None:
         self._most = most
         self._longest_us = longest_us
-        self._answered: OrderedDict[str, Answered] = OrderedDict()
+        self._answered: OrderedDict[str, AnsweredRequest] = OrderedDict()
 
-    def get(self, request: str) -> Answered | None:
+    def get(self, request: str) -> AnsweredRequest | None:
         return self._answered.get(request)
 
-    def items(self) -> list[tuple[str, Answered]]:
+    def items(self) -> list[tuple[str, AnsweredRequest]]:
         return list(self._answered.items())
 
-    def add(self, request: str, answered: Answered) -> None:
+    def add(self, request: str, answered: AnsweredRequest) -> None:
         self._answered[request] = answered
         self.forget_old(answered.answered_us)
 
@@ -90,19 +90,19 @@ class Memory:
             self._answered.popitem(last=False)
 
 
-class Requests:
+class RequestLog:
     """Records by request id. Those that nobody waited for are remembered for longer."""
 
     def __init__(self, *, remembered: int, fetched_later_us: int, waited_for_us: int) -> None:
-        self._under_way: dict[str, Record] = {}
-        self._fetched_later = Memory(remembered, fetched_later_us)
-        self._waited_for = Memory(remembered, waited_for_us)
+        self._under_way: dict[str, RequestRecord] = {}
+        self._fetched_later = AnswerCache(remembered, fetched_later_us)
+        self._waited_for = AnswerCache(remembered, waited_for_us)
 
     def __len__(self) -> int:
         """How many are under way."""
         return len(self._under_way)
 
-    def find(self, request: str, now_us: int) -> Record | Answered | None:
+    def find(self, request: str, now_us: int) -> RequestRecord | AnsweredRequest | None:
         self._forget_old(now_us)  # perhaps nothing has been answered for long
         return (
             self._under_way.get(request)
@@ -110,31 +110,31 @@ class Requests:
             or self._fetched_later.get(request)
         )
 
-    def under_way(self, request: str) -> Record | None:
+    def under_way(self, request: str) -> RequestRecord | None:
         return self._under_way.get(request)
 
-    def answered(self) -> list[tuple[str, Answered, bool]]:
+    def answered(self) -> list[tuple[str, AnsweredRequest, bool]]:
         """All that is remembered of those that have ended, the oldest first; and whether each was
         to be fetched later."""
         memories = ((self._waited_for, False), (self._fetched_later, True))
         return [(*item, later) for memory, later in memories for item in memory.items()]
 
-    def recall(self, request: str, answered: Answered, *, fetched_later: bool) -> None:
+    def recall(self, request: str, answered: AnsweredRequest, *, fetched_later: bool) -> None:
         """Remember a request again that ended before this process began."""
         (self._fetched_later if fetched_later else self._waited_for).add(request, answered)
 
-    def begin(self, request: str, record: Record) -> None:
+    def begin(self, request: str, record: RequestRecord) -> None:
         self._under_way[request] = record
 
-    def refuse(self, request: str) -> Record | None:
+    def refuse(self, request: str) -> RequestRecord | None:
         """It was never taken in; the same id may be tried again."""
         return self._under_way.pop(request, None)
 
-    def answer(self, request: str, result: model.Result, now_us: int) -> Record | None:
+    def answer(self, request: str, result: model.Result, now_us: int) -> RequestRecord | None:
         record = self._under_way.pop(request, None)
         if record is not None:
             written = result.SerializeToString()
-            answered = Answered(record.application, record.fingerprint, now_us, written)
+            answered = AnsweredRequest(record.application, record.content_hash, now_us, written)
             self.recall(request, answered, fetched_later=record.fetched_later)
         self._forget_old(now_us)
         return record

@@ -9,13 +9,13 @@ import grpc
 
 from esg.controller.convert import application_to_wire, late_requests_from_wire
 from esg.controller.corrector import Corrector
-from esg.controller.counters import Tally
-from esg.controller.driver import Driver, Journal
-from esg.controller.gateway_streams import Gateways, record_of
-from esg.controller.invoker_streams import Invokers
+from esg.controller.counters import Counters
+from esg.controller.driver import Driver, EventLog
+from esg.controller.gateway_streams import GatewayStreams, record_of
+from esg.controller.invoker_streams import InvokerStreams
 from esg.controller.metrics import MeshMetrics
-from esg.controller.request_log import Requests
-from esg.controller.shell_snapshot import Memory, UnderWay, ended_rows
+from esg.controller.request_log import RequestLog
+from esg.controller.shell_snapshot import ShellSnapshot, UnderWay, ended_rows
 from esg.controller.status import mesh_status
 from esg.core.catalog.model import plain_name
 from esg.core.journal.format import Memo
@@ -54,35 +54,37 @@ from esg.runtime.metrics_page import FORGET_S
 from esg.runtime.rpc.status import AlreadyExists, NotFound, aborting
 from esg.runtime.security.tls import check_peer
 from esg.runtime.settings import ControllerSettings
-from esg.suggest import one_of
+from esg.suggest import did_you_mean
 from esg.units import seconds
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
-class ControllerService(wire_grpc.ControllerServicer):
+class ControllerServicer(wire_grpc.ControllerServicer):
     """All of it. Has to be made while a loop runs."""
 
     def __init__(
         self,
         scheduler: Scheduler,
         settings: ControllerSettings,
-        journal: Journal | None,
+        journal: EventLog | None,
         clock_us: Callable[[], int],
     ) -> None:
         self.driver = Driver(scheduler, journal, self.perform, clock_us=clock_us)
         self._began_us = self.driver.now_us  # the clock goes on where an earlier process left it
-        requests = Requests(
+        requests = RequestLog(
             remembered=settings.remembered,
             fetched_later_us=seconds(settings.remembered_s),
             waited_for_us=seconds(settings.repeats_s),
         )
-        self.gateways = Gateways(self.driver, requests)
-        self.invokers = Invokers(self.driver.tell, functions_digest(scheduler.catalog), settings)
+        self.gateways = GatewayStreams(self.driver, requests)
+        self.invokers = InvokerStreams(
+            self.driver.tell, functions_digest(scheduler.catalog), settings
+        )
         self.corrector = Corrector(scheduler, self.driver.tell)
         self._settings = settings
         self._scheduler = scheduler
-        self._tally = Tally()
+        self._tally = Counters()
         self.metrics = MeshMetrics(scheduler, self._tally)
         self._requests = requests
         self._orders: dict[str, StartTask] = {}  # of the tasks that run
@@ -90,7 +92,7 @@ class ControllerService(wire_grpc.ControllerServicer):
 
     # ---- memory
 
-    def recall(self, memory: Memory) -> None:
+    def recall(self, memory: ShellSnapshot) -> None:
         """Know again what was remembered, perhaps by another process."""
         under_way = self._scheduler.state.requests
         for name, known in memory.under_way.items():
@@ -100,14 +102,14 @@ class ControllerService(wire_grpc.ControllerServicer):
             self._requests.recall(ended.request, answered, fetched_later=ended.fetched_later)
         self._orders = {order.task: order for order in memory.orders}
 
-    def go_on(self, memory: Memory) -> None:
+    def go_on(self, memory: ShellSnapshot) -> None:
         """Go on where another process ended, with the invokers that it had."""
         self.recall(memory)
-        seats = self._scheduler.state.seats
-        self.invokers.expect({name: memory.sessions.get(name, "") for name in seats})
+        nodes = self._scheduler.state.nodes
+        self.invokers.expect({name: memory.sessions.get(name, "") for name in nodes})
         self.driver.start()
 
-    def remembered(self) -> Callable[[], Memory]:
+    def remembered(self) -> Callable[[], ShellSnapshot]:
         """What is to be remembered as of now. Putting it together may take a while, and may be
         done in another thread."""
         # A record without a request was submitted a moment ago: the journal does not know it yet
@@ -119,7 +121,7 @@ class ControllerService(wire_grpc.ControllerServicer):
         answered = self._requests.answered()
         orders = tuple(self._orders.values())
         sessions = self.invokers.sessions()
-        return lambda: Memory(
+        return lambda: ShellSnapshot(
             under_way=under_way, ended=ended_rows(answered), orders=orders, sessions=sessions
         )
 
@@ -246,7 +248,7 @@ class ControllerService(wire_grpc.ControllerServicer):
         return application_to_wire(application, name, self._scheduler.version(name))
 
     def _unknown_application(self, name: str) -> NotFound:
-        return NotFound(one_of("application", name, self._scheduler.applications))
+        return NotFound(did_you_mean("application", name, self._scheduler.applications))
 
     # ---- what was decided
 

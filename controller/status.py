@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from esg.controller.counters import Tally
+from esg.controller.counters import Counters
 from esg.core.catalog.model import Catalog
 from esg.core.estimation.corrected import AS_PROFILED
 from esg.core.estimation.drift import Drift, drifts
 from esg.core.messages.commands import StartTask
-from esg.core.state.node_books import Seat
+from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import State
 from esg.protos import model_v1_pb2 as model
 
@@ -15,7 +15,7 @@ from esg.protos import model_v1_pb2 as model
 def mesh_status(
     state: State,
     catalog: Catalog,
-    tally: Tally,
+    tally: Counters,
     orders: Mapping[str, StartTask],
     *,
     policy: str,
@@ -26,7 +26,7 @@ def mesh_status(
         uptime_us=now_us - began_us,
         policy=policy,
         queues=_queues(state, now_us),
-        nodes=[_node(seat, orders) for seat in state.seats.values()],
+        nodes=[_node(node, orders) for node in state.nodes.values()],
         applications=[
             tally.applications[name].to_wire(name) for name in sorted(tally.applications)
         ],
@@ -68,9 +68,9 @@ def _queues(state: State, now_us: int) -> list[model.QueueStatus]:
     ]
 
 
-def _node(seat: Seat, orders: Mapping[str, StartTask]) -> model.NodeStatus:
+def _node(node: NodeBooks, orders: Mapping[str, StartTask]) -> model.NodeStatus:
     slices = []
-    for part in seat.slices:
+    for part in node.slices:
         order = orders.get(part.holder)
         slices.append(
             model.SliceStatus(
@@ -82,5 +82,5 @@ def _node(seat: Seat, orders: Mapping[str, StartTask]) -> model.NodeStatus:
             )
         )
     return model.NodeStatus(
-        node=seat.invoker, vcpus=seat.vcpus, vcpus_free=seat.vcpus_free, slices=slices
+        node=node.invoker, vcpus=node.vcpus, vcpus_free=node.vcpus_free, slices=slices
     )

@@ -6,12 +6,12 @@ from difflib import get_close_matches
 LONGEST_QUOTE = 100
 
 
-def one_of(kind: str, given: str, known: Iterable[str]) -> str:
+def did_you_mean(kind: str, given: str, known: Iterable[str]) -> str:
     """A sentence that says what is not known and what was probably meant.
 
-    >>> one_of("application", "image-clasification", ["image-classification", "depth"])
+    >>> did_you_mean("application", "image-clasification", ["image-classification", "depth"])
     "unknown application 'image-clasification'; did you mean 'image-classification'?"
-    >>> one_of("engine", "dijkstra", ["astar", "frontier"])
+    >>> did_you_mean("engine", "dijkstra", ["astar", "frontier"])
     "unknown engine 'dijkstra'; known: astar, frontier"
     """
     names = [shortened(name) for name in known]

@@ -5,12 +5,12 @@ import sys
 from contextlib import suppress
 
 from esg.gateway.applications import Applications
-from esg.gateway.auth_interceptor import Gate
-from esg.gateway.controller_link import Link
-from esg.gateway.identity import Callers
+from esg.gateway.auth_interceptor import AuthInterceptor
+from esg.gateway.controller_link import ControllerStream
+from esg.gateway.identity import Identities
 from esg.gateway.metrics import RequestMetrics, forget_deleted
-from esg.gateway.payload_gc import Sweeper
-from esg.gateway.request_table import Book
+from esg.gateway.payload_gc import PayloadCollector
+from esg.gateway.request_table import RequestTable
 from esg.gateway.servicer import Pipelines
 from esg.protos.gateway_v1_pb2_grpc import add_PipelinesServicer_to_server
 from esg.runtime.metrics_page import metrics_page
@@ -19,7 +19,7 @@ from esg.runtime.rpc.decode_interceptor import Decoding
 from esg.runtime.rpc.server import Server, run_service, say_ready
 from esg.runtime.security.policy import between_services, public_door
 from esg.runtime.settings import CommonSettings, GatewaySettings, Settings
-from esg.storage.redis_store import RemoteStore
+from esg.storage.redis_store import RedisStore
 
 SERVICE = "esg.gateway.v1.Pipelines"
 FIRST_LINK_S = 5.0
@@ -35,17 +35,17 @@ LAST_WORDS_S = 2.0
 
 async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) -> None:
     own = settings.of(GatewaySettings)
-    store = RemoteStore(common.redis_url, prefix=common.key_prefix, ttl_s=common.data_ttl_s)
-    sweeper = Sweeper(store)
+    store = RedisStore(common.redis_url, prefix=common.key_prefix, ttl_s=common.data_ttl_s)
+    sweeper = PayloadCollector(store)
     metrics = RequestMetrics(lambda: len(book))
-    book = Book(own.max_under_way, sweeper.discard, metrics.ended)
+    book = RequestTable(own.max_under_way, sweeper.discard, metrics.ended)
     controller = channel(own.controller, between_services(common))
-    callers = Callers(own)
+    callers = Identities(own)
     pipelines = Pipelines(own, book, store, controller, callers)
-    link = Link(controller, book)
+    link = ControllerStream(controller, book)
     # A message may hold a payload and a few words more; a little larger ones get our own refusal
     sizes = [("grpc.max_receive_message_length", own.max_payload_bytes + 2**20)]
-    gates = [Gate(callers, SERVICE)] if callers.need_tokens else []
+    gates = [AuthInterceptor(callers, SERVICE)] if callers.need_tokens else []
     server = Server([*sizes, *METADATA], public_door(common, own), [*gates, Decoding()])
     add_PipelinesServicer_to_server(pipelines, server.grpc)
 

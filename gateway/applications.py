@@ -17,7 +17,7 @@ from esg.protos import gateway_v1_pb2 as public
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc.status import AlreadyExists, Forbidden, NotFound, Unavailable, problem
 from esg.runtime.security.ownership import owned, plainly, seen
-from esg.suggest import one_of
+from esg.suggest import did_you_mean
 
 CALL_TIMEOUT_S = 10.0
 MOST_STAGES = 1000
@@ -59,7 +59,7 @@ class Applications:
     async def one(self, name: str, owner: str) -> model.Application:
         known = {application.name: application for application in await self.all(owner)}
         if name not in known:
-            raise NotFound(one_of("application", name, known))
+            raise NotFound(did_you_mean("application", name, known))
         return known[name]
 
     async def delete(self, name: str, owner: str) -> None:
@@ -102,7 +102,7 @@ class Applications:
                     "one of your own under another name"
                 )
             raise NotFound(
-                one_of("application", name, filter(None, (seen(owner, i) for i in inside)))
+                did_you_mean("application", name, filter(None, (seen(owner, i) for i in inside)))
             )
 
 

@@ -5,16 +5,16 @@ from typing import Any
 
 import grpc
 
-from esg.gateway.identity import Callers
+from esg.gateway.identity import Identities
 from esg.runtime.rpc.decode_interceptor import Handler
 from esg.runtime.rpc.status import Unauthenticated, status
 
 
-class Gate(grpc.aio.ServerInterceptor):
+class AuthInterceptor(grpc.aio.ServerInterceptor):
     """For the calls of one service. Health and reflection are for everyone: those who watch over a
     gateway have no token."""
 
-    def __init__(self, callers: Callers, service: str) -> None:
+    def __init__(self, callers: Identities, service: str) -> None:
         self._callers = callers
         self._guarded = f"/{service}/"
 

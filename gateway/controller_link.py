@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 
 import grpc
 
-from esg.gateway.request_table import Book
+from esg.gateway.request_table import RequestTable
 from esg.protos import controller_v1_pb2 as controller
 from esg.protos import controller_v1_pb2_grpc as controller_grpc
 from esg.runtime.logs import about
-from esg.runtime.rpc.batched_sender import Outbox
+from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.status import Unavailable
 
 log = logging.getLogger(__name__)
@@ -23,8 +23,8 @@ PAUSES_S = (0.05, 0.1, 0.2, 0.5, 1.0)
 """Between attempts; the last one again and again."""
 
 
-class Link:
-    def __init__(self, channel: grpc.aio.Channel, book: Book) -> None:
+class ControllerStream:
+    def __init__(self, channel: grpc.aio.Channel, book: RequestTable) -> None:
         self._channel = channel
         self._stub = controller_grpc.ControllerStub(channel)
         self._book = book
@@ -53,7 +53,7 @@ class Link:
 
     async def _converse(self) -> bool:
         """Until the stream breaks: whether anything was heard."""
-        outbox: Outbox[controller.GatewayNote] = Outbox()
+        outbox: BatchedSender[controller.GatewayNote] = BatchedSender()
         call = self._stub.Admit(_messages(outbox))
         heard = False
         self._book.link_made(outbox.put)
@@ -76,7 +76,7 @@ class Link:
 
 
 async def _messages(
-    outbox: Outbox[controller.GatewayNote],
+    outbox: BatchedSender[controller.GatewayNote],
 ) -> AsyncIterator[controller.FromGateway]:
     async for notes in outbox.groups():
         yield controller.FromGateway(notes=notes)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from esg.runtime.rpc.status import Unauthenticated
 from esg.runtime.security.files import Reloaded
-from esg.runtime.security.tokens import Entry, Quota, read_entries, whose
+from esg.runtime.security.tokens import Quota, TokenEntry, read_entries, whose
 from esg.runtime.settings import GatewaySettings
 
 Metadata = Iterable[tuple[str, str | bytes]]
@@ -34,7 +34,7 @@ class Caller:
     """Of the token that was shown; it may have been replaced since."""
 
 
-class Callers:
+class Identities:
     def __init__(self, settings: GatewaySettings) -> None:
         self._anyone = Quota(requests_per_s=settings.max_requests_per_s, burst=settings.burst)
         file = Path(settings.tokens) if settings.tokens else None
@@ -73,7 +73,7 @@ class Callers:
         return _caller(entry)
 
 
-def _caller(entry: Entry) -> Caller:
+def _caller(entry: TokenEntry) -> Caller:
     owner = "" if entry.operator else entry.name
     return Caller(entry.name, owner, entry.quota, entry.digest)
 

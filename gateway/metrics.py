@@ -10,9 +10,9 @@ from prometheus_client.registry import Collector
 
 from esg.errors import Fault, Rejected
 from esg.gateway.applications import Applications
-from esg.gateway.request_table import Book
+from esg.gateway.request_table import RequestTable
 from esg.protos import model_v1_pb2 as model
-from esg.runtime.metrics_page import FORGET_S, LATENCY_BUCKETS_S, Gone
+from esg.runtime.metrics_page import FORGET_S, LATENCY_BUCKETS_S, UnusedNames
 
 
 class RequestMetrics(Collector):
@@ -34,7 +34,7 @@ class RequestMetrics(Collector):
             registry=None,
         )
         self._series: dict[str, set[tuple[Counter | Histogram, tuple[str, ...]]]] = {}
-        self._gone = Gone()
+        self._gone = UnusedNames()
 
     def ended(self, result: model.Result) -> None:
         outcome = model.Outcome.Name(result.outcome).removeprefix("OUTCOME_").lower()
@@ -61,7 +61,9 @@ class RequestMetrics(Collector):
         )
 
 
-async def forget_deleted(metrics: RequestMetrics, applications: Applications, book: Book) -> None:
+async def forget_deleted(
+    metrics: RequestMetrics, applications: Applications, book: RequestTable
+) -> None:
     """Forget applications that are gone, whoever deleted them; runs as long as the gateway does."""
     while True:
         await asyncio.sleep(FORGET_S)

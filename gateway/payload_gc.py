@@ -9,7 +9,7 @@ from typing import Any
 from esg.errors import Fault
 from esg.runtime.logs import about
 from esg.storage.keys import is_payload
-from esg.storage.redis_store import RemoteStore
+from esg.storage.redis_store import RedisStore
 from esg.storage.retrying import patiently
 
 log = logging.getLogger(__name__)
@@ -19,8 +19,8 @@ LINGER_S = 2.0
 have left it, the client asks again, elsewhere."""
 
 
-class Sweeper:
-    def __init__(self, store: RemoteStore) -> None:
+class PayloadCollector:
+    def __init__(self, store: RedisStore) -> None:
         self._store = store
         self._finishing = asyncio.Event()
         self._sweeping: set[asyncio.Task[None]] = set()

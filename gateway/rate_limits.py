@@ -21,7 +21,7 @@ DAY_S = 86_400
 
 
 @dataclass(slots=True)
-class Bucket:
+class TokenBucket:
     content: float
     since_s: float
     per_s: float
@@ -32,12 +32,12 @@ class Bucket:
         self.since_s = now_s
 
 
-class Buckets:
+class TokenBuckets:
     """One for each client."""
 
     def __init__(self, clock_s: Callable[[], float]) -> None:
         self._clock_s = clock_s
-        self._buckets: dict[str, Bucket] = {}
+        self._buckets: dict[str, TokenBucket] = {}
         self._forget_at = FORGET_EVERY
 
     def __len__(self) -> int:
@@ -48,7 +48,7 @@ class Buckets:
         now_s = self._clock_s()
         bucket = self._buckets.get(client)
         if bucket is None or (bucket.per_s, bucket.size) != (per_s, size):
-            bucket = Bucket(size, now_s, per_s, size)
+            bucket = TokenBucket(size, now_s, per_s, size)
         bucket.fill(now_s)
         if bucket.content < amount:
             return (amount - bucket.content) / per_s
@@ -70,13 +70,13 @@ class Buckets:
         self._forget_at = len(self._buckets) + FORGET_EVERY
 
 
-class Limits:
+class ClientQuotas:
     """Of all clients."""
 
     def __init__(self, max_streams: int, clock_s: Callable[[], float]) -> None:
         self._max_streams = max_streams
-        self._requests = Buckets(clock_s)
-        self._bytes = Buckets(clock_s)
+        self._requests = TokenBuckets(clock_s)
+        self._bytes = TokenBuckets(clock_s)
         self._streams: Counter[str] = Counter()
 
     def take(self, caller: Caller) -> None:

@@ -11,7 +11,7 @@ Step = tuple[str, str, bool]
 """A stage, its task, and whether it has finished."""
 
 
-class Question:
+class PendingReply:
     """Something the controller was asked about a request: it will accept or refuse."""
 
     __slots__ = ("_answered", "_refusal", "note")
@@ -32,17 +32,17 @@ class Question:
             raise self._refusal
 
 
-class Request:
+class TrackedRequest:
     """One request, as far as this gateway knows it."""
 
-    def __init__(self, request_id: str, origin: Question, owner: str = "") -> None:
+    def __init__(self, request_id: str, origin: PendingReply, owner: str = "") -> None:
         self.id = request_id  # as the mesh has it
         self.owner = owner
         self.origin = origin  # once it is accepted, the controller knows the request
-        self.submission: Question | None = None
-        self.watching: Question | None = None  # once it is accepted, all stages are heard of
-        self.open: deque[Question] = deque((origin,))  # unanswered
-        self.fingerprint = b""  # of what was submitted here
+        self.submission: PendingReply | None = None
+        self.watching: PendingReply | None = None  # once it is accepted, all stages are heard of
+        self.open: deque[PendingReply] = deque((origin,))  # unanswered
+        self.content_hash = b""  # of what was submitted here
         self.payload = ""  # under what name it is stored, once the request was accepted
         self.storing: asyncio.Task[None] | None = None  # the payload; unless that has failed
         self.durable = False  # whether that ends when the payload is on disk

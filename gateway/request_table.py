@@ -5,8 +5,8 @@ tell what became of them, and two functions carry away what follows from it (`se
 controller, `discard` data from the remote store).
 
 **Who may write a payload.** Anyone, at once: a payload is stored under the request's id and the
-fingerprint of its content (`esg.storage.keys`) while the controller decides. The controller tells
-the first stage's invoker which fingerprint it has accepted. Whoever used the same id for something
+content_hash of its content (`esg.storage.keys`) while the controller decides. The controller tells
+the first stage's invoker which content_hash it has accepted. Whoever used the same id for something
 else, on whichever gateway, is refused and takes its own payload away again; a repeat stores the
 same bytes once more, without harm. So there is no owner to agree on between gateways, and a repeat
 heals what a gateway left undone when it died.
@@ -41,7 +41,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from esg.gateway.request import Question, Request
+from esg.gateway.request import PendingReply, TrackedRequest
 from esg.protos import controller_v1_pb2 as controller
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.logs import about
@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 Send = Callable[[controller.GatewayNote], None]
 
 
-class Book:
+class RequestTable:
     def __init__(
         self,
         limit: int,
@@ -64,7 +64,7 @@ class Book:
         self._limit = limit
         self._count_ended = ended
         self._discard = discard
-        self._requests: dict[str, Request] = {}
+        self._requests: dict[str, TrackedRequest] = {}
         self._of_owner: Counter[str] = Counter()
         self._send: Send | None = None
         self._calls = 0
@@ -85,14 +85,14 @@ class Book:
 
     # ---- calls
 
-    def submit(self, submission: controller.Submission, most: int = 0) -> Request:
+    def submit(self, submission: controller.Submission, most: int = 0) -> TrackedRequest:
         """Wait for a request, which may be new, or known already. With `most`, its owner may have
         so many under way."""
-        request_id, fingerprint = submission.request_id, submission.fingerprint
+        request_id, content_hash = submission.request_id, submission.content_hash
         owner = submission.owner
         known = self._requests.get(request_id)
         if known is not None and known.submission is not None:
-            if known.fingerprint != fingerprint:
+            if known.content_hash != content_hash:
                 raise AlreadyExists(
                     f"request id {known.name} was used for another request; choose a new id, "
                     "or send exactly the same again"
@@ -110,7 +110,7 @@ class Book:
         else:
             request = known
             request.submission = self._ask(request, note)
-        request.fingerprint, request.storing = fingerprint, None
+        request.content_hash, request.storing = content_hash, None
         return self._waited_for(request)
 
     def submitted(self, request_id: str) -> bool:
@@ -118,7 +118,7 @@ class Book:
         known = self._requests.get(request_id)
         return known is not None and known.submission is not None
 
-    def follow(self, request_id: str, owner: str = "") -> Request:
+    def follow(self, request_id: str, owner: str = "") -> TrackedRequest:
         """Wait for a request that should be known somewhere."""
         request = self._requests.get(request_id)
         if request is None:
@@ -126,7 +126,7 @@ class Book:
             request.watching = request.origin
         return self._waited_for(request)
 
-    def watch(self, request: Request) -> Question | None:
+    def watch(self, request: TrackedRequest) -> PendingReply | None:
         """Have the controller tell of an accepted request's stages. Once it has accepted, those in
         the past are known; None if the request has ended, as its result has them all."""
         if request.result is not None:
@@ -135,12 +135,12 @@ class Book:
             request.watching = self._ask(request, controller.GatewayNote(follow=request.id))
         return request.watching
 
-    def cancel(self, request: Request) -> None:
+    def cancel(self, request: TrackedRequest) -> None:
         request.cancelled = True
         if self._send is not None and request.result is None:
             self._send(controller.GatewayNote(cancel=request.id))
 
-    def leave(self, request: Request, *, delivered: bool = False) -> None:
+    def leave(self, request: TrackedRequest, *, delivered: bool = False) -> None:
         """A call has ended. `delivered`: its client has got the outputs."""
         request.waiting -= 1
         self._calls -= 1
@@ -149,7 +149,7 @@ class Book:
         request.delivered |= delivered
         self._tidy(request)
 
-    def _begin(self, request_id: str, note: controller.GatewayNote, owner: str) -> Request:
+    def _begin(self, request_id: str, note: controller.GatewayNote, owner: str) -> TrackedRequest:
         if self._send is None:
             raise Unavailable("the controller cannot be reached at the moment; try again")
         if len(self) >= self._limit:
@@ -157,26 +157,26 @@ class Book:
                 f"{self._limit} requests are under way here, the most that are accepted; "
                 "try again when some have ended"
             )
-        request = self._requests[request_id] = Request(request_id, Question(note), owner)
+        request = self._requests[request_id] = TrackedRequest(request_id, PendingReply(note), owner)
         self._of_owner[owner] += 1
         self._send(note)
         return request
 
-    def _ask(self, request: Request, note: controller.GatewayNote) -> Question:
+    def _ask(self, request: TrackedRequest, note: controller.GatewayNote) -> PendingReply:
         """One more question. While the link is down, it is kept for the next one."""
-        question = Question(note)
+        question = PendingReply(note)
         request.open.append(question)
         if self._send is not None:
             self._send(note)
         return question
 
-    def _waited_for(self, request: Request) -> Request:
+    def _waited_for(self, request: TrackedRequest) -> TrackedRequest:
         request.waiting += 1
         self._calls += 1
         self.idle.clear()
         return request
 
-    def _tidy(self, request: Request) -> None:
+    def _tidy(self, request: TrackedRequest) -> None:
         """What follows when nobody waits for it any more."""
         if request.waiting or request.open or self._requests.get(request.id) is not request:
             return
@@ -191,18 +191,18 @@ class Book:
             )
             self.cancel(request)
 
-    def _forget(self, request: Request) -> None:
+    def _forget(self, request: TrackedRequest) -> None:
         del self._requests[request.id]
         self._of_owner[request.owner] -= 1
         if not self._of_owner[request.owner]:
             del self._of_owner[request.owner]
 
-    def _discard_payload(self, request: Request) -> None:
+    def _discard_payload(self, request: TrackedRequest) -> None:
         """Of a submission that was refused."""
         if request.submission is not None:
-            self._discard(request.id, [payload_stage(request.fingerprint)])
+            self._discard(request.id, [payload_stage(request.content_hash)])
 
-    def _discard_all(self, request: Request, result: model.Result) -> None:
+    def _discard_all(self, request: TrackedRequest, result: model.Result) -> None:
         """Delete what is left of a request that has ended: its payload, what its stages had
         published for each other, should the node that did so be gone; and its outputs, unless
         somebody may still come for them."""
@@ -233,9 +233,9 @@ class Book:
             case _:
                 pass  # the controller is newer than this
 
-    def _accepted(self, request: Request, accepted: controller.Accepted) -> None:
+    def _accepted(self, request: TrackedRequest, accepted: controller.Accepted) -> None:
         request.application = seen(request.owner, accepted.application) or ""
-        request.payload = payload_stage(accepted.fingerprint)
+        request.payload = payload_stage(accepted.content_hash)
         if request.open:
             question = request.open.popleft()
             if question is request.submission:
@@ -245,7 +245,7 @@ class Book:
             self.cancel(request)  # once more: it may have been lost with a link
         self._tidy(request)
 
-    def _refused(self, request: Request, refused: controller.Refused) -> None:
+    def _refused(self, request: TrackedRequest, refused: controller.Refused) -> None:
         error = problem(
             refused.code,
             plainly(request.owner, refused.message),
@@ -274,7 +274,7 @@ class Book:
             self._lose(request, error)
         self._tidy(request)
 
-    def _lose(self, request: Request, error: Exception) -> None:
+    def _lose(self, request: TrackedRequest, error: Exception) -> None:
         """Whoever waits for it gets an error, unless it has ended before."""
         for question in request.open:
             question.settle(error)
@@ -283,7 +283,7 @@ class Book:
             self._forget(request)
             request.finish(None, error)
 
-    def _payload_lost(self, request: Request) -> None:
+    def _payload_lost(self, request: TrackedRequest) -> None:
         """Whoever waits is told to submit it again, since a client that waits still has what it
         sent; that finds the request waiting for its payload. Not so if it is to be fetched later,
         or if the payload is on its way. Should the note come at a bad time, there will be another
@@ -301,7 +301,7 @@ class Book:
                 ),
             )
 
-    def _ended(self, request: Request, result: model.Result) -> None:
+    def _ended(self, request: TrackedRequest, result: model.Result) -> None:
         if request.result is not None:
             return  # whoever asks about what has ended is told again
         if request.submission is not None:
@@ -327,7 +327,7 @@ class Book:
         self._send = send
         for request in self._requests.values():
             if not request.open and request.result is None:
-                request.watching = Question(controller.GatewayNote(follow=request.id))
+                request.watching = PendingReply(controller.GatewayNote(follow=request.id))
                 request.open.append(request.watching)
             for question in request.open:
                 send(question.note)

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 from contextlib import nullcontext
 
 from esg.errors import Fault
-from esg.gateway.identity import Caller, Callers
-from esg.gateway.rate_limits import Limits
-from esg.gateway.request import Request
-from esg.gateway.request_table import Book
+from esg.gateway.identity import Caller, Identities
+from esg.gateway.rate_limits import ClientQuotas
+from esg.gateway.request import TrackedRequest
+from esg.gateway.request_table import RequestTable
 from esg.gateway.validation import check_id, checked
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import model_v1_pb2 as model
@@ -21,22 +21,22 @@ from esg.runtime.security.ownership import owned
 from esg.runtime.settings import GatewaySettings
 from esg.storage.errors import Missing
 from esg.storage.keys import payload_stage
-from esg.storage.redis_store import RemoteStore
+from esg.storage.redis_store import RedisStore
 
 
 def going_away() -> Unavailable:
     return Unavailable("this gateway is going away; try again, with the same id")
 
 
-class Desk:
+class Requests:
     def __init__(
-        self, settings: GatewaySettings, book: Book, store: RemoteStore, callers: Callers
+        self, settings: GatewaySettings, book: RequestTable, store: RedisStore, callers: Identities
     ) -> None:
         self._settings = settings
         self._book = book
         self._store = store
         self._callers = callers
-        self.limits = Limits(settings.max_streams, time.monotonic)
+        self.limits = ClientQuotas(settings.max_streams, time.monotonic)
         self.leave = book.leave
 
     async def take_in(
@@ -47,7 +47,7 @@ class Desk:
         remaining_s: float | None,
         *,
         fetched_later: bool = False,
-    ) -> Request:
+    ) -> TrackedRequest:
         """Check a request, store its payload, and have the controller accept it."""
         if self._book.handing_back:
             raise going_away()
@@ -74,7 +74,7 @@ class Desk:
         return request
 
     def _begin_storing(
-        self, request: Request, payload: bytes, *, durably: bool
+        self, request: TrackedRequest, payload: bytes, *, durably: bool
     ) -> asyncio.Task[None]:
         """While the controller decides; it will be there when the first stage wants it. If nobody
         waits for the request, nobody could bring its payload again: it has to be durable, also if
@@ -85,13 +85,13 @@ class Desk:
             if failed and request.storing is storing:
                 request.storing = None  # a repeat brings it again
 
-        name = payload_stage(request.fingerprint)
+        name = payload_stage(request.content_hash)
         put = self._store.put(request.id, name, payload, durably=durably)
         request.storing, request.durable = asyncio.create_task(put), durably
         request.storing.add_done_callback(stored)
         return request.storing
 
-    async def _stored(self, request: Request, storing: asyncio.Task[None]) -> None:
+    async def _stored(self, request: TrackedRequest, storing: asyncio.Task[None]) -> None:
         try:
             await asyncio.shield(storing)  # others may wait for it too
         except Fault:
@@ -99,7 +99,9 @@ class Desk:
             request.kept = True
             raise
 
-    async def find(self, request_id: str, caller: Caller, *, stages: bool = False) -> Request:
+    async def find(
+        self, request_id: str, caller: Caller, *, stages: bool = False
+    ) -> TrackedRequest:
         """A request that was taken in before, here or elsewhere; with `stages`, all that has
         happened to it is known, and all that will happen is heard of."""
         inside = owned(caller.owner, check_id(request_id))
@@ -114,7 +116,7 @@ class Desk:
             raise
         return request
 
-    async def reply(self, request: Request) -> public.SubmitReply:
+    async def reply(self, request: TrackedRequest) -> public.SubmitReply:
         """Wait for a request's end: its result, with its outputs if they fit into one message."""
         result = await request.end()
         outputs = await self.outputs(request, result)
@@ -125,7 +127,9 @@ class Desk:
             outputs=[public.Output(stage=stage, content=content) for stage, content in outputs],
         )
 
-    async def outputs(self, request: Request, result: model.Result) -> list[tuple[str, bytes]]:
+    async def outputs(
+        self, request: TrackedRequest, result: model.Result
+    ) -> list[tuple[str, bytes]]:
         if result.outcome != model.OUTCOME_DONE:
             return []
         stages = list(result.output_stages)
@@ -144,7 +148,7 @@ class Desk:
             ) from None
         return list(zip(stages, contents, strict=True))
 
-    async def cancel(self, request: Request) -> bool:
+    async def cancel(self, request: TrackedRequest) -> bool:
         """Whether it was cancelled; false if it had ended before."""
         if request.result is not None:
             return False
@@ -152,7 +156,7 @@ class Desk:
         result = await request.end()
         return result.outcome == model.OUTCOME_CANCELLED
 
-    async def progress(self, request: Request) -> AsyncIterator[model.StageProgress]:
+    async def progress(self, request: TrackedRequest) -> AsyncIterator[model.StageProgress]:
         """Every stage as it begins and ends, until the request has ended."""
         told = 0
         while True:

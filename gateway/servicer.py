@@ -9,18 +9,18 @@ import grpc
 
 from esg.errors import Rejected
 from esg.gateway.applications import Applications
-from esg.gateway.identity import Caller, Callers
-from esg.gateway.request import Request
-from esg.gateway.request_table import Book
-from esg.gateway.requests import Desk, going_away
-from esg.gateway.submit_stream import Conversation
+from esg.gateway.identity import Caller, Identities
+from esg.gateway.request import TrackedRequest
+from esg.gateway.request_table import RequestTable
+from esg.gateway.requests import Requests, going_away
+from esg.gateway.submit_stream import SubmitStream
 from esg.gateway.validation import check_payload
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc.status import aborting
 from esg.runtime.settings import GatewaySettings
-from esg.storage.redis_store import RemoteStore
+from esg.storage.redis_store import RedisStore
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -32,17 +32,17 @@ class Pipelines(public_grpc.PipelinesServicer):
     def __init__(
         self,
         settings: GatewaySettings,
-        book: Book,
-        store: RemoteStore,
+        book: RequestTable,
+        store: RedisStore,
         controller: grpc.aio.Channel,
-        callers: Callers,
+        callers: Identities,
     ) -> None:
         self._settings = settings
         self._book = book
         self._callers = callers
-        self._desk = Desk(settings, book, store, callers)
+        self._desk = Requests(settings, book, store, callers)
         self._applications = Applications(controller)
-        self._conversations: set[Conversation] = set()
+        self._conversations: set[SubmitStream] = set()
         self._going = asyncio.Event()
 
     def close(self) -> None:
@@ -151,7 +151,7 @@ class Pipelines(public_grpc.PipelinesServicer):
         async with self._called(context) as caller:
             if self._going.is_set():
                 raise going_away()
-            conversation = Conversation(
+            conversation = SubmitStream(
                 self._desk, caller, context.time_remaining(), self._settings.inline_bytes
             )
             with self._desk.limits.stream(caller):
@@ -216,7 +216,7 @@ class Pipelines(public_grpc.PipelinesServicer):
 
     async def _take_in(
         self, asked: public.SubmitRequest, payload: bytes, caller: Caller, context: Context
-    ) -> Request:
+    ) -> TrackedRequest:
         return await self._desk.take_in(asked, payload, caller, context.time_remaining())
 
     async def _joined(
@@ -252,7 +252,7 @@ class Pipelines(public_grpc.PipelinesServicer):
         check_payload(size, self._settings)
         return asked, b"".join(pieces)
 
-    async def _results(self, request: Request) -> AsyncIterator[public.ResultChunk]:
+    async def _results(self, request: TrackedRequest) -> AsyncIterator[public.ResultChunk]:
         """A request's result, then its outputs in pieces; they are deleted when all were taken."""
         delivered = False
         try:

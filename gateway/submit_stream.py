@@ -6,23 +6,23 @@ from collections.abc import AsyncIterator, Iterator
 
 from esg.errors import Fault, Rejected
 from esg.gateway.identity import Caller
-from esg.gateway.request import Request
-from esg.gateway.requests import Desk
+from esg.gateway.request import TrackedRequest
+from esg.gateway.requests import Requests
 from esg.protos import gateway_v1_pb2 as public
 from esg.runtime.logs import about
-from esg.runtime.rpc.batched_sender import Outbox
+from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.status import retry_after_us, status
 
 log = logging.getLogger(__name__)
 
-Answer = tuple[public.Reply, Request | None]
+Answer = tuple[public.Reply, TrackedRequest | None]
 
 
-class Conversation:
+class SubmitStream:
     """One client's stream."""
 
     def __init__(
-        self, desk: Desk, caller: Caller, remaining_s: float | None, message_bytes: int
+        self, desk: Requests, caller: Caller, remaining_s: float | None, message_bytes: int
     ) -> None:
         self._desk = desk
         self._caller = caller
@@ -30,7 +30,7 @@ class Conversation:
         self._until_s = None if remaining_s is None else loop.time() + remaining_s
         self._loop = loop
         self._message_bytes = message_bytes
-        self._answers: Outbox[Answer] = Outbox()
+        self._answers: BatchedSender[Answer] = BatchedSender()
         self._calls: set[asyncio.Task[None]] = set()
         self._reader: asyncio.Task[None] | None = None
 

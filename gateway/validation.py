@@ -39,20 +39,20 @@ async def checked(
         raise Rejected(f"slo_us: is {slo_us}; it must be from 1 to {LONGEST_US}")
     if not asked.request_id:
         # Nobody can repeat it, so what it consists of is nobody's concern
-        request, fingerprint = uuid.uuid4().hex, b""
+        request, content_hash = uuid.uuid4().hex, b""
     else:
         request = check_id(asked.request_id)
         spoken = f"{asked.application!r} {slo_us} {asked.all_stages} ".encode()
         if len(payload) > HASHED_AT_ONCE:
-            fingerprint = await asyncio.to_thread(_fingerprint, spoken, payload)
+            content_hash = await asyncio.to_thread(_fingerprint, spoken, payload)
         else:
-            fingerprint = _fingerprint(spoken, payload)
+            content_hash = _fingerprint(spoken, payload)
     return controller.Submission(
         request_id=owned(owner, request),
         application=asked.application,
         owner=owner,
         slo_us=slo_us,
-        fingerprint=fingerprint,
+        content_hash=content_hash,
         deadline_us=_deadline_us(remaining_s),
         all_stages=asked.all_stages,
     )

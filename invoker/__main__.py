@@ -21,7 +21,7 @@ from esg.invoker.handlers.handler import CpuParts, check_handler
 from esg.invoker.metrics import NodeMetrics
 from esg.invoker.node import Node
 from esg.invoker.slices.bringup import slice_set
-from esg.invoker.slices.client import Slice
+from esg.invoker.slices.client import SliceClient
 from esg.invoker.slices.health import watch
 from esg.runtime.catalog import functions_digest, load
 from esg.runtime.metrics_page import metrics_page
@@ -31,7 +31,7 @@ from esg.runtime.settings import CommonSettings, InvokerSettings, Settings
 from esg.runtime.wire.convert import InvokerNews
 from esg.storage.local_store import LocalStore
 from esg.storage.node_store import NodeStore
-from esg.storage.redis_store import RemoteStore
+from esg.storage.redis_store import RedisStore
 from esg.units import seconds
 
 GOODBYE_LIMIT_S = 5.0
@@ -129,7 +129,7 @@ async def _serve(
         await server.stop(0)
 
 
-async def _take_stock(node: Node, slices: list[Slice], catalog: Catalog) -> None:
+async def _take_stock(node: Node, slices: list[SliceClient], catalog: Catalog) -> None:
     """Models that are on the slices already, as when only the invoker was started again."""
     for index, part in enumerate(slices):
         for function in await part.resident():
@@ -145,7 +145,7 @@ async def _store(
     folder = Path(own.store) if own.store else _private_folder()
     local = LocalStore(folder)
     local.clear()  # what an earlier process left
-    remote = RemoteStore(common.redis_url, prefix=common.key_prefix, ttl_s=common.data_ttl_s)
+    remote = RedisStore(common.redis_url, prefix=common.key_prefix, ttl_s=common.data_ttl_s)
     try:
         yield NodeStore(local, remote, name)
     finally:

@@ -20,7 +20,7 @@ from esg.invoker.node import Node
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import controller_v1_pb2_grpc as wire_grpc
 from esg.runtime.logs import about
-from esg.runtime.rpc.batched_sender import Outbox
+from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.channels import channel
 from esg.runtime.security.policy import ON_THIS_MACHINE, Security
 from esg.runtime.wire.convert import InvokerNews, news_to_wire, order_from_wire
@@ -42,7 +42,9 @@ class ControllerLink:
         self._greeting = wire.Greeting(invoker=invoker, catalog=functions, session=token_hex(8))
         self._reports: deque[wire.InvokerNote] = deque()  # that are not acknowledged
         self._reported = 0
-        self._outbox: Outbox[wire.InvokerNote] | None = None  # of the stream, if there is one
+        self._outbox: BatchedSender[wire.InvokerNote] | None = (
+            None  # of the stream, if there is one
+        )
         self._joined = False
         self._leaving = False
         self._left = asyncio.Event()
@@ -91,7 +93,7 @@ class ControllerLink:
         self, stub: wire_grpc.ControllerStub, node: Node, joined: Callable[[], None]
     ) -> None:
         """One stream, from greeting to end."""
-        outbox = self._outbox = Outbox()
+        outbox = self._outbox = BatchedSender()
         outbox.put(wire.InvokerNote(greeting=self._greeting))
         orders = stub.Attach(_messages(outbox))
         heartbeat: asyncio.Task[None] | None = None
@@ -122,7 +124,7 @@ class ControllerLink:
         while self._reports and self._reports[0].number <= number:
             self._reports.popleft()
 
-    def _join(self, node: Node, outbox: Outbox[wire.InvokerNote]) -> None:
+    def _join(self, node: Node, outbox: BatchedSender[wire.InvokerNote]) -> None:
         """What the controller may not know comes first: a task that ended is then not missed."""
         for note in self._reports:
             outbox.put(note)
@@ -143,12 +145,12 @@ class ControllerLink:
         )
 
 
-async def _messages(outbox: Outbox[wire.InvokerNote]) -> AsyncIterator[wire.FromInvoker]:
+async def _messages(outbox: BatchedSender[wire.InvokerNote]) -> AsyncIterator[wire.FromInvoker]:
     async for notes in outbox.groups():
         yield wire.FromInvoker(notes=notes)
 
 
-async def _beat(node: Node, outbox: Outbox[wire.InvokerNote], interval_s: float) -> None:
+async def _beat(node: Node, outbox: BatchedSender[wire.InvokerNote], interval_s: float) -> None:
     while True:
         await asyncio.sleep(interval_s)
         outbox.put(news_to_wire(node.pool.report()))

@@ -20,7 +20,7 @@ from esg.core.messages.events import JobFailure, StageOutput
 from esg.errors import Fault
 from esg.invoker.gathering import together
 from esg.invoker.handlers.handler import Bytes, CpuParts
-from esg.invoker.slices.client import Gone, NoAnswer, Slice, split
+from esg.invoker.slices.client import NoAnswer, SliceClient, SliceGone, split
 from esg.invoker.tensors.arrays import Tensors, alike, plain_input, plain_output
 from esg.runtime.settings import InvokerSettings
 from esg.storage.errors import Missing
@@ -35,7 +35,7 @@ class Execution:
 
     def __init__(
         self,
-        slices: Sequence[Slice],
+        slices: Sequence[SliceClient],
         store: NodeStore,
         cpu: CpuParts,
         settings: InvokerSettings,
@@ -165,7 +165,7 @@ class Execution:
             return await self._slices[index].infer(
                 order.function, jobs, parameters=parameters, timeout_s=limit_s
             )
-        except Gone as fault:
+        except SliceGone as fault:
             self._lost(index, str(fault))
             raise
 

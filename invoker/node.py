@@ -20,17 +20,17 @@ from esg.core.messages.node import (
     ModelUnloaded,
     PoolCommand,
     PoolEvent,
-    Report,
     SliceBack,
     SliceLost,
     TaskEnded,
+    TellScheduler,
     UnloadModel,
 )
 from esg.core.pool import Pool
 from esg.errors import Fault, Rejected
 from esg.invoker.execution import Execution, MissingInputs
 from esg.invoker.handlers.handler import CpuParts
-from esg.invoker.slices.client import Gone, Slice
+from esg.invoker.slices.client import SliceClient, SliceGone
 from esg.runtime.logs import about
 from esg.runtime.settings import InvokerSettings
 from esg.runtime.wire.convert import InvokerNews, InvokerOrder
@@ -48,7 +48,7 @@ class Node:
     def __init__(
         self,
         pool: Pool,
-        slices: Sequence[Slice],
+        slices: Sequence[SliceClient],
         store: NodeStore,
         cpu: CpuParts,
         settings: InvokerSettings,
@@ -151,7 +151,7 @@ class Node:
                 self._begin(self._load(index, function))
             case UnloadModel(slice=index, function=function):
                 self._begin(self._unload(index, function))
-            case Report(event=event):
+            case TellScheduler(event=event):
                 self._report(event)  # type: ignore[arg-type]  # a pool has no other news
             case _:
                 assert_never(command)
@@ -249,7 +249,7 @@ class Node:
         except Fault as error:
             failure = str(error)
             log.warning("load failed", extra=about(slice=index, function=function, reason=failure))
-            if isinstance(error, Gone) and serving == self._servings[index]:
+            if isinstance(error, SliceGone) and serving == self._servings[index]:
                 self.slice_lost(index, failure)
         if serving != self._servings[index]:
             return
@@ -277,7 +277,7 @@ class Node:
         try:
             resident = await self._slices[index].resident()
         except Fault as error:
-            if isinstance(error, Gone) and serving == self._servings[index]:
+            if isinstance(error, SliceGone) and serving == self._servings[index]:
                 self.slice_lost(index, str(error))
             return  # if it is silent, whoever watches the slice will notice
         if (

@@ -16,7 +16,7 @@ from esg.core.report import Report
 from esg.emulator.run import Trained, emulate, requests
 from esg.emulator.scenario import Scenario
 from esg.errors import Rejected
-from esg.loadgen.outcome import Figures, Outcome
+from esg.loadgen.outcome import Figures, LoadOutcome
 from esg.loadgen.target import Target
 from esg.runtime.settings import ControllerSettings
 from esg.units import ms, to_usd
@@ -79,9 +79,9 @@ def _by_default(catalog: Catalog) -> Scenario:
 
 def run_emulated(
     catalog: Catalog, scenario: Scenario, arrivals: Iterable[Arrival], trained: Trained
-) -> Outcome:
+) -> LoadOutcome:
     """What comes of the arrivals there, in the figures of a live run."""
-    outcome = Outcome()
+    outcome = LoadOutcome()
 
     def watch(now_us: int, event: Event, commands: Sequence[Command]) -> None:
         for command in commands:
@@ -95,7 +95,7 @@ def run_emulated(
     return outcome
 
 
-def _fold(report: Report, outcome: Outcome) -> None:
+def _fold(report: Report, outcome: LoadOutcome) -> None:
     for name, tally in report.applications.items():
         for figures in _figures(outcome, name):
             figures.requests += tally.arrived
@@ -106,5 +106,5 @@ def _fold(report: Report, outcome: Outcome) -> None:
                 figures.latencies.add(latency_us)
 
 
-def _figures(outcome: Outcome, application: str) -> tuple[Figures, Figures]:
+def _figures(outcome: LoadOutcome, application: str) -> tuple[Figures, Figures]:
     return outcome.total, outcome.by_application.setdefault(application, Figures())

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from esg.core.catalog.model import Catalog
-    from esg.loadgen.outcome import Outcome
-    from esg.loadgen.run import Findings, Run
+    from esg.loadgen.outcome import LoadOutcome
+    from esg.loadgen.run import LoadFindings, LoadRun
     from esg.loadgen.target import Target
     from esg.workload.payloads import Pictures
-    from esg.workload.plan import Plan
+    from esg.workload.plan import Workload
 
 DEFAULT_PAYLOAD_SCALE = 0.01
 """Two cores that also run the mesh carry the heavy rate with this, and not with the full size."""
@@ -88,11 +88,11 @@ def loadgen(
       loadgen --rate normal --duration 60 --save-arrivals normal.csv --dry-run
       loadgen --arrivals normal.csv --emulate
     """
-    from esg.workload.plan import Plan
+    from esg.workload.plan import Workload
 
     if poisson and burst:
         raise Rejected("--poisson and --burst are two ways to come; give one of them")
-    plan = Plan(
+    plan = Workload(
         rate=rate,
         pattern="poisson" if poisson else "burst" if burst else "steady",
         trace=trace,
@@ -126,12 +126,12 @@ def loadgen(
         _dry_run(plan, known, save_arrivals, emulate=emulate, as_json=as_json)
         return
 
-    from esg.loadgen.run import Run
+    from esg.loadgen.run import LoadRun
     from esg.loadgen.target import ask
 
     target = ask(gateway, known)
     _check_arrivals(plan, target, save_arrivals)
-    run = Run(
+    run = LoadRun(
         target=target,
         plan=plan,
         pictures=_pictures(target, known, payload, payload_scale),
@@ -146,7 +146,7 @@ def loadgen(
 
 
 def _dry_run(
-    plan: Plan, catalog: Catalog, save_to: Path | None, *, emulate: bool, as_json: bool
+    plan: Workload, catalog: Catalog, save_to: Path | None, *, emulate: bool, as_json: bool
 ) -> None:
     from esg.loadgen.report.dry_run import document, print_summary, resolve
     from esg.loadgen.report.summary import outcome_table
@@ -165,7 +165,7 @@ def _dry_run(
         screen.print(outcome_table(emulated))
 
 
-def _check_arrivals(plan: Plan, target: Target, save_to: Path | None) -> None:
+def _check_arrivals(plan: Workload, target: Target, save_to: Path | None) -> None:
     """Refuse what cannot be sent before any process is started; on the way, save it."""
     if save_to is None:
         plan.arrivals(target.names)
@@ -187,8 +187,8 @@ def _pictures(
 
 
 def _send(
-    run: Run, catalog: Catalog, *, emulate: bool, html: Path | None, as_json: bool
-) -> Findings:
+    run: LoadRun, catalog: Catalog, *, emulate: bool, html: Path | None, as_json: bool
+) -> LoadFindings:
     from contextlib import ExitStack
 
     from esg.files import written
@@ -221,7 +221,9 @@ def _send(
     return found
 
 
-def _emulator(catalog: Catalog, target: Target | None, *, shown: bool) -> Callable[[Plan], Outcome]:
+def _emulator(
+    catalog: Catalog, target: Target | None, *, shown: bool
+) -> Callable[[Workload], LoadOutcome]:
     """Where there is a mesh, as it is there; otherwise on the catalog's cluster.
 
     What cannot be emulated is refused here, before anything is sent: what was measured would be
@@ -243,7 +245,7 @@ def _emulator(catalog: Catalog, target: Target | None, *, shown: bool) -> Callab
     return lambda plan: run_emulated(catalog, scenario, plan.arrivals(applications), trained)
 
 
-def _faults_told(work: Callable[[], Findings]) -> Findings:
+def _faults_told(work: Callable[[], LoadFindings]) -> LoadFindings:
     try:
         return work()
     except Fault as error:

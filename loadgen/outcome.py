@@ -10,8 +10,8 @@ from typing import Any
 
 from hdrh.histogram import HdrHistogram
 
-from esg.loadgen.record import Record, record_of
-from esg.loadgen.send import Answered
+from esg.loadgen.record import SentRecord, record_of
+from esg.loadgen.send import SentRequest
 from esg.units import US_PER_HOUR
 
 MOST_REASONS = 100
@@ -19,7 +19,7 @@ MOST_REASONS = 100
 OTHER_REASONS = "other reasons"
 
 
-class Times:
+class LatencyHistogram:
     """Times from 1 us to an hour; what is longer counts as an hour."""
 
     def __init__(self, digits: int = 3) -> None:
@@ -28,7 +28,7 @@ class Times:
     def add(self, time_us: int) -> None:
         self._histogram.record_value(min(max(time_us, 0), US_PER_HOUR))
 
-    def merge(self, other: "Times") -> None:
+    def merge(self, other: "LatencyHistogram") -> None:
         self._histogram.add(other._histogram)
 
     def __len__(self) -> int:
@@ -55,9 +55,9 @@ class Figures:
     cost_usd: float = 0.0
     slo_us: int = 0
     batches: Counter[int] = field(default_factory=Counter)
-    latencies: Times = field(default_factory=Times)
+    latencies: LatencyHistogram = field(default_factory=LatencyHistogram)
 
-    def add(self, record: Record) -> None:
+    def add(self, record: SentRecord) -> None:
         self.requests += 1
         self.in_time += record.in_time
         self.cost_usd += record.cost_usd
@@ -87,19 +87,19 @@ class Figures:
         return dict(zip(names, self.latencies.percentiles_ms(50, 90, 99), strict=True))
 
 
-class Outcome:
+class LoadOutcome:
     """Folds answers as they come."""
 
     def __init__(self) -> None:
         self.total = Figures()
         self.by_application: dict[str, Figures] = {}
         self.errors: Counter[str] = Counter()
-        self.late = Times()
+        self.late = LatencyHistogram()
 
-    def add(self, answered: Answered) -> None:
+    def add(self, answered: SentRequest) -> None:
         self.fold(record_of(answered))
 
-    def fold(self, record: Record) -> None:
+    def fold(self, record: SentRecord) -> None:
         self.total.add(record)
         self.by_application.setdefault(record.application, Figures()).add(record)
         self.late.add(record.late_us)

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from esg.files import written
-from esg.loadgen.send import Answered
+from esg.loadgen.send import SentRequest
 
 UNANSWERED = "no answer by the time loadgen ended"
 
 
-class Record(NamedTuple):
+class SentRecord(NamedTuple):
     """One request. `outcome` is the mesh's word, or `error` if there is no result; `why` says
     what went wrong. What the mesh told is zero and empty if it told nothing."""
 
@@ -36,13 +36,13 @@ class Record(NamedTuple):
         return self.outcome == "done"
 
 
-def record_of(answered: Answered) -> Record:
+def record_of(answered: SentRequest) -> SentRecord:
     result, arrival = answered.result, answered.arrival
     sent = answered.number, arrival.application, arrival.at_us
     measured = answered.late_us, answered.latency_us
     if result is None:
-        return Record(*sent, *measured, "error", False, 0, 0, 0.0, (), (), "", answered.error)
-    return Record(
+        return SentRecord(*sent, *measured, "error", False, 0, 0, 0.0, (), (), "", answered.error)
+    return SentRecord(
         *sent,
         *measured,
         str(result.outcome),
@@ -58,14 +58,14 @@ def record_of(answered: Answered) -> Record:
 
 
 @contextmanager
-def writing_rows(path: Path) -> Iterator[Callable[[Record], None]]:
+def writing_rows(path: Path) -> Iterator[Callable[[SentRecord], None]]:
     """Give a function that writes one request's row; the rows come as the answers did.
 
     The file has its name when all went well: a run that is broken off by Ctrl-C has gone well.
     """
     with written(path) as file:
         rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(Record._fields)
+        rows.writerow(SentRecord._fields)
         yield lambda record: rows.writerow(map(_cell, record))
 
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from esg.loadgen.outcome import Outcome
-from esg.loadgen.record import Record, writing_rows
+from esg.loadgen.outcome import LoadOutcome
+from esg.loadgen.record import SentRecord, writing_rows
 from esg.loadgen.target import Target
 from esg.loadgen.timeline import Timeline
-from esg.loadgen.worker import Assignment, Report
+from esg.loadgen.worker import Assignment, WorkerReport
 from esg.loadgen.worker_pool import Crew
 from esg.workload.payloads import Pictures
-from esg.workload.plan import Plan
+from esg.workload.plan import Workload
 
 MOST_HELD = 20_000
 HELD_BYTES = 2**30
@@ -25,11 +25,11 @@ NOT_SENT = "not sent: too many requests were in flight for loadgen to hold"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class LoadRun:
     """What is to be done. `wait_s` bounds the wait for answers after the last request."""
 
     target: Target
-    plan: Plan
+    plan: Workload
     pictures: Pictures
     workers: int = 1
     wait_s: float = 300.0
@@ -55,11 +55,11 @@ class Run:
 
 
 @dataclass(slots=True)
-class Findings:
+class LoadFindings:
     """What has come of it so far: until the last request was sent, and until now. `load` is this
     machine's at the end: how many processes wanted a core, over a minute."""
 
-    outcome: Outcome = field(default_factory=Outcome)
+    outcome: LoadOutcome = field(default_factory=LoadOutcome)
     timeline: Timeline = field(default_factory=Timeline)
     sent: int = 0
     in_flight: int = 0
@@ -70,21 +70,21 @@ class Findings:
     load: float = 0.0
     cores: int = field(default_factory=lambda: os.cpu_count() or 1)
 
-    def fold(self, record: Record) -> None:
+    def fold(self, record: SentRecord) -> None:
         self.outcome.fold(record)
         self.timeline.fold(record)
 
 
-def carry_out(run: Run, look: Callable[[Findings], None]) -> Findings:
+def carry_out(run: LoadRun, look: Callable[[LoadFindings], None]) -> LoadFindings:
     """To the end, or until Ctrl-C and what was then in flight; `look` is called every now and then.
 
     Both ends give findings. A second Ctrl-C does not wait.
     """
-    found = Findings()
+    found = LoadFindings()
     with ExitStack() as stack:
         write = stack.enter_context(writing_rows(run.csv)) if run.csv else None
 
-        def tell(report: Report) -> None:
+        def tell(report: WorkerReport) -> None:
             for record in report.records:
                 found.fold(record)
                 if write is not None:

@@ -21,7 +21,7 @@ LOOK_UP_US = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class SentRequest:
     """One request: when it was planned, how late it was sent, and what came of it."""
 
     number: int
@@ -37,7 +37,7 @@ class Answered:
         return self.result is not None and self.result.slo_met
 
 
-class Stream(Protocol):
+class RequestSink(Protocol):
     """What requests go out through; `client.RequestStream` is one."""
 
     def submit(
@@ -46,7 +46,7 @@ class Stream(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class LoadSpec:
     """What is sent: `payload` gives an application's; it is asked once per arrival, in order.
 
     Requests are numbered from `first` in steps of `step`: one of several senders has every n-th.
@@ -61,10 +61,10 @@ class Load:
 
 
 async def send(
-    stream: Stream,
+    stream: RequestSink,
     arrivals: Iterable[Arrival],
-    load: Load,
-    observe: Callable[[Answered], None],
+    load: LoadSpec,
+    observe: Callable[[SentRequest], None],
 ) -> int:
     """Send every arrival at its instant and wait for all answers: how many there were."""
     return await Sender(stream, load, observe).run(arrivals)
@@ -78,9 +78,9 @@ class Sender:
 
     def __init__(
         self,
-        stream: Stream,
-        load: Load,
-        observe: Callable[[Answered], None],
+        stream: RequestSink,
+        load: LoadSpec,
+        observe: Callable[[SentRequest], None],
         *,
         room: Callable[[], bool] = lambda: True,
         skip: Callable[[Arrival], None] = lambda arrival: None,
@@ -194,7 +194,7 @@ class Sender:
         # What went out a little early is not late, but has been waiting for longer
         latency_us = self._time_us() - min(sent_us, arrival.at_us)
         late_us = max(0, sent_us - arrival.at_us)
-        self._observe(Answered(number, arrival, late_us, latency_us, result, error))
+        self._observe(SentRequest(number, arrival, late_us, latency_us, result, error))
         if self._stopped and not self._in_flight:
             self._over.set()
 

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
-from esg.client import Application, AsyncClient, ClientError, MeshStatus, NoGateway, Unavailable
+from esg.client import ApplicationInfo, AsyncClient, ClientError, MeshStatus, NoGateway, Unavailable
 from esg.core.catalog.model import Catalog
 from esg.errors import Rejected
 
@@ -15,7 +15,7 @@ LIMIT_S = 30.0
 @dataclass(frozen=True, slots=True)
 class Target:
     gateway: str
-    applications: dict[str, Application]
+    applications: dict[str, ApplicationInfo]
     status: MeshStatus
 
     @property
@@ -59,7 +59,7 @@ def ask(gateway: str, catalog: Catalog) -> Target:
     return Target(gateway, {name: found[name] for name in (*known, *others)}, status)
 
 
-async def _ask(gateway: str) -> tuple[dict[str, Application], MeshStatus]:
+async def _ask(gateway: str) -> tuple[dict[str, ApplicationInfo], MeshStatus]:
     async with AsyncClient(gateway, patience_s=PATIENCE_S) as client:
         applications = {found.name: found for found in await client.list_applications()}
         async for status in client.watch_mesh(0):

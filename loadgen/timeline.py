@@ -7,8 +7,8 @@ the second, a day by the quarter of an hour, and both take the same memory.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from esg.loadgen.outcome import Times
-from esg.loadgen.record import Record
+from esg.loadgen.outcome import LatencyHistogram
+from esg.loadgen.record import SentRecord
 from esg.units import US_PER_S
 
 MOST_BINS = 200
@@ -22,7 +22,7 @@ class Bin:
 
     planned: int = 0
     answered: int = 0
-    latencies: dict[str, Times] = field(default_factory=dict)
+    latencies: dict[str, LatencyHistogram] = field(default_factory=dict)
 
     def merge(self, other: "Bin") -> None:
         self.planned += other.planned
@@ -33,9 +33,9 @@ class Bin:
     def add(self, application: str, latency_us: int) -> None:
         self._of(application).add(latency_us)
 
-    def _of(self, application: str) -> Times:
+    def _of(self, application: str) -> LatencyHistogram:
         if application not in self.latencies:
-            self.latencies[application] = Times(DIGITS)
+            self.latencies[application] = LatencyHistogram(DIGITS)
         return self.latencies[application]
 
 
@@ -46,7 +46,7 @@ class Timeline:
         self.width_us = US_PER_S
         self._bins: dict[int, Bin] = {}
 
-    def fold(self, record: Record) -> None:
+    def fold(self, record: SentRecord) -> None:
         planned = self._bin(record.at_us)
         planned.planned += 1
         if record.done:

@@ -21,11 +21,11 @@ from multiprocessing.connection import Connection
 import uvloop
 
 from esg.client import AsyncClient
-from esg.loadgen.record import UNANSWERED, Record, record_of
-from esg.loadgen.send import Answered, Load, Sender, Stream
+from esg.loadgen.record import UNANSWERED, SentRecord, record_of
+from esg.loadgen.send import LoadSpec, RequestSink, Sender, SentRequest
 from esg.workload.arrivals import Arrival
 from esg.workload.payloads import Pictures
-from esg.workload.plan import Plan
+from esg.workload.plan import Workload
 
 REPORT_S = 0.1
 STOP, GIVE_UP = "stop", "give up"
@@ -37,7 +37,7 @@ class Assignment:
     or not reported yet: what would be more is not sent."""
 
     gateway: str
-    plan: Plan
+    plan: Workload
     applications: list[str]
     pictures: Pictures
     prefix: str
@@ -59,7 +59,7 @@ class Begin:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class WorkerReport:
     """What is new since the last one; the first four are as of now. `last_sent_us` is by the
     machine's clock, 0 before the first."""
 
@@ -67,7 +67,7 @@ class Report:
     sent: int
     last_sent_us: int
     in_flight: int
-    records: list[Record]
+    records: list[SentRecord]
     unsent: Counter[str]
 
 
@@ -77,11 +77,11 @@ class Broken:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class WorkerEnded:
     pass
 
 
-Message = Ready | Report | Broken | Ended
+Message = Ready | WorkerReport | Broken | WorkerEnded
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def work(assignment: Assignment, line: Line) -> None:
     with suppress(BrokenPipeError, ConnectionResetError):  # nobody is left to tell
         try:
             uvloop.run(_work(assignment, line))
-            line.news.send(Ended())
+            line.news.send(WorkerEnded())
         except Exception as error:
             line.news.send(Broken(str(error) or type(error).__name__))
 
@@ -112,7 +112,7 @@ class _GivenUp(Exception):
 async def _work(assignment: Assignment, line: Line) -> None:
     arrivals = assignment.plan.arrivals(assignment.applications)
     mine = islice(arrivals, assignment.number, None, assignment.workers)
-    load = Load(
+    load = LoadSpec(
         payload=assignment.pictures.taken(assignment.number + 1, assignment.workers),
         prefix=assignment.prefix,
         first=assignment.number + 1,
@@ -131,11 +131,11 @@ async def _work(assignment: Assignment, line: Line) -> None:
 class _Worker:
     """A sender on one side, the crew on the other."""
 
-    def __init__(self, stream: Stream, load: Load, line: Line, most_held: int) -> None:
+    def __init__(self, stream: RequestSink, load: LoadSpec, line: Line, most_held: int) -> None:
         self._line = line
         self._most_held = most_held
         self._began: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._records: list[Record] = []
+        self._records: list[SentRecord] = []
         self._unsent: Counter[str] = Counter()
         self._sender = Sender(stream, load, self._observe, room=self._room, skip=self._skip)
         self._done = False
@@ -172,7 +172,7 @@ class _Worker:
         if not self._began.done():
             self._began.set_result(0)
 
-    def _observe(self, answered: Answered) -> None:
+    def _observe(self, answered: SentRequest) -> None:
         self._records.append(record_of(answered))
 
     def _room(self) -> bool:
@@ -189,9 +189,9 @@ class _Worker:
             # In a thread, because the pipe may be full: sending must go on
             await asyncio.to_thread(self._line.news.send, self._news())
 
-    def _news(self) -> Report:
+    def _news(self) -> WorkerReport:
         sender = self._sender
-        report = Report(
+        report = WorkerReport(
             sender.sending,
             sender.sent,
             sender.last_sent_us,

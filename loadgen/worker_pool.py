@@ -21,11 +21,11 @@ from esg.loadgen.worker import (
     Assignment,
     Begin,
     Broken,
-    Ended,
     Line,
     Message,
     Ready,
-    Report,
+    WorkerEnded,
+    WorkerReport,
     work,
 )
 from esg.units import US_PER_S
@@ -47,7 +47,7 @@ class Crew:
     """
 
     def __init__(
-        self, assignments: list[Assignment], tell: Callable[[Report], None], wait_s: float
+        self, assignments: list[Assignment], tell: Callable[[WorkerReport], None], wait_s: float
     ) -> None:
         self._assignments = assignments
         self._tell = tell
@@ -119,7 +119,7 @@ class Crew:
     def _go_on(self, tick: Callable[[], None]) -> None:
         obeyed = 0
         limit: float | None = None
-        while not all(isinstance(message, Ended) for message in self._latest.values()):
+        while not all(isinstance(message, WorkerEnded) for message in self._latest.values()):
             self._listen()
             tick()
             if self._sent_us is None and not self._sending():
@@ -136,14 +136,14 @@ class Crew:
 
     def _sending(self) -> bool:
         return any(
-            isinstance(message, Ready) or (isinstance(message, Report) and message.sending)
+            isinstance(message, Ready) or (isinstance(message, WorkerReport) and message.sending)
             for message in self._latest.values()
         )
 
     def _listen(self) -> None:
         for pipe in wait(self._news, TICK_S):
             assert isinstance(pipe, Connection)
-            if isinstance(self._latest[pipe], Ended):
+            if isinstance(self._latest[pipe], WorkerEnded):
                 self._news.remove(pipe)
                 continue
             try:
@@ -155,20 +155,20 @@ class Crew:
 
     def _hear(self, pipe: Connection, message: Message) -> None:
         match message:
-            case Report():
+            case WorkerReport():
                 self._counts[pipe] = message.sent, message.in_flight
                 self._last_sent_us = max(self._last_sent_us, message.last_sent_us)
                 self._tell(message)
             case Broken():
                 raise Fault(f"one of loadgen's workers broke down: {message.why}")
-            case Ready() | Ended():
+            case Ready() | WorkerEnded():
                 pass
             case _:
                 assert_never(message)
 
     def _order(self, order: Begin | str) -> None:
         for pipe, latest in self._latest.items():
-            if not isinstance(latest, Ended):
+            if not isinstance(latest, WorkerEnded):
                 with suppress(BrokenPipeError):  # it is gone, and we shall hear that
                     self._orders[pipe].send(order)
 

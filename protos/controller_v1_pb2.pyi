@@ -66,11 +66,11 @@ class GatewayNote(_message.Message):
     def __init__(self, submission: _Optional[_Union[Submission, _Mapping]] = ..., cancel: _Optional[str] = ..., follow: _Optional[str] = ...) -> None: ...
 
 class Submission(_message.Message):
-    __slots__ = ("request_id", "application", "slo_us", "fingerprint", "deadline_us", "fetched_later", "owner", "all_stages")
+    __slots__ = ("request_id", "application", "slo_us", "content_hash", "deadline_us", "fetched_later", "owner", "all_stages")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     APPLICATION_FIELD_NUMBER: _ClassVar[int]
     SLO_US_FIELD_NUMBER: _ClassVar[int]
-    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_HASH_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_US_FIELD_NUMBER: _ClassVar[int]
     FETCHED_LATER_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -78,12 +78,12 @@ class Submission(_message.Message):
     request_id: str
     application: str
     slo_us: int
-    fingerprint: bytes
+    content_hash: bytes
     deadline_us: int
     fetched_later: bool
     owner: str
     all_stages: bool
-    def __init__(self, request_id: _Optional[str] = ..., application: _Optional[str] = ..., slo_us: _Optional[int] = ..., fingerprint: _Optional[bytes] = ..., deadline_us: _Optional[int] = ..., fetched_later: _Optional[bool] = ..., owner: _Optional[str] = ..., all_stages: _Optional[bool] = ...) -> None: ...
+    def __init__(self, request_id: _Optional[str] = ..., application: _Optional[str] = ..., slo_us: _Optional[int] = ..., content_hash: _Optional[bytes] = ..., deadline_us: _Optional[int] = ..., fetched_later: _Optional[bool] = ..., owner: _Optional[str] = ..., all_stages: _Optional[bool] = ...) -> None: ...
 
 class ToGateway(_message.Message):
     __slots__ = ("notes",)
@@ -108,14 +108,14 @@ class ControllerNote(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., progress: _Optional[_Union[_model_v1_pb2.StageProgress, _Mapping]] = ..., result: _Optional[_Union[_model_v1_pb2.Result, _Mapping]] = ..., payload_lost: _Optional[bool] = ...) -> None: ...
 
 class Accepted(_message.Message):
-    __slots__ = ("application", "repeated", "fingerprint")
+    __slots__ = ("application", "repeated", "content_hash")
     APPLICATION_FIELD_NUMBER: _ClassVar[int]
     REPEATED_FIELD_NUMBER: _ClassVar[int]
-    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_HASH_FIELD_NUMBER: _ClassVar[int]
     application: str
     repeated: bool
-    fingerprint: bytes
-    def __init__(self, application: _Optional[str] = ..., repeated: _Optional[bool] = ..., fingerprint: _Optional[bytes] = ...) -> None: ...
+    content_hash: bytes
+    def __init__(self, application: _Optional[str] = ..., repeated: _Optional[bool] = ..., content_hash: _Optional[bytes] = ...) -> None: ...
 
 class Refused(_message.Message):
     __slots__ = ("code", "message", "retry_after_us")

@@ -9,13 +9,13 @@ while one WAITAOF is under way shares the next.
 import asyncio
 
 from esg.errors import Fault
-from esg.storage.errors import Refused
-from esg.storage.redis_pipeline import Pipeline
+from esg.storage.errors import StorageRefused
+from esg.storage.redis_pipeline import RedisPipeline
 
 LIMIT_MS = 5000
 
 
-class DurablePipeline(Pipeline):
+class DurablePipeline(RedisPipeline):
     def __init__(self, url: str) -> None:
         super().__init__(url)
         self._unsynced: list[asyncio.Future[None]] = []
@@ -47,8 +47,8 @@ class DurablePipeline(Pipeline):
     async def _tried(self) -> Fault | None:
         try:
             on_disk, _ = await self.send(b"WAITAOF", b"1", b"0", b"%d" % LIMIT_MS)
-        except Refused as error:
-            return Refused(
+        except StorageRefused as error:
+            return StorageRefused(
                 f"{error}: a payload that nobody waits for has to be on disk. Use a server that "
                 "can tell (Redis from 7.2 on, or Valkey) with appendonly yes, or set "
                 "durable_payloads of the gateway to false"

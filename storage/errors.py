@@ -14,5 +14,5 @@ class Missing(Fault):
         self.stage = stage
 
 
-class Refused(Fault):
+class StorageRefused(Fault):
     """The server does not do what it was asked."""

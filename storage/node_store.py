@@ -13,7 +13,7 @@ from esg.errors import Fault
 from esg.runtime.logs import about
 from esg.storage.errors import Missing
 from esg.storage.local_store import LocalStore
-from esg.storage.redis_store import RemoteStore
+from esg.storage.redis_store import RedisStore
 from esg.storage.retrying import PATIENCE_S, patiently
 
 log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ class NodeStore:
     def __init__(
         self,
         local: LocalStore,
-        remote: RemoteStore,
+        remote: RedisStore,
         invoker: str,
         *,
         patience_s: float = PATIENCE_S,

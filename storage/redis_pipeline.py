@@ -21,7 +21,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
 
 from esg.errors import Fault, Rejected
-from esg.storage.errors import Refused
+from esg.storage.errors import StorageRefused
 
 PATIENCE_S = 10.0
 PATIENCE_PER_COMMAND_S = 0.05
@@ -35,7 +35,7 @@ Argument = bytes | memoryview
 Reply = asyncio.Future[Any]
 
 
-class Pipeline:
+class RedisPipeline:
     def __init__(self, url: str) -> None:
         try:
             pool: Any = ConnectionPool.from_url(
@@ -117,7 +117,7 @@ class Pipeline:
             answer = await connection.read_response(disable_decoding=True)
         except ResponseError as error:  # about this command alone
             if not reply.done():
-                reply.set_exception(Refused(f"Redis at {self.where} refuses: {error}"))
+                reply.set_exception(StorageRefused(f"Redis at {self.where} refuses: {error}"))
         else:
             if not reply.done():
                 reply.set_result(answer)

@@ -22,16 +22,16 @@ from collections.abc import Iterable
 from esg.errors import Fault, Rejected
 from esg.storage.durable import DurablePipeline
 from esg.storage.errors import Missing
-from esg.storage.redis_pipeline import Pipeline
+from esg.storage.redis_pipeline import RedisPipeline
 
 PART_BYTES = 4 * 2**20
 FIRST_DELAY_S = 0.001
 LONGEST_DELAY_S = 0.05
 
 
-class RemoteStore:
+class RedisStore:
     def __init__(self, url: str, *, prefix: str, ttl_s: int, part_bytes: int = PART_BYTES) -> None:
-        self._redis = Pipeline(url)
+        self._redis = RedisPipeline(url)
         self._durable = DurablePipeline(url)
         self._prefix = prefix
         self._ttl_s = b"%d" % ttl_s
@@ -110,7 +110,7 @@ class RemoteStore:
         await self._redis.close()
         await self._durable.close()
 
-    async def _put_in_parts(self, redis: Pipeline, key: bytes, view: memoryview) -> None:
+    async def _put_in_parts(self, redis: RedisPipeline, key: bytes, view: memoryview) -> None:
         starts = range(0, len(view), self._part_bytes)
         listed = b"%s %d" % (secrets.token_hex(8).encode(), len(starts))
         names = _part_names(key, listed)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from esg.errors import Fault
-from esg.storage.errors import Missing, Refused
+from esg.storage.errors import Missing, StorageRefused
 
 PATIENCE_S = 10.0
 FIRST_PAUSE_S = 0.02
@@ -23,7 +23,7 @@ async def patiently(attempt: Callable[[], Awaitable[None]], patience_s: float = 
         try:
             await attempt()
             return
-        except (Missing, Refused):
+        except (Missing, StorageRefused):
             raise
         except Fault:
             if loop.time() + pause_s > deadline:

@@ -38,14 +38,14 @@ from benchmarks.apex.cases import (
 from benchmarks.apex.floors import STEPS, floors
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Catalog
-from esg.core.policies.apex.features import Ingredient
-from esg.core.policies.apex.policy import Apex, Companies
-from esg.core.policies.interface import Case, Hold, Offer, Placement
+from esg.core.policies.apex.features import Feature
+from esg.core.policies.apex.policy import Apex, BatchPlansCache
+from esg.core.policies.interface import Hold, Offer, Placement, QueueView
 from esg.core.scheduler.scheduler import Scheduler
-from esg.core.state.node_books import Seat
+from esg.core.state.node_books import NodeBooks
 from esg.emulator.run import Trained, build_nature, build_pools
 from esg.emulator.scenario import SETTINGS, Scenario, applied
-from esg.emulator.sweep import Estimate, Job, Load, run_limits
+from esg.emulator.sweep import Estimate, Load, SweepRun, run_limits
 from esg.emulator.training.train import trained_configs
 from esg.emulator.world import World
 
@@ -159,7 +159,8 @@ def settings_table(title: str, runs: Sequence[Run], results: Results, catalog: C
 def _limits(row: str, runs: Sequence[Run], results: Results, catalog: Catalog) -> str:
     base = [r for r in runs if r.policy == "esg" and r.row == row]
     found = [
-        run_limits(Job("", catalog, run.scenario(), run.load(), {})).summary for run in base[:2]
+        run_limits(SweepRun("", catalog, run.scenario(), run.load(), {})).summary
+        for run in base[:2]
     ]
     hits = Estimate.of([summary["slo_hit_rate"] for summary in found]).mean
     ratios = [
@@ -184,7 +185,7 @@ def _ratio(own: Sequence[Run], base: Sequence[Run], results: Results) -> str:
 def ablation_table(runs: Sequence[Run], results: Results) -> Table:
     rows = list(dict.fromkeys(run.row for run in runs))
     table = Table("apex without", *rows, title="ablation: in time %, cost / whole apex")
-    for without in ("", *(str(i) for i in Ingredient)):
+    for without in ("", *(str(i) for i in Feature)):
         cells = []
         for row in rows:
             own = [r for r in runs if r.row == row and r.without == without]
@@ -217,18 +218,20 @@ class Timed(Apex):
     times_us: list[float]
     effort: int
 
-    def decide(self, case: Case) -> Offer | Hold:
+    def decide(self, view: QueueView) -> Offer | Hold:
         began = thread_time_ns()
-        decision = super().decide(case)
+        decision = super().decide(view)
         self.times_us.append((thread_time_ns() - began) / 1000)
         if isinstance(decision, Offer):
             self.effort += decision.effort
         return decision
 
-    def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
+    def place(
+        self, view: QueueView, offer: Offer, nodes: Mapping[str, NodeBooks]
+    ) -> Placement | None:
         began = thread_time_ns()
         effort = offer.effort
-        placement = super().place(case, offer, seats)
+        placement = super().place(view, offer, nodes)
         self.times_us[-1] += (thread_time_ns() - began) / 1000
         self.effort += offer.effort - effort
         return placement
@@ -239,7 +242,7 @@ def print_decisions(screen: Console, catalog: Catalog) -> None:
     setting = SETTINGS["relaxed-heavy"]
     scenario = Scenario(slo_scale=setting.slo_scale, nodes=16, vcpus=16, vgpus=7)
     seen = applied(catalog, scenario)
-    timed = Timed(seen, Companies(), without=frozenset())
+    timed = Timed(seen, BatchPlansCache(), without=frozenset())
     timed.times_us, timed.effort = [], 0
     pools = build_pools(seen, scenario)
     world = World(Scheduler(seen, timed), pools, build_nature(seen, scenario))

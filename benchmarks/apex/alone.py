@@ -25,7 +25,7 @@ from rich.table import Table
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Application, Catalog, Stage
 from esg.core.catalog.profile import Config
-from esg.core.durations import NatureSettings
+from esg.core.durations import DurationSettings
 from esg.core.search.frontier import Frontier
 from esg.emulator.scenario import SETTINGS
 
@@ -158,7 +158,7 @@ def _then(
 
 
 def _fetch_us(stage: Stage) -> int:
-    return NatureSettings().local.time_us(stage.function.input_bytes)
+    return DurationSettings().local.time_us(stage.function.input_bytes)
 
 
 if __name__ == "__main__":

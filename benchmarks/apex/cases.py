@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from esg.core.catalog.model import Application, Catalog, Stage
-from esg.core.durations import LOCAL_BYTES_PER_S, Link, Nature, NatureSettings
+from esg.core.durations import LOCAL_BYTES_PER_S, DataLink, Durations, DurationSettings
 from esg.core.messages.events import Event
-from esg.core.policies.apex.features import Ingredient
+from esg.core.policies.apex.features import Feature
 from esg.core.pool import Pool
 from esg.emulator.run import Trained, build_pools, emulate
 from esg.emulator.scenario import SETTINGS, Scenario, applied
@@ -101,15 +101,15 @@ def carry_out(run: Run, catalog: Catalog, trained: Trained) -> dict[str, Any]:
     scenario = run.scenario()
     seen = applied(catalog, scenario)
     pools = mixed(seen, scenario) if run.mixed_nodes else None
-    nature = None
+    durations = None
     if run.wrong:
-        local = Link(delay_us=ms(scenario.stage_delay_ms), bytes_per_s=LOCAL_BYTES_PER_S)
-        settings = NatureSettings(noise=run.noise, local=local)
-        nature = Nature(as_it_is(seen, run.wrong), run.seed, settings)
+        local = DataLink(delay_us=ms(scenario.stage_delay_ms), bytes_per_s=LOCAL_BYTES_PER_S)
+        settings = DurationSettings(noise=run.noise, local=local)
+        durations = Durations(as_it_is(seen, run.wrong), run.seed, settings)
     arrivals: Iterator[tuple[int, Event]] = run.load().arrivals(
         list(catalog.applications), run.seed
     )
-    done = emulate(catalog, scenario, arrivals, trained=trained, pools=pools, nature=nature)
+    done = emulate(catalog, scenario, arrivals, trained=trained, pools=pools, durations=durations)
     summary = done.summary()
     return {name: summary[name] for name in KEPT} | {"wall_s": round(done.wall_s, 2)}
 
@@ -162,7 +162,7 @@ def ablation_runs(seeds: Sequence[int], requests: int) -> Iterator[Run]:
     rows = [(name, s.slo_scale, s.rate, True) for name, s in SETTINGS.items()]
     rows += [("cold moderate-normal", 1.0, "normal", False), ("overload", 1.2, "106/s", True)]
     for row, slo_scale, rate, warm in rows:
-        for without in ("", *Ingredient):
+        for without in ("", *Feature):
             for seed in seeds:
                 yield Run(
                     table="ablation",

@@ -14,8 +14,8 @@ from bisect import bisect_right
 from statistics import fmean
 
 from esg.core.catalog.model import Application, Catalog
-from esg.core.durations import NatureSettings
-from esg.core.policies.apex.batch_aware import Company
+from esg.core.durations import DurationSettings
+from esg.core.policies.apex.batch_aware import BatchPlans
 from esg.core.policies.apex.forecast import Forecast, onward
 from esg.core.policies.apex.risk import NEVER_PUSD
 from esg.emulator.scenario import SETTINGS
@@ -30,7 +30,7 @@ def floors(catalog: Catalog, setting: str) -> dict[str, float]:
     interval_us = round(fmean(RATES_US[chosen.rate])) * len(catalog.applications)
     costs: dict[str, list[float]] = {name: [] for name in (*STEPS, "alone")}
     for application in catalog.applications.values():
-        company, root = Company(application), application.root
+        company, root = BatchPlans(application), application.root
         slo_us = round(chosen.slo_scale * application.alone_us)
         pace = (
             1
@@ -39,7 +39,9 @@ def floors(catalog: Catalog, setting: str) -> dict[str, float]:
         )
         expected = Forecast(pace, _spread(application))
 
-        def pusd(jobs: int, left_us: int, *, company: Company = company, root: str = root) -> int:
+        def pusd(
+            jobs: int, left_us: int, *, company: BatchPlans = company, root: str = root
+        ) -> int:
             times_us, costs_pusd = company.stairs(root, jobs)
             place = bisect_right(times_us, left_us)
             return costs_pusd[place - 1] if place else NEVER_PUSD
@@ -56,7 +58,7 @@ def floors(catalog: Catalog, setting: str) -> dict[str, float]:
 
 
 def _fetched_us(application: Application) -> int:
-    local = NatureSettings().local
+    local = DurationSettings().local
     return sum(local.time_us(stage.function.input_bytes) for stage in application.stages.values())
 
 

@@ -34,12 +34,12 @@ from esg.core.pool import Pool
 from esg.invoker.handlers.handler import CpuParts
 from esg.invoker.node import Node
 from esg.invoker.slices.bringup import SliceSet, slice_set
-from esg.invoker.slices.client import Slice
+from esg.invoker.slices.client import SliceClient
 from esg.runtime.settings import CommonSettings, InvokerSettings
 from esg.runtime.wire.convert import InvokerNews
 from esg.storage.local_store import LocalStore
 from esg.storage.node_store import NodeStore
-from esg.storage.redis_store import RemoteStore
+from esg.storage.redis_store import RedisStore
 
 SMALL = 100
 LARGE = 2_700_000
@@ -115,7 +115,7 @@ async def bench(folder: Path, **settings: int) -> AsyncIterator[Bench]:
     catalog_file = write_functions(folder)
     own = InvokerSettings(slices="cpu:1", **settings)  # type: ignore[arg-type]
     catalog = load_catalog(catalog_file)
-    remote = RemoteStore("redis://127.0.0.1:1/0", prefix="none", ttl_s=1)  # never called
+    remote = RedisStore("redis://127.0.0.1:1/0", prefix="none", ttl_s=1)  # never called
     store = NodeStore(LocalStore(folder / "store"), remote, "i0")
     cpu = CpuParts(1, own.handler_timeout_s)
     common = CommonSettings(catalog=str(catalog_file))
@@ -152,12 +152,12 @@ async def measure(seconds: float) -> dict[str, Times]:
                 rows[what] = await timed(call, seconds)
 
             await measured("direct call, tritonclient", _direct(address, SMALL))
-            await measured("direct call, our stream", _over(Slice(address), SMALL))
+            await measured("direct call, our stream", _over(SliceClient(address), SMALL))
             await measured("order to report, no handler", _ordered(node, "echo", SMALL))
             await measured("order to report, handler", _ordered(node, "handled", SMALL))
             await measured("order to first byte at the slice", _until_called(node))
             await measured("2.7 MB in and out, tritonclient", _direct(address, LARGE))
-            await measured("2.7 MB in and out, over the wire", _over(Slice(address), LARGE))
+            await measured("2.7 MB in and out, over the wire", _over(SliceClient(address), LARGE))
             await measured("2.7 MB in and out, shared memory", _over(node.found.slices[0], LARGE))
             await measured("2.7 MB order to report, handler", _ordered(node, "handled", LARGE))
     return rows
@@ -175,7 +175,7 @@ def _direct(address: str, size: int) -> Call:
     return call
 
 
-def _over(part: Slice, size: int) -> Call:
+def _over(part: SliceClient, size: int) -> Call:
     jobs = [{"X": np.zeros(size, np.uint8)}]
 
     async def call() -> None:

@@ -13,7 +13,7 @@ environment; for TLS see `Credentials`.
 """
 
 from esg.client.aio import AsyncClient
-from esg.client.applications import Application, LateRequests, Stage
+from esg.client.applications import ApplicationInfo, LateRequests, PipelineStage
 from esg.client.credentials import Credentials
 from esg.client.errors import (
     AlreadyExists,
@@ -30,7 +30,7 @@ from esg.client.errors import (
     Unauthenticated,
     Unavailable,
 )
-from esg.client.results import Config, Outcome, Progress, Result, StageResult, State
+from esg.client.results import Config, Outcome, Progress, RequestState, Result, StageResult
 from esg.client.status import (
     ApplicationStatus,
     MeshStatus,
@@ -50,15 +50,15 @@ __all__ = [
     "RequestStream",
     "SyncRequestStream",
     # What they take and give
-    "Application",
+    "ApplicationInfo",
     "Config",
     "LateRequests",
     "Outcome",
     "Progress",
     "Result",
-    "Stage",
+    "PipelineStage",
     "StageResult",
-    "State",
+    "RequestState",
     # The mesh at one moment
     "ApplicationStatus",
     "MeshStatus",

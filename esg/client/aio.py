@@ -14,11 +14,17 @@ from typing import Any, Self, TypeVar
 
 import grpc
 
-from esg.client.applications import Application, LateRequests, Stage, application_of, definition
+from esg.client.applications import (
+    ApplicationInfo,
+    LateRequests,
+    PipelineStage,
+    application_of,
+    definition,
+)
 from esg.client.closing import Closing
 from esg.client.credentials import Credentials, authorized
 from esg.client.errors import ClientError, ServerError, Unavailable, call_error
-from esg.client.results import Progress, Result, State, progress_of, result_of
+from esg.client.results import Progress, RequestState, Result, progress_of, result_of
 from esg.client.retries import Patience, persistently
 from esg.client.slo import slo_us_of
 from esg.client.status import MeshStatus, status_of
@@ -134,11 +140,11 @@ class AsyncClient:
                 self._closing,
             )
 
-    async def get(self, request_id: str, *, timeout_s: float | None = None) -> State:
+    async def get(self, request_id: str, *, timeout_s: float | None = None) -> RequestState:
         """What has become of a request; does not wait for it."""
         asked = public.GetRequest(request_id=request_id)
         told: public.RequestState = await self._call("Get", asked, timeout_s)
-        return State(
+        return RequestState(
             request_id=told.request_id,
             application=told.application,
             progress=tuple(progress_of(progress) for progress in told.progress),
@@ -196,13 +202,13 @@ class AsyncClient:
     async def register_application(
         self,
         name: str,
-        stages: Sequence[Stage],
+        stages: Sequence[PipelineStage],
         *,
         slo_ms: float | None = None,
         slo_scale: float | None = None,
         late_requests: LateRequests = "finish",
         timeout_s: float | None = None,
-    ) -> Application:
+    ) -> ApplicationInfo:
         """Add an application. Its SLO is a time, or a multiple of its time alone; 1 by default."""
         asked = definition(name, stages, slo_ms, slo_scale, late_requests)
         return application_of(await self._call("RegisterApplication", asked, timeout_s))
@@ -210,27 +216,27 @@ class AsyncClient:
     async def update_application(
         self,
         name: str,
-        stages: Sequence[Stage],
+        stages: Sequence[PipelineStage],
         *,
         slo_ms: float | None = None,
         slo_scale: float | None = None,
         late_requests: LateRequests = "finish",
         timeout_s: float | None = None,
-    ) -> Application:
+    ) -> ApplicationInfo:
         """Replace an application; requests under way go on with the version they began with."""
         asked = public.UpdateApplicationRequest(
             application=definition(name, stages, slo_ms, slo_scale, late_requests)
         )
         return application_of(await self._call("UpdateApplication", asked, timeout_s))
 
-    async def list_applications(self, *, timeout_s: float | None = None) -> list[Application]:
+    async def list_applications(self, *, timeout_s: float | None = None) -> list[ApplicationInfo]:
         asked = public.ListApplicationsRequest()
         told: public.ListApplicationsReply = await self._call("ListApplications", asked, timeout_s)
         return [application_of(application) for application in told.applications]
 
     async def describe_application(
         self, name: str, *, timeout_s: float | None = None
-    ) -> Application:
+    ) -> ApplicationInfo:
         asked = public.DescribeApplicationRequest(name=name)
         return application_of(await self._call("DescribeApplication", asked, timeout_s))
 

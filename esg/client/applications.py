@@ -19,7 +19,7 @@ _LATE_REQUESTS: dict[str, model.LateRequests] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class PipelineStage:
     """One function's place: after which stages it comes. Its name is the function's by default."""
 
     function: str
@@ -28,9 +28,9 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Application:
+class ApplicationInfo:
     name: str
-    stages: tuple[Stage, ...]
+    stages: tuple[PipelineStage, ...]
     slo_ms: float
     version: int
     alone_ms: float
@@ -40,10 +40,10 @@ class Application:
     late_requests: LateRequests = "finish"
 
 
-def application_of(told: model.Application) -> Application:
-    return Application(
+def application_of(told: model.Application) -> ApplicationInfo:
+    return ApplicationInfo(
         name=told.name,
-        stages=tuple(Stage(s.function, tuple(s.after), s.name) for s in told.stages),
+        stages=tuple(PipelineStage(s.function, tuple(s.after), s.name) for s in told.stages),
         slo_ms=told.slo_us / 1000,
         late_requests="drop" if told.late_requests == model.LATE_REQUESTS_DROP else "finish",
         version=told.version,
@@ -54,7 +54,7 @@ def application_of(told: model.Application) -> Application:
 
 def definition(
     name: str,
-    stages: Sequence[Stage],
+    stages: Sequence[PipelineStage],
     slo_ms: float | None,
     slo_scale: float | None,
     late_requests: LateRequests = "finish",

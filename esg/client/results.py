@@ -74,7 +74,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class RequestState:
     """What is known of a request now; `result` is there when it has ended."""
 
     request_id: str

@@ -29,7 +29,7 @@ from esg.client.retries import Patience
 from esg.client.slo import slo_us_of
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
-from esg.runtime.rpc.batched_sender import Outbox
+from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.units import US_PER_S
 
 MESSAGE_BYTES = 2**20
@@ -80,7 +80,7 @@ class RequestStream:
         self._made = 0
         self._asked: dict[str, _Asked] = {}
         self._calls: set[asyncio.Task[None]] = set()  # besides the stream
-        self._outbox: Outbox[public.SubmitRequest] = Outbox()
+        self._outbox: BatchedSender[public.SubmitRequest] = BatchedSender()
         self._wanted = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -187,7 +187,7 @@ class RequestStream:
 
     async def _converse(self, patience: Patience) -> ClientError:
         """Until the stream breaks: why it did."""
-        self._outbox = Outbox()
+        self._outbox = BatchedSender()
         for _, message in self._on_stream():
             self._outbox.put(message)
         call = self._stub.SubmitMany(_messages(self._outbox))
@@ -233,7 +233,7 @@ class RequestStream:
         else:
             self._later(pause_s, self._send_again, asked, self._outbox)
 
-    def _send_again(self, asked: _Asked, outbox: Outbox[public.SubmitRequest]) -> None:
+    def _send_again(self, asked: _Asked, outbox: BatchedSender[public.SubmitRequest]) -> None:
         if outbox is not self._outbox:
             return  # the stream broke meanwhile, and the next one has sent it
         if asked.message is not None and self._asked.get(asked.request_id) is asked:
@@ -290,7 +290,9 @@ def _refusal(told: public.Refusal) -> ClientError:
     return client_error(told.code, told.message, wait_s)
 
 
-async def _messages(outbox: Outbox[public.SubmitRequest]) -> AsyncIterator[public.SubmitGroup]:
+async def _messages(
+    outbox: BatchedSender[public.SubmitRequest],
+) -> AsyncIterator[public.SubmitGroup]:
     async for requests in outbox.groups():
         group: list[public.SubmitRequest] = []
         size = 0

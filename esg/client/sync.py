@@ -9,10 +9,10 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from esg.client.aio import DEFAULT_ADDRESS, AsyncClient
-from esg.client.applications import Application, LateRequests, Stage
+from esg.client.applications import ApplicationInfo, LateRequests, PipelineStage
 from esg.client.closing import client_closed
 from esg.client.credentials import Credentials
-from esg.client.results import Progress, Result, State
+from esg.client.results import Progress, RequestState, Result
 from esg.client.status import MeshStatus
 from esg.client.stream import RequestStream
 
@@ -121,7 +121,7 @@ class Client:
             raise
         self._at_last(stream.__aexit__(None, None, None))
 
-    def get(self, request_id: str, *, timeout_s: float | None = None) -> State:
+    def get(self, request_id: str, *, timeout_s: float | None = None) -> RequestState:
         return self._wait(self._client.get(request_id, timeout_s=timeout_s))
 
     def fetch(self, request_id: str, *, timeout_s: float | None = None) -> Result:
@@ -138,13 +138,13 @@ class Client:
     def register_application(
         self,
         name: str,
-        stages: Sequence[Stage],
+        stages: Sequence[PipelineStage],
         *,
         slo_ms: float | None = None,
         slo_scale: float | None = None,
         late_requests: LateRequests = "finish",
         timeout_s: float | None = None,
-    ) -> Application:
+    ) -> ApplicationInfo:
         return self._wait(
             self._client.register_application(
                 name,
@@ -159,13 +159,13 @@ class Client:
     def update_application(
         self,
         name: str,
-        stages: Sequence[Stage],
+        stages: Sequence[PipelineStage],
         *,
         slo_ms: float | None = None,
         slo_scale: float | None = None,
         late_requests: LateRequests = "finish",
         timeout_s: float | None = None,
-    ) -> Application:
+    ) -> ApplicationInfo:
         return self._wait(
             self._client.update_application(
                 name,
@@ -177,10 +177,10 @@ class Client:
             )
         )
 
-    def list_applications(self, *, timeout_s: float | None = None) -> list[Application]:
+    def list_applications(self, *, timeout_s: float | None = None) -> list[ApplicationInfo]:
         return self._wait(self._client.list_applications(timeout_s=timeout_s))
 
-    def describe_application(self, name: str, *, timeout_s: float | None = None) -> Application:
+    def describe_application(self, name: str, *, timeout_s: float | None = None) -> ApplicationInfo:
         return self._wait(self._client.describe_application(name, timeout_s=timeout_s))
 
     def delete_application(self, name: str, *, timeout_s: float | None = None) -> None:

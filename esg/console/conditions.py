@@ -12,6 +12,7 @@ from esg.console.options import above_zero, at_least
 from esg.console.words import counted, joined
 from esg.emulator.bounds import LARGEST_SLO_SCALE
 from esg.errors import Rejected
+from esg.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -36,7 +37,7 @@ MOST_SLICES = 100_000
 """In all nodes together. So many are half a minute of preparation."""
 
 ORIONS = ("orion", "orion-at-slo")
-"""Policies whose search ends after some milliseconds, as `--nodes-per-ms` counts them."""
+"""Policies whose search ends after some milliseconds, as `--search-steps-per-ms` counts them."""
 
 SEARCHES = "esg"
 """The policy that `--engine`, `--k` and `--group-size` are about."""
@@ -110,12 +111,11 @@ JournalFile = Annotated[
 def policy_names(text: str) -> list[str]:
     """The policies of a comma-separated list, all of which are known."""
     from esg.core.policies import POLICIES
-    from esg.suggest import one_of
 
     names = [name.strip() for name in text.split(",")]
     for name in names:
         if name not in POLICIES:
-            raise Rejected(f"--policy: {one_of('policy', name, POLICIES)}")
+            raise Rejected(f"--policy: {did_you_mean('policy', name, POLICIES)}")
         if names.count(name) > 1:
             raise Rejected(f"--policy: {name!r} is named twice; name it once")
     return names
@@ -135,10 +135,9 @@ def ingredient_names(text: str) -> str:
 
 def known_engine(name: str) -> str:
     from esg.core.search import ENGINES
-    from esg.suggest import one_of
 
     if name not in ENGINES:
-        raise Rejected(f"--engine: {one_of('engine', name, ENGINES)}")
+        raise Rejected(f"--engine: {did_you_mean('engine', name, ENGINES)}")
     return name
 
 
@@ -155,8 +154,8 @@ def note_what_has_no_effect(
         notes.append(f"--group-size changes nothing here: it is about engine {GROUPS}")
     if "--no-locality" in given and all(name in NO_LOCALITY for name in policies):
         notes.append(f"--no-locality changes nothing about {joined(policies)}")
-    if "--nodes-per-ms" in given and not _effort_counts(scenario, policies):
-        notes.append(f"--nodes-per-ms changes nothing here: overhead is {scenario.overhead}")
+    if "--search-steps-per-ms" in given and not _effort_counts(scenario, policies):
+        notes.append(f"--search-steps-per-ms changes nothing here: overhead is {scenario.overhead}")
     for note in notes:
         typer.echo(f"note: {note}", err=True)
 
@@ -207,8 +206,8 @@ def conditions_text(scenario: Scenario, policies: Collection[str]) -> str:
         f"remote inputs {scenario.remote_mb_per_s:g} MB/s": scenario.remote_mb_per_s != 100,
         f"without {scenario.without}": leaves_out and scenario.without != "",
         f"overhead {scenario.overhead}": scenario.overhead != "counted",
-        f"{scenario.nodes_per_ms} nodes per ms": (
-            scenario.nodes_per_ms is not None and _effort_counts(scenario, policies)
+        f"{scenario.search_steps_per_ms} nodes per ms": (
+            scenario.search_steps_per_ms is not None and _effort_counts(scenario, policies)
         ),
     }
     return ", ".join(

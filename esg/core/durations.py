@@ -21,7 +21,7 @@ from esg.units import US_PER_S, ms, seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class DataLink:
     """One way to read a stage's input: a fixed delay and a rate."""
 
     delay_us: int
@@ -40,7 +40,7 @@ TO_UNIT = 2.0**-64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NatureSettings:
+class DurationSettings:
     """`noise` scales the profiles' own spread: 1 is as profiled, 0 is none. A request's payload was
     brought to its first invoker by whoever sent it, so reading it is local.
 
@@ -48,21 +48,23 @@ class NatureSettings:
     for inputs that are not there yet.
     """
 
-    local: Link = field(default=Link(delay_us=ms(0.5), bytes_per_s=LOCAL_BYTES_PER_S))
-    remote: Link = field(default=Link(delay_us=ms(8), bytes_per_s=100_000_000))
+    local: DataLink = field(default=DataLink(delay_us=ms(0.5), bytes_per_s=LOCAL_BYTES_PER_S))
+    remote: DataLink = field(default=DataLink(delay_us=ms(8), bytes_per_s=100_000_000))
     noise: float = 1.0
     unload_us: int = seconds(1.2)
     abort_us: int = 0
     fetch_timeout_us: int = ms(100)
 
 
-class Nature:
+class Durations:
     """Durations for one seed. Here everything ends well; `faults.misfortune` is less kind."""
 
-    def __init__(self, catalog: Catalog, seed: int, settings: NatureSettings | None = None) -> None:
+    def __init__(
+        self, catalog: Catalog, seed: int, settings: DurationSettings | None = None
+    ) -> None:
         self._profiled = self._catalog = catalog
         self._weather = blake2b(f"{seed}:".encode(), digest_size=16)
-        self.settings = settings or NatureSettings()
+        self.settings = settings or DurationSettings()
 
     def run(self, now_us: int, order: StartTask) -> tuple[int, TaskEnded]:
         """How long a task runs that begins now, and how it ends."""

@@ -42,10 +42,10 @@ from esg.core.messages.node import (
     ModelUnloaded,
     PoolCommand,
     PoolEvent,
-    Report,
     SliceBack,
     SliceLost,
     TaskEnded,
+    TellScheduler,
     UnloadModel,
 )
 from esg.units import seconds
@@ -62,7 +62,7 @@ class ModelState(StrEnum):
 LOADING, READY, UNLOADING = ModelState  # a name of its own takes a tenth of the time to look up
 
 
-class Model(Struct, gc=False):
+class ResidentModel(Struct, gc=False):
     state: ModelState
     memory_mb: int
     used_us: int
@@ -73,7 +73,7 @@ class PoolSlice(Struct, gc=False):
     memory_mb: int
     holder: str = ""
     usable: bool = True
-    models: dict[str, Model] = field(default_factory=dict)
+    models: dict[str, ResidentModel] = field(default_factory=dict)
     wanted: list[str] = field(default_factory=list)  # models waiting for memory, in order
 
     @property
@@ -314,7 +314,7 @@ class Pool:
                 self._instance_failed(now_us, index, function, reason)
             elif function not in part.models and memory_mb <= part.memory_free_mb:
                 part.wanted.pop(0)
-                part.models[function] = Model(LOADING, memory_mb, now_us, now_us)
+                part.models[function] = ResidentModel(LOADING, memory_mb, now_us, now_us)
                 self._orders.append(LoadModel(slice=index, function=function))
             else:
                 self._make_room(index, memory_mb)
@@ -365,7 +365,7 @@ class Pool:
             return  # late news
         if model is None:  # found there, as on a slice that was running before this node began
             memory_mb = self._catalog.functions[event.function].memory_mb
-            model = Model(LOADING, memory_mb, now_us, now_us)
+            model = ResidentModel(LOADING, memory_mb, now_us, now_us)
             part.models[event.function] = model
         if model.state is not LOADING:
             return
@@ -435,4 +435,4 @@ class Pool:
         self._tell(TaskFailed(task=task, invoker=self.invoker, reason=reason, missing=missing))
 
     def _tell(self, event: Event) -> None:
-        self._orders.append(Report(event=event))
+        self._orders.append(TellScheduler(event=event))

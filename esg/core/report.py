@@ -23,7 +23,7 @@ from esg.units import US_PER_S, to_ms, to_usd
 
 
 @dataclass(slots=True)
-class ApplicationTally:
+class ApplicationReport:
     """One application's requests, of all its versions. `answered_us` and `latency_us` are of those
     that were done."""
 
@@ -38,7 +38,7 @@ class ApplicationTally:
 class Report:
     """Counts as it goes; ask for `summary` at the end."""
 
-    applications: dict[str, ApplicationTally] = field(default_factory=dict)
+    applications: dict[str, ApplicationReport] = field(default_factory=dict)
     refused: int = 0
     failed: int = 0
     tasks: int = 0
@@ -60,7 +60,7 @@ class Report:
     def from_here(state: State) -> "Report":
         """What happens from now on, to a scheduler that has this memory."""
         return Report(
-            slices={name: len(seat.slices) for name, seat in state.seats.items()},
+            slices={name: len(node.slices) for name, node in state.nodes.items()},
             _vgpus_of={name: task.config.vgpus for name, task in state.tasks.items()},
             _earlier=set(state.requests),
         )
@@ -125,10 +125,10 @@ class Report:
         else:
             self.failed += 1
 
-    def _tally(self, application: str) -> ApplicationTally:
+    def _tally(self, application: str) -> ApplicationReport:
         tally = self.applications.get(application)
         if tally is None:
-            tally = self.applications[application] = ApplicationTally()
+            tally = self.applications[application] = ApplicationReport()
         return tally
 
     @property

@@ -23,8 +23,8 @@ from msgspec.structs import replace as changed
 from esg.core.catalog.model import Catalog, scaled, versioned
 from esg.core.journal.format import (
     SEGMENTS,
-    Entry,
     Header,
+    JournalEntry,
     Segment,
     catalog_digest,
     learnt_in,
@@ -82,13 +82,13 @@ def read_segments(path: Path) -> Iterator[Segment]:
             yield replace(segment, entries=_named(file, segment.entries))
 
 
-def read_journal(path: Path) -> Iterator[Entry]:
+def read_journal(path: Path) -> Iterator[JournalEntry]:
     """The entries of a journal, as they are needed."""
     for segment in read_segments(path):
         yield from segment.entries
 
 
-def _named(file: Path, entries: Iterator[Entry]) -> Iterator[Entry]:
+def _named(file: Path, entries: Iterator[JournalEntry]) -> Iterator[JournalEntry]:
     with _naming(file):
         yield from entries
 
@@ -139,13 +139,13 @@ def replay_strictly(
     scenario = scenario_of(path)
     catalog = catalog_of(path, catalog, scenario)
     report: Report | None = None
-    fingerprint, count = Fingerprint(), 0
+    content_hash, count = Fingerprint(), 0
     state: Any = None
 
     def watch(now_us: int, event: Event, commands: list[Command]) -> None:
         nonlocal count
         count += 1
-        fingerprint.add(commands)
+        content_hash.add(commands)
         observe(now_us, event, commands)
 
     began = perf_counter()
@@ -166,7 +166,7 @@ def replay_strictly(
             replay(scheduler, segment.entries, _both(report.observe, watch))
         state = scheduler.snapshot()
     assert report is not None  # a journal has at least one segment
-    return Replayed(count, perf_counter() - began, report, fingerprint.hexdigest(), scheduler)
+    return Replayed(count, perf_counter() - began, report, content_hash.hexdigest(), scheduler)
 
 
 def _both(first: Observe, second: Observe) -> Observe:
@@ -214,7 +214,7 @@ def _known_before(path: Path, applications: Sequence[str]) -> Iterator[Event]:
         yield ProfilesCorrected(corrections=state.corrections)
 
 
-def exogenous(entries: Iterable[Entry], *, keep_slos: bool) -> Iterator[tuple[int, Event]]:
+def exogenous(entries: Iterable[JournalEntry], *, keep_slos: bool) -> Iterator[tuple[int, Event]]:
     """What would have happened under any policy: requests, clients who gave up, applications that
     came and went, and functions that turned out to be faster or slower than profiled.
 
@@ -243,15 +243,15 @@ def exogenous(entries: Iterable[Entry], *, keep_slos: bool) -> Iterator[tuple[in
 
 
 def _nodes_of(path: Path) -> dict[str, str]:
-    """Every node that ever had a seat: its vCPUs and its slices, and whether all of them had models
+    """Every node that ever had a node: its vCPUs and its slices, and whether all of them had models
     on all slices when they were first heard of."""
     sizes: dict[str, tuple[int, int]] = {}
     warm: dict[str, bool] = {}
     for segment in read_segments(path):
         if segment.snapshot is not None:
-            for name, seat in decode(State, segment.snapshot.state).seats.items():
-                sizes[name] = (seat.vcpus, len(seat.slices))
-                warm.setdefault(name, all(part.residents for part in seat.slices))
+            for name, node in decode(State, segment.snapshot.state).nodes.items():
+                sizes[name] = (node.vcpus, len(node.slices))
+                warm.setdefault(name, all(part.residents for part in node.slices))
         for entry in segment.entries:
             if isinstance(entry.event, InvokerJoined):
                 name, slices = entry.event.invoker, entry.event.slices

@@ -2,7 +2,8 @@
 
 The floor is the cheapest plan that keeps the deadline when resources are unlimited and every batch
 is full. The ceiling lets every request run alone, at once, on warm models, with the fastest config
-of every stage, in the same weather (see `nature`) that the policies meet. No policy reaches both.
+of every stage, in the same weather (see `durations`) that the policies meet. No policy reaches
+both.
 
 Caveats: a policy that gives up deadlines can be cheaper than the floor, which keeps them; and in a
 batch the weather is that of its oldest request, so that others can have better luck than alone.
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from esg.core.catalog.model import Application, Catalog, Stage
-from esg.core.durations import Nature
+from esg.core.durations import Durations
 from esg.core.estimation.corrected import corrected
 from esg.core.messages.commands import Input, JobOrder, StartTask
 from esg.core.messages.events import (
@@ -33,14 +34,16 @@ from esg.units import to_usd
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class OptimumBounds:
     """Per request, over the mix of applications that came."""
 
     cost_usd_per_1k_requests: float
     slo_hit_rate: float
 
 
-def limits(catalog: Catalog, arrivals: Iterable[tuple[int, Event]], nature: Nature) -> Limits:
+def limits(
+    catalog: Catalog, arrivals: Iterable[tuple[int, Event]], durations: Durations
+) -> OptimumBounds:
     """The limits for these arrivals; `catalog` is the one that the policies see.
 
     A request that no policy can serve, and that is refused, misses its deadline at no cost.
@@ -59,7 +62,7 @@ def limits(catalog: Catalog, arrivals: Iterable[tuple[int, Event]], nature: Natu
                     registry.adopt(registry.draft(event))
                     planned = corrected(registry.catalog, corrections, planned)
             case ProfilesCorrected():
-                nature.correct(event.corrections)
+                durations.correct(event.corrections)
                 corrections = event.corrections
                 planned = corrected(registry.catalog, corrections, planned)
             case RequestArrived():
@@ -71,10 +74,10 @@ def limits(catalog: Catalog, arrivals: Iterable[tuple[int, Event]], nature: Natu
                 if slo_us >= fastest_us(promised):
                     application = planned.applications[promised.name]
                     cost_pusd += floor_pusd(application, slo_us)
-                    hits += alone_at_full_speed_us(application, event.request, nature) <= slo_us
+                    hits += alone_at_full_speed_us(application, event.request, durations) <= slo_us
             case _:
                 pass
-    return Limits(1000 * to_usd(cost_pusd) / max(1, count), hits / max(1, count))
+    return OptimumBounds(1000 * to_usd(cost_pusd) / max(1, count), hits / max(1, count))
 
 
 def cheapest_pusd(application: Application, slo_us: int) -> int:
@@ -85,12 +88,12 @@ def cheapest_pusd(application: Application, slo_us: int) -> int:
     return answer.plans[0].job_cost_pusd
 
 
-def alone_at_full_speed_us(application: Application, request: str, nature: Nature) -> int:
+def alone_at_full_speed_us(application: Application, request: str, durations: Durations) -> int:
     """How long this very request takes when nothing is in its way."""
     ends: dict[str, int] = {}
     for stage in application.stages.values():
         start = max((ends[before] for before in stage.after), default=0)
-        ends[stage.name] = start + nature.run_us(_fastest_order(application, stage, request))
+        ends[stage.name] = start + durations.run_us(_fastest_order(application, stage, request))
     return max(ends.values())
 
 

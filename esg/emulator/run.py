@@ -7,11 +7,11 @@ from typing import Any, TextIO
 
 from esg.core.catalog.model import Catalog
 from esg.core.catalog.profile import Config
-from esg.core.durations import LOCAL_BYTES_PER_S, Link, Nature, NatureSettings
+from esg.core.durations import LOCAL_BYTES_PER_S, DataLink, Durations, DurationSettings
 from esg.core.journal.format import (
     TRAINED,
-    Entry,
     Header,
+    JournalEntry,
     catalog_digest,
     entry_line,
     header_line,
@@ -28,7 +28,7 @@ from esg.core.policies.apex.features import listed
 from esg.core.policies.interface import Policy
 from esg.core.pool import Pool
 from esg.core.report import Report
-from esg.core.scheduler.admission import OverloadSettings
+from esg.core.scheduler.admission import AdmissionSettings
 from esg.core.scheduler.scheduler import Scheduler, SchedulerSettings
 from esg.emulator.scenario import Scenario, applied, applied_to_events
 from esg.emulator.world import World
@@ -68,7 +68,7 @@ def policy_maker(scenario: Scenario, trained: Trained) -> Callable[[Catalog], Po
         engine=scenario.engine,
         locality=scenario.locality,
         orion_cutoff_ms=scenario.orion_cutoff_ms,
-        nodes_per_ms=scenario.nodes_per_ms,
+        search_steps_per_ms=scenario.search_steps_per_ms,
         trained=trained,
         without=listed(scenario.without),
     )
@@ -89,7 +89,7 @@ def build_scheduler(
     settings = SchedulerSettings(
         prewarm=scenario.prewarm,
         follow_profiles=scenario.follow_profiles,
-        overload=OverloadSettings(
+        overload=AdmissionSettings(
             max_waiting=scenario.max_waiting, max_waiting_in_all=scenario.max_waiting_in_all
         ),
         fair_quantum_us=ms(scenario.fair_quantum_ms),
@@ -114,13 +114,13 @@ def build_pools(catalog: Catalog, scenario: Scenario) -> dict[str, Pool]:
     return pools
 
 
-def build_nature(catalog: Catalog, scenario: Scenario) -> Nature:
-    local = Link(delay_us=ms(scenario.stage_delay_ms), bytes_per_s=LOCAL_BYTES_PER_S)
-    remote = Link(
+def build_nature(catalog: Catalog, scenario: Scenario) -> Durations:
+    local = DataLink(delay_us=ms(scenario.stage_delay_ms), bytes_per_s=LOCAL_BYTES_PER_S)
+    remote = DataLink(
         delay_us=ms(scenario.remote_delay_ms), bytes_per_s=round(scenario.remote_mb_per_s * 1e6)
     )
-    settings = NatureSettings(noise=scenario.noise, local=local, remote=remote)
-    return Nature(catalog, scenario.seed, settings)
+    settings = DurationSettings(noise=scenario.noise, local=local, remote=remote)
+    return Durations(catalog, scenario.seed, settings)
 
 
 class _Charge:
@@ -129,11 +129,11 @@ class _Charge:
     To take it by the clock, it stands between the world and the scheduler.
     """
 
-    def __init__(self, scheduler: Scheduler, scenario: Scenario, nodes_per_ms: int) -> None:
+    def __init__(self, scheduler: Scheduler, scenario: Scenario, search_steps_per_ms: int) -> None:
         self._scheduler = scheduler
         modes = {"counted": self._counted, "measured": self._measured, "none": lambda _: 0}
         self.charge_us: Callable[[StartTask], int] = modes[scenario.overhead]
-        self._nodes_per_ms = scenario.nodes_per_ms or nodes_per_ms
+        self._nodes_per_ms = scenario.search_steps_per_ms or search_steps_per_ms
         self._measured_us = 0
         self.total_us = 0
 
@@ -173,7 +173,7 @@ def emulate(
     *,
     trained: Trained | None = None,
     pools: dict[str, Pool] | None = None,
-    nature: Nature | None = None,
+    durations: Durations | None = None,
     journal: TextIO | None = None,
     observe: Callable[[int, Event, list[Command]], None] | None = None,
     progress: Progress | None = None,
@@ -185,27 +185,27 @@ def emulate(
     arrivals = applied_to_events(arrivals, catalog, scenario)
     catalog = applied(catalog, scenario)
     scheduler, chosen = build_scheduler(catalog, scenario, trained or {})
-    charge = _Charge(scheduler, scenario, chosen.nodes_per_ms)
+    charge = _Charge(scheduler, scenario, chosen.search_steps_per_ms)
     pools = build_pools(catalog, scenario) if pools is None else pools
     report = Report()
-    fingerprint = Fingerprint()
+    content_hash = Fingerprint()
     if journal is not None:
         journal.write(header_line(_header(catalog, scenario, trained or {})) + "\n")
 
     def watch(now_us: int, event: Event, commands: list[Command]) -> None:
         report.observe(now_us, event, commands)
-        fingerprint.add(commands)
+        content_hash.add(commands)
         if journal is not None:
-            entry = Entry(now_us, event, orders_digest(commands))
+            entry = JournalEntry(now_us, event, orders_digest(commands))
             journal.write(entry_line(entry) + "\n")
         if observe is not None:
             observe(now_us, event, commands)
         if progress is not None and isinstance(event, RequestArrived):
             progress(1)
 
-    nature = build_nature(catalog, scenario) if nature is None else nature
+    durations = build_nature(catalog, scenario) if durations is None else durations
     brain = charge if scenario.overhead == "measured" else scheduler
-    world = World(brain, pools, nature, charge_us=charge.charge_us, observe=watch)
+    world = World(brain, pools, durations, charge_us=charge.charge_us, observe=watch)
     for pool in pools.values():
         world.tell(0, pool.joined())
     began = perf_counter()
@@ -213,7 +213,7 @@ def emulate(
     wall_s = perf_counter() - began
     _check_the_end(scheduler, pools, report)
     decision_ms = charge.total_us / US_PER_MS / max(1, report.tasks)
-    return Emulation(scenario, report, fingerprint.hexdigest(), wall_s, decision_ms)
+    return Emulation(scenario, report, content_hash.hexdigest(), wall_s, decision_ms)
 
 
 def _header(catalog: Catalog, scenario: Scenario, trained: Trained) -> Header:
@@ -234,14 +234,14 @@ def _check_the_end(scheduler: Scheduler, pools: dict[str, Pool], report: Report)
         raise Bug(f"{report.arrived} requests came, {answered} were done: the rest is lost")
     if state.tasks:
         raise Bug(f"{next(iter(state.tasks))} never ended")
-    for seat in state.seats.values():
-        pool = pools[seat.invoker]
+    for node in state.nodes.values():
+        pool = pools[node.invoker]
         if (
-            seat.vcpus_free != seat.vcpus
-            or seat.vgpus_free != len(seat.slices)
-            or any(part.holder for part in seat.slices)
+            node.vcpus_free != node.vcpus
+            or node.vgpus_free != len(node.slices)
+            or any(part.holder for part in node.slices)
             or pool.vcpus_free != pool.vcpus
             or any(part.holder or part.wanted for part in pool.slices)
             or pool.running
         ):
-            raise Bug(f"{seat.invoker} still holds something at the end")
+            raise Bug(f"{node.invoker} still holds something at the end")

@@ -23,7 +23,7 @@ from esg.emulator.bounds import (
     LOUDEST,
 )
 from esg.errors import Rejected
-from esg.suggest import one_of
+from esg.suggest import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ SETTINGS: dict[str, Setting] = {
 
 def setting(name: str) -> Setting:
     if name not in SETTINGS:
-        raise Rejected(one_of("setting", name, SETTINGS))
+        raise Rejected(did_you_mean("setting", name, SETTINGS))
     return SETTINGS[name]
 
 
@@ -61,14 +61,14 @@ MOST = {
 class Scenario:
     """Everything that a run depends on, apart from the catalog and the arrivals.
 
-    `nodes_per_ms` overrides the policy's own figure for charging its effort; `overhead` is "none",
-    "counted" (from that effort: the same in every run) or "measured" (from the clock: not).
+    `search_steps_per_ms` overrides the policy's own figure for charging its effort; `overhead` is
+    "none", "counted" (from that effort: the same in every run) or "measured" (from the clock: not).
     `time_scale` multiplies the times of the catalog, as the setting of a live mesh does.
     `stage_delay_ms` is what a stage takes beyond its profile where its inputs are local; a live
     mesh's own can be measured (benchmarks/fidelity.py). `remote_delay_ms` and `remote_mb_per_s` are
-    what an input from another node takes. `without` names what policy apex does
-    without, separated by commas. `max_waiting`, `max_waiting_in_all` and `fair_quantum_ms` are the
-    settings of a live controller (docs/settings.md); here they are off, as the paper has none.
+    what an input from another node takes. `without` names what policy apex does without, separated
+    by commas. `max_waiting`, `max_waiting_in_all` and `fair_quantum_ms` are the settings of a live
+    controller (docs/settings.md); here they are off, as the paper has none.
     """
 
     policy: str = "esg"
@@ -92,7 +92,7 @@ class Scenario:
     noise: float = 1.0
     orion_cutoff_ms: int = 100
     overhead: str = "counted"
-    nodes_per_ms: int | None = None
+    search_steps_per_ms: int | None = None
     time_scale: float = 1.0
     stage_delay_ms: float = 0.5
     remote_delay_ms: float = 8.0
@@ -119,9 +119,11 @@ class Scenario:
         if not self.remote_mb_per_s * 1e6 >= 1:
             raise Rejected(f"the remote rate is {self.remote_mb_per_s} MB/s; it must be above 0")
         if self.overhead not in OVERHEADS:
-            raise Rejected(one_of("overhead", self.overhead, OVERHEADS))
-        if self.nodes_per_ms is not None and self.nodes_per_ms < 1:
-            raise Rejected(f"nodes_per_ms is {self.nodes_per_ms}; it must be at least 1")
+            raise Rejected(did_you_mean("overhead", self.overhead, OVERHEADS))
+        if self.search_steps_per_ms is not None and self.search_steps_per_ms < 1:
+            raise Rejected(
+                f"search_steps_per_ms is {self.search_steps_per_ms}; it must be at least 1"
+            )
 
     def to_settings(self) -> dict[str, str]:
         """As texts, for a journal's header."""
@@ -132,7 +134,7 @@ class Scenario:
         kinds = get_type_hints(Scenario)
         for name in settings:
             if name not in kinds:
-                raise Rejected(one_of("setting of a scenario", name, kinds))
+                raise Rejected(did_you_mean("setting of a scenario", name, kinds))
         raw = {name: _value(text, kinds[name]) for name, text in settings.items()}
         return decode(Scenario, raw)
 

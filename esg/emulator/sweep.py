@@ -1,7 +1,7 @@
 """Many runs at once: policies times seeds, over all cores.
 
-Each run is a value (`Job`) that can be sent to another process; any executor with the interface of
-`concurrent.futures` will do, such as Dask's, so that a sweep can run on a cluster.
+Each run is a value (`SweepRun`) that can be sent to another process; any executor with the
+interface of `concurrent.futures` will do, such as Dask's, so that a sweep can run on a cluster.
 """
 
 import math
@@ -122,7 +122,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class SweepRun:
     """One run. `label` is the caller's; `catalog` is the full one."""
 
     label: str
@@ -133,7 +133,7 @@ class Job:
 
 
 @dataclass(slots=True)
-class Outcome:
+class RunOutcome:
     """What came of a run: its summary, and each application's (answered_us, latency_us)."""
 
     label: str
@@ -142,7 +142,7 @@ class Outcome:
     series: dict[str, tuple[list[int], list[int]]]
 
 
-def run_job(job: Job) -> Outcome:
+def run_job(job: SweepRun) -> RunOutcome:
     """One run, in whatever process."""
     arrivals = job.load.arrivals(list(job.catalog.applications), job.scenario.seed)
     emulation = emulate(job.catalog, job.scenario, arrivals, trained=job.trained)
@@ -150,31 +150,31 @@ def run_job(job: Job) -> Outcome:
         name: (tally.answered_us, tally.latency_us)
         for name, tally in emulation.report.applications.items()
     }
-    return Outcome(job.label, job.scenario.seed, emulation.summary(), series)
+    return RunOutcome(job.label, job.scenario.seed, emulation.summary(), series)
 
 
-def run_limits(job: Job) -> Outcome:
+def run_limits(job: SweepRun) -> RunOutcome:
     """The limits under the conditions of a job (see `limits`)."""
     catalog = applied(job.catalog, job.scenario)
-    nature = build_nature(catalog, job.scenario)
+    durations = build_nature(catalog, job.scenario)
     arrivals = job.load.arrivals(list(job.catalog.applications), job.scenario.seed)
-    found = limits(catalog, applied_to_events(arrivals, job.catalog, job.scenario), nature)
+    found = limits(catalog, applied_to_events(arrivals, job.catalog, job.scenario), durations)
     summary = {
         "slo_hit_rate": found.slo_hit_rate,
         "cost_usd_per_1k_requests": found.cost_usd_per_1k_requests,
     }
-    return Outcome(job.label, job.scenario.seed, summary, {})
+    return RunOutcome(job.label, job.scenario.seed, summary, {})
 
 
 def sweep(
-    jobs: Sequence[Job],
+    jobs: Sequence[SweepRun],
     *,
-    run: Callable[[Job], Outcome] = run_job,
+    run: Callable[[SweepRun], RunOutcome] = run_job,
     executor: Executor | None = None,
     workers: int | None = None,
     extent: Extent | None = None,
     watch: Callable[[Sequence[float]], None] = lambda shares: None,
-) -> list[Outcome]:
+) -> list[RunOutcome]:
     """All jobs, in their order; `watch` is called as each one ends, and now and then between, with
     the share of each that is done.
 

@@ -1,8 +1,8 @@
 """The loop: a heap of what happens next, around a real scheduler and real pools.
 
 Nothing here decides anything. Orders of the scheduler go to the pools, reports of the pools go to
-the scheduler, and `nature` says how long everything in between takes, and how it ends. Things that
-happen at the same microsecond happen in the order in which they were foreseen; arrivals, which
+the scheduler, and `durations` says how long everything in between takes, and how it ends. Things
+that happen at the same microsecond happen in the order in which they were foreseen; arrivals, which
 nobody foresees, come last.
 
 Three things can be made as bad as they are in life: how messages travel (`wire`), where outputs are
@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any, Protocol, assert_never
 
-from esg.core.durations import Nature
+from esg.core.durations import Durations
 from esg.core.messages.commands import (
     AnswerRequest,
     Command,
@@ -40,8 +40,8 @@ from esg.core.messages.node import (
     ModelUnloaded,
     PoolCommand,
     PoolEvent,
-    Report,
     TaskEnded,
+    TellScheduler,
     UnloadModel,
 )
 from esg.core.pool import Pool
@@ -113,7 +113,7 @@ class World:
         self,
         scheduler: Brain,
         pools: Mapping[str, Pool],
-        nature: Nature,
+        durations: Durations,
         *,
         outputs: Outputs | None = None,
         charge_us: Callable[[StartTask], int] = lambda _: 0,
@@ -123,7 +123,7 @@ class World:
         self.wire: Wire | None = None
         self._nodes = {invoker: _Node(pool) for invoker, pool in pools.items()}
         self._scheduler = scheduler
-        self._nature = nature
+        self._nature = durations
         self._outputs = outputs
         self._weightless = ANSWERS if outputs is not None else ANSWERS | DATA_ORDERS
         self._charge_us = charge_us
@@ -273,11 +273,11 @@ class World:
             self._push(at_us, order, node)
 
     def _carry_out(self, node: _Node, command: PoolCommand) -> None:
-        now_us, nature = self.now_us, self._nature
+        now_us, durations = self.now_us, self._nature
         match command:
             case ExecuteTask():
                 self._execute(node, command.order)
-            case Report():
+            case TellScheduler():
                 if self.wire is None:
                     self._push(now_us, command.event, None)
                 else:
@@ -285,13 +285,13 @@ class World:
             case AbortTask(task=task):
                 self._aborted.add(task)
                 stopped = TaskEnded(task=task, failure="stopped")
-                self._push(now_us + nature.settings.abort_us, stopped, node)
+                self._push(now_us + durations.settings.abort_us, stopped, node)
             case LoadModel(slice=index, function=function):
-                took_us, end = nature.load(now_us, node.pool.invoker, index, function)
+                took_us, end = durations.load(now_us, node.pool.invoker, index, function)
                 self._push(now_us + took_us, end, node)
             case UnloadModel(slice=index, function=function):
                 gone = ModelUnloaded(slice=index, function=function)
-                self._push(now_us + nature.settings.unload_us, gone, node)
+                self._push(now_us + durations.settings.unload_us, gone, node)
             case _:
                 assert_never(command)
 

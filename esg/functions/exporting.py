@@ -26,7 +26,7 @@ CLOSE = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
+class ExportedNetwork:
     """One function's network. `sides` is the size of its pictures; if `any_size`, an example."""
 
     folder: Path
@@ -39,7 +39,7 @@ class Network:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ExportArguments:
     """What the user gave: a checkout of the authors' code, and a file of weights."""
 
     torch: Any
@@ -67,12 +67,12 @@ class Asked:
         return network
 
 
-def export(network: Network, make: Callable[[Asked], Any]) -> None:
+def export(network: ExportedNetwork, make: Callable[[ExportArguments], Any]) -> None:
     """The whole of an export script: `make` gives the network as a torch module."""
     options = _options(network)
     needs = "install it: pip install torch torchvision onnx onnxruntime"
     torch, runtime = _imported("torch", needs), _imported("onnxruntime", needs)
-    module = make(Asked(torch, options.repository, options.weights)).eval()
+    module = make(ExportArguments(torch, options.repository, options.weights)).eval()
     source = options.weights.name if options.weights else "the weights of its library"
     said = f"trained: {network.name}, {source}"
     file = network.folder / "models" / "gpu" / "1" / "model.onnx"
@@ -87,7 +87,7 @@ def export(network: Network, make: Callable[[Asked], Any]) -> None:
         _build_plan(network, file)
 
 
-def _options(network: Network) -> argparse.Namespace:
+def _options(network: ExportedNetwork) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=f"Export {network.name} to {network.folder.name}/models/gpu/1.",
         epilog=network.source,
@@ -125,7 +125,7 @@ def _saying(torch: Any, module: Any, text: str) -> Any:
     return Saying().eval()
 
 
-def _write(torch: Any, network: Network, module: Any, example: Any, file: Path) -> None:
+def _write(torch: Any, network: ExportedNetwork, module: Any, example: Any, file: Path) -> None:
     sides = {2: "height", 3: "width"} if network.any_size else {}
     larger = {2: "height_out", 3: "width_out"} if network.any_size else {}
     torch.onnx.export(
@@ -145,7 +145,7 @@ def _write(torch: Any, network: Network, module: Any, example: Any, file: Path) 
 
 
 def _check(
-    runtime: Any, network: Network, example: np.ndarray, wanted: np.ndarray, file: Path
+    runtime: Any, network: ExportedNetwork, example: np.ndarray, wanted: np.ndarray, file: Path
 ) -> None:
     session = runtime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
     (found,) = session.run([network.output], {"picture": example})
@@ -157,7 +157,7 @@ def _check(
         )
 
 
-def _build_plan(network: Network, file: Path) -> None:
+def _build_plan(network: ExportedNetwork, file: Path) -> None:
     """A plan runs only on the kind of GPU that it was built on: on MIG, on the same profile."""
     height, width = network.sides
     shapes = {

@@ -43,7 +43,7 @@ class Program:
         return replace(self, environ={**self.environ, **more})
 
 
-class State(StrEnum):
+class ProcessState(StrEnum):
     STARTING = "starting"
     READY = "ready"
     STOPPING = "stopping"
@@ -53,7 +53,7 @@ class State(StrEnum):
 class Process:
     def __init__(self, program: Program, on_end: Callable[["Process"], None]) -> None:
         self.program = program
-        self.state = State.STARTING
+        self.state = ProcessState.STARTING
         self.address = ""
         self.wanted = True
         """Whether it should be running: its end is news only then."""
@@ -94,13 +94,13 @@ class Process:
 
     async def is_ready(self) -> bool:
         """Ask it; an end that came first is an error."""
-        if self.state is State.ENDED:
+        if self.state is ProcessState.ENDED:
             raise self.early_end()
         address = await self.program.probe()
-        if address is not None and self.state is State.STARTING:
+        if address is not None and self.state is ProcessState.STARTING:
             self.address = address
-            self.state = State.READY
-        return self.state is State.READY
+            self.state = ProcessState.READY
+        return self.state is ProcessState.READY
 
     async def stop(self, limit_s: float) -> None:
         """Let it finish what it has begun, but not for ever."""
@@ -111,15 +111,15 @@ class Process:
 
     async def end(self, number: signal.Signals) -> None:
         """Signal it, and wait until it has ended."""
-        if self.state is not State.ENDED:
-            self.state = State.STOPPING
+        if self.state is not ProcessState.ENDED:
+            self.state = ProcessState.STOPPING
             self.wanted = False
             self._popen.send_signal(number)
         await self._over.wait()
 
     def kill(self, *, wanted: bool = False) -> None:
         """End it now, with all that it started."""
-        if self.state is not State.ENDED:
+        if self.state is not ProcessState.ENDED:
             self.wanted = wanted
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
@@ -129,7 +129,7 @@ class Process:
         self._loop.remove_reader(self._handle)
         os.close(self._handle)
         self._popen.wait()
-        self.state = State.ENDED
+        self.state = ProcessState.ENDED
         self._over.set()
         self._on_end(self)
 

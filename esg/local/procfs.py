@@ -17,7 +17,7 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ProcessInfo:
     """A living process. `began` counts the clock's ticks from boot."""
 
     pid: int
@@ -31,7 +31,7 @@ class Seen:
         return time.clock_gettime(time.CLOCK_BOOTTIME) - self.began / TICKS_PER_S
 
 
-def look(pid: int) -> Seen | None:
+def look(pid: int) -> ProcessInfo | None:
     """A process, unless it has ended."""
     try:
         stat = (PROC / str(pid) / "stat").read_text("utf-8", "replace")
@@ -41,7 +41,7 @@ def look(pid: int) -> Seen | None:
     state, *fields = stat[stat.rindex(")") + 2 :].split()
     if state in "ZX":
         return None
-    return Seen(
+    return ProcessInfo(
         pid=pid,
         session=int(fields[2]),
         began=int(fields[18]),
@@ -50,7 +50,7 @@ def look(pid: int) -> Seen | None:
     )
 
 
-def alive(pid: int, began: int) -> Seen | None:
+def alive(pid: int, began: int) -> ProcessInfo | None:
     """That very process, not a later one with its pid."""
     seen = look(pid)
     return seen if seen is not None and seen.began == began else None
@@ -73,7 +73,7 @@ def send(pid: int, began: int, number: signal.Signals) -> bool:
         os.close(handle)
 
 
-def in_session(session: int) -> list[Seen]:
+def in_session(session: int) -> list[ProcessInfo]:
     """A session's leader and all it has started."""
     pids = [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit()]
     return [seen for pid in sorted(pids) if (seen := look(pid)) and seen.session == session]

@@ -18,9 +18,6 @@ from esg.runtime.settings import InvokerSettings, environment
 
 REDIS, CONTROLLER, GATEWAY, INVOKER = "redis", "controller", "gateway", "invoker"
 
-MODULES = {service: f"esg.{service}" for service in (CONTROLLER, GATEWAY, INVOKER)}
-"""What `python -m` runs for each service."""
-
 GRPC_TUNING = {
     # gRPC's own pool of threads costs three context switches per message where its older way of
     # polling costs two: a fifth to a quarter of the CPU of a mesh (benchmarks/overhead.py)
@@ -121,7 +118,7 @@ class Programs:
         return Program(
             name=name,
             # -P: a folder named esg where the user happens to be is not this package
-            command=[sys.executable, "-P", "-m", MODULES[service]],
+            command=[sys.executable, "-P", "-m", f"esg.{service}"],
             environ=GRPC_TUNING
             | self._chosen.environ
             | environment("common", {"redis_url": self.redis_url})

@@ -70,7 +70,7 @@ class SecureFolder:
     def let_me_in(self) -> None:
         """With the token that is there, if it is still good."""
         from esg.runtime.security.tokens import (
-            Entry,
+            TokenEntry,
             digest_of,
             new_token,
             read_entries,
@@ -84,7 +84,7 @@ class SecureFolder:
         token = new_token()
         with written(self._token, private=True) as file:
             file.write(f"{token}\n")
-        me = Entry(name=ME, digest=digest_of(token), operator=True)
+        me = TokenEntry(name=ME, digest=digest_of(token), operator=True)
         write_entries(self._tokens, {**known, ME: me})
 
 

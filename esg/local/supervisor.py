@@ -29,15 +29,15 @@ from typing import Any, Self
 from esg.errors import Fault, Rejected
 from esg.local.health import check_redis
 from esg.local.options import Chosen, MeshOptions
-from esg.local.process import Process, Program, State
+from esg.local.process import Process, ProcessState, Program
 from esg.local.procfs import look
 from esg.local.programs import CONTROLLER, GATEWAY, REDIS, Programs
 from esg.local.restart_policy import Revival
 from esg.local.run_directory import RunDirectory
 from esg.runtime.settings import ControllerSettings, GatewaySettings
-from esg.suggest import one_of
+from esg.suggest import did_you_mean
 
-__all__ = ["Mesh", "MeshOptions", "Process", "State"]
+__all__ = ["Mesh", "MeshOptions", "Process", "ProcessState"]
 
 START_LIMIT_S = 120.0
 STOP_MARGIN_S = 5.0
@@ -93,7 +93,7 @@ class Mesh:
     @property
     def processes(self) -> dict[str, int]:
         """The pids of what runs, by name: redis, controller, gateway, node0, node1, ..."""
-        return {n: p.pid for n, p in self._all.items() if p.state is not State.ENDED}
+        return {n: p.pid for n, p in self._all.items() if p.state is not ProcessState.ENDED}
 
     @property
     def journal(self) -> Path | None:
@@ -136,7 +136,7 @@ class Mesh:
             async with asyncio.timeout(START_LIMIT_S):
                 await self._start_all()
         except TimeoutError:
-            slow = [p.name for p in self._all.values() if p.state is State.STARTING]
+            slow = [p.name for p in self._all.values() if p.state is ProcessState.STARTING]
             raise Fault(
                 f"{', '.join(slow)}: not ready after {START_LIMIT_S:g} s; the end of a log:\n"
                 f"{self._all[slow[0]].tail()}"
@@ -210,14 +210,14 @@ class Mesh:
     async def restart(self, name: str) -> None:
         """Start a process again that has ended, at its old address; return when it is ready."""
         former = self._named(name)
-        if former.state is not State.ENDED:
+        if former.state is not ProcessState.ENDED:
             raise Rejected(f"{name} is still running; kill it first")
         async with asyncio.timeout(START_LIMIT_S):
             await self._start([self._programs.again(former.program, former.address)])
 
     def _named(self, name: str) -> Process:
         if name not in self._all:
-            raise Rejected(one_of("process", name, self._all))
+            raise Rejected(did_you_mean("process", name, self._all))
         return self._all[name]
 
     def _ended(self, process: Process) -> None:

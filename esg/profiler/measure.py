@@ -15,9 +15,8 @@ from esg.core.catalog.model import Catalog, Function
 from esg.core.catalog.profile import Config
 from esg.profiler.grid import SMALLEST, Effort
 from esg.profiler.node_under_test import Bench, Failed, Inputs
-from esg.profiler.record import Cell, Record
-from esg.profiler.record import Function as Measured
-from esg.profiler.samples import Samples
+from esg.profiler.record import Cell, FunctionRecord, ProfileRecord
+from esg.profiler.samples import ProfilingPayloads
 from esg.units import seconds
 
 TRIES = 2
@@ -39,8 +38,8 @@ class Profiler:
 
     bench: Bench
     catalog: Catalog
-    samples: Samples
-    record: Record
+    samples: ProfilingPayloads
+    record: ProfileRecord
     effort: Effort
     save: Callable[[], None]
     done: Callable[[float], None]
@@ -61,7 +60,7 @@ class Profiler:
                 self.bench.drop(name)
 
     async def _function(
-        self, function: Function, measured: Measured, missing: Sequence[Config]
+        self, function: Function, measured: FunctionRecord, missing: Sequence[Config]
     ) -> None:
         inputs = await self.samples.inputs_of(function)
         measured.input_bytes = sum(len(content) for content in inputs)
@@ -97,7 +96,7 @@ class Profiler:
         return seen[-1]
 
     async def _cell(
-        self, function: Function, measured: Measured, config: Config, inputs: Inputs
+        self, function: Function, measured: FunctionRecord, config: Config, inputs: Inputs
     ) -> Cell:
         if _cannot_fit(measured, config):
             return Cell(config, failure="out of memory, as a smaller portion was")
@@ -126,7 +125,7 @@ def work_of(config: Config) -> float:
     return config.batch / config.vgpus + config.batch / config.vcpus
 
 
-def _cannot_fit(measured: Measured, config: Config) -> bool:
+def _cannot_fit(measured: FunctionRecord, config: Config) -> bool:
     portion = ceil(config.batch / config.vgpus)
     return any(
         cell.out_of_memory and portion >= ceil(cell.config.batch / cell.config.vgpus)

@@ -23,7 +23,7 @@ from esg.errors import Fault
 from esg.local.health import check_redis
 from esg.local.options import Chosen, MeshOptions
 from esg.local.process import Process, Program
-from esg.local.procfs import Seen, in_session
+from esg.local.procfs import ProcessInfo, in_session
 from esg.local.programs import Programs
 from esg.local.run_directory import RunDirectory
 from esg.profiler.single_node_controller import Door
@@ -150,7 +150,7 @@ class Bench:
                 found += [f"{HOST}:{port}" for port in _GRPC_PORT.findall(said)]
         return found
 
-    def _processes_named(self, name: str) -> list[Seen]:
+    def _processes_named(self, name: str) -> list[ProcessInfo]:
         session = self._processes[-1].pid
         return [seen for seen in in_session(session) if name in _program_of(seen.pid)]
 

@@ -50,7 +50,7 @@ class Cell:
 
 
 @dataclass(slots=True)
-class Function:
+class FunctionRecord:
     """What is known of one function."""
 
     input_bytes: int = 0
@@ -71,7 +71,7 @@ class Function:
         as one run, however late it was.
 
         >>> cells = [Cell(Config(1, 1, 1), [100, 102, 98]), Cell(Config(2, 1, 1), [100, 900, 102])]
-        >>> round(Function(cells=cells).relative_std, 4)
+        >>> round(FunctionRecord(cells=cells).relative_std, 4)
         0.0297
         """
         deviations = [share for cell in self.feasible for share in cell.deviations]
@@ -79,29 +79,29 @@ class Function:
 
 
 @dataclass(slots=True)
-class Record:
+class ProfileRecord:
     """`conditions` is what must be the same for figures to belong together."""
 
     conditions: dict[str, str]
-    functions: dict[str, Function] = field(default_factory=dict)
+    functions: dict[str, FunctionRecord] = field(default_factory=dict)
     format: int = FORMAT
 
-    def of(self, function: str) -> Function:
-        return self.functions.setdefault(function, Function())
+    def of(self, function: str) -> FunctionRecord:
+        return self.functions.setdefault(function, FunctionRecord())
 
     def write(self, folder: Path) -> None:
         with written(folder / FILE) as file:
             json.dump(encode(self), file, indent=1)
 
 
-def read(folder: Path) -> Record | None:
+def read(folder: Path) -> ProfileRecord | None:
     """The record of a folder, if there is one."""
     path = folder / FILE
     try:
         raw: Any = json.loads(path.read_text("utf-8"))
         if raw.get("format") != FORMAT:
             raise Rejected(f"{path}: of another version of ESG; begin anew with --restart")
-        return decode(Record, raw)
+        return decode(ProfileRecord, raw)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, AttributeError, Rejected) as error:
@@ -111,7 +111,7 @@ def read(folder: Path) -> Record | None:
         ) from None
 
 
-def begun(folder: Path, conditions: dict[str, str], *, restart: bool) -> Record:
+def begun(folder: Path, conditions: dict[str, str], *, restart: bool) -> ProfileRecord:
     """The record to go on with, or a new one."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ def begun(folder: Path, conditions: dict[str, str], *, restart: bool) -> Record:
         raise Rejected(f"{folder}: cannot be made: {error.strerror}; name another --out") from None
     known = None if restart else read(folder)
     if known is None:
-        return Record(conditions)
+        return ProfileRecord(conditions)
     for name, value in conditions.items():
         if known.conditions.get(name) != value:
             raise Rejected(

@@ -13,7 +13,7 @@ from esg.profiler.node_under_test import Bench, Inputs
 from esg.workload.payloads import png
 
 
-class Samples:
+class ProfilingPayloads:
     """`payload` is for first stages; None: a generated picture."""
 
     def __init__(self, catalog: Catalog, bench: Bench, payload: bytes | None) -> None:

@@ -8,7 +8,7 @@ from esg.core.messages.commands import StartTask
 from esg.core.messages.events import InvokerJoined, TaskFailed, TaskFinished
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import controller_v1_pb2_grpc as wire_grpc
-from esg.runtime.rpc.batched_sender import Outbox
+from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.wire.convert import InvokerOrder, news_from_wire, order_to_wire
 
 HEARTBEAT_MS = 1000
@@ -19,7 +19,7 @@ class Door(wire_grpc.ControllerServicer):
 
     def __init__(self) -> None:
         self.joined: asyncio.Future[InvokerJoined] = asyncio.get_running_loop().create_future()
-        self._outbox: Outbox[wire.Order] = Outbox()
+        self._outbox: BatchedSender[wire.Order] = BatchedSender()
         self._awaited: dict[str, asyncio.Future[TaskFinished | TaskFailed]] = {}
         self._acknowledged = 0
 

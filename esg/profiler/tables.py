@@ -20,7 +20,7 @@ from esg.core.catalog.file import catalog_content
 from esg.core.catalog.model import Catalog
 from esg.files import written
 from esg.profiler.grid import SMALLEST
-from esg.profiler.record import Cell, Function, Record
+from esg.profiler.record import Cell, FunctionRecord, ProfileRecord
 from esg.units import to_ms
 
 CATALOG = "catalog.toml"
@@ -29,7 +29,7 @@ MB = 1_000_000
 
 
 def write_profile(
-    folder: Path, name: str, measured: Function, provenance: Mapping[str, str]
+    folder: Path, name: str, measured: FunctionRecord, provenance: Mapping[str, str]
 ) -> Path:
     """One function's profile, as far as it is measured; returns where it is."""
     with written(folder / f"{name}.csv") as file:
@@ -53,12 +53,12 @@ def _row(cell: Cell) -> tuple[object, ...]:
 
 
 def write_catalog(
-    folder: Path, source: Path, catalog: Catalog, record: Record, node: Mapping[str, int]
+    folder: Path, source: Path, catalog: Catalog, record: ProfileRecord, node: Mapping[str, int]
 ) -> list[str]:
     """A catalog of all functions that are profiled in the folder; returns the applications that it
     has not got, because a function of theirs is not. Without any other there is no catalog."""
     given = catalog_content(source)
-    names = [n for n in catalog.functions if profiled(record.functions.get(n, Function()))]
+    names = [n for n in catalog.functions if profiled(record.functions.get(n, FunctionRecord()))]
     whole = [
         name
         for name, application in catalog.applications.items()
@@ -80,7 +80,7 @@ def write_catalog(
     return left_out
 
 
-def profiled(measured: Function) -> bool:
+def profiled(measured: FunctionRecord) -> bool:
     """Whether a single job can be planned for."""
     smallest = measured.cell(SMALLEST)
     return smallest is not None and not smallest.failure
@@ -92,7 +92,7 @@ def _function(
     given: Mapping[str, Any],
     name: str,
     catalog: Catalog,
-    record: Record,
+    record: ProfileRecord,
 ) -> dict[str, Any]:
     measured = record.functions[name]
     kept = {key: given[key] for key in ("model", "handler") if key in given}

@@ -2,7 +2,7 @@
 
 Every process reads the same file and multiplies its times by the same scale. Which applications
 there are changes while a mesh runs; the functions, which invokers must know, do not: so it is
-their fingerprint that two processes compare when they meet.
+their content_hash that two processes compare when they meet.
 """
 
 from pathlib import Path

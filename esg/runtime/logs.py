@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from esg.errors import Rejected
-from esg.suggest import one_of
+from esg.suggest import did_you_mean
 
 LEVELS = {name: getattr(logging, name.upper()) for name in ("debug", "info", "warning", "error")}
 
@@ -65,9 +65,9 @@ def _plain(value: Any) -> str:
 def check_logging(level: str, style: str) -> None:
     """Refuse what `start_logging` does not know."""
     if level not in LEVELS:
-        raise Rejected(f"log_level: {one_of('level', level, LEVELS)}")
+        raise Rejected(f"log_level: {did_you_mean('level', level, LEVELS)}")
     if style not in STYLES:
-        raise Rejected(f"log_format: {one_of('format', style, STYLES)}")
+        raise Rejected(f"log_format: {did_you_mean('format', style, STYLES)}")
 
 
 def start_logging(service: str, level: str, style: str) -> None:

@@ -39,11 +39,11 @@ FORGET_S = 60.0
 """How often a service looks for applications that are gone, to forget their numbers."""
 
 
-class Gone:
+class UnusedNames:
     """Names that nobody needs any more, found by looking again and again: at the second look, so
     that Prometheus has the time between two looks to read their last numbers.
 
-    >>> gone = Gone()
+    >>> gone = UnusedNames()
     >>> gone.look(["photo", "trial"], needed=["photo"])
     []
     >>> gone.look(["photo", "trial"], needed=["photo"])

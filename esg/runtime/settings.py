@@ -13,9 +13,9 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from esg.core.catalog.toml_fields import Fields
+from esg.core.catalog.toml_fields import TomlFields
 from esg.errors import Rejected
-from esg.suggest import one_of
+from esg.suggest import did_you_mean
 
 T = TypeVar("T")
 PREFIX = "ESG_"
@@ -303,7 +303,7 @@ class Settings:
         known = sorted(settings | OTHER_VARIABLES)
         for name in environ:
             if name.startswith(PREFIX) and name not in known:
-                raise Rejected(f"environment: {one_of('variable', name, known)}")
+                raise Rejected(f"environment: {did_you_mean('variable', name, known)}")
         for kind in SECTIONS.values():
             self.of(kind)
 
@@ -321,9 +321,9 @@ class Settings:
             text = self._environ.get(key)
             if text is not None:
                 raw = _parsed(key, known, text)
-                values[known.name] = _checked(Fields("environment", "", {key: raw}), key, known)
+                values[known.name] = _checked(TomlFields("environment", "", {key: raw}), key, known)
             elif known.name in self._tables.get(section, {}):
-                table = Fields(str(self._tables["file"]), section, self._tables[section])
+                table = TomlFields(str(self._tables["file"]), section, self._tables[section])
                 values[known.name] = _checked(table, known.name, known)
         return kind(**values)
 
@@ -347,10 +347,10 @@ def _text(value: Any) -> str:
 def _known(section: str, name: str) -> Field[Any]:
     """A setting by its names."""
     if section not in SECTIONS:
-        raise Rejected(f"settings: {one_of('section', section, SECTIONS)}")
+        raise Rejected(f"settings: {did_you_mean('section', section, SECTIONS)}")
     known = {f.name: f for f in fields(SECTIONS[section])}
     if name not in known:
-        raise Rejected(f"settings: {section}: {one_of('setting', name, known)}")
+        raise Rejected(f"settings: {section}: {did_you_mean('setting', name, known)}")
     return known[name]
 
 
@@ -369,7 +369,7 @@ def _read(file: Path) -> dict[str, Any]:
         ) from None
     except (ValueError, RecursionError) as error:
         raise Rejected(f"{file}: not TOML: {error}") from None
-    top = Fields(str(file), "", tables)
+    top = TomlFields(str(file), "", tables)
     for section, kind in SECTIONS.items():
         table = top.table(section, required=False)
         for known in fields(kind):
@@ -392,7 +392,7 @@ def _parsed(key: str, known: Field[Any], text: str) -> Any:
         ) from None
 
 
-def _checked(table: Fields, key: str, known: Field[Any]) -> Any:
+def _checked(table: TomlFields, key: str, known: Field[Any]) -> Any:
     assert known.default is not MISSING
     minimum, maximum = known.metadata["minimum"], known.metadata["maximum"]
     if known.type is bool:

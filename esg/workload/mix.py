@@ -13,7 +13,7 @@ from itertools import accumulate
 from random import Random
 
 from esg.errors import Rejected
-from esg.suggest import one_of
+from esg.suggest import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def parse_mix(text: str, known: Collection[str] | None = None) -> Mix:
         if not name:
             raise Rejected(f"mix {text!r}: a name is missing; write NAME=WEIGHT,NAME=WEIGHT")
         if known is not None and name not in known:
-            raise Rejected(f"mix: {one_of('application', name, known)}")
+            raise Rejected(f"mix: {did_you_mean('application', name, known)}")
         if not equals:
             raise Rejected(f"mix: {name!r} has no weight; write {name}=1")
         if name in weights:

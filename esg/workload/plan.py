@@ -25,7 +25,7 @@ DEFAULT_REQUESTS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Workload:
     """Arrivals at a `rate`, out of a `trace` (scaled to the rate if both are given), or `saved`.
 
     `pattern` is how they come at a rate alone; `scale` to `by_function` are a trace's (see
@@ -127,9 +127,9 @@ class Plan:
     def text(self) -> str:
         """For the head of a table.
 
-        >>> Plan(rate="heavy", seed=7).text()
+        >>> Workload(rate="heavy", seed=7).text()
         'heavy, seed 7'
-        >>> Plan(trace=Path("day.csv"), rate="120/s").text()
+        >>> Workload(trace=Path("day.csv"), rate="120/s").text()
         'day.csv scaled to 120/s, seed 0'
         """
         if self.saved is not None:

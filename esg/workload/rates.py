@@ -12,7 +12,7 @@ from itertools import count
 from random import Random
 
 from esg.errors import Rejected
-from esg.suggest import one_of, shortened
+from esg.suggest import did_you_mean, shortened
 from esg.units import US_PER_HOUR, US_PER_S, seconds
 from esg.workload.arrivals import RATES_US, Arrival, instants_us
 from esg.workload.mix import Mix
@@ -51,7 +51,9 @@ def parse_rate(text: str) -> Rate:
         if re.fullmatch(_NUMBER, text.strip()):
             bare = shortened(text.strip(), 20)
             raise Rejected(f"rate {bare}: say per what, as in {bare}/s or {bare}/min")
-        raise Rejected(f"{one_of('rate', text, RATES_US)}; or give a number, as in 120/s or 30/min")
+        raise Rejected(
+            f"{did_you_mean('rate', text, RATES_US)}; or give a number, as in 120/s or 30/min"
+        )
     number, unit = Fraction(found[1]), UNITS_US[found[2]]
     if not number or unit / number < 1:
         raise Rejected(f"rate {text!r}: give a rate above 0 and up to {US_PER_S}/s")

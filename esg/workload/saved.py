@@ -10,7 +10,7 @@ from pathlib import Path
 
 from esg.errors import Rejected
 from esg.files import written
-from esg.suggest import one_of
+from esg.suggest import did_you_mean
 from esg.workload.arrivals import Arrival
 from esg.workload.traces.rows import rows, shown
 
@@ -64,7 +64,7 @@ def _read(path: Path, known: Collection[str] | None) -> Iterator[Arrival]:
         if not _can_be_named(application):
             raise Rejected(f"{path}:{line}: application {shown(application)}; {_NAMES}")
         if known is not None and application not in known:
-            raise Rejected(f"{path}:{line}: {one_of('application', application, known)}")
+            raise Rejected(f"{path}:{line}: {did_you_mean('application', application, known)}")
         before_us = at_us
         yield Arrival(at_us, application)
 

@@ -8,7 +8,7 @@ from itertools import chain
 from random import Random
 
 from esg.errors import Rejected
-from esg.suggest import one_of
+from esg.suggest import did_you_mean
 from esg.workload.arrivals import Arrival, until
 from esg.workload.mix import Mix
 from esg.workload.rates import parse_rate
@@ -59,7 +59,7 @@ class Shaping:
         if self.duration_us is not None and self.duration_us <= 0:
             raise Rejected(f"duration is {self.duration_us} us; give a time above 0")
         if self.in_minute is not None and self.in_minute not in PLACEMENTS:
-            raise Rejected(one_of("placement in the minute", self.in_minute, PLACEMENTS))
+            raise Rejected(did_you_mean("placement in the minute", self.in_minute, PLACEMENTS))
 
 
 def from_trace(

@@ -9,7 +9,7 @@ import socket
 import sys
 
 from esg.core.catalog.model import Catalog
-from esg.core.durations import Nature, NatureSettings
+from esg.core.durations import Durations, DurationSettings
 from esg.errors import Rejected
 from esg.invoker.emulated.repository import Repository
 from esg.invoker.emulated.service import EmulatedSlice
@@ -28,8 +28,8 @@ async def serve(settings: Settings, common: CommonSettings, stop: asyncio.Event)
     if not isinstance(wanted, Emulated):
         raise Rejected(f"invoker.slices: {own.slices!r} leaves nothing to emulate; say emulated:N")
     catalog = load(common)
-    nature = Nature(catalog, own.seed, _nature_settings(own, common))
-    slices = [_emulated_slice(own, catalog, nature, index) for index in range(wanted.count)]
+    durations = Durations(catalog, own.seed, _nature_settings(own, common))
+    slices = [_emulated_slice(own, catalog, durations, index) for index in range(wanted.count)]
     servers = [Server() for _ in slices]
     addresses = []
     for part, server in zip(slices, servers, strict=True):
@@ -43,24 +43,24 @@ async def serve(settings: Settings, common: CommonSettings, stop: asyncio.Event)
         part.close()
 
 
-def _nature_settings(own: InvokerSettings, common: CommonSettings) -> NatureSettings:
-    unload_us = round(NatureSettings().unload_us * common.time_scale)
-    return NatureSettings(noise=own.noise, unload_us=unload_us)
+def _nature_settings(own: InvokerSettings, common: CommonSettings) -> DurationSettings:
+    unload_us = round(DurationSettings().unload_us * common.time_scale)
+    return DurationSettings(noise=own.noise, unload_us=unload_us)
 
 
 def _emulated_slice(
-    own: InvokerSettings, catalog: Catalog, nature: Nature, index: int
+    own: InvokerSettings, catalog: Catalog, durations: Durations, index: int
 ) -> EmulatedSlice:
     node = own.node or socket.gethostname()
     repository = Repository(
         catalog.functions,
         memory_mb=own.slice_memory_mb or catalog.cluster.slice_memory_mb,
-        load_us=lambda function: nature.load_us(node, index, function),
-        unload_us=nature.settings.unload_us,
+        load_us=lambda function: durations.load_us(node, index, function),
+        unload_us=durations.settings.unload_us,
     )
     if own.warm_start:
         repository.warm()
-    return EmulatedSlice(f"{node}/{index}", repository, nature, own.payload_scale)
+    return EmulatedSlice(f"{node}/{index}", repository, durations, own.payload_scale)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from esg.invoker.emulated.statistics import Statistics
 from esg.units import US_PER_S
 
 
-class State(StrEnum):
+class RepositoryState(StrEnum):
     NEVER_LOADED = ""
     LOADING = "LOADING"
     READY = "READY"
@@ -26,12 +26,12 @@ class State(StrEnum):
     UNAVAILABLE = "UNAVAILABLE"
 
 
-_IN_MEMORY = (State.LOADING, State.READY, State.UNLOADING)
+_IN_MEMORY = (RepositoryState.LOADING, RepositoryState.READY, RepositoryState.UNLOADING)
 _UNLOADED = "unloaded"
 _LOOK_AGAIN_S = 0.02
 
 
-class Refused(Exception):
+class TritonRefusal(Exception):
     """What a Triton would answer instead."""
 
     def __init__(self, code: grpc.StatusCode, words: str) -> None:
@@ -40,9 +40,9 @@ class Refused(Exception):
 
 
 @dataclass(slots=True)
-class Model:
+class EmulatedModel:
     function: Function
-    state: State = State.NEVER_LOADED
+    state: RepositoryState = RepositoryState.NEVER_LOADED
     reason: str = ""
     statistics: Statistics = field(default_factory=Statistics)
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -61,7 +61,9 @@ class Repository:
         load_us: Callable[[str], int],
         unload_us: int,
     ) -> None:
-        self.models = {name: Model(function) for name, function in sorted(functions.items())}
+        self.models = {
+            name: EmulatedModel(function) for name, function in sorted(functions.items())
+        }
         self._memory_mb = memory_mb
         self._load_us = load_us
         self._unload_us = unload_us
@@ -70,17 +72,17 @@ class Repository:
         """Have every model that fits, from the first to the last, without loading it."""
         for model in self.models.values():
             if model.function.memory_mb <= self._memory_free_mb():
-                model.state = State.READY
+                model.state = RepositoryState.READY
 
-    def ready(self, name: str) -> Model:
+    def ready(self, name: str) -> EmulatedModel:
         """A model that can be called."""
         model = self.models.get(name)
-        if model is None or model.state is State.NEVER_LOADED:
-            raise Refused(
+        if model is None or model.state is RepositoryState.NEVER_LOADED:
+            raise TritonRefusal(
                 grpc.StatusCode.NOT_FOUND, f"Request for unknown model: '{name}' is not found"
             )
-        if model.state is not State.READY:
-            raise Refused(
+        if model.state is not RepositoryState.READY:
+            raise TritonRefusal(
                 grpc.StatusCode.NOT_FOUND,
                 f"Request for unknown model: '{name}' has no available versions",
             )
@@ -88,13 +90,14 @@ class Repository:
 
     def is_ready(self, name: str) -> bool:
         model = self.models.get(name)
-        return model is not None and model.state is State.READY
+        return model is not None and model.state is RepositoryState.READY
 
     @property
     def is_settled(self) -> bool:
         """What Triton calls ready: no model is on its way in or out, or could not be loaded."""
         return all(
-            model.state in (State.NEVER_LOADED, State.READY) or model.reason == _UNLOADED
+            model.state in (RepositoryState.NEVER_LOADED, RepositoryState.READY)
+            or model.reason == _UNLOADED
             for model in self.models.values()
         )
 
@@ -102,24 +105,24 @@ class Repository:
         """Returns when the model is ready."""
         model = self.models.get(name)
         if model is None:
-            raise Refused(
+            raise TritonRefusal(
                 grpc.StatusCode.INTERNAL,
                 f"failed to load '{name}', failed to poll from model repository",
             )
         async with model.changing:
-            if model.state is State.READY:
+            if model.state is RepositoryState.READY:
                 return
             if model.vanishing is not None:
                 model.vanishing.cancel()
                 self._vanish(model)
             self._check_memory(model)
-            model.state, model.reason, model.statistics = State.LOADING, "", Statistics()
+            model.state, model.reason, model.statistics = RepositoryState.LOADING, "", Statistics()
             try:
                 await asyncio.sleep(self._load_us(name) / US_PER_S)
-                model.state = State.READY
+                model.state = RepositoryState.READY
             finally:
-                if model.state is State.LOADING:  # whoever wanted it gave up
-                    model.state, model.reason = State.UNAVAILABLE, "loading was cancelled"
+                if model.state is RepositoryState.LOADING:  # whoever wanted it gave up
+                    model.state, model.reason = RepositoryState.UNAVAILABLE, "loading was cancelled"
 
     async def unload(self, name: str) -> None:
         """Returns at once; the model is gone later."""
@@ -127,28 +130,28 @@ class Repository:
         if model is None:
             return
         async with model.changing:
-            if model.state is State.READY:
-                model.state = State.UNLOADING
+            if model.state is RepositoryState.READY:
+                model.state = RepositoryState.UNLOADING
                 loop = asyncio.get_running_loop()
                 delay_s = self._unload_us / US_PER_S
                 model.vanishing = loop.call_later(delay_s, self._vanish_if_free, model)
 
-    def _vanish_if_free(self, model: Model) -> None:
+    def _vanish_if_free(self, model: EmulatedModel) -> None:
         if model.streams:
             loop = asyncio.get_running_loop()
             model.vanishing = loop.call_later(_LOOK_AGAIN_S, self._vanish_if_free, model)
         else:
             self._vanish(model)
 
-    def _vanish(self, model: Model) -> None:
-        model.state, model.reason, model.vanishing = State.UNAVAILABLE, _UNLOADED, None
+    def _vanish(self, model: EmulatedModel) -> None:
+        model.state, model.reason, model.vanishing = RepositoryState.UNAVAILABLE, _UNLOADED, None
 
-    def _check_memory(self, model: Model) -> None:
+    def _check_memory(self, model: EmulatedModel) -> None:
         wanted_mb, free_mb = model.function.memory_mb, self._memory_free_mb()
         if wanted_mb > free_mb:
-            model.state = State.UNAVAILABLE
+            model.state = RepositoryState.UNAVAILABLE
             model.reason = f"Internal: out of memory: {wanted_mb} MB wanted, {free_mb} MB free"
-            raise Refused(
+            raise TritonRefusal(
                 grpc.StatusCode.INVALID_ARGUMENT,
                 f"load failed for model '{model.function.name}': "
                 f"version 1 is at UNAVAILABLE state: {model.reason};",

@@ -14,11 +14,16 @@ from typing import Any
 import grpc
 from tritonclient.grpc import service_pb2 as triton
 
-from esg.core.durations import Nature
+from esg.core.durations import Durations
 from esg.errors import Rejected
 from esg.invoker.emulated.alarm import Alarm
-from esg.invoker.emulated.repository import Model, Refused, Repository, State
-from esg.invoker.emulated.task import VERSION, Task, asked_for
+from esg.invoker.emulated.repository import (
+    EmulatedModel,
+    Repository,
+    RepositoryState,
+    TritonRefusal,
+)
+from esg.invoker.emulated.task import VERSION, EmulatedTask, asked_for
 from esg.invoker.slices.client import SERVICE
 from esg.invoker.tensors.arrays import BYTES, INPUT, OUTPUT
 from esg.invoker.tensors.raw_encoding import nested
@@ -36,11 +41,11 @@ class EmulatedSlice:
     """Answers for one slice."""
 
     def __init__(
-        self, name: str, repository: Repository, nature: Nature, payload_scale: float
+        self, name: str, repository: Repository, durations: Durations, payload_scale: float
     ) -> None:
         self._name = name
         self._repository = repository
-        self._nature = nature
+        self._nature = durations
         self._payload_scale = payload_scale
         self._alarm = Alarm()
         self._turn = asyncio.Lock()
@@ -132,7 +137,7 @@ class EmulatedSlice:
                     reason=model.reason,
                 )
                 for name, model in self._repository.models.items()
-                if model.state is State.READY or not request.ready
+                if model.state is RepositoryState.READY or not request.ready
             ]
         )
 
@@ -162,7 +167,7 @@ class EmulatedSlice:
     ) -> AsyncIterator[bytes]:
         """The same over a stream, where an error is an answer like any other. As with Triton, a
         model that was called cannot be unloaded before the stream has ended."""
-        called: dict[str, Model] = {}
+        called: dict[str, EmulatedModel] = {}
         try:
             async for request in requests:
                 yield await self._streamed(request, called)
@@ -170,14 +175,14 @@ class EmulatedSlice:
             for model in called.values():
                 model.streams -= 1
 
-    async def _streamed(self, request: Any, called: dict[str, Model]) -> bytes:
+    async def _streamed(self, request: Any, called: dict[str, EmulatedModel]) -> bytes:
         try:
             model = self._repository.ready(request.model_name)
             if request.model_name not in called:
                 called[request.model_name] = model
                 model.streams += 1
             answer = await self._model_infer(request)
-        except (Refused, Rejected) as error:
+        except (TritonRefusal, Rejected) as error:
             failed = triton.ModelInferResponse(id=request.id)
             message = triton.ModelStreamInferResponse(
                 error_message=str(error), infer_response=failed
@@ -185,7 +190,9 @@ class EmulatedSlice:
             return message.SerializeToString()  # type: ignore[no-any-return]
         return nested(triton.ModelStreamInferResponse(), "infer_response", answer)
 
-    async def _run(self, model: Model, task: Task, came_ns: int, duration_ns: int) -> bytes:
+    async def _run(
+        self, model: EmulatedModel, task: EmulatedTask, came_ns: int, duration_ns: int
+    ) -> bytes:
         begun_ns = max(came_ns, self._free_ns)
         try:
             if task.size_bytes < _LARGE_BYTES:
@@ -208,7 +215,7 @@ def _answering(method: Method) -> Callable[[Any, grpc.aio.ServicerContext[Any, A
     async def answer(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
         try:
             return await method(request)
-        except Refused as error:
+        except TritonRefusal as error:
             await context.abort(error.code, str(error))
         except Rejected as error:
             await context.abort(*status(error))

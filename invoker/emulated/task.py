@@ -23,7 +23,7 @@ VERSION = "1"
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class EmulatedTask:
     """What a request asks for: a row of inputs per job, to be run at a config."""
 
     function: Function
@@ -53,7 +53,7 @@ class Task:
         return serialized(message, "raw_output_contents", [behind_lengths(outputs)])
 
 
-def asked_for(function: Function, request: Any) -> Task:
+def asked_for(function: Function, request: Any) -> EmulatedTask:
     """What the request asks of this function; refuses what its model would refuse."""
     rows = _rows(function.name, request)
     given = request.parameters
@@ -66,7 +66,7 @@ def asked_for(function: Function, request: Any) -> Task:
             "esg_batch is the size of the whole batch"
         )
     key = given["esg_key"].string_param if "esg_key" in given else request.id
-    return Task(function, request.id, rows, config, key)
+    return EmulatedTask(function, request.id, rows, config, key)
 
 
 def _rows(name: str, request: Any) -> list[Sequence[bytes | memoryview]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from esg.core.catalog.model import Catalog
 from esg.errors import Rejected
-from esg.invoker.slices.client import Slice
+from esg.invoker.slices.client import SliceClient
 from esg.invoker.slices.directory import SliceDirectory, slice_directory
 from esg.invoker.slices.mig import find_instances
 from esg.invoker.slices.processes import EmulatedSlices, SliceProcess
@@ -37,7 +37,7 @@ class SliceSet:
     `handlers` names the CPU parts to be called, and `lacking` says why some functions cannot run.
     """
 
-    slices: list[Slice]
+    slices: list[SliceClient]
     memories_mb: tuple[int, ...]
     processes: Mapping[SliceProcess, tuple[int, ...]] = field(default_factory=dict)
     handlers: Mapping[str, str] = field(default_factory=dict)
@@ -76,7 +76,7 @@ async def _emulated(count: int, own: InvokerSettings, catalog: Catalog) -> Async
     process = EmulatedSlices(count)
     async with _running([process]):
         yield SliceSet(
-            slices=[Slice(address) for address in process.addresses],
+            slices=[SliceClient(address) for address in process.addresses],
             memories_mb=_memories_mb([0] * count, own, catalog),
             processes={process: tuple(range(count))},
         )
@@ -93,7 +93,7 @@ async def _remote(
     with slice_directory() as directory:
         yield SliceSet(
             slices=[
-                Slice(
+                SliceClient(
                     address,
                     _shared_memory(directory, index, own)
                     if is_loopback(host_of(address))
@@ -134,7 +134,7 @@ async def _tritons(
         async with _running(servers):
             yield SliceSet(
                 slices=[
-                    Slice(server.addresses[0], _shared_memory(directory, index, own))
+                    SliceClient(server.addresses[0], _shared_memory(directory, index, own))
                     for index, server in enumerate(servers)
                 ],
                 memories_mb=_memories_mb(memories_mb, own, catalog),

@@ -42,7 +42,7 @@ class NoAnswer(Fault):
     """A slice that did not answer at all: asking it again, or for less, is no use."""
 
 
-class Gone(NoAnswer):
+class SliceGone(NoAnswer):
     """A slice whose server is not there, or not any more."""
 
 
@@ -57,7 +57,7 @@ def split(rows: Sequence[T], portions: int) -> list[Sequence[T]]:
     return [rows[start:end] for start, end in pairwise(ends)]
 
 
-class Slice:
+class SliceClient:
     """One Triton server."""
 
     def __init__(self, address: str, memory: SharedMemory | None = None) -> None:
@@ -68,7 +68,7 @@ class Slice:
         self.address = address
         self._channel = plain_channel(address)
         self._triton = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
-        self._conversations: dict[str, Conversation] = {}  # one per model, while nobody uses it
+        self._conversations: dict[str, InferStream] = {}  # one per model, while nobody uses it
 
     async def connect_again(self, address: str) -> None:
         """To a server that was started anew, here or elsewhere; calls to the old one fail."""
@@ -181,7 +181,7 @@ class Slice:
         """Over the open stream; one that failed, or whose answer nobody waited for, is not used
         again, and breaking it off tells the server to stop."""
         doing = f"run {function}"
-        conversation = self._conversations.pop(function, None) or Conversation(self._channel)
+        conversation = self._conversations.pop(function, None) or InferStream(self._channel)
         try:
             async with asyncio.timeout(timeout_s):
                 answer = await self._said(doing, conversation.ask(request))
@@ -192,7 +192,7 @@ class Slice:
             conversation.break_off()
             raise
         if answer is grpc.aio.EOF:
-            raise Gone(self._words(doing, "it ended the conversation"))
+            raise SliceGone(self._words(doing, "it ended the conversation"))
         if self._conversations.setdefault(function, conversation) is not conversation:
             conversation.end()  # there were two calls at once; one stream is enough
         if answer.error_message:
@@ -215,9 +215,9 @@ class Slice:
             # a call whose channel was closed says that it was cancelled: the caller was not
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise
-            raise Gone(self._words(doing, "its connection was given up")) from None
+            raise SliceGone(self._words(doing, "its connection was given up")) from None
         except grpc.aio.UsageError:
-            raise Gone(self._words(doing, "its connection was given up")) from None
+            raise SliceGone(self._words(doing, "its connection was given up")) from None
 
     def _fault(self, doing: str, why: str) -> Fault:
         return Fault(self._words(doing, why))
@@ -227,15 +227,15 @@ class Slice:
 
 
 _KINDS: dict[grpc.StatusCode, type[Fault]] = {
-    grpc.StatusCode.UNAVAILABLE: Gone,
-    grpc.StatusCode.CANCELLED: Gone,
+    grpc.StatusCode.UNAVAILABLE: SliceGone,
+    grpc.StatusCode.CANCELLED: SliceGone,
     grpc.StatusCode.DEADLINE_EXCEEDED: NoAnswer,
 }
 
 
 async def server_name(address: str, timeout_s: float) -> str:
     """What the server at an address calls itself, once it answers."""
-    part = Slice(address)
+    part = SliceClient(address)
     try:
         await part.ready(timeout_s)
         return await part.name()
@@ -243,7 +243,7 @@ async def server_name(address: str, timeout_s: float) -> str:
         await part.close()
 
 
-class Conversation:
+class InferStream:
     """Calls to infer over one stream, one at a time: a call of its own costs five times as much."""
 
     def __init__(self, to_server: grpc.aio.Channel) -> None:

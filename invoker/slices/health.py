@@ -15,7 +15,7 @@ from esg.errors import Fault
 from esg.invoker.gathering import together
 from esg.invoker.node import Node
 from esg.invoker.slices.bringup import READY_LIMIT_S, SliceSet
-from esg.invoker.slices.client import Slice
+from esg.invoker.slices.client import SliceClient
 from esg.invoker.slices.processes import SliceProcess
 from esg.runtime.logs import about
 
@@ -48,7 +48,7 @@ class _Watch:
         self,
         process: SliceProcess | None,
         indexes: Sequence[int],
-        slices: Sequence[Slice],
+        slices: Sequence[SliceClient],
         node: Node,
         silent_s: float,
     ) -> None:
@@ -91,7 +91,7 @@ class _Watch:
             for wait in waits:
                 wait.cancel()
 
-    async def _silence(self, part: Slice) -> str:
+    async def _silence(self, part: SliceClient) -> str:
         """Wait until a server is gone, or has not answered for too long."""
         while True:
             try:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from esg.workload.arrivals import Arrival
-    from esg.workload.plan import Plan
+    from esg.workload.plan import Workload
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ def resolve(
     return summary
 
 
-def document(summary: Summary, plan: Plan, saved_to: Path | None) -> dict[str, Any]:
+def document(summary: Summary, plan: Workload, saved_to: Path | None) -> dict[str, Any]:
     mean_us = summary.mean_interval_us
     return {
         **plan.document(),
@@ -63,7 +63,7 @@ def document(summary: Summary, plan: Plan, saved_to: Path | None) -> dict[str, A
     }
 
 
-def print_summary(screen: Console, summary: Summary, plan: Plan, saved_to: Path | None) -> None:
+def print_summary(screen: Console, summary: Summary, plan: Workload, saved_to: Path | None) -> None:
     count, mean_us = summary.by_application.total(), summary.mean_interval_us
     table = open_table()
     table.add_column("application")

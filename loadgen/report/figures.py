@@ -5,13 +5,13 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from esg.loadgen.outcome import Figures, Outcome
-from esg.loadgen.run import Findings
+from esg.loadgen.outcome import Figures, LoadOutcome
+from esg.loadgen.run import LoadFindings
 from esg.reporting.plots import BLUE, GREY, ORANGE, Figure, Panel, empty_plot, tick
 from esg.units import US_PER_S, to_ms
 
 
-def figures(found: Findings, emulated: Outcome | None) -> list[Figure]:
+def figures(found: LoadFindings, emulated: LoadOutcome | None) -> list[Figure]:
     if not found.outcome.by_application:
         return []
     return [
@@ -22,7 +22,7 @@ def figures(found: Findings, emulated: Outcome | None) -> list[Figure]:
     ]
 
 
-def _latencies(found: Findings) -> Figure:
+def _latencies(found: LoadFindings) -> Figure:
     bins = list(found.timeline.bins())
     panels = []
     for name, figures in sorted(found.outcome.by_application.items()):
@@ -44,7 +44,7 @@ def _latencies(found: Findings) -> Figure:
     )
 
 
-def _arrivals(found: Findings) -> Figure:
+def _arrivals(found: LoadFindings) -> Figure:
     bins = list(found.timeline.bins())
     seconds = [second for second, _ in bins]
     per_s = US_PER_S / found.timeline.width_us
@@ -60,7 +60,7 @@ def _arrivals(found: Findings) -> Figure:
     )
 
 
-def _by_application(live: Outcome, emulated: Outcome | None) -> Figure:
+def _by_application(live: LoadOutcome, emulated: LoadOutcome | None) -> Figure:
     names = sorted(live.by_application)
     hits, costs = empty_plot("SLO hit rate, %"), empty_plot("USD per 1k requests")
     hits.update_yaxes(range=[0, 105])
@@ -77,7 +77,7 @@ def _by_application(live: Outcome, emulated: Outcome | None) -> Figure:
     )
 
 
-def _batches(outcome: Outcome) -> Figure:
+def _batches(outcome: LoadOutcome) -> Figure:
     sizes = sorted(outcome.total.batches)
     jobs = outcome.total.batches.total() or 1
     plot = empty_plot("share of jobs, %")
@@ -92,7 +92,7 @@ def _batches(outcome: Outcome) -> Figure:
     )
 
 
-def _width(found: Findings) -> str:
+def _width(found: LoadFindings) -> str:
     width_s = found.timeline.width_us // US_PER_S
     return "second" if width_s == 1 else f"span of {width_s} s"
 

@@ -3,12 +3,12 @@
 from html import escape
 
 from esg.console.served import cost_text, latency_text, rate_text
-from esg.loadgen.outcome import Figures, Outcome
+from esg.loadgen.outcome import Figures, LoadOutcome
 from esg.loadgen.report.figures import figures
 from esg.loadgen.report.summary import lateness_text, sending_text
-from esg.loadgen.run import Findings
+from esg.loadgen.run import LoadFindings
 from esg.reporting.page import NOSCRIPT, figure_section, row, section, whole_page
-from esg.workload.plan import Plan
+from esg.workload.plan import Workload
 
 HEADINGS = (
     "",
@@ -22,7 +22,7 @@ HEADINGS = (
 )
 
 
-def report(plan: Plan, found: Findings, emulated: Outcome | None = None) -> str:
+def report(plan: Workload, found: LoadFindings, emulated: LoadOutcome | None = None) -> str:
     """The whole file."""
     title = f"loadgen: {plan.text()}"
     return whole_page(
@@ -42,7 +42,7 @@ def report(plan: Plan, found: Findings, emulated: Outcome | None = None) -> str:
     )
 
 
-def _table(outcome: Outcome) -> str:
+def _table(outcome: LoadOutcome) -> str:
     rows = [row("td", (name, *_cells(f))) for name, f in sorted(outcome.by_application.items())]
     rows.append(row("td", ("all", *_cells(outcome.total)), kind="best"))
     head = row("th", HEADINGS)
@@ -63,7 +63,7 @@ def _cells(figures: Figures) -> tuple[str, ...]:
     )
 
 
-def _failures(outcome: Outcome) -> str:
+def _failures(outcome: LoadOutcome) -> str:
     if not outcome.errors:
         return ""
     items = (f"<li>{n:,} x {escape(why)}</li>" for why, n in outcome.errors.most_common())

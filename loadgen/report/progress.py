@@ -14,8 +14,8 @@ from esg.console.served import latency_text, rate_text
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from esg.loadgen.run import Findings
-    from esg.workload.plan import Plan
+    from esg.loadgen.run import LoadFindings
+    from esg.workload.plan import Workload
 
 REFRESH_S = 0.5
 RATE_OVER = 4
@@ -23,7 +23,7 @@ RATE_OVER = 4
 
 
 @contextmanager
-def live_view(plan: Plan, *, shown: bool) -> Iterator[Callable[[Findings], None]]:
+def live_view(plan: Workload, *, shown: bool) -> Iterator[Callable[[LoadFindings], None]]:
     """Give a function that is told how things are, as often as one likes."""
     if not shown or sys.stderr is None or not sys.stderr.isatty():
         yield lambda _: None
@@ -32,11 +32,11 @@ def live_view(plan: Plan, *, shown: bool) -> Iterator[Callable[[Findings], None]
     from rich.console import Console
     from rich.live import Live
 
-    view = View(plan)
+    view = ProgressView(plan)
     with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
         next_at = 0.0
 
-        def look(found: Findings) -> None:
+        def look(found: LoadFindings) -> None:
             nonlocal next_at
             if monotonic() >= next_at:
                 live.update(view.drawn(found), refresh=True)
@@ -45,14 +45,14 @@ def live_view(plan: Plan, *, shown: bool) -> Iterator[Callable[[Findings], None]
         yield look
 
 
-class View:
+class ProgressView:
     """Draws what has been found by now; remembers a little, for the rate."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Workload) -> None:
         self._plan = plan
         self._sent: deque[tuple[float, int]] = deque(maxlen=RATE_OVER)
 
-    def drawn(self, found: Findings) -> Group:
+    def drawn(self, found: LoadFindings) -> Group:
         from rich.console import Group
         from rich.text import Text
 
@@ -78,7 +78,7 @@ class View:
             lines.append(Text(waiting, "yellow"))
         return Group(*lines, Text(), outcome_table(found.outcome))
 
-    def _progress(self, found: Findings) -> str:
+    def _progress(self, found: LoadFindings) -> str:
         if found.sending or found.interrupted:
             length = f" of {self._plan.duration_s:g}" if self._plan.duration_s else ""
             return f"{found.elapsed_s:.0f}{length} s"

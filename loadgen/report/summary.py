@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from esg.loadgen.outcome import Figures, Outcome
-    from esg.loadgen.run import Findings
-    from esg.workload.plan import Plan
+    from esg.loadgen.outcome import Figures, LoadOutcome
+    from esg.loadgen.run import LoadFindings
+    from esg.workload.plan import Workload
 
 LATE_MS = 2.0
 """A sender that is later than this at its 99th percentile has to say so."""
@@ -27,7 +27,7 @@ BEHIND_TEXT = (
 
 
 def print_findings(
-    screen: Console, plan: Plan, found: Findings, emulated: Outcome | None = None
+    screen: Console, plan: Workload, found: LoadFindings, emulated: LoadOutcome | None = None
 ) -> None:
     outcome = found.outcome
     print_line(screen, f"{plan.text()}: {sending_text(found)}\n")
@@ -50,7 +50,7 @@ def print_findings(
         screen.print(f"{count} x {reason}", style="red")
 
 
-def sending_text(found: Findings) -> str:
+def sending_text(found: LoadFindings) -> str:
     from esg.loadgen.record import UNANSWERED
 
     rate = f" ({found.sent / found.sending_s:.1f}/s)" if found.sending_s else ""
@@ -60,13 +60,13 @@ def sending_text(found: Findings) -> str:
     return f"{counted(found.sent, 'request')} sent in {found.sending_s:.1f} s{rate}{end}{cut}"
 
 
-def fell_behind(outcome: Outcome) -> bool:
+def fell_behind(outcome: LoadOutcome) -> bool:
     """Whether most were not done in time. Where nothing was done at all, the reasons say more."""
     total = outcome.total
     return 2 * total.in_time < total.requests and total.failed < total.requests
 
 
-def behind_text(found: Findings) -> str:
+def behind_text(found: LoadFindings) -> str:
     """What to look at first. A mesh on this machine suffers from whatever else runs here."""
     crowd = ""
     if found.load > found.cores:
@@ -83,11 +83,11 @@ def behind_text(found: Findings) -> str:
     return BEHIND_TEXT.format(crowd=crowd)
 
 
-def is_late(outcome: Outcome) -> bool:
+def is_late(outcome: LoadOutcome) -> bool:
     return outcome.late.percentiles_ms(99)[0] > LATE_MS
 
 
-def lateness_text(outcome: Outcome) -> str:
+def lateness_text(outcome: LoadOutcome) -> str:
     p50_ms, p99_ms = outcome.late.percentiles_ms(50, 99)
     most_ms = outcome.late.most_ms
     text = f"p50 {p50_ms:.1f} ms, p99 {p99_ms:.1f} ms, at most {most_ms:.1f} ms after the plan"
@@ -99,7 +99,7 @@ def lateness_text(outcome: Outcome) -> str:
     return f"Requests went out in time: {text}."
 
 
-def outcome_table(outcome: Outcome) -> Table:
+def outcome_table(outcome: LoadOutcome) -> Table:
     table = open_table()
     table.add_column("application", overflow="fold")
     for heading in ("\nrequests", "hit\nrate", "p50\nms", "p99\nms", COST_HEADING, "\nfailed"):
@@ -123,7 +123,7 @@ def _cells(figures: Figures) -> tuple[str, ...]:
     )
 
 
-def comparison_table(live: Outcome, emulated: Outcome) -> Table:
+def comparison_table(live: LoadOutcome, emulated: LoadOutcome) -> Table:
     """The same requests in the mesh and in the emulator, side by side."""
     table = open_table()
     table.add_column("application", overflow="fold")
@@ -145,7 +145,9 @@ def _alternating(live: tuple[str, ...], emulated: tuple[str, ...]) -> list[str]:
     return [cell for pair in pairs for cell in pair]
 
 
-def document(plan: Plan, found: Findings, emulated: Outcome | None = None) -> dict[str, Any]:
+def document(
+    plan: Workload, found: LoadFindings, emulated: LoadOutcome | None = None
+) -> dict[str, Any]:
     late = found.outcome.late
     p50_ms, p90_ms, p99_ms = late.percentiles_ms(50, 90, 99)
     return {

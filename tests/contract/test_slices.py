@@ -16,7 +16,7 @@ from esg.core.catalog.file import load_catalog
 from esg.core.emulated_output import emulated_output
 from esg.errors import Fault
 from esg.invoker.slices.bringup import SliceSet, slice_set
-from esg.invoker.slices.client import Gone, NoAnswer, Slice
+from esg.invoker.slices.client import NoAnswer, SliceClient, SliceGone
 from esg.invoker.tensors.arrays import Tensors, plain_input, plain_output
 from esg.runtime.settings import CommonSettings, InvokerSettings, environment
 from tests.support.triton_folders import write_functions
@@ -30,7 +30,7 @@ LIMIT_S = 60.0
 class Subject:
     """A slice, and what its model `join` makes of a job's inputs."""
 
-    part: Slice
+    part: SliceClient
     kind: str
     found: SliceSet
 
@@ -122,7 +122,7 @@ async def test_a_call_that_takes_too_long_is_given_up(subject: Subject) -> None:
 
 
 async def test_nobody_answers_where_there_is_no_server(subject: Subject) -> None:
-    nobody = Slice("127.0.0.1:1")
-    with pytest.raises(Gone, match=r"slice 127\.0\.0\.1:1 did not answer: UNAVAILABLE"):
+    nobody = SliceClient("127.0.0.1:1")
+    with pytest.raises(SliceGone, match=r"slice 127\.0\.0\.1:1 did not answer: UNAVAILABLE"):
         await nobody.check(LIMIT_S)
     await nobody.close()

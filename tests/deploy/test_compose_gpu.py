@@ -7,10 +7,10 @@ from typing import Any
 import pynvml
 import pytest
 import yaml
-from slices_mig import find_instances
 
 from esg.core.catalog.file import load_catalog
 from esg.invoker.slices import mig as slices_mig
+from esg.invoker.slices.mig import find_instances
 from tests.component.cli.conftest import Run
 from tests.component.cli.conftest import esg as esg
 from tests.component.invoker.test_mig import Gpu, Nvml, instance

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 from prometheus_client import CollectorRegistry
 
-from esg.controller.counters import Tally
+from esg.controller.counters import Counters
 from esg.controller.metrics import MeshMetrics
 from esg.gateway.metrics import RequestMetrics
 from esg.invoker.metrics import NodeMetrics
@@ -23,7 +23,7 @@ def shown(desk: Desk) -> set[str]:
     """The names of all numbers that some process of a mesh shows."""
     registry = CollectorRegistry()
     registry.register(RequestMetrics(lambda: 0))
-    registry.register(MeshMetrics(desk.scheduler, Tally()))
+    registry.register(MeshMetrics(desk.scheduler, Counters()))
     registry.register(NodeMetrics(new_pool()))
     names = set()
     for family in registry.collect():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esg.controller.recovery import build_scheduler
-from esg.controller.servicer import ControllerService
+from esg.controller.servicer import ControllerServicer
 from esg.core.scheduler.invariants import check
 from esg.errors import Rejected
 from esg.protos import controller_v1_pb2 as wire
@@ -63,7 +63,9 @@ async def heard(answers: AsyncIterator[Any]) -> None:
 
 async def spoken_to(gateway: list[Any], invoker: list[Any], *, polite: bool) -> None:
     own = ControllerSettings(prewarm=True)
-    service = ControllerService(build_scheduler(SMALL, own), own, None, iter(range(10**9)).__next__)
+    service = ControllerServicer(
+        build_scheduler(SMALL, own), own, None, iter(range(10**9)).__next__
+    )
     first = [greeting(), joined()] if polite else []
     to_controller = [wire.FromInvoker(notes=[note]) for note in [*first, *invoker]]
     asked = [wire.FromGateway(notes=[note]) for note in gateway]

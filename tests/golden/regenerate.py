@@ -12,10 +12,10 @@ from itertools import islice
 from pathlib import Path
 
 from esg.core.catalog.file import load_catalog
-from esg.core.durations import Nature
+from esg.core.durations import Durations
 from esg.core.journal.format import (
-    Entry,
     Header,
+    JournalEntry,
     catalog_digest,
     entry_line,
     header_line,
@@ -70,9 +70,9 @@ def emulate(requests: int, *, nodes: int, seed: int = 1, warm: bool = False) -> 
     lines = [header_line(header)]
 
     def observe(now_us: int, event: Event, commands: list[Command]) -> None:
-        lines.append(entry_line(Entry(now_us, event, orders_digest(commands))))
+        lines.append(entry_line(JournalEntry(now_us, event, orders_digest(commands))))
 
-    world = World(scheduler, pools, Nature(CATALOG, seed), observe=observe)
+    world = World(scheduler, pools, Durations(CATALOG, seed), observe=observe)
     for pool in pools.values():
         world.tell(0, pool.joined())
     arrivals = islice(at_rate("heavy", list(CATALOG.applications), seed), requests)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from esg.client import Exhausted, Outcome, Result, Stage
+from esg.client import Exhausted, Outcome, PipelineStage, Result
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import plain_name
 from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest, StartTask
@@ -90,9 +90,9 @@ async def test_a_flood_is_refused_with_a_time_and_another_application_is_served(
     settings = {"controller": {"fair_quantum_ms": QUANTUM_MS}}
     async with launch(**ONE_SLOW_SLICE, more=settings) as (mesh, client):
         await client.register_application(
-            FLOOD, [Stage("detect")], slo_ms=2000, late_requests="drop"
+            FLOOD, [PipelineStage("detect")], slo_ms=2000, late_requests="drop"
         )
-        await client.register_application(CALM, [Stage("detect")], slo_ms=60_000)
+        await client.register_application(CALM, [PipelineStage("detect")], slo_ms=60_000)
         served = asyncio.Event()
 
         async def one_of_the_flood(ask: Ask) -> None:
@@ -135,7 +135,7 @@ async def test_a_queue_is_as_long_as_it_may_be_and_the_rest_is_refused(launch: L
     seen, longest = Seen(), 5
     settings = {"controller": {"max_waiting": longest}}
     async with launch(**ONE_SLOW_SLICE, warm_start=True, more=settings) as (mesh, client):
-        await client.register_application(CALM, [Stage("detect")], slo_ms=60_000)
+        await client.register_application(CALM, [PipelineStage("detect")], slo_ms=60_000)
         async with client.stream() as stream:
             await asyncio.gather(*(seen.ask(stream.submit, CALM) for _ in range(60)))
         await nothing_is_left(mesh, client)

@@ -12,9 +12,9 @@ from esg.client import (
     InvalidRequest,
     NotFound,
     Outcome,
+    PipelineStage,
     Progress,
     Result,
-    Stage,
 )
 from esg.local.supervisor import Mesh
 from tests.integration.conftest import Launch
@@ -157,13 +157,15 @@ async def test_a_client_that_vanishes_takes_its_requests_with_it(
 
 
 async def test_applications_come_change_and_go(mesh: Mesh, client: AsyncClient) -> None:
-    stages = [Stage(function="resize"), Stage(function="depth", after=("resize",))]
+    stages = [PipelineStage(function="resize"), PipelineStage(function="depth", after=("resize",))]
     registered = await client.register_application("relief", stages, slo_scale=500)
     assert registered.version == 1
     assert registered.slo_ms == pytest.approx(10_000)
     expected = {"depth": made("depth", made("resize", b"hill"))}
     assert (await client.submit("relief", b"hill")).outputs == expected
-    updated = await client.update_application("relief", [Stage(function="depth")], slo_ms=9_000)
+    updated = await client.update_application(
+        "relief", [PipelineStage(function="depth")], slo_ms=9_000
+    )
     assert updated.version == 2
     assert (await client.submit("relief", b"hill")).outputs == {"depth": made("depth", b"hill")}
     assert "relief" in [application.name for application in await client.list_applications()]
@@ -186,7 +188,7 @@ async def test_what_cannot_be_is_refused_and_leaves_nothing(
         await client.submit("photo", b"x", slo_ms=-1)
     with pytest.raises(InvalidRequest, match="cycle"):
         await client.register_application(
-            "knot", [Stage(name="a", function="resize", after=("a",))], slo_ms=100
+            "knot", [PipelineStage(name="a", function="resize", after=("a",))], slo_ms=100
         )
     await nothing_is_left(mesh, client)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from esg.client import AsyncClient, Progress, Result, Stage
+from esg.client import AsyncClient, PipelineStage, Progress, Result
 from esg.local.supervisor import Mesh
 from tests.integration.conftest import options
 from tests.support.expected import made, nothing_is_left, status_of, until
@@ -19,7 +19,7 @@ async def test_the_next_mesh_goes_on_with_applications_requests_and_results(
     await mesh.start()
     try:
         async with AsyncClient(mesh.gateway) as client:
-            await client.register_application("small", [Stage("resize")], slo_ms=60_000)
+            await client.register_application("small", [PipelineStage("resize")], slo_ms=60_000)
             done = await client.submit_async("small", b"done")
             assert [news async for news in client.watch(done) if isinstance(news, Result)]
             busy = await client.submit_async("night", b"for ever")

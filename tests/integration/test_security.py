@@ -17,14 +17,20 @@ from esg.client import (
     Forbidden,
     NotFound,
     NotTrusted,
-    Stage,
+    PipelineStage,
     Unauthenticated,
     Unavailable,
 )
 from esg.console.entry import run_app
 from esg.local.supervisor import Mesh
 from esg.runtime.security.authority import make_certificates
-from esg.runtime.security.tokens import Entry, digest_of, new_token, read_entries, write_entries
+from esg.runtime.security.tokens import (
+    TokenEntry,
+    digest_of,
+    new_token,
+    read_entries,
+    write_entries,
+)
 from tests.integration.conftest import options
 from tests.support.expected import photo, until
 from tests.support.redis_server import RedisServer
@@ -43,7 +49,7 @@ class Secure:
         known = read_entries(self.folder / "tokens.toml")
         for name in ("alice", "bob"):
             self.tokens[name] = new_token()
-            known[name] = Entry(name=name, digest=digest_of(self.tokens[name]))
+            known[name] = TokenEntry(name=name, digest=digest_of(self.tokens[name]))
         write_entries(self.folder / "tokens.toml", known)
 
     def client(self, name: str, **others: str) -> AsyncClient:
@@ -165,7 +171,7 @@ def make_strangers(secure: Secure) -> list[tuple[type[Exception], str, AsyncClie
 async def check_that_what_is_mine_is_mine(secure: Secure) -> None:
     """Also after the controller has been started again, which remembers it from its journal."""
     async with secure.client("alice") as alice, secure.client("bob") as bob:
-        await alice.register_application("mine", [Stage("resize")], slo_ms=20_000)
+        await alice.register_application("mine", [PipelineStage("resize")], slo_ms=20_000)
         await alice.submit("mine", b"a picture", request_id="r1")
         await secure.mesh.kill("controller")
         await secure.mesh.restart("controller")

@@ -11,10 +11,10 @@ from esg.core.messages.node import (
     LoadModel,
     PoolCommand,
     PoolEvent,
-    Report,
     SliceBack,
     SliceLost,
     TaskEnded,
+    TellScheduler,
     UnloadModel,
 )
 from tests.support.node import MEMORY_MB, check, drop, loaded, new_pool, start, stop, unloaded, warm
@@ -107,7 +107,7 @@ class AnyPool(RuleBasedStateMachine):
         orders = self.pool.handle(self.now_us, event)
         check(self.pool, self.now_us, self.lost)
         for order in orders:
-            if not isinstance(order, Report):
+            if not isinstance(order, TellScheduler):
                 self.owed.append(order)
             elif isinstance(order.event, TaskFinished | TaskFailed):
                 self.open.remove(order.event.task)  # exactly once
@@ -123,7 +123,7 @@ def answer(order: PoolCommand, failure: str) -> PoolEvent:
             return TaskEnded(task=task.task, failure=failure)
         case AbortTask(task=name):
             return TaskEnded(task=name, failure="stopped")
-        case Report():
+        case TellScheduler():
             raise AssertionError("nobody answers a report")
 
 

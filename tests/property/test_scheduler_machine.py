@@ -405,8 +405,8 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_books_agree_with_the_truth(self) -> None:
-        seats = self.witness.scheduler.state.seats
-        assert set(seats) == set(self.nodes)
+        nodes = self.witness.scheduler.state.nodes
+        assert set(nodes) == set(self.nodes)
         for name, node in self.nodes.items():
             assert {
                 task.name
@@ -414,7 +414,7 @@ class SchedulerMachine(RuleBasedStateMachine):
                 if task.invoker == name
             } == set(node.running)
             for part, loaded, loading in zip(
-                seats[name].slices, node.loaded, node.loading, strict=True
+                nodes[name].slices, node.loaded, node.loading, strict=True
             ):
                 assert {f for f, resident in part.residents.items() if resident.ready} == loaded
                 assert {
@@ -439,8 +439,8 @@ class SchedulerMachine(RuleBasedStateMachine):
         assert not state.tasks
         answered = set(self.witness.book.answers)
         assert answered == {f"r{n}" for n in range(1, self.requests + 1)}
-        for seat in state.seats.values():
-            assert (seat.vcpus_free, seat.vgpus_free) == (VCPUS, VGPUS)
+        for node in state.nodes.values():
+            assert (node.vcpus_free, node.vgpus_free) == (VCPUS, VGPUS)
         self.witness.replay_into(self.scheduler(None))
 
 

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from esg.core.catalog.model import Application, Catalog, LateRequests
-from esg.core.durations import NatureSettings
+from esg.core.durations import DurationSettings
 from esg.core.messages.events import (
     ApplicationRegistered,
     ApplicationRetired,
@@ -22,10 +22,10 @@ from esg.core.messages.events import (
 from esg.core.policies import PolicySettings, policy
 from esg.core.policies.interface import Policy
 from esg.core.pool import Pool
-from esg.core.scheduler.admission import OverloadSettings
+from esg.core.scheduler.admission import AdmissionSettings
 from esg.core.scheduler.scheduler import Scheduler, SchedulerSettings
 from esg.emulator.faults.fault_injection import Luck, Misfortune, Slowness
-from esg.emulator.faults.mesh import Mesh
+from esg.emulator.faults.mesh import SimulatedMesh
 from esg.emulator.faults.schedule import (
     ApplicationChanges,
     Cancellation,
@@ -88,19 +88,19 @@ class Story:
     memories_mb: tuple[int, ...] = (700, 700)
     settings: SchedulerSettings = field(default_factory=SchedulerSettings)
     luck: Luck = field(default_factory=Luck)
-    nature: NatureSettings = field(default_factory=NatureSettings)
+    durations: DurationSettings = field(default_factory=DurationSettings)
     latency_us: int = 0
     sync_us: int = 0
     snapshot_every: int = 1000
     charge_us_per_effort: int = 0
     patience_us: int = seconds(30)
 
-    def mesh(self, watch: Callable[..., None]) -> Mesh:
-        return Mesh(
+    def mesh(self, watch: Callable[..., None]) -> SimulatedMesh:
+        return SimulatedMesh(
             self.scheduler,
             self.pool,
             self.nodes,
-            Misfortune(self.catalog, self.seed, self.luck, self.nature),
+            Misfortune(self.catalog, self.seed, self.luck, self.durations),
             watch=watch,
             seed=self.seed,
             latency_us=self.latency_us,
@@ -124,7 +124,7 @@ class Story:
         model there that it needs next, as on a single slice with room for one."""
         longest_us = max(
             sum(
-                self.nature.unload_us + f.cold_start_us + f.profile.time_us_of(f.profile.minimum)
+                self.durations.unload_us + f.cold_start_us + f.profile.time_us_of(f.profile.minimum)
                 for f in (stage.function for stage in application.stages.values())
             )
             for application in self.catalog.applications.values()
@@ -165,7 +165,7 @@ def draw(seed: int, policy_name: str | None = None) -> Story:
         catalog=chance.choice((SMALL, DROPPING)),
         settings=teller.settings(),
         luck=teller.luck(),
-        nature=NatureSettings(
+        durations=DurationSettings(
             abort_us=chance.choice((0, ms(1), ms(50))),
             fetch_timeout_us=chance.choice((ms(1), ms(30))),
             unload_us=chance.choice((ms(1), ms(200))),
@@ -212,7 +212,7 @@ class _Teller:
             max_attempts=chance.choice((1, 3, 3, 5)),
             prewarm=chance.random() < 0.8,
             follow_profiles=chance.random() < 0.5,
-            overload=OverloadSettings(
+            overload=AdmissionSettings(
                 max_waiting=chance.choice((0, 0, 2, 8)),
                 max_waiting_in_all=chance.choice((0, 0, 6)),
             ),

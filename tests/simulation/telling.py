@@ -8,7 +8,7 @@ from esg.core.journal.format import read_entries, replay
 from esg.core.messages.commands import AnswerRequest, Command, Outcome
 from esg.core.messages.events import Event
 from esg.core.scheduler.scheduler import Scheduler
-from esg.emulator.faults.mesh import Mesh
+from esg.emulator.faults.mesh import SimulatedMesh
 from esg.units import to_ms
 from tests.simulation.story import HEAL_US, Story, draw
 from tests.support.witness import as_text, inspect
@@ -28,7 +28,7 @@ class Told:
     """How a story went."""
 
     story: Story
-    mesh: Mesh
+    mesh: SimulatedMesh
     events: int
 
 
@@ -78,7 +78,7 @@ def _message(story: Story, error: Exception, latest: deque[str]) -> str:
     )
 
 
-def check_the_end(story: Story, mesh: Mesh) -> None:
+def check_the_end(story: Story, mesh: SimulatedMesh) -> None:
     """Everyone got an answer in time, everything is free, and a replay tells the same story."""
     _check_answers(story, mesh)
     _check_nothing_is_held(story, mesh)
@@ -87,7 +87,7 @@ def check_the_end(story: Story, mesh: Mesh) -> None:
     assert as_text(fresh) == as_text(mesh.controller.running), "a replay ends up elsewhere"
 
 
-def _check_answers(story: Story, mesh: Mesh) -> None:
+def _check_answers(story: Story, mesh: SimulatedMesh) -> None:
     answers = mesh.clients.answers
     unanswered = sorted(story.requests() - answers.keys())
     assert not unanswered, f"never answered: {', '.join(unanswered)}"
@@ -102,22 +102,22 @@ def _check_answers(story: Story, mesh: Mesh) -> None:
                 )
 
 
-def _check_nothing_is_held(story: Story, mesh: Mesh) -> None:
+def _check_nothing_is_held(story: Story, mesh: SimulatedMesh) -> None:
     state = mesh.controller.running.state
     assert not state.requests, f"still under way: {', '.join(state.requests)}"
     assert not state.tasks, f"still running: {', '.join(state.tasks)}"
-    assert set(state.seats) == set(story.nodes)
-    for name, seat in state.seats.items():
+    assert set(state.nodes) == set(story.nodes)
+    for name, node in state.nodes.items():
         pool = mesh.world.pools[name]
         assert not pool.running, f"{name} runs {', '.join(pool.running)}"
-        assert seat.vcpus_free == pool.vcpus_free == story.vcpus
-        assert seat.vgpus_free == len(pool.slices)
-        for part, its in zip(seat.slices, pool.slices, strict=True):
+        assert node.vcpus_free == pool.vcpus_free == story.vcpus
+        assert node.vgpus_free == len(pool.slices)
+        for part, its in zip(node.slices, pool.slices, strict=True):
             assert (part.holder, its.holder, its.wanted) == ("", "", [])
             # everything has been idle for longer than it is kept
             assert set(part.residents) == set(its.models) == set()
 
 
-def _check_data(mesh: Mesh) -> None:
+def _check_data(mesh: SimulatedMesh) -> None:
     for node, kept in mesh.storage.kept.items():
         assert not kept, f"{node} keeps {sorted(kept)}, which nobody needs"

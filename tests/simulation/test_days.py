@@ -12,7 +12,7 @@ import pytest
 
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Catalog
-from esg.core.durations import NatureSettings
+from esg.core.durations import DurationSettings
 from esg.core.messages.commands import AnswerRequest, Outcome
 from esg.core.messages.events import RequestArrived
 from esg.emulator.faults.fault_injection import Luck
@@ -115,7 +115,10 @@ def test_all_nodes_are_gone_for_a_while() -> None:
 def test_streams_break_and_nothing_is_done_twice(seed: int) -> None:
     """Who is back in time goes on with what it ran, and its news are not lost."""
     told = day(
-        seed, *drawn(seed, StreamBreaks, 6, 90), latency_us=ms(2), nature=NatureSettings(noise=0.5)
+        seed,
+        *drawn(seed, StreamBreaks, 6, 90),
+        latency_us=ms(2),
+        durations=DurationSettings(noise=0.5),
     )
     assert outcomes(told) <= {Outcome.DONE, Outcome.CANCELLED}
 
@@ -146,7 +149,9 @@ def test_published_data_expires(seed: int) -> None:
 @seeds
 def test_a_node_that_comes_back_busy_does_not_use_up_the_tries_of_new_tasks(seed: int) -> None:
     """It takes a while until what it was running has been stopped."""
-    told = day(seed, *drawn(seed, StreamBreaks, 6, 300), nature=NatureSettings(abort_us=ms(50)))
+    told = day(
+        seed, *drawn(seed, StreamBreaks, 6, 300), durations=DurationSettings(abort_us=ms(50))
+    )
     assert Outcome.FAILED not in outcomes(told)
     assert not any("not free" in line for line in told.mesh.controller.journal)
 

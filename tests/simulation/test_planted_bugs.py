@@ -12,7 +12,7 @@ from esg.core.scheduler.nodes import Nodes
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.scheduler.setbacks import Setbacks
 from esg.core.scheduler.tasks import Tasks
-from esg.core.state.node_books import Seat
+from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Queue, State
 from tests.simulation.story import draw
 from tests.simulation.telling import Broken, tell
@@ -39,14 +39,14 @@ def instead(
 
 
 def test_a_failure_says_how_to_see_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    instead(monkeypatch, Seat, "release", lambda *_: None)
+    instead(monkeypatch, NodeBooks, "release", lambda *_: None)
     found = broken_promise()
     assert "seen again with: .venv/bin/python -m tests.simulation --seed " in found
     assert "the latest events:" in found
 
 
 def test_slices_that_are_never_released(monkeypatch: pytest.MonkeyPatch) -> None:
-    instead(monkeypatch, Seat, "release", lambda *_: None)
+    instead(monkeypatch, NodeBooks, "release", lambda *_: None)
     assert "vCPUs free" in broken_promise()
 
 
@@ -121,7 +121,7 @@ def test_memory_that_no_snapshot_has(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_work_that_is_given_to_a_node_that_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(State, "open_seats", lambda self: self.seats)
+    monkeypatch.setattr(State, "open_nodes", lambda self: self.nodes)
     assert "wants no new work" in broken_promise()
 
 

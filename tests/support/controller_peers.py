@@ -11,11 +11,11 @@ import grpc
 
 from esg.controller.event_log import Journal
 from esg.controller.recovery import Remembered, build_scheduler, header_of, opening, recover
-from esg.controller.servicer import ControllerService
+from esg.controller.servicer import ControllerServicer
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import controller_v1_pb2_grpc as wire_grpc
 from esg.runtime.catalog import functions_digest
-from esg.runtime.rpc.batched_sender import Outbox
+from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.server import Server
 from esg.runtime.settings import CommonSettings, ControllerSettings
@@ -39,7 +39,7 @@ async def until(condition: Callable[[], object]) -> None:
 class Running:
     """A controller on a port of its own, whose clock stands still unless it is set."""
 
-    service: ControllerService
+    service: ControllerServicer
     address: str
     clock: list[int]
 
@@ -58,7 +58,7 @@ async def running_controller(**settings: Any) -> AsyncIterator[Running]:
     known = Remembered() if past is None else recover(past, SMALL, own)
     clock = [known.now_us]
     scheduler = build_scheduler(SMALL, own, known.state)
-    service = ControllerService(scheduler, own, journal, lambda: clock[0])
+    service = ControllerServicer(scheduler, own, journal, lambda: clock[0])
     service.go_on(known.memory)
     if journal is not None:
         journal.begin(header_of(SMALL, own, CommonSettings()), lambda: opening(service))
@@ -82,7 +82,7 @@ async def running_controller(**settings: Any) -> AsyncIterator[Running]:
 class Peer:
     """One end of a stream: what it says goes out, what it hears is kept."""
 
-    outbox: Outbox[Any]
+    outbox: BatchedSender[Any]
     heard: list[Any] = field(default_factory=list)
     acknowledged: int = 0
     ended: bool = False
@@ -111,7 +111,7 @@ async def _connected(
     wrap: Callable[[list[Any]], Any],
     unwrap: Callable[[Any], Any],
 ) -> AsyncIterator[Peer]:
-    peer = Peer(Outbox())
+    peer = Peer(BatchedSender())
 
     async def messages() -> AsyncIterator[Any]:
         async for notes in peer.outbox.groups():
@@ -189,7 +189,7 @@ def numbered(number: int, note: wire.InvokerNote) -> wire.InvokerNote:
 
 
 def submission(request: str, application: str = "thumb", **more: Any) -> wire.GatewayNote:
-    said = {"fingerprint": b"1", **more}
+    said = {"content_hash": b"1", **more}
     return wire.GatewayNote(
         submission=wire.Submission(request_id=request, application=application, **said)
     )

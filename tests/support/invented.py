@@ -14,9 +14,9 @@ from esg.emulator.reproduce.experiments import (
     Size,
     main,
 )
-from esg.emulator.reproduce.overhead import MEASURED, Overhead, Times
+from esg.emulator.reproduce.overhead import MEASURED, DecisionTimes, Overhead
 from esg.emulator.scenario import SETTINGS
-from esg.emulator.sweep import Outcome
+from esg.emulator.sweep import RunOutcome
 
 HIT_RATES = {"ESG": 0.98, "INFless": 0.7, "FaST-GShare": 0.65, "Orion": 0.6, "Aquatope": 0.55}
 COSTS = {"ESG": 1.0, "INFless": 2.0, "FaST-GShare": 1.6, "Orion": 1.1, "Aquatope": 1.2}
@@ -27,7 +27,7 @@ def results_as_in_the_paper(catalog: Catalog) -> Results:
     results = Results(Size(requests=100, seeds=2))
     for label, summary in _summaries(catalog):
         series = {name: ([10, 20, 30], [1000, 2000, 3000]) for name in catalog.applications}
-        results.add(Outcome(label, seed, _copied(summary), series) for seed in range(2))
+        results.add(RunOutcome(label, seed, _copied(summary), series) for seed in range(2))
     return results
 
 
@@ -36,7 +36,7 @@ def overhead_as_in_the_paper() -> Overhead:
     return Overhead(
         brute_force_ms=7258,
         search={
-            (setting, group_size, k): Times(
+            (setting, group_size, k): DecisionTimes(
                 (1000 if group_size > 3 else 3) + k / 20 + extra_ms[setting] / 10,
                 9,
                 50 + extra_ms[setting],

@@ -24,7 +24,7 @@ from redis import Redis
 
 from esg.core.catalog.model import Catalog, Cluster, Function
 from esg.core.catalog.profile import Config, Prices, Profile
-from esg.core.durations import Nature, NatureSettings
+from esg.core.durations import Durations, DurationSettings
 from esg.core.emulated_output import emulated_output, output_size
 from esg.core.messages.commands import Input, JobOrder, StartTask
 from esg.core.pool import Pool
@@ -32,13 +32,13 @@ from esg.invoker.emulated.repository import Repository
 from esg.invoker.emulated.service import EmulatedSlice
 from esg.invoker.handlers.handler import CpuParts
 from esg.invoker.node import Node
-from esg.invoker.slices.client import Slice
+from esg.invoker.slices.client import SliceClient
 from esg.runtime.rpc.server import Server
 from esg.runtime.settings import InvokerSettings
 from esg.runtime.wire.convert import InvokerNews
 from esg.storage.local_store import LocalStore
 from esg.storage.node_store import NodeStore
-from esg.storage.redis_store import RemoteStore
+from esg.storage.redis_store import RedisStore
 from esg.storage.retrying import PATIENCE_S
 from esg.units import ms, seconds
 from tests.support.patience import LIMIT_S
@@ -198,14 +198,14 @@ async def until(condition: Callable[[], object]) -> None:
 
 @asynccontextmanager
 async def emulated_server(index: int, port: int = 0) -> AsyncIterator[EmulatedServer]:
-    nature = Nature(CATALOG, 0, NatureSettings(noise=0, unload_us=ms(5)))
+    durations = Durations(CATALOG, 0, DurationSettings(noise=0, unload_us=ms(5)))
     repository = Repository(
         CATALOG.functions,
         memory_mb=CATALOG.cluster.slice_memory_mb,
-        load_us=lambda function: nature.load_us(NODE, index, function),
-        unload_us=nature.settings.unload_us,
+        load_us=lambda function: durations.load_us(NODE, index, function),
+        unload_us=durations.settings.unload_us,
     )
-    part = EmulatedSlice(f"{NODE}/{index}", repository, nature, 1.0)
+    part = EmulatedSlice(f"{NODE}/{index}", repository, durations, 1.0)
     server = Server()
     server.grpc.add_generic_rpc_handlers((part.handlers(),))
     port = await server.start("127.0.0.1", port, [])
@@ -220,7 +220,7 @@ async def emulated_server(index: int, port: int = 0) -> AsyncIterator[EmulatedSe
 async def live_node(
     redis_url: str,
     folder: Path,
-    make_remote: Callable[..., RemoteStore] = RemoteStore,
+    make_remote: Callable[..., RedisStore] = RedisStore,
     report: Callable[[InvokerNews], None] = lambda news: None,
     patience_s: float = PATIENCE_S,
     **settings: Any,
@@ -239,7 +239,7 @@ async def live_node(
     )
     async with emulated_server(0) as first, emulated_server(1) as second:
         servers = [first, second]
-        slices = [Slice(server.address) for server in servers]
+        slices = [SliceClient(server.address) for server in servers]
         with Redis.from_url(redis_url, socket_timeout=LIMIT_S) as redis:
             news: list[InvokerNews] = []
 

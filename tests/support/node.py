@@ -26,8 +26,8 @@ from esg.core.messages.node import (
     ModelUnloaded,
     PoolCommand,
     PoolEvent,
-    Report,
     SliceLost,
+    TellScheduler,
     UnloadModel,
 )
 from esg.core.pool import KEEP_ALIVE_US, Pool
@@ -148,21 +148,23 @@ def unload(index: int, function: str) -> UnloadModel:
     return UnloadModel(slice=index, function=function)
 
 
-def ready(index: int, function: str, *, loading_us: int = 0) -> Report:
-    return Report(
+def ready(index: int, function: str, *, loading_us: int = 0) -> TellScheduler:
+    return TellScheduler(
         event=InstanceReady(invoker="i0", slice=index, function=function, loading_us=loading_us)
     )
 
 
-def gone(index: int, function: str, reason: str) -> Report:
-    return Report(event=InstanceGone(invoker="i0", slice=index, function=function, reason=reason))
+def gone(index: int, function: str, reason: str) -> TellScheduler:
+    return TellScheduler(
+        event=InstanceGone(invoker="i0", slice=index, function=function, reason=reason)
+    )
 
 
-def finished(task: str, *, loading_us: int, running_us: int) -> Report:
-    return Report(
+def finished(task: str, *, loading_us: int, running_us: int) -> TellScheduler:
+    return TellScheduler(
         event=TaskFinished(task=task, invoker="i0", loading_us=loading_us, running_us=running_us)
     )
 
 
-def failed(task: str, reason: str) -> Report:
-    return Report(event=TaskFailed(task=task, invoker="i0", reason=reason))
+def failed(task: str, reason: str) -> TellScheduler:
+    return TellScheduler(event=TaskFailed(task=task, invoker="i0", reason=reason))

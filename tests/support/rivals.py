@@ -6,16 +6,16 @@ from itertools import islice
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage
 from esg.core.catalog.profile import Config, Prices, Profile
-from esg.core.durations import Nature
+from esg.core.durations import Durations
 from esg.core.messages.commands import AnswerRequest, Command, Outcome
 from esg.core.messages.events import Event
 from esg.core.policies import policy
-from esg.core.policies.interface import Case, Offer, Policy
+from esg.core.policies.interface import Offer, Policy, QueueView
 from esg.core.scheduler.invariants import AnswerBook, check
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.search.plan import Plan, Step
-from esg.core.state.node_books import Seat
-from esg.core.state.state import Job, Queue, Request, Run, State
+from esg.core.state.node_books import NodeBooks
+from esg.core.state.state import Job, Queue, Request, StageRun, State
 from esg.emulator.run import build_pools, requests
 from esg.emulator.scenario import Scenario
 from esg.emulator.world import World
@@ -56,7 +56,7 @@ def chain(*tables: Table, slo_ms: float = 1000, spread: float = 0.0) -> Catalog:
     return catalog(Application.of("app", stages, slo_us=ms(slo_ms)))
 
 
-def case(
+def queue_view(
     catalog: Catalog,
     *,
     stage: str = "a",
@@ -65,14 +65,14 @@ def case(
     interval_ms: float = 0,
     now_ms: float = 0,
     planned: tuple[Step, ...] = (),
-) -> Case:
+) -> QueueView:
     """Jobs that came just now, of requests that all came at 0; the next one is expected after the
     interval."""
     app = catalog.applications["app"]
     slo_us = ms(slo_ms)
     names = [f"r{number}" for number in range(1, waiting + 1)]
     found = {
-        name: Request(name, "app", number, 0, slo_us, {s: Run() for s in app.stages})
+        name: Request(name, "app", number, 0, slo_us, {s: StageRun() for s in app.stages})
         for number, name in enumerate(names, 1)
     }
     jobs = [Job(name, found[name].number, ms(now_ms), slo_us, planned) for name in names]
@@ -80,40 +80,42 @@ def case(
     queue.last_arrival_us = ms(now_ms)
     queues = {f"app/{name}": Queue(f"app/{name}", "app", name) for name in app.stages}
     state = State(requests=found, queues=queues | {queue.name: queue})
-    return Case(ms(now_ms), app, app.stages[stage], queue, state)
+    return QueueView(ms(now_ms), app, app.stages[stage], queue, state)
 
 
-def node(name: str, *, vcpus: int = 4, vgpus: int = 2, free: tuple[int, int] | None = None) -> Seat:
+def make_node(
+    name: str, *, vcpus: int = 4, vgpus: int = 2, free: tuple[int, int] | None = None
+) -> NodeBooks:
     """A node; `free` says how many vCPUs and vGPUs are left, if a task holds the others."""
-    seat = Seat.of(name, vcpus, [1000] * vgpus)
+    node = NodeBooks.of(name, vcpus, [1000] * vgpus)
     if free is not None:
         held = Config(1, vcpus - free[0], vgpus - free[1])
-        seat.take("t0", "other", 100, held, 0)
-    return seat
+        node.take("t0", "other", 100, held, 0)
+    return node
 
 
-def crowded(seat: Seat) -> Seat:
+def crowded(node: NodeBooks) -> NodeBooks:
     """The same node, with other models on their way to all of its memory: none fits any more."""
-    for index, part in enumerate(seat.slices):
-        seat.load(index, "another", part.memory_free_mb, 0)
-    return seat
+    for index, part in enumerate(node.slices):
+        node.load(index, "another", part.memory_free_mb, 0)
+    return node
 
 
-def nodes(*seats: Seat) -> dict[str, Seat]:
-    return {seat.invoker: seat for seat in seats}
+def by_name(*nodes: NodeBooks) -> dict[str, NodeBooks]:
+    return {node.invoker: node for node in nodes}
 
 
 def configs(plans: Iterable[Plan]) -> list[Config]:
     return [plan.config for plan in plans]
 
 
-def place(chosen: Policy, one: Case, *seats: Seat) -> tuple[Config, str] | None:
+def place(chosen: Policy, one: QueueView, *nodes: NodeBooks) -> tuple[Config, str] | None:
     """The config that is chosen for a case and the node it goes to."""
     offer = chosen.decide(one)
     assert isinstance(offer, Offer)
-    one.state.seats = nodes(*seats)
-    placement = chosen.place(one, offer, one.state.seats)
-    return None if placement is None else (placement.plan.config, placement.seat.invoker)
+    one.state.nodes = by_name(*nodes)
+    placement = chosen.place(one, offer, one.state.nodes)
+    return None if placement is None else (placement.plan.config, placement.node.invoker)
 
 
 def run_two_hundred_heavy_requests(name: str) -> list[AnswerRequest]:
@@ -127,7 +129,7 @@ def run_two_hundred_heavy_requests(name: str) -> list[AnswerRequest]:
         check(scheduler)
         book.note(commands)
 
-    world = World(scheduler, pools, Nature(shipped, seed=1), observe=watch)
+    world = World(scheduler, pools, Durations(shipped, seed=1), observe=watch)
     for pool in pools.values():
         world.tell(0, pool.joined())
     world.run(requests(islice(at_rate("heavy", list(shipped.applications), seed=1), 200)))

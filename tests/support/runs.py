@@ -12,10 +12,10 @@ from esg.core.catalog.profile import Profile
 from esg.core.messages.commands import Command, StartTask, WarmInstance
 from esg.core.messages.events import Event, RequestArrived, TaskFinished
 from esg.core.scheduler.invariants import AnswerBook
-from esg.emulator.optimum import Limits
+from esg.emulator.optimum import OptimumBounds
 from esg.emulator.run import Emulation, Trained, emulate
 from esg.emulator.scenario import Scenario, applied, setting
-from esg.emulator.sweep import Job, Load, run_limits
+from esg.emulator.sweep import Load, SweepRun, run_limits
 from esg.emulator.training.train import Budget, train
 
 
@@ -124,6 +124,8 @@ def run_on(
     return Ran(emulation, seen)
 
 
-def limits(name: str, requests: int, **changes: Any) -> Limits:
+def limits(name: str, requests: int, **changes: Any) -> OptimumBounds:
     load = Load(rate=setting(name).rate, requests=requests)
-    return Limits(**run_limits(Job("", paper(), scenario(name, **changes), load, {})).summary)
+    return OptimumBounds(
+        **run_limits(SweepRun("", paper(), scenario(name, **changes), load, {})).summary
+    )

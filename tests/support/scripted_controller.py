@@ -21,11 +21,11 @@ from esg.errors import Rejected
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import controller_v1_pb2_grpc as wire_grpc
 from esg.protos import model_v1_pb2 as model
-from esg.runtime.rpc.batched_sender import Outbox
+from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.server import Server, say_ready
 from esg.runtime.rpc.status import AlreadyExists, NotFound, aborting, retry_after_us, status
 from esg.storage.keys import payload_stage
-from esg.storage.redis_store import RemoteStore
+from esg.storage.redis_store import RedisStore
 
 LIMIT_S = 180.0
 PREFIX = "test"
@@ -35,7 +35,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 # ruff: noqa: N802 - the names are gRPC's
 
 
-Link = Outbox[wire.ControllerNote]
+Link = BatchedSender[wire.ControllerNote]
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Told:
 
 
 class ScriptedController(wire_grpc.ControllerServicer):
-    def __init__(self, store: RemoteStore, *, playing: bool = False) -> None:
+    def __init__(self, store: RedisStore, *, playing: bool = False) -> None:
         self.store = store
         self.playing = playing
         self.said: list[wire.GatewayNote] = []
@@ -94,7 +94,7 @@ class ScriptedController(wire_grpc.ControllerServicer):
 
     async def payload(self, submission: wire.Submission) -> bytes:
         """As the first stage would read it."""
-        name = payload_stage(submission.fingerprint)
+        name = payload_stage(submission.content_hash)
         return await self.store.wait(submission.request_id, name, LIMIT_S)
 
     # ---- what a test tells
@@ -107,7 +107,7 @@ class ScriptedController(wire_grpc.ControllerServicer):
             self._accepted[request] = asked.submission
         submission = self._accepted.get(request, wire.Submission())
         accepted = wire.Accepted(
-            application=application, repeated=repeated, fingerprint=submission.fingerprint
+            application=application, repeated=repeated, content_hash=submission.content_hash
         )
         link.put(wire.ControllerNote(request_id=request, accepted=accepted))
         if not asked.HasField("submission") and told.result is None:
@@ -188,7 +188,7 @@ class ScriptedController(wire_grpc.ControllerServicer):
     async def Admit(
         self, messages: AsyncIterator[wire.FromGateway], context: Context
     ) -> AsyncIterator[wire.ToGateway]:
-        link: Link = Outbox()
+        link: Link = BatchedSender()
         self._links.append(link)
         reading = asyncio.create_task(self._read(link, messages))
         try:
@@ -292,7 +292,7 @@ class ScriptedController(wire_grpc.ControllerServicer):
         known = self._accepted.get(request)
         if submission.application not in self.applications:
             self.refuse(request, NotFound(f"unknown application {submission.application!r}"))
-        elif known is not None and known.fingerprint != submission.fingerprint:
+        elif known is not None and known.content_hash != submission.content_hash:
             self.refuse(request, AlreadyExists(f"request id {request} was used before"))
         elif known is not None:
             self.accept(request, repeated=True)
@@ -347,7 +347,7 @@ def _stages() -> list[model.StageResult]:
 
 
 async def _serve(redis_url: str) -> None:
-    store = RemoteStore(redis_url, prefix=PREFIX, ttl_s=600)
+    store = RedisStore(redis_url, prefix=PREFIX, ttl_s=600)
     controller = ScriptedController(store, playing=True)
     controller.applications[ENDLESS] = application(ENDLESS)
     say_ready(await controller.start())

@@ -10,7 +10,7 @@ import grpc
 from esg.core.messages.commands import StopTask
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import controller_v1_pb2_grpc as wire_grpc
-from esg.runtime.rpc.batched_sender import Outbox
+from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.server import Server
 from esg.runtime.wire.convert import InvokerOrder, order_to_wire
 from tests.support.live_node import until
@@ -24,7 +24,7 @@ class Attachment:
         self.ended = False
         """Whether the invoker has said its last word."""
         self.acknowledged = 0
-        self.outbox: Outbox[wire.Order] = Outbox()
+        self.outbox: BatchedSender[wire.Order] = BatchedSender()
 
     def welcome(self, *, start_afresh: bool = False, heartbeat_ms: int = 3_600_000) -> None:
         greeting = wire.Welcome(start_afresh=start_afresh, heartbeat_ms=heartbeat_ms)

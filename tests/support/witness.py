@@ -7,7 +7,7 @@ twice, nothing is read that nobody keeps, and every request is answered once.
 
 import json
 
-from esg.core.journal.format import Entry, entry_line, orders_digest, read_entries, replay
+from esg.core.journal.format import JournalEntry, entry_line, orders_digest, read_entries, replay
 from esg.core.messages.commands import (
     AnswerRequest,
     Command,
@@ -33,7 +33,7 @@ class Witness:
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
         self.book = AnswerBook()
-        self.journal: list[Entry] = []
+        self.journal: list[JournalEntry] = []
 
     def handle(self, now_us: int, event: Event) -> list[Command]:
         commands = self.scheduler.handle(now_us, event)
@@ -42,7 +42,7 @@ class Witness:
 
     def note(self, now_us: int, event: Event, commands: list[Command]) -> None:
         """Check what has just been handled."""
-        self.journal.append(Entry(now_us, event, orders_digest(commands)))
+        self.journal.append(JournalEntry(now_us, event, orders_digest(commands)))
         self.book.note(commands)
         inspect(self.scheduler, commands)
 
@@ -74,7 +74,7 @@ def _check_order(state: State, command: Command) -> None:
             pass
         case AnswerRequest() | RefuseRequest() | RefuseApplication() | CorrectProfiles():
             return
-    assert command.invoker in state.seats, f"{command}: nobody is there"
+    assert command.invoker in state.nodes, f"{command}: nobody is there"
 
 
 def _check_inputs(scheduler: Scheduler) -> None:
@@ -87,7 +87,7 @@ def _check_inputs(scheduler: Scheduler) -> None:
             for before in stage.after:
                 run = state.requests[job.request].runs[before]
                 assert run.phase is Phase.DONE
-                assert run.published or run.keeper in state.seats, (
+                assert run.published or run.keeper in state.nodes, (
                     f"{queue.name} of {job.request} needs {before}, which nobody keeps"
                 )
 

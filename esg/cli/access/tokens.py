@@ -13,7 +13,7 @@ from esg.console.terminal import open_table, print_json, terminal
 from esg.errors import Rejected
 
 if TYPE_CHECKING:
-    from esg.runtime.security.tokens import Entry
+    from esg.runtime.security.tokens import TokenEntry
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -85,8 +85,8 @@ def add(
       ESG_TOKEN=$(esg tokens add me --file tokens.toml --replace) esg apps
     """
     from esg.runtime.security.tokens import (
-        Entry,
         Quota,
+        TokenEntry,
         check_client_name,
         digest_of,
         new_token,
@@ -105,7 +105,7 @@ def add(
         in_flight=in_flight,
         bytes_per_day=bytes_per_day,
     )
-    entry = Entry(name=name, digest=digest_of(token), operator=operator, quota=quota)
+    entry = TokenEntry(name=name, digest=digest_of(token), operator=operator, quota=quota)
     write_entries(file, {**known, name: entry})
     if as_json:
         print_json({**_document(entry), "token": token})
@@ -117,11 +117,11 @@ def add(
 def remove(name: ClientName, file: TokensFile) -> None:
     """Let a client in no more. What it has under way is answered."""
     from esg.runtime.security.tokens import read_entries, write_entries
-    from esg.suggest import one_of
+    from esg.suggest import did_you_mean
 
     known = read_entries(file)
     if name not in known:
-        raise Rejected(one_of("client", name, known))
+        raise Rejected(did_you_mean("client", name, known))
     write_entries(file, {n: entry for n, entry in known.items() if n != name})
 
 
@@ -147,6 +147,6 @@ def list_clients(file: TokensFile, as_json: AsJson = False) -> None:
     terminal().print(table)
 
 
-def _document(entry: Entry) -> dict[str, Any]:
+def _document(entry: TokenEntry) -> dict[str, Any]:
     """A client without its digest. A limit of 0 is none, as in the options."""
     return {"client": entry.name, "operator": entry.operator, **asdict(entry.quota)}

@@ -22,7 +22,7 @@ from esg.console.options import read_catalog
 from esg.console.terminal import terminal
 from esg.console.words import counted
 from esg.errors import Fault, Rejected
-from esg.local.supervisor import Mesh, MeshOptions, Process, State
+from esg.local.supervisor import Mesh, MeshOptions, Process, ProcessState
 from esg.runtime.slice_kinds import Addresses, Cpu, Emulated, Mig, parse_slices
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def run_mesh(options: MeshOptions, directory: Path) -> int:
 
 
 async def _run(options: MeshOptions, directory: Path) -> int:
-    view = View(terminal())
+    view = ForegroundView(terminal())
     mesh = Mesh(options, directory, tell=view.tell)
     told = asyncio.Event()
 
@@ -58,7 +58,7 @@ async def _run(options: MeshOptions, directory: Path) -> int:
         return 1
 
 
-async def _until_told(mesh: Mesh, view: View, told: asyncio.Event) -> int:
+async def _until_told(mesh: Mesh, view: ForegroundView, told: asyncio.Event) -> int:
     stopping = asyncio.create_task(told.wait())
     starting = asyncio.create_task(mesh.start())
     await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -84,7 +84,7 @@ async def _until_told(mesh: Mesh, view: View, told: asyncio.Event) -> int:
     return 1 if failed else 0
 
 
-class View:
+class ForegroundView:
     """One line per process, and whatever else there is to say. A reader may leave; we go on."""
 
     def __init__(self, screen: Console) -> None:
@@ -96,7 +96,7 @@ class View:
 
     def tell(self, process: Process) -> None:
         name = f"{process.name:{NAME_WIDTH}}"
-        if process.state is State.READY:
+        if process.state is ProcessState.READY:
             self.say(f"{name} ready    pid {process.pid:<8} {process.address}")
         elif not process.wanted:
             self.say(f"{name} stopped")

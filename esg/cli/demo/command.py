@@ -65,7 +65,7 @@ def demo(
     if photo is not None or out is not None:
         raise Rejected("--photo and --out are for real models; add --real")
     from esg.cli.demo.run import Demonstration
-    from esg.cli.demo.view import View, document
+    from esg.cli.demo.view import DemoView, document
     from esg.cli.requests.connection import run_live
     from esg.workload.arrivals import until
     from esg.workload.mix import Mix
@@ -82,7 +82,7 @@ def demo(
     )
     screen = terminal()
     screen.quiet = as_json
-    found = run_live(demonstration.run(View(screen)))
+    found = run_live(demonstration.run(DemoView(screen)))
     if as_json:
         print_json(document(demonstration, found))
     raise typer.Exit(0 if found.all_right else 1)
@@ -90,14 +90,14 @@ def demo(
 
 def _demo_real(photo: Path | None, out: Path, *, as_json: bool) -> NoReturn:
     from esg.cli.demo.real import PHOTO, RealDemonstration, document
-    from esg.cli.demo.real_view import View
+    from esg.cli.demo.real_view import RealDemoView
     from esg.cli.requests.connection import run_live
 
     if photo is not None and not photo.is_file():
         raise Rejected(f"--photo: {photo}: no such file; name a picture")
     screen = terminal()
     screen.quiet = as_json
-    seen = run_live(RealDemonstration(photo=photo or PHOTO, out=out).run(View(screen)))
+    seen = run_live(RealDemonstration(photo=photo or PHOTO, out=out).run(RealDemoView(screen)))
     if as_json:
         print_json(document(seen))
     raise typer.Exit(0 if seen.all_right else 1)

@@ -19,7 +19,7 @@ from esg.core.catalog.file import DEFAULT
 from esg.local.supervisor import Mesh, MeshOptions
 
 if TYPE_CHECKING:
-    from esg.cli.demo.real_view import View
+    from esg.cli.demo.real_view import RealDemoView
 
 PHOTO = Path(__file__).parents[2] / "functions" / "photo.jpg"
 APPLICATION = "image-classification"
@@ -30,7 +30,7 @@ SLO_MS = 120_000
 
 
 @dataclass(slots=True)
-class Seen:
+class RealDemoFindings:
     """Everything that there is to tell."""
 
     up_s: float = 0.0
@@ -61,10 +61,10 @@ class RealDemonstration:
     photo: Path
     out: Path
 
-    async def run(self, view: View) -> Seen:
+    async def run(self, view: RealDemoView) -> RealDemoFindings:
         """From nothing to nothing. Whatever ends it takes the mesh down."""
         photo, folder = self.photo.read_bytes(), Folder(self.out, [self.photo])
-        seen, began = Seen(), perf_counter()
+        seen, began = RealDemoFindings(), perf_counter()
         view.begin(self, photo)
         mesh = Mesh(MeshOptions(nodes=1, slices=f"cpu:{SLICES}", catalog=DEFAULT))
         with view.waiting("starting the mesh and its Triton servers"):
@@ -83,7 +83,9 @@ class RealDemonstration:
         view.end(seen)
         return seen
 
-    async def _work(self, mesh: Mesh, photo: bytes, seen: Seen, view: View) -> None:
+    async def _work(
+        self, mesh: Mesh, photo: bytes, seen: RealDemoFindings, view: RealDemoView
+    ) -> None:
         async with AsyncClient(mesh.gateway) as client:
             for what in ("loading the models, and running them", "running them again"):
                 with view.waiting(what):
@@ -99,7 +101,7 @@ def size_of(content: bytes) -> tuple[int, int]:
     return Image.open(BytesIO(content)).size
 
 
-def document(seen: Seen) -> dict[str, Any]:
+def document(seen: RealDemoFindings) -> dict[str, Any]:
     """The same as JSON."""
     from esg.cli.requests.view import result_document
 

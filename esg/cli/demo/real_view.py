@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from esg.cli.demo.real import RealDemonstration, Seen
+    from esg.cli.demo.real import RealDemoFindings, RealDemonstration
     from esg.client import Result
 
 COLUMNS = 24
 """Of a picture: three fit beside each other."""
 
 
-class View:
+class RealDemoView:
     """Tells the story as it happens; to a quiet screen, nothing."""
 
     def __init__(self, screen: Console) -> None:
@@ -42,17 +42,17 @@ class View:
     def waiting(self, text: str) -> AbstractContextManager[object]:
         return self._screen.status(f"{text} ...")
 
-    def up(self, seen: Seen) -> None:
+    def up(self, seen: RealDemoFindings) -> None:
         self._screen.print(f"The mesh is up after {seen.up_s:.1f} s.\n", style="bold")
 
-    def ran(self, seen: Seen) -> None:
+    def ran(self, seen: RealDemoFindings) -> None:
         self._screen.print(_times(seen.results))
         self._screen.print()
         for result in seen.results:
             if result.reason:
                 self._screen.print(f"{result.outcome.value}: {result.reason}", style="red")
 
-    def pictures(self, photo: bytes, seen: Seen) -> None:
+    def pictures(self, photo: bytes, seen: RealDemoFindings) -> None:
         from PIL import Image
 
         if self._screen.color_system in ("256", "truecolor"):
@@ -75,7 +75,7 @@ class View:
             for words in (text, answer["weights"][stage], seen.files[stage]):
                 self._screen.print(f"  {words}", soft_wrap=True)
 
-    def end(self, seen: Seen) -> None:
+    def end(self, seen: RealDemoFindings) -> None:
         self._screen.print(
             f"\nEverything is down again, {seen.whole_s:.0f} s after the beginning.", style="bold"
         )

@@ -17,12 +17,12 @@ from esg.cli.demo.expected_outputs import reckoned_outputs
 from esg.client import AsyncClient, MeshStatus, Result
 from esg.core.catalog.file import DEFAULT
 from esg.errors import Fault
-from esg.loadgen.outcome import Outcome
-from esg.loadgen.send import Answered, Load, send
+from esg.loadgen.outcome import LoadOutcome
+from esg.loadgen.send import LoadSpec, SentRequest, send
 from esg.local.supervisor import Mesh, MeshOptions
 
 if TYPE_CHECKING:
-    from esg.cli.demo.view import View
+    from esg.cli.demo.view import DemoView
     from esg.core.catalog.model import Catalog
     from esg.workload.arrivals import Arrival
     from esg.workload.rates import Rate
@@ -39,7 +39,7 @@ PAYLOAD_SCALE = 0.02
 class Served:
     """What came of the load, with the transfers between stages, by application."""
 
-    outcome: Outcome = field(default_factory=Outcome)
+    outcome: LoadOutcome = field(default_factory=LoadOutcome)
     verified: int = 0
     local: Counter[str] = field(default_factory=Counter)
     remote: Counter[str] = field(default_factory=Counter)
@@ -47,7 +47,7 @@ class Served:
 
 
 @dataclass(slots=True)
-class Findings:
+class DemoFindings:
     """Everything that there is to tell."""
 
     processes: list[str] = field(default_factory=list)
@@ -73,9 +73,9 @@ class Demonstration:
     seconds: float
     arrivals: Sequence[Arrival]
 
-    async def run(self, view: View) -> Findings:
+    async def run(self, view: DemoView) -> DemoFindings:
         """From nothing to nothing. Whatever ends it takes the mesh down."""
-        found = Findings()
+        found = DemoFindings()
         began = perf_counter()
         view.begin(self)
         mesh = Mesh(
@@ -103,7 +103,7 @@ class Demonstration:
         view.end(self, found)
         return found
 
-    async def _work(self, mesh: Mesh, found: Findings, view: View) -> None:
+    async def _work(self, mesh: Mesh, found: DemoFindings, view: DemoView) -> None:
         picture = PICTURE.read_bytes()
         right = {
             name: reckoned_outputs(application, picture, PAYLOAD_SCALE)
@@ -118,17 +118,17 @@ class Demonstration:
             before = await _status(client)
             with view.load(self) as advance:
 
-                def observe(answered: Answered) -> None:
+                def observe(answered: SentRequest) -> None:
                     self._count(answered, right, found.served)
                     advance(found.served)
 
                 async with client.stream() as stream:
-                    await send(stream, self.arrivals, Load(payload=lambda _: picture), observe)
+                    await send(stream, self.arrivals, LoadSpec(payload=lambda _: picture), observe)
             found.served.cold_starts = (await _status(client)).cold_starts - before.cold_starts
             view.served(found.served)
 
     def _count(
-        self, answered: Answered, right: dict[str, dict[str, bytes]], served: Served
+        self, answered: SentRequest, right: dict[str, dict[str, bytes]], served: Served
     ) -> None:
         served.outcome.add(answered)
         result = answered.result

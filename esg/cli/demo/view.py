@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from esg.cli.demo.run import Demonstration, Findings, Served
+    from esg.cli.demo.run import DemoFindings, Demonstration, Served
     from esg.client import Result
     from esg.loadgen.outcome import Figures
 
@@ -31,7 +31,7 @@ BUSY_MS = 20
 VERIFIED, WRONG = Text("verified", "green"), Text("wrong", "bold red")
 
 
-class View:
+class DemoView:
     """Tells the story as it happens; to a quiet screen, nothing."""
 
     def __init__(self, screen: Console) -> None:
@@ -50,12 +50,12 @@ class View:
     def waiting(self, text: str) -> AbstractContextManager[object]:
         return self._screen.status(f"{text} ...")
 
-    def up(self, demonstration: Demonstration, found: Findings) -> None:
+    def up(self, demonstration: Demonstration, found: DemoFindings) -> None:
         services = [name for name in found.processes if not name.startswith("node")]
         names = ", ".join([*services, counted(demonstration.nodes, "node")])
         self._screen.print(f"The mesh is up after {found.up_s:.1f} s: {names}.", style="bold")
 
-    def pictures(self, found: Findings, size: int) -> None:
+    def pictures(self, found: DemoFindings, size: int) -> None:
         self._screen.print(f"\nA picture of {size / 1000:.1f} kB, through every application:\n")
         self._screen.print(_pictures_table(found.pictures))
         self._screen.print(
@@ -113,7 +113,7 @@ class View:
         for reason, count in served.outcome.errors.most_common():
             self._screen.print(f"{count} x {reason}", style="red")
 
-    def end(self, demonstration: Demonstration, found: Findings) -> None:
+    def end(self, demonstration: Demonstration, found: DemoFindings) -> None:
         self._screen.print(
             f"Everything is down again, {found.whole_s:.0f} s after the beginning.", style="bold"
         )
@@ -182,7 +182,7 @@ def _cells(figures: Figures, local: int, remote: int) -> tuple[str, ...]:
     )
 
 
-def document(demonstration: Demonstration, found: Findings) -> dict[str, Any]:
+def document(demonstration: Demonstration, found: DemoFindings) -> dict[str, Any]:
     served = found.served
     return {
         "mesh": {

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from esg.emulator.optimum import Limits
+    from esg.emulator.optimum import OptimumBounds
 
 Result = dict[str, Any]
 """A run's summary (see `esg.emulator.run.Emulation`), or the mean of several."""
@@ -63,7 +63,7 @@ def _mean(values: Sequence[Any]) -> Any:
     return there[0] if isinstance(there[0], str) else fmean(there)
 
 
-def print_comparison(screen: Console, rows: Mapping[str, Result], limits: Limits) -> None:
+def print_comparison(screen: Console, rows: Mapping[str, Result], limits: OptimumBounds) -> None:
     """One table with everything, one with the applications, and what the columns mean."""
     any_cold = any(result["cold_starts"] for result in rows.values())
     columns = [*COLUMNS, COLD_STARTS] if any_cold else list(COLUMNS)
@@ -144,7 +144,11 @@ COLD_STARTS = _Column("cold\nstarts", lambda result: _count(result["cold_starts"
 
 
 def _table(
-    rows: Mapping[str, Result], limits: Limits, columns: Sequence[_Column], *, margins_below: bool
+    rows: Mapping[str, Result],
+    limits: OptimumBounds,
+    columns: Sequence[_Column],
+    *,
+    margins_below: bool,
 ) -> Table:
     table = open_table()
     table.add_column("policy", no_wrap=True)

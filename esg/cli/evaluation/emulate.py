@@ -215,7 +215,7 @@ def emulate(
             "a policy remembers, as orion does its searches, takes no time then).",
         ),
     ] = "counted",
-    nodes_per_ms: Annotated[
+    search_steps_per_ms: Annotated[
         int | None,
         typer.Option(
             metavar="N",
@@ -259,7 +259,7 @@ def emulate(
       esg emulate --policy apex --without holding,risk
       esg emulate --journal run.journal --trace-out run.json
     """
-    from esg.cli.evaluation.study import Study, carry_out
+    from esg.cli.evaluation.study import PolicyStudy, carry_out
     from esg.emulator.scenario import Scenario
     from esg.emulator.scenario import setting as setting_named
     from esg.emulator.sweep import Load
@@ -317,7 +317,7 @@ def emulate(
         remote_delay_ms=remote_delay_ms,
         remote_mb_per_s=remote_mb_per_s,
         overhead=overhead,
-        nodes_per_ms=nodes_per_ms,
+        search_steps_per_ms=search_steps_per_ms,
         without=ingredient_names(without),
     )
     load = Load(
@@ -326,7 +326,7 @@ def emulate(
     extent = load.extent()
     if not extent.requests and rate is not None and replace(load, rate=None).extent().requests:
         raise Rejected(f"{trace}: no request comes at the rate {rate}; give a higher one")
-    study = Study(
+    study = PolicyStudy(
         catalog=known,
         scenario=scenario,
         policies=policies,
@@ -341,7 +341,7 @@ def emulate(
         "--k": k is not None,
         "--group-size": group_size is not None,
         "--no-locality": no_locality,
-        "--nodes-per-ms": nodes_per_ms is not None,
+        "--search-steps-per-ms": search_steps_per_ms is not None,
     }
     note_what_has_no_effect([name for name, so in given.items() if so], policies, scenario)
     findings = carry_out(

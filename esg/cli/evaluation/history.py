@@ -130,7 +130,7 @@ def what_if(
       esg what-if run.journal --nodes 12
       esg what-if run.journal --policy esg,orion --slo-scale 0.9 --json
     """
-    from esg.cli.evaluation.study import Study, carry_out
+    from esg.cli.evaluation.study import PolicyStudy, carry_out
     from esg.emulator.history import Recorded, scenario_of
 
     changes = {
@@ -152,7 +152,7 @@ def what_if(
     not_too_large(scenario.nodes, scenario.vgpus)
     note_what_has_no_effect(options, policies, scenario)
     replayed = replayed_strictly(journal, known, recorded, shown=not as_json)
-    study = Study(
+    study = PolicyStudy(
         catalog=known,
         scenario=scenario,
         policies=policies,

@@ -111,14 +111,14 @@ def _command(*, quick: bool, requests: int | None, seeds: int | None) -> str:
 
 
 def _study(size: Size, *, command: str, workers: int | None, shown: bool) -> Study:
-    from esg.emulator.reproduce.study import Plan, conduct
+    from esg.emulator.reproduce.study import StudyPlan, conduct
     from esg.emulator.scenario import SETTINGS
     from esg.emulator.worker_processes import usable_cores
 
     catalog = read_catalog(None)
     courses = len(SETTINGS) * len(catalog.applications)
     with progress_bar("training Aquatope", courses, shown=shown) as advance:
-        plan = Plan.of(catalog, size, _training(advance, workers or usable_cores()))
+        plan = StudyPlan.of(catalog, size, _training(advance, workers or usable_cores()))
     with progress_bar(counted(len(plan.runs), "run"), plan.steps, shown=shown) as advance:
         return conduct(
             plan,

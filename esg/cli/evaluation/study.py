@@ -16,10 +16,19 @@ from esg.console.training import trained_for
 from esg.console.words import counted
 from esg.core.messages.events import RequestArrived
 from esg.emulator.chrome_trace import ChromeTrace
-from esg.emulator.optimum import Limits
+from esg.emulator.optimum import OptimumBounds
 from esg.emulator.run import emulate
 from esg.emulator.scenario import applied
-from esg.emulator.sweep import Estimate, Extent, Job, Outcome, Watched, run_job, run_limits, sweep
+from esg.emulator.sweep import (
+    Estimate,
+    Extent,
+    RunOutcome,
+    SweepRun,
+    Watched,
+    run_job,
+    run_limits,
+    sweep,
+)
 from esg.errors import Rejected
 from esg.files import written
 
@@ -42,7 +51,7 @@ LIMITS_WEIGHT = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Study:
+class PolicyStudy:
     """Policies times seeds. `scenario` is the first of them; no more than so many requests come,
     and for no longer. The requests may be those of a file. Without `trained`, policies that learn
     are trained for it."""
@@ -78,19 +87,19 @@ class Study:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+class StudyFindings:
     results: dict[str, Result]
-    limits: Limits
+    limits: OptimumBounds
 
 
 def carry_out(
-    study: Study,
+    study: PolicyStudy,
     *,
     workers: int | None,
     shown: bool,
     journal: Path | None = None,
     trace_out: Path | None = None,
-) -> Findings:
+) -> StudyFindings:
     """A single run here, which can be recorded; several in processes of their own."""
     seen = applied(study.catalog, study.scenario)
     trained = study.trained or trained_for(study.policies, seen, shown=shown)
@@ -100,8 +109,13 @@ def carry_out(
 
 
 def _one(
-    study: Study, trained: Trained, journal: Path | None, trace_out: Path | None, *, shown: bool
-) -> Findings:
+    study: PolicyStudy,
+    trained: Trained,
+    journal: Path | None,
+    trace_out: Path | None,
+    *,
+    shown: bool,
+) -> StudyFindings:
     scenario = study.scenario
     with ExitStack() as stack:
         advance = stack.enter_context(progress_bar(scenario.policy, 1, shown=shown))
@@ -122,15 +136,19 @@ def _one(
             picture.close()
     with progress_bar(LIMITS, 1, shown=shown) as advance:
         load = Watched(study.load, study.extent, advance)
-        limits = run_limits(Job(LIMITS, study.catalog, scenario, load, {})).summary
+        limits = run_limits(SweepRun(LIMITS, study.catalog, scenario, load, {})).summary
         advance(1)
-    return Findings(results={scenario.policy: emulation.summary()}, limits=Limits(**limits))
+    return StudyFindings(
+        results={scenario.policy: emulation.summary()}, limits=OptimumBounds(**limits)
+    )
 
 
-def _many(study: Study, trained: Trained, workers: int | None, *, shown: bool) -> Findings:
+def _many(
+    study: PolicyStudy, trained: Trained, workers: int | None, *, shown: bool
+) -> StudyFindings:
     study.arrivals(study.seeds[0])  # so that what is wrong with them is known before all the work
     jobs = [
-        Job(
+        SweepRun(
             label,
             study.catalog,
             replace(study.scenario, policy=policy, seed=seed),
@@ -158,14 +176,14 @@ def _many(study: Study, trained: Trained, workers: int | None, *, shown: bool) -
         for label in [*study.policies, LIMITS]
     }
     limits = found.pop(LIMITS)
-    return Findings(
+    return StudyFindings(
         results={policy: over_seeds(runs, study.seeds) for policy, runs in found.items()},
-        limits=Limits(
+        limits=OptimumBounds(
             **{name: Estimate.of([run[name] for run in limits]).mean for name in limits[0]}
         ),
     )
 
 
-def _run(job: Job) -> Outcome:
+def _run(job: SweepRun) -> RunOutcome:
     """In another process. Series of latencies can be long, and nobody here asks for them."""
     return run_limits(job) if job.label == LIMITS else replace(run_job(job), series={})

@@ -7,7 +7,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from esg.errors import Rejected
-from esg.suggest import one_of
+from esg.suggest import did_you_mean
 from esg.units import to_ms, to_usd
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def stage_named(application: Application, given: str | None) -> str:
     if len(running) > 1:
         raise Rejected(f"{given!r} runs in the stages {', '.join(running)}; name one of them")
     if not running:
-        raise Rejected(f"{application.name}: {one_of('stage', given, application.stages)}")
+        raise Rejected(f"{application.name}: {did_you_mean('stage', given, application.stages)}")
     return running[0]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from esg.cli.bringup.preflight import check_slices
-from esg.cli.profile.report import Found, document, show
+from esg.cli.profile.report import Profiled, document, show
 from esg.cli.requests.connection import run_live
 from esg.console.options import read_catalog
 from esg.console.progress import progress_bar
@@ -36,13 +36,13 @@ from esg.profiler.grid import (
 from esg.profiler.machine import processor, provenance, triton_version
 from esg.profiler.measure import Profiler, work_of
 from esg.profiler.node_under_test import Bench
-from esg.profiler.samples import Samples
+from esg.profiler.samples import ProfilingPayloads
 from esg.profiler.tables import CATALOG, profiled, write_catalog, write_profile
 
 if TYPE_CHECKING:
     from esg.core.catalog.model import Catalog
     from esg.core.catalog.profile import Config
-    from esg.profiler.record import Record
+    from esg.profiler.record import ProfileRecord
 
 TRITON = "triton"
 """What the names of a Triton server's processes begin with."""
@@ -114,10 +114,10 @@ async def _measure(
     catalog: Catalog,
     names: list[str],
     payload: bytes | None,
-    record: Record,
+    record: ProfileRecord,
     *,
     shown: bool,
-) -> Found:
+) -> Profiled:
     began_s = monotonic()
     source = wanted.catalog or DEFAULT
     options = MeshOptions(
@@ -128,7 +128,7 @@ async def _measure(
         more={"invoker": {"slices": wanted.slices}},
     )
     check_slices(Chosen(options))
-    found = Found(record)
+    found = Profiled(record)
     with TemporaryDirectory(prefix="esg-profile-") as folder:
         async with Bench(options, Path(folder) / "node", _tell_of_the_end) as bench:
             has = bench.inventory
@@ -141,7 +141,7 @@ async def _measure(
             profiler = Profiler(
                 bench=bench,
                 catalog=catalog,
-                samples=Samples(catalog, bench, payload),
+                samples=ProfilingPayloads(catalog, bench, payload),
                 record=record,
                 effort=wanted.effort,
                 save=lambda: record.write(wanted.out),

@@ -15,15 +15,15 @@ from esg.profiler.tables import profiled
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from esg.profiler.record import Function, Record
+    from esg.profiler.record import FunctionRecord, ProfileRecord
 
 
 @dataclass(slots=True)
-class Found:
+class Profiled:
     """What came of it. `problems` say why a function was not measured; `catalog` is None if no
     application has all of its functions measured."""
 
-    record: Record
+    record: ProfileRecord
     problems: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     profiles: list[Path] = field(default_factory=list)
@@ -31,7 +31,7 @@ class Found:
     took_s: float = 0.0
 
 
-def document(found: Found) -> dict[str, Any]:
+def document(found: Profiled) -> dict[str, Any]:
     return {
         "catalog": None if found.catalog is None else str(found.catalog),
         "profiles": list(map(str, found.profiles)),
@@ -42,7 +42,7 @@ def document(found: Found) -> dict[str, Any]:
     }
 
 
-def _figures(measured: Function) -> dict[str, Any]:
+def _figures(measured: FunctionRecord) -> dict[str, Any]:
     alone = [cell for cell in measured.feasible if cell.config.batch == 1]
     return {
         "configs": len(measured.cells),
@@ -56,7 +56,7 @@ def _figures(measured: Function) -> dict[str, Any]:
     }
 
 
-def show(out: Path, slices: str, found: Found) -> None:
+def show(out: Path, slices: str, found: Profiled) -> None:
     screen = terminal()
     screen.print(_table(found.record))
     screen.print()
@@ -79,7 +79,7 @@ def show(out: Path, slices: str, found: Found) -> None:
         )
 
 
-def _table(record: Record) -> Table:
+def _table(record: ProfileRecord) -> Table:
     table = open_table()
     table.add_column("function", overflow="fold")
     for heading in (

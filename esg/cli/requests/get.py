@@ -15,7 +15,7 @@ from esg.console.terminal import print_json, terminal
 from esg.errors import Rejected
 
 if TYPE_CHECKING:
-    from esg.client import Result, State
+    from esg.client import RequestState, Result
 
 RequestId = Annotated[str, typer.Argument(metavar="ID", help="As esg submit --no-wait printed it.")]
 
@@ -64,7 +64,7 @@ def cancel(
         print("cancelled" if done else "it had ended before")
 
 
-async def _get(gateway: str, request_id: str, *, fetch: bool) -> tuple[State, Result | None]:
+async def _get(gateway: str, request_id: str, *, fetch: bool) -> tuple[RequestState, Result | None]:
     from esg.client import AsyncClient
 
     async with AsyncClient(gateway, patience_s=2.0) as mesh:
@@ -80,7 +80,7 @@ async def _cancel(gateway: str, request_id: str) -> bool:
 
 
 def _show(
-    state: State, result: Result | None, written: dict[str, Path] | None, *, as_json: bool
+    state: RequestState, result: Result | None, written: dict[str, Path] | None, *, as_json: bool
 ) -> None:
     if as_json:
         print_json(_document(state, result, written))
@@ -95,7 +95,7 @@ def _show(
 
 
 def _document(
-    state: State, result: Result | None, written: dict[str, Path] | None
+    state: RequestState, result: Result | None, written: dict[str, Path] | None
 ) -> dict[str, Any]:
     return {
         "request_id": state.request_id,

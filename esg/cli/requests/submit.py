@@ -28,7 +28,7 @@ CANCELLING_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SubmitPlan:
     """What is asked for every file."""
 
     application: str
@@ -96,7 +96,7 @@ def submit(
         raise Rejected("--out needs the results; leave out --no-wait, or esg get them later")
     folder = None if out is None else Folder(out, files)
     sent = [Sent(path) for path in files]
-    asked = Asked(application, slo_ms, all_stages)
+    asked = SubmitPlan(application, slo_ms, all_stages)
     run_live(_submit(gateway, asked, sent, wait=wait, shown=wait and not as_json))
     if folder is not None:
         _write(folder, sent)
@@ -108,7 +108,9 @@ def submit(
     _end(sent)
 
 
-async def _submit(gateway: str, asked: Asked, sent: list[Sent], *, wait: bool, shown: bool) -> None:
+async def _submit(
+    gateway: str, asked: SubmitPlan, sent: list[Sent], *, wait: bool, shown: bool
+) -> None:
     from esg.client import AsyncClient
 
     turns = asyncio.Semaphore(AT_ONCE)

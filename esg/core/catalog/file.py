@@ -32,9 +32,9 @@ from typing import Any
 from esg.core.catalog.model import Application, Catalog, Cluster, Function, LateRequests, Stage
 from esg.core.catalog.profile import Config, Prices, Profile
 from esg.core.catalog.profile_model import Grid, TimeModel
-from esg.core.catalog.toml_fields import Fields
+from esg.core.catalog.toml_fields import TomlFields
 from esg.errors import Rejected
-from esg.suggest import one_of, shortened
+from esg.suggest import did_you_mean, shortened
 from esg.units import ms
 
 # Far beyond anything real; `Profile` has the bounds that keep sums within 64 bits.
@@ -49,7 +49,7 @@ DEFAULT = Path(__file__).parents[2] / "profiles" / "catalog.toml"
 
 def load_catalog(path: Path = DEFAULT) -> Catalog:
     """Read and check a whole catalog, profiles included."""
-    top = Fields(str(path), "", catalog_content(path))
+    top = TomlFields(str(path), "", catalog_content(path))
     if not top.has(EXTENDS) and not top.has("cluster"):
         raise top.error(
             "cluster", f'is missing; add it, or make {EXTENDS} = "{SHIPPED}" the first line'
@@ -77,7 +77,7 @@ def catalog_content(path: Path) -> dict[str, Any]:
     content = _content(path)
     if EXTENDS not in content:
         return content
-    top = Fields(str(path), "", content)
+    top = TomlFields(str(path), "", content)
     if content[EXTENDS] != SHIPPED:
         raise top.error(
             EXTENDS, f'must be "{SHIPPED}", the catalog that comes with ESG; or leave it out'
@@ -115,7 +115,7 @@ def load_profile(path: Path, prices: Prices) -> Profile:
         raise Rejected(f"{path}: {error}") from None
 
 
-def _check_fits(function: Function, cluster: Cluster, top: Fields) -> Function:
+def _check_fits(function: Function, cluster: Cluster, top: TomlFields) -> Function:
     """Without the configs that no node can give; one that none can run would wait for ever."""
     key, smallest = f"functions.{function.name}", function.profile.minimum
     if function.memory_mb > cluster.slice_memory_mb:
@@ -135,11 +135,11 @@ def _check_fits(function: Function, cluster: Cluster, top: Fields) -> Function:
     return replace(function, profile=profile)
 
 
-def _price(fields: Fields, key: str, default: float) -> float:
+def _price(fields: TomlFields, key: str, default: float) -> float:
     return fields.number(key, minimum=0, maximum=MAX_USD_PER_HOUR, default=default)
 
 
-def _cluster(fields: Fields) -> Cluster:
+def _cluster(fields: TomlFields) -> Cluster:
     cluster = Cluster(
         nodes=fields.integer("nodes", minimum=1),
         vcpus=fields.integer("vcpus", minimum=1),
@@ -150,14 +150,14 @@ def _cluster(fields: Fields) -> Cluster:
     return cluster
 
 
-def _function(name: str, fields: Fields, beside: Path, prices: Prices) -> Function:
+def _function(name: str, fields: TomlFields, beside: Path, prices: Prices) -> Function:
     """What the catalog says about a function, and for the rest what its folder's manifest does."""
     folder = _folder(fields, beside) if fields.has("folder") else None
-    manifest = Fields("", "", {}) if folder is None else _read_toml(folder / MANIFEST)
+    manifest = TomlFields("", "", {}) if folder is None else _read_toml(folder / MANIFEST)
     for key in ("description", "network"):
         manifest.text(key, default="", empty=True)
 
-    def where(key: str) -> tuple[Fields, Path]:
+    def where(key: str) -> tuple[TomlFields, Path]:
         in_catalog, in_manifest = fields.has(key), manifest.has(key)
         if folder is None or in_catalog or not in_manifest:
             return fields, beside
@@ -182,7 +182,7 @@ def _function(name: str, fields: Fields, beside: Path, prices: Prices) -> Functi
     return function
 
 
-def _profile_of(name: str, fields: Fields, beside: Path, prices: Prices) -> Profile:
+def _profile_of(name: str, fields: TomlFields, beside: Path, prices: Prices) -> Profile:
     path = _file(fields, "profile", beside)
     profile = load_profile(path, prices)
     if profile.function != name:
@@ -193,14 +193,14 @@ def _profile_of(name: str, fields: Fields, beside: Path, prices: Prices) -> Prof
     return profile
 
 
-def _folder(fields: Fields, beside: Path) -> Path:
+def _folder(fields: TomlFields, beside: Path) -> Path:
     manifest = beside / fields.text("folder") / MANIFEST
     if not _is_file(manifest):
         raise fields.error("folder", f"no such file: {manifest}; write it or correct the folder")
     return manifest.parent.resolve()
 
 
-def _file(fields: Fields, key: str, beside: Path) -> Path:
+def _file(fields: TomlFields, key: str, beside: Path) -> Path:
     path = beside / fields.text(key)
     if not _is_file(path):
         raise fields.error(key, f"no such file: {path}; write it or correct the name")
@@ -214,7 +214,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _handler(fields: Fields, beside: Path) -> str:
+def _handler(fields: TomlFields, beside: Path) -> str:
     """The class of the CPU part: in a module, or in a file whose path is then made absolute."""
     handler = fields.text("handler", default="", empty=True)
     home, colon, name = handler.rpartition(":")
@@ -232,7 +232,7 @@ def _handler(fields: Fields, beside: Path) -> str:
     return f"{file.resolve()}:{name}"
 
 
-def _application(name: str, fields: Fields, functions: dict[str, Function]) -> Application:
+def _application(name: str, fields: TomlFields, functions: dict[str, Function]) -> Application:
     if fields.has("chain") == fields.has("stages"):
         raise fields.error("chain", "an application has either chain or stages; give one of them")
     if fields.has("chain"):
@@ -253,32 +253,32 @@ def _application(name: str, fields: Fields, functions: dict[str, Function]) -> A
         raise fields.error("", str(error)) from None
 
 
-def _late_requests(fields: Fields) -> LateRequests:
+def _late_requests(fields: TomlFields) -> LateRequests:
     said = fields.text("late_requests", default=LateRequests.FINISH)
     known = [way.value for way in LateRequests]
     if said not in known:
-        raise fields.error("late_requests", one_of("way", said, known))
+        raise fields.error("late_requests", did_you_mean("way", said, known))
     return LateRequests(said)
 
 
-def _chain(fields: Fields, functions: dict[str, Function]) -> list[Stage]:
+def _chain(fields: TomlFields, functions: dict[str, Function]) -> list[Stage]:
     names = fields.names("chain")
     for name in names:
         if name not in functions:
-            raise fields.error("chain", one_of("function", name, functions))
+            raise fields.error("chain", did_you_mean("function", name, functions))
     return [Stage(name, functions[name], tuple(names[i - 1 : i])) for i, name in enumerate(names)]
 
 
-def _stage(name: str, fields: Fields, functions: dict[str, Function]) -> Stage:
+def _stage(name: str, fields: TomlFields, functions: dict[str, Function]) -> Stage:
     function = fields.text("function", default=name)
     if function not in functions:
-        raise fields.error("function", one_of("function", function, functions))
+        raise fields.error("function", did_you_mean("function", function, functions))
     stage = Stage(name, functions[function], tuple(fields.names("after", default=())))
     fields.finish()
     return stage
 
 
-def _model(fields: Fields) -> tuple[TimeModel, float]:
+def _model(fields: TomlFields) -> tuple[TimeModel, float]:
     model = TimeModel(
         base_ms=fields.number("base_ms", above=0, maximum=MAX_MS),
         cpu_share=fields.number("cpu_share", minimum=0, maximum=1),
@@ -291,7 +291,7 @@ def _model(fields: Fields) -> tuple[TimeModel, float]:
     return model, spread
 
 
-def _grid(fields: Fields) -> Grid:
+def _grid(fields: TomlFields) -> Grid:
     grid = Grid(
         batch=fields.integers("batch"),
         vcpus=fields.integers("vcpus"),
@@ -350,8 +350,8 @@ def _table_row(where: str, header: Sequence[str], row: Sequence[str]) -> tuple[C
     return config, None if time is None else max(1, ms(time))
 
 
-def _read_toml(path: Path) -> Fields:
-    return Fields(str(path), "", _content(path))
+def _read_toml(path: Path) -> TomlFields:
+    return TomlFields(str(path), "", _content(path))
 
 
 def _content(path: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from graphlib import CycleError, TopologicalSorter
 from esg.core.catalog.dag import Series, reduced
 from esg.core.catalog.profile import Prices, Profile
 from esg.errors import Rejected
-from esg.suggest import one_of
+from esg.suggest import did_you_mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -180,9 +180,8 @@ def _ordered(given: Mapping[str, Stage]) -> dict[str, Stage]:
             if stage.after.count(before) > 1:
                 raise Rejected(f"stage {stage.name!r} comes after {before!r} twice; say it once")
             if before not in given:
-                raise Rejected(
-                    f"stage {stage.name!r} comes after {before!r}: {one_of('stage', before, given)}"
-                )
+                known = did_you_mean("stage", before, given)
+                raise Rejected(f"stage {stage.name!r} comes after {before!r}: {known}")
     try:
         order = TopologicalSorter({s.name: s.after for s in given.values()}).static_order()
         ordered = {name: given[name] for name in order}
@@ -220,13 +219,13 @@ class Catalog:
         try:
             return self.applications[name]
         except KeyError:
-            raise Rejected(one_of("application", name, self.applications)) from None
+            raise Rejected(did_you_mean("application", name, self.applications)) from None
 
     def function(self, name: str) -> Function:
         try:
             return self.functions[name]
         except KeyError:
-            raise Rejected(one_of("function", name, self.functions)) from None
+            raise Rejected(did_you_mean("function", name, self.functions)) from None
 
 
 def scaled(catalog: Catalog, factor: float) -> Catalog:

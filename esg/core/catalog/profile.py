@@ -56,7 +56,7 @@ class Profile:
     """One function's time and cost per config, in the order of the configs.
 
     `relative_std` is the spread of a run around its profiled time (its standard deviation as a
-    share of the mean): what nature adds in emulation and what risk-aware policies reckon with.
+    share of the mean): what durations adds in emulation and what risk-aware policies reckon with.
     """
 
     function: str

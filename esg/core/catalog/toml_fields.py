@@ -4,17 +4,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from esg.errors import Rejected
-from esg.suggest import one_of, shortened
+from esg.suggest import did_you_mean, shortened
 
 _REQUIRED: Any = object()
 MAX_CHOICE = 10_000
 LONGEST_PROBLEM = 1_000
 
 
-class Fields:
+class TomlFields:
     """One table of a file: knows where it is, what it was asked for, and what is left over.
 
-    >>> fields = Fields("demo.toml", "cluster", {"nodes": 0, "vgpu": 7})
+    >>> fields = TomlFields("demo.toml", "cluster", {"nodes": 0, "vgpu": 7})
     >>> fields.integer("nodes", minimum=1)
     Traceback (most recent call last):
     esg.errors.Rejected: demo.toml: cluster.nodes: is 0; it must be at least 1
@@ -113,13 +113,13 @@ class Fields:
             self.text(key)
         return dict(self._content)
 
-    def table(self, key: str, *, required: bool = True) -> "Fields":
+    def table(self, key: str, *, required: bool = True) -> "TomlFields":
         value = self._get(key, _REQUIRED if required else {})
         if not isinstance(value, dict):
             raise self.error(key, f"must be a table; write [{shortened(key)}]")
-        return Fields(self._source, f"{self._path}.{key}" if self._path else key, value)
+        return TomlFields(self._source, f"{self._path}.{key}" if self._path else key, value)
 
-    def tables(self, key: str) -> Iterator[tuple[str, "Fields"]]:
+    def tables(self, key: str) -> Iterator[tuple[str, "TomlFields"]]:
         """The named tables below a key, at least one."""
         outer = self.table(key)
         if not outer._content:
@@ -131,7 +131,7 @@ class Fields:
         """Refuse what nobody asked for."""
         for key in self._content:
             if key not in self._asked:
-                raise self.error(key, one_of("key", key, dict.fromkeys(self._asked)))
+                raise self.error(key, did_you_mean("key", key, dict.fromkeys(self._asked)))
 
     def _get(self, key: str, default: Any) -> Any:
         self._asked.append(key)

@@ -6,7 +6,7 @@ AFW queue remembers averages of what its tasks took as a multiple of their profi
 the distance from that (`spread_ppm`), and of what inputs from another node add (`remote_us`).
 """
 
-from esg.core.estimation.ewma import closer
+from esg.core.estimation.ewma import ewma
 from esg.core.state.state import PPM, Queue
 from esg.units import US_PER_S, ms
 
@@ -52,7 +52,7 @@ def observe_run(
         extra_us = max(0, took_us - expected_us) // remote
         known_us = max(remote_us(queue, input_bytes), ASSUMED_DELAY_US)
         extra_us = min(extra_us, AT_MOST * known_us)
-        queue.remote_us = closer(queue.remote_us, extra_us, ALL) if queue.remote_us else extra_us
+        queue.remote_us = ewma(queue.remote_us, extra_us, ALL) if queue.remote_us else extra_us
         return
     if took_us > expected_us * AT_MOST:
         took_us = expected_us * AT_MOST
@@ -62,8 +62,8 @@ def observe_run(
     queue.runs_seen = seen = queue.runs_seen + 1
     weight = seen + PRIOR if seen + PRIOR < ALL else ALL
     pace = took_us * PPM // profiled_us
-    queue.spread_ppm = closer(queue.spread_ppm, abs(pace - queue.pace_ppm), weight)
-    queue.pace_ppm = closer(queue.pace_ppm, pace, weight)
+    queue.spread_ppm = ewma(queue.spread_ppm, abs(pace - queue.pace_ppm), weight)
+    queue.pace_ppm = ewma(queue.pace_ppm, pace, weight)
 
 
 def forget_pace(queue: Queue) -> None:

@@ -77,7 +77,7 @@ _read_line = msgspec.json.Decoder(_Line).decode
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     now_us: int
     event: Event
     orders: str
@@ -103,13 +103,13 @@ class Segment:
 
     header: Header
     snapshot: Snapshot | None
-    entries: Iterator[Entry]
+    entries: Iterator[JournalEntry]
 
 
 class Diverged(Exception):
     """A replay gave other orders than the journal says."""
 
-    def __init__(self, position: int, entry: Entry, got: str) -> None:
+    def __init__(self, position: int, entry: JournalEntry, got: str) -> None:
         super().__init__(
             f"entry {position} at {entry.now_us} us ({type(entry.event).__name__}): "
             f"the journal has orders {entry.orders!r}, the replay gave {got!r}"
@@ -120,12 +120,12 @@ class Diverged(Exception):
 
 
 def orders_digest(commands: Sequence[Command]) -> str:
-    """A fingerprint of some orders: kind, content and sequence."""
+    """A content_hash of some orders: kind, content and sequence."""
     return digest_of(to_bytes(commands)) if commands else ""
 
 
 def catalog_digest(catalog: Catalog) -> str:
-    """A fingerprint of everything in a catalog that decisions depend on."""
+    """A content_hash of everything in a catalog that decisions depend on."""
     applications = [
         [
             a.name,
@@ -139,7 +139,7 @@ def catalog_digest(catalog: Catalog) -> str:
 
 
 def functions_digest(catalog: Catalog) -> str:
-    """A fingerprint of the functions alone: what processes must agree on whatever applications
+    """A content_hash of the functions alone: what processes must agree on whatever applications
     come and go."""
     return digest(json.dumps(_function_rows(catalog)))
 
@@ -170,7 +170,7 @@ def snapshot_line(state: str, memory: str, wall_us: int) -> str:
     return f'{{"snapshot":{state},"memory":{memory},"wall_us":{wall_us}}}'
 
 
-def entry_line(entry: Entry) -> str:
+def entry_line(entry: JournalEntry) -> str:
     event = entry.event
     memo = "" if entry.memo is None else f',"memo":{json.dumps(entry.memo)}'
     return (
@@ -216,12 +216,12 @@ def _snapshot(line: str) -> Snapshot | None:
     return Snapshot(raw["snapshot"], raw["memory"], raw["wall_us"])
 
 
-def read_entries(lines: Iterable[str], first_line: int = 2) -> Iterator[Entry]:
+def read_entries(lines: Iterable[str], first_line: int = 2) -> Iterator[JournalEntry]:
     """The entries after the header, or a Rejected that names the line."""
     for number, line in enumerate(lines, first_line):
         try:
             raw = _read_line(line)
-            yield Entry(raw.at, _EVENT_READERS[raw.event](raw.content), raw.orders, raw.memo)
+            yield JournalEntry(raw.at, _EVENT_READERS[raw.event](raw.content), raw.orders, raw.memo)
         except KeyError:
             called = shortened(raw.event)
             raise Rejected(f"journal line {number}: no event is called {called!r}") from None
@@ -232,7 +232,7 @@ def read_entries(lines: Iterable[str], first_line: int = 2) -> Iterator[Entry]:
 
 def replay(
     scheduler: Scheduler,
-    entries: Iterable[Entry],
+    entries: Iterable[JournalEntry],
     observe: Callable[[int, Event, list[Command]], None] | None = None,
 ) -> Scheduler:
     """Feed a journal's entries to a scheduler, comparing every order."""

@@ -62,7 +62,7 @@ class AbortTask(Message, frozen=True, kw_only=True):
     task: str
 
 
-class Report(Message, frozen=True, kw_only=True):
+class TellScheduler(Message, frozen=True, kw_only=True):
     """Tell the scheduler."""
 
     event: Event
@@ -80,4 +80,4 @@ PoolEvent = (
     | TaskEnded
     | Woke
 )
-PoolCommand = LoadModel | UnloadModel | ExecuteTask | AbortTask | Report
+PoolCommand = LoadModel | UnloadModel | ExecuteTask | AbortTask | TellScheduler

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from esg.core.catalog.model import Catalog
 from esg.core.catalog.profile import Config
 from esg.core.policies.apex.features import left_out
-from esg.core.policies.apex.policy import Apex, Companies
+from esg.core.policies.apex.policy import Apex, BatchPlansCache
 from esg.core.policies.aquatope import Aquatope
 from esg.core.policies.esg import Engines, Esg
 from esg.core.policies.fast_gshare import FastGShare
@@ -14,7 +14,7 @@ from esg.core.policies.infless import Infless, Reading
 from esg.core.policies.interface import Policy
 from esg.core.policies.orion import NODES_PER_MS, Aim, Orion
 from esg.errors import Rejected
-from esg.suggest import one_of
+from esg.suggest import did_you_mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,22 +30,22 @@ class PolicySettings:
     engine: str = "frontier"
     locality: bool = True
     orion_cutoff_ms: int = 100
-    nodes_per_ms: int | None = None
+    search_steps_per_ms: int | None = None
     """Search effort that counts as a millisecond, instead of each policy's own figure."""
     trained: Mapping[str, Mapping[str, Config]] = field(default_factory=dict)
     """Configs that were learnt offline, by application and stage, for policies that need them."""
     without: tuple[str, ...] = ()
     """Ingredients that policy apex does without (see `ingredients`)."""
     engines: Engines = field(init=False, repr=False, compare=False)
-    companies: Companies = field(init=False, repr=False, compare=False)
+    companies: BatchPlansCache = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "engines", Engines(self.engine, group_size=self.group_size))
-        object.__setattr__(self, "companies", Companies())
+        object.__setattr__(self, "companies", BatchPlansCache())
 
 
 def _orion(catalog: Catalog, settings: PolicySettings, aim: Aim) -> Orion:
-    cutoff_nodes = max(1, settings.orion_cutoff_ms * (settings.nodes_per_ms or NODES_PER_MS))
+    cutoff_nodes = max(1, settings.orion_cutoff_ms * (settings.search_steps_per_ms or NODES_PER_MS))
     return Orion(catalog, aim=aim, cutoff_nodes=cutoff_nodes, locality=settings.locality)
 
 
@@ -68,5 +68,5 @@ POLICIES: dict[str, Callable[[Catalog, PolicySettings], Policy]] = {
 def policy(name: str, catalog: Catalog, settings: PolicySettings | None = None) -> Policy:
     """The named policy for a catalog."""
     if name not in POLICIES:
-        raise Rejected(one_of("policy", name, POLICIES))
+        raise Rejected(did_you_mean("policy", name, POLICIES))
     return POLICIES[name](catalog, settings or PolicySettings())

@@ -19,10 +19,10 @@ from collections.abc import Iterable, Mapping
 from esg.core.catalog.model import Application, Catalog
 from esg.core.catalog.profile import Config
 from esg.core.policies.baselines import plan_onward, round_robin, with_what_is_there
-from esg.core.policies.interface import Case, Offer, Placement
+from esg.core.policies.interface import Offer, Placement, QueueView
 from esg.core.policies.placement import anywhere, locality_first
 from esg.core.search.plan import Plan
-from esg.core.state.node_books import Seat
+from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Queue
 from esg.errors import Rejected
 
@@ -40,12 +40,12 @@ class Aquatope:
     """A static table. For each stage it has one plan per number of waiting jobs, from one job to
     the learnt batch; the last of them is the learnt plan, and taking any other is a miss."""
 
-    foresight = False
+    prewarm_all_stages = False
 
     def __init__(
         self, catalog: Catalog, trained: Mapping[str, Learnt], *, locality: bool = True
     ) -> None:
-        self.nodes_per_ms = NODES_PER_MS
+        self.search_steps_per_ms = NODES_PER_MS
         self._place = locality_first if locality else anywhere
         self._plans: dict[tuple[str, str], list[Plan]] = {}
         for application in catalog.applications.values():
@@ -59,14 +59,16 @@ class Aquatope:
     def order(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
         return round_robin(queues)
 
-    def decide(self, case: Case) -> Offer:
-        plans = self._plans[case.application.name, case.stage.name]
-        waiting = len(case.jobs)
+    def decide(self, view: QueueView) -> Offer:
+        plans = self._plans[view.application.name, view.stage.name]
+        waiting = len(view.jobs)
         missed = waiting < len(plans)
         return Offer((plans[waiting - 1] if missed else plans[-1],), EFFORT, missed)
 
-    def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
-        return self._place(case, offer, seats)
+    def place(
+        self, view: QueueView, offer: Offer, nodes: Mapping[str, NodeBooks]
+    ) -> Placement | None:
+        return self._place(view, offer, nodes)
 
 
 def _checked(application: Application, trained: Mapping[str, Learnt]) -> Learnt:

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Mapping
 
 from esg.core.catalog.model import Application, Catalog
 from esg.core.policies.baselines import round_robin
-from esg.core.policies.interface import Case, Hold, Offer, Placement
+from esg.core.policies.interface import Hold, Offer, Placement, QueueView
 from esg.core.policies.placement import anywhere, locality_first
 from esg.core.search import Engine, engine
-from esg.core.state.node_books import Seat
+from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Queue
 
 _ALL_THE_TIME_US = 2**50
@@ -57,7 +57,7 @@ class Engines:
 class Esg:
     """ESG with either search engine."""
 
-    foresight = False
+    prewarm_all_stages = False
 
     def __init__(
         self, catalog: Catalog, engines: Engines, *, k: int, locality: bool = True
@@ -65,14 +65,14 @@ class Esg:
         self._k = k
         self._place = locality_first if locality else anywhere
         self._engines = engines.of(catalog)
-        self.nodes_per_ms = NODES_PER_MS[engines.name]
+        self.search_steps_per_ms = NODES_PER_MS[engines.name]
 
     def order(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
         return round_robin(queues)
 
-    def decide(self, case: Case) -> Offer | Hold:
-        engine, stage = self._engines[case.application.name], case.stage.name
-        queue, left_us = len(case.queue.jobs), case.left_us()
+    def decide(self, view: QueueView) -> Offer | Hold:
+        engine, stage = self._engines[view.application.name], view.stage.name
+        queue, left_us = len(view.queue.jobs), view.left_us()
         best = engine.cheapest(stage, queue, left_us)
         if best is not None:
             return Best((best,), effort=1, left_us=left_us)
@@ -80,27 +80,29 @@ class Esg:
         answer = search(stage, queue=queue, left_us=left_us, k=self._k)
         effort = answer.effort
         if not answer.feasible:
-            lost, count = self._front(case)
-            left_us = _ALL_THE_TIME_US if lost else case.left_us(count)
-            if lost or count < min(len(case.jobs), case.stage.function.profile.max_batch):
+            lost, count = self._front(view)
+            left_us = _ALL_THE_TIME_US if lost else view.left_us(count)
+            if lost or count < min(len(view.jobs), view.stage.function.profile.max_batch):
                 answer = search(stage, queue=count, left_us=left_us, k=self._k)
                 effort += answer.effort
         return Offer(answer.plans, effort)
 
-    def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
-        placement = self._place(case, offer, seats)
+    def place(
+        self, view: QueueView, offer: Offer, nodes: Mapping[str, NodeBooks]
+    ) -> Placement | None:
+        placement = self._place(view, offer, nodes)
         if placement is None and isinstance(offer, Best) and not offer.complete:
-            engine, queue = self._engines[case.application.name], len(case.jobs)
-            answer = engine.search(case.stage.name, queue=queue, left_us=offer.left_us, k=self._k)
+            engine, queue = self._engines[view.application.name], len(view.jobs)
+            answer = engine.search(view.stage.name, queue=queue, left_us=offer.left_us, k=self._k)
             offer.plans, offer.complete = answer.plans, True
             offer.effort += answer.effort
-            placement = self._place(case, offer, seats)
+            placement = self._place(view, offer, nodes)
         return placement
 
-    def _front(self, case: Case) -> tuple[bool, int]:
+    def _front(self, view: QueueView) -> tuple[bool, int]:
         """Whether the oldest job can no longer make its deadline, and how many jobs at the front
         of the queue, no more than one batch can take, are in the same case."""
-        fastest_us = self._engines[case.application.name].fastest_us(case.stage.name)
-        jobs = case.jobs[: case.stage.function.profile.max_batch]
-        lost = [job.deadline_us - case.now_us < fastest_us for job in jobs]
+        fastest_us = self._engines[view.application.name].fastest_us(view.stage.name)
+        jobs = view.jobs[: view.stage.function.profile.max_batch]
+        lost = [job.deadline_us - view.now_us < fastest_us for job in jobs]
         return lost[0], next((i for i, one in enumerate(lost) if one is not lost[0]), len(lost))

@@ -37,10 +37,10 @@ from esg.core.policies.baselines import (
     round_robin,
     stage_shares,
 )
-from esg.core.policies.interface import Case, Offer, Placement
+from esg.core.policies.interface import Offer, Placement, QueueView
 from esg.core.policies.placement import can_take
 from esg.core.search.plan import Plan
-from esg.core.state.node_books import Seat
+from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Queue
 
 NODES_PER_MS = 5_000
@@ -79,10 +79,10 @@ class _Menu:
 class FastGShare:
     """FaST-GShare, in either reading of what vCPUs are worth."""
 
-    foresight = False
+    prewarm_all_stages = False
 
     def __init__(self, catalog: Catalog, *, lean: bool = False) -> None:
-        self.nodes_per_ms = NODES_PER_MS
+        self.search_steps_per_ms = NODES_PER_MS
         self._menus: dict[tuple[str, str], _Menu] = {}
         for application in catalog.applications.values():
             shares = stage_shares(application)
@@ -92,16 +92,18 @@ class FastGShare:
     def order(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
         return round_robin(queues)
 
-    def decide(self, case: Case) -> Offer:
-        menu = self._menus[case.application.name, case.stage.name]
-        return menu.offer(len(case.jobs), budget_us(menu.share, case.slo_us))
+    def decide(self, view: QueueView) -> Offer:
+        menu = self._menus[view.application.name, view.stage.name]
+        return menu.offer(len(view.jobs), budget_us(menu.share, view.slo_us))
 
-    def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
+    def place(
+        self, view: QueueView, offer: Offer, nodes: Mapping[str, NodeBooks]
+    ) -> Placement | None:
         """The first plan for which there is room, where it leaves the least over; ties by name."""
-        function = case.stage.function
+        function = view.stage.function
         tightest = sorted(
-            (seat for seat in seats.values() if seat.vgpus_free),
-            key=lambda seat: (seat.vgpus_free, seat.vcpus_free, seat.invoker),
+            (node for node in nodes.values() if node.vgpus_free),
+            key=lambda node: (node.vgpus_free, node.vcpus_free, node.invoker),
         )
         refused: set[tuple[int, int]] = set()
         for plan in offer.plans:
@@ -109,9 +111,9 @@ class FastGShare:
             size = config.vcpus, config.vgpus
             if size in refused:
                 continue
-            for seat in tightest:
-                if can_take(seat, config, function.name, function.memory_mb):
-                    return Placement(plan, seat)
+            for node in tightest:
+                if can_take(node, config, function.name, function.memory_mb):
+                    return Placement(plan, node)
             refused.add(size)
         return None
 

@@ -51,10 +51,10 @@ from esg.core.policies.baselines import (
     round_robin,
     stage_shares,
 )
-from esg.core.policies.interface import Case, Offer, Placement
+from esg.core.policies.interface import Offer, Placement, QueueView
 from esg.core.policies.placement import can_take
 from esg.core.search.plan import Plan
-from esg.core.state.node_books import Seat
+from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Queue
 
 VCPU_WEIGHT, VGPU_WEIGHT = 64, 2029
@@ -138,10 +138,10 @@ class _Menu:
 class Infless:
     """INFless, in any reading of its score."""
 
-    foresight = False
+    prewarm_all_stages = False
 
     def __init__(self, catalog: Catalog, reading: Reading) -> None:
-        self.nodes_per_ms = NODES_PER_MS
+        self.search_steps_per_ms = NODES_PER_MS
         self._reading = reading
         self._menus: dict[tuple[str, str], _Menu] = {}
         for application in catalog.applications.values():
@@ -152,47 +152,49 @@ class Infless:
     def order(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
         return round_robin(queues)
 
-    def decide(self, case: Case) -> Offer:
+    def decide(self, view: QueueView) -> Offer:
         """All configs of the batch that will do. If none does for any batch, the published system
         leaves open what happens; here the fastest config runs that the waiting jobs can fill."""
-        menu = self._menus[case.application.name, case.stage.name]
-        budget = budget_us(menu.share, case.slo_us)
-        largest = batch = menu.largest(len(case.jobs))
+        menu = self._menus[view.application.name, view.stage.name]
+        budget = budget_us(menu.share, view.slo_us)
+        largest = batch = menu.largest(len(view.jobs))
         effort = 0
         while batch:
             column = menu.columns[batch]
             effort += len(column.times_us)
-            plans = column.within(_limit_us(budget, batch, case.queue.interval_us))
+            plans = column.within(_limit_us(budget, batch, view.queue.interval_us))
             if plans:
                 return Offer(plans, effort)
             batch = menu.largest(batch // 2)
         return Offer((menu.fastest[largest],), effort)
 
-    def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
-        able = [seats[name] for name in sorted(seats) if seats[name].vgpus_free]
+    def place(
+        self, view: QueueView, offer: Offer, nodes: Mapping[str, NodeBooks]
+    ) -> Placement | None:
+        able = [nodes[name] for name in sorted(nodes) if nodes[name].vgpus_free]
         if not able:
             return None
         if self._reading is not Reading.CONFIG_FIRST:
-            return self._highest(case, offer.plans, able)
-        found = (self._highest(case, (plan,), able) for plan in offer.plans)
+            return self._highest(view, offer.plans, able)
+        found = (self._highest(view, (plan,), able) for plan in offer.plans)
         return next((placement for placement in found if placement is not None), None)
 
     def _highest(
-        self, case: Case, plans: Sequence[Plan], seats: Sequence[Seat]
+        self, view: QueueView, plans: Sequence[Plan], nodes: Sequence[NodeBooks]
     ) -> Placement | None:
         """The pair of plan and node with the highest score; of equals, the plan that was offered
         first, then the invoker whose name comes first."""
-        menu = self._menus[case.application.name, case.stage.name]
-        function = case.stage.function
+        menu = self._menus[view.application.name, view.stage.name]
+        function = view.stage.function
         rows = [function.profile.index(plan.config) for plan in plans]
-        scores = _scores(menu, rows, seats)
+        scores = _scores(menu, rows, nodes)
         while True:
-            row, column = divmod(int(scores.argmax()), len(seats))
+            row, column = divmod(int(scores.argmax()), len(nodes))
             if scores[row, column] <= 0:
                 return None
-            plan, seat = plans[row], seats[column]
-            if can_take(seat, plan.config, function.name, function.memory_mb):
-                return Placement(plan, seat)
+            plan, node = plans[row], nodes[column]
+            if can_take(node, plan.config, function.name, function.memory_mb):
+                return Placement(plan, node)
             # Its slices have no memory for the model: neither for this plan nor for a wider one
             scores[menu.vgpus[rows] >= plan.config.vgpus, column] = 0
 
@@ -217,11 +219,11 @@ def _limit_us(budget: int, batch: int, interval_us: int) -> int:
     return limit_us
 
 
-def _scores(menu: _Menu, rows: Sequence[int], seats: Sequence[Seat]) -> NDArray[np.float64]:
+def _scores(menu: _Menu, rows: Sequence[int], nodes: Sequence[NodeBooks]) -> NDArray[np.float64]:
     """A score for every plan (row) and node (column); 0 where there is no room."""
-    vcpus_free = np.array([seat.vcpus_free for seat in seats])
-    vgpus_free = np.array([seat.vgpus_free for seat in seats])
-    capacity = np.array([VCPU_WEIGHT * s.vcpus + VGPU_WEIGHT * len(s.slices) for s in seats])
+    vcpus_free = np.array([node.vcpus_free for node in nodes])
+    vgpus_free = np.array([node.vgpus_free for node in nodes])
+    capacity = np.array([VCPU_WEIGHT * s.vcpus + VGPU_WEIGHT * len(s.slices) for s in nodes])
     free = VCPU_WEIGHT * vcpus_free + VGPU_WEIGHT * vgpus_free
     left = free - menu.weights[rows, np.newaxis]
     fits = (menu.vcpus[rows, np.newaxis] <= vcpus_free) & (

@@ -14,11 +14,11 @@ from msgspec import Struct
 
 from esg.core.catalog.model import Application, Stage
 from esg.core.search.plan import Plan
-from esg.core.state.node_books import Seat
+from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Job, Queue, Request, State
 
 
-class Case(Struct, gc=False):
+class QueueView(Struct, gc=False):
     """One AFW queue with work in it, at one moment. To look at, not to change."""
 
     now_us: int
@@ -97,33 +97,35 @@ class Hold(Struct, gc=False):
 
 
 class Placement(Struct, gc=False):
-    """A plan and where it goes: on these slices, if they were found already (`Seat.pick`)."""
+    """A plan and where it goes: on these slices, if they were found already (`NodeBooks.pick`)."""
 
     plan: Plan
-    seat: Seat
+    node: NodeBooks
     slices: list[int] | None = None
 
 
 class Policy(Protocol):
     """The interface. `policies/esg.py` is the first implementation and the example to follow.
 
-    `nodes_per_ms` says how much of its effort takes a millisecond: how an emulator turns
+    `search_steps_per_ms` says how much of its effort takes a millisecond: how an emulator turns
     `Offer.effort`, which is counted, into time. Measure it (`make bench`), do not guess.
-    `foresight` says whether models are loaded for all stages of an application that is called, or
-    for each stage as calls get to it (see `warmth`).
+    `prewarm_all_stages` says whether models are loaded for all stages of an application that is
+    called, or for each stage as calls get to it (see `warmth`).
     """
 
-    nodes_per_ms: int
-    foresight: bool
+    search_steps_per_ms: int
+    prewarm_all_stages: bool
 
     def order(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
         """The queues with work, in the order in which they are visited."""
         ...
 
-    def decide(self, case: Case) -> Offer | Hold:
+    def decide(self, view: QueueView) -> Offer | Hold:
         """What to do with a queue."""
         ...
 
-    def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
+    def place(
+        self, view: QueueView, offer: Offer, nodes: Mapping[str, NodeBooks]
+    ) -> Placement | None:
         """One of the plans and an invoker that has room for it, or None."""
         ...

@@ -46,10 +46,10 @@ from math import sqrt
 from esg.core.catalog.model import Application, Catalog
 from esg.core.catalog.profile import Config, Profile
 from esg.core.policies.baselines import plan_onward, round_robin, with_what_is_there
-from esg.core.policies.interface import Case, Offer, Placement
+from esg.core.policies.interface import Offer, Placement, QueueView
 from esg.core.policies.placement import anywhere, locality_first
 from esg.core.search.plan import Step
-from esg.core.state.node_books import Seat
+from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Queue
 
 Z_P95 = 1.645
@@ -91,7 +91,7 @@ class Aim(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """What a search came to; `reached` says whether that meets the goal."""
 
     steps: tuple[Step, ...]
@@ -99,7 +99,7 @@ class Found:
     effort: int
 
 
-class Pipeline:
+class OrionPipeline:
     """One application as the search sees it."""
 
     def __init__(self, application: Application) -> None:
@@ -119,7 +119,9 @@ class Pipeline:
             for stage in application.stages.values()
         ]
 
-    def search(self, slo_us: int, aim: Aim = Aim.LOW, cutoff_nodes: int = CUTOFF_NODES) -> Found:
+    def search(
+        self, slo_us: int, aim: Aim = Aim.LOW, cutoff_nodes: int = CUTOFF_NODES
+    ) -> SearchResult:
         """Best-first from the minimum config of every stage, until the goal or the cut-off."""
         start = self._state(self._start)
         queue, seen = [(aim.distance(start[0], slo_us), start)], {self._start}
@@ -161,18 +163,18 @@ class Pipeline:
             for higher in self._raised[stage][place]:
                 yield (*places[:stage], higher, *places[stage + 1 :])
 
-    def _found(self, state: State, reached: bool, effort: int) -> Found:
+    def _found(self, state: State, reached: bool, effort: int) -> SearchResult:
         steps = tuple(
             Step(name, configs[place])
             for name, configs, place in zip(self._names, self._configs, state[2], strict=True)
         )
-        return Found(steps, reached, effort)
+        return SearchResult(steps, reached, effort)
 
 
 class Orion:
     """Orion, with GPU sharing and batching added as the paper does."""
 
-    foresight = False
+    prewarm_all_stages = False
 
     def __init__(
         self,
@@ -182,11 +184,11 @@ class Orion:
         cutoff_nodes: int = CUTOFF_NODES,
         locality: bool = True,
     ) -> None:
-        self.nodes_per_ms = NODES_PER_MS
-        pipelines = {name: Pipeline(app) for name, app in catalog.applications.items()}
+        self.search_steps_per_ms = NODES_PER_MS
+        pipelines = {name: OrionPipeline(app) for name, app in catalog.applications.items()}
 
         @lru_cache(REMEMBERED_SEARCHES)
-        def search(application: str, slo_us: int) -> Found:
+        def search(application: str, slo_us: int) -> SearchResult:
             return pipelines[application].search(slo_us, aim, cutoff_nodes)
 
         self._search = search
@@ -195,28 +197,30 @@ class Orion:
     def order(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
         return round_robin(queues)
 
-    def decide(self, case: Case) -> Offer:
+    def decide(self, view: QueueView) -> Offer:
         """One plan, without alternatives: what was decided when the first stage began.
 
         A job has no plan if its first stage has not run yet, or ran with the minimum config because
         there was no room for what was planned. In the second case the plan for the stages after it
         still stands, and costs nothing to look up.
         """
-        stage = case.stage.name
-        steps, effort = case.jobs[0].planned, 0
+        stage = view.stage.name
+        steps, effort = view.jobs[0].planned, 0
         if all(step.stage != stage for step in steps):
-            found = self._search(case.application.name, case.slo_us)
+            found = self._search(view.application.name, view.slo_us)
             steps = found.steps
-            effort = 0 if case.stage.after else found.effort
+            effort = 0 if view.stage.after else found.effort
         configs = dict(steps)
         planned = configs[stage]
-        profile = case.stage.function.profile
-        configs[stage] = with_what_is_there(profile, planned, len(case.jobs))
-        plan = plan_onward(case.application, stage, configs)
-        return Offer((plan,), effort, missed=planned.batch > len(case.jobs), travels=True)
+        profile = view.stage.function.profile
+        configs[stage] = with_what_is_there(profile, planned, len(view.jobs))
+        plan = plan_onward(view.application, stage, configs)
+        return Offer((plan,), effort, missed=planned.batch > len(view.jobs), travels=True)
 
-    def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
-        return self._place(case, offer, seats)
+    def place(
+        self, view: QueueView, offer: Offer, nodes: Mapping[str, NodeBooks]
+    ) -> Placement | None:
+        return self._place(view, offer, nodes)
 
 
 def _raised(profile: Profile) -> list[list[int]]:

@@ -18,9 +18,9 @@ from hashlib import blake2b
 
 from esg.core.catalog.model import plain_name
 from esg.core.catalog.profile import Config
-from esg.core.policies.interface import Case, Offer, Placement
+from esg.core.policies.interface import Offer, Placement, QueueView
 from esg.core.search.plan import Plan
-from esg.core.state.node_books import Seat
+from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import queue_name
 
 
@@ -48,60 +48,62 @@ def home(queue: str, invokers: tuple[str, ...]) -> str:
     return max(invokers, key=lambda invoker: (_draw(queue, invoker), invoker))
 
 
-def locality_first(case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
+def locality_first(
+    view: QueueView, offer: Offer, nodes: Mapping[str, NodeBooks]
+) -> Placement | None:
     """The first plan that fits somewhere, at the best place for it."""
-    if not seats:
+    if not nodes:
         return None
-    homes = [] if case.stage.after else [home(case.queue.name, tuple(seats))]
+    homes = [] if view.stage.after else [home(view.queue.name, tuple(nodes))]
     for plan in offer.plans:
-        near = homes or case.keepers(plan.config.batch)
-        placement = _placement(case, plan, near, seats)
+        near = homes or view.keepers(plan.config.batch)
+        placement = _placement(view, plan, near, nodes)
         if placement is not None:
             return placement
     return None
 
 
-def anywhere(case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
+def anywhere(view: QueueView, offer: Offer, nodes: Mapping[str, NodeBooks]) -> Placement | None:
     """The same without its first step: warm invokers, then cold ones, wherever the data is."""
     for plan in offer.plans:
-        placement = _placement(case, plan, (), seats)
+        placement = _placement(view, plan, (), nodes)
         if placement is not None:
             return placement
     return None
 
 
 def _placement(
-    case: Case, plan: Plan, near: Iterable[str], seats: Mapping[str, Seat]
+    view: QueueView, plan: Plan, near: Iterable[str], nodes: Mapping[str, NodeBooks]
 ) -> Placement | None:
-    function, (_, vcpus, vgpus) = case.stage.function, plan.config
+    function, (_, vcpus, vgpus) = view.stage.function, plan.config
     for invoker in near:
-        seat = seats.get(invoker)
-        if seat is not None and seat.vcpus_free >= vcpus and seat.vgpus_free >= vgpus:
-            slices = seat.pick(function.name, function.memory_mb, vgpus)
+        node = nodes.get(invoker)
+        if node is not None and node.vcpus_free >= vcpus and node.vgpus_free >= vgpus:
+            slices = node.pick(function.name, function.memory_mb, vgpus)
             if slices is not None:
-                return Placement(plan, seat, slices)
-    able = _roomiest_first(seats, vcpus, vgpus)
-    for seat in able:
-        warm = seat.warm_free(function.name, vgpus)
+                return Placement(plan, node, slices)
+    able = _roomiest_first(nodes, vcpus, vgpus)
+    for node in able:
+        warm = node.warm_free(function.name, vgpus)
         if len(warm) == vgpus:
-            return Placement(plan, seat, warm)
-    for seat in able:
-        slices = seat.pick(function.name, function.memory_mb, vgpus)
+            return Placement(plan, node, warm)
+    for node in able:
+        slices = node.pick(function.name, function.memory_mb, vgpus)
         if slices is not None:
-            return Placement(plan, seat, slices)
+            return Placement(plan, node, slices)
     return None
 
 
-def _roomiest_first(seats: Mapping[str, Seat], vcpus: int, vgpus: int) -> list[Seat]:
+def _roomiest_first(nodes: Mapping[str, NodeBooks], vcpus: int, vgpus: int) -> list[NodeBooks]:
     """Those with so much room: the one with the most free vGPUs first, then vCPUs."""
     able = [
-        (-seat.vgpus_free, -seat.vcpus_free, name)
-        for name, seat in seats.items()
-        if seat.vcpus_free >= vcpus and seat.vgpus_free >= vgpus
+        (-node.vgpus_free, -node.vcpus_free, name)
+        for name, node in nodes.items()
+        if node.vcpus_free >= vcpus and node.vgpus_free >= vgpus
     ]
-    return [seats[name] for _, _, name in sorted(able)]
+    return [nodes[name] for _, _, name in sorted(able)]
 
 
-def can_take(seat: Seat, config: Config, function: str, memory_mb: int) -> bool:
+def can_take(node: NodeBooks, config: Config, function: str, memory_mb: int) -> bool:
     """Room for the config, and slices with memory for the model."""
-    return seat.fits(config) and seat.pick(function, memory_mb, config.vgpus) is not None
+    return node.fits(config) and node.pick(function, memory_mb, config.vgpus) is not None

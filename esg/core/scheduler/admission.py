@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from esg.core.catalog.model import Application, Catalog, LateRequests, plain_name
-from esg.core.estimation.ewma import closer
+from esg.core.estimation.ewma import ewma
 from esg.core.messages.commands import Outcome
 from esg.core.state.state import NEVER_US, Job, Queue, Request, State, Traffic, queue_name
 from esg.units import seconds, to_ms
@@ -30,7 +30,7 @@ UNKNOWN_RETRY_US = seconds(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OverloadSettings:
+class AdmissionSettings:
     """Jobs that may wait: of one application, and of all together; 0 is any number.
 
     When all together are too many, those applications are turned away that have more than an equal
@@ -42,7 +42,7 @@ class OverloadSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnedAway:
+class Rejection:
     """Why a request is not admitted, and when it may be worth coming back."""
 
     reason: str
@@ -67,13 +67,13 @@ def observe_done(traffic: Traffic, now_us: int, *, waiting: bool) -> None:
         if traffic.backlogged:
             interval_us = (now_us - traffic.done_us) // traffic.done_together
             old_us = traffic.interval_us or interval_us
-            traffic.interval_us = max(1, closer(old_us, interval_us))
+            traffic.interval_us = max(1, ewma(old_us, interval_us))
         traffic.done_us = now_us
         traffic.done_together = 1
     traffic.backlogged = waiting
 
 
-class Overload:
+class AdmissionControl:
     """Guards the door and the queues. All memory is in `state`.
 
     `end` answers a request and forgets it.
@@ -83,7 +83,7 @@ class Overload:
         self,
         catalog: Catalog,
         state: State,
-        settings: OverloadSettings,
+        settings: AdmissionSettings,
         end: Callable[[Request, Outcome, str, int], None],
     ) -> None:
         self._state = state
@@ -96,7 +96,7 @@ class Overload:
         self.drops = bool(self._dropping)
         """Whether any application wants its late requests dropped."""
 
-    def turned_away(self, name: str, application: Application, slo_us: int) -> TurnedAway | None:
+    def rejection(self, name: str, application: Application, slo_us: int) -> Rejection | None:
         """Whether a new request has to stay outside; `name` is the application's plain one."""
         settings, drops = self._settings, application.late_requests is LateRequests.DROP
         if not (drops or settings.max_waiting or settings.max_waiting_in_all):
@@ -105,7 +105,7 @@ class Overload:
         traffic = self._state.traffic.get(name, Traffic())
         if self._is_full(name, waiting):
             retry_us = self._interval_us(traffic, application) or UNKNOWN_RETRY_US
-            return TurnedAway(f"{waiting} jobs of {name} are waiting{_advice(retry_us)}", retry_us)
+            return Rejection(f"{waiting} jobs of {name} are waiting{_advice(retry_us)}", retry_us)
         if drops and waiting:
             expected_us = (traffic.under_way + 1) * self._interval_us(traffic, application)
             if expected_us > slo_us:
@@ -114,19 +114,19 @@ class Overload:
                     f"{name} would take about {to_ms(expected_us):.0f} ms now, with "
                     f"{traffic.under_way} requests under way; its SLO is {to_ms(slo_us):g} ms"
                 )
-                return TurnedAway(f"{reason}{_advice(retry_us)}", retry_us)
+                return Rejection(f"{reason}{_advice(retry_us)}", retry_us)
         return None
 
     def _interval_us(self, traffic: Traffic, application: Application) -> int:
         """The time between answers: measured, or reckoned at the minimum configs; 0 if nobody is
         there to do anything."""
-        slices = sum(len(seat.slices) for seat in self._state.open_seats().values())
+        slices = sum(len(node.slices) for node in self._state.open_nodes().values())
         if traffic.interval_us or not slices:
             return traffic.interval_us
         profiles = [stage.function.profile for stage in application.stages.values()]
         return sum(p.time_us_of(p.minimum) * p.minimum.vgpus for p in profiles) // slices
 
-    def drop_hopeless(self, now_us: int) -> None:
+    def shed_expired(self, now_us: int) -> None:
         """Answer those that cannot be done in time any more, whatever is done for them."""
         for queue, fastest_us in self._dropping:
             if queue.drop_at_us <= now_us:

@@ -29,11 +29,11 @@ from esg.core.messages.commands import (
     PublishData,
     StartTask,
 )
-from esg.core.policies.interface import Case, Hold, Offer, Placement, Policy
+from esg.core.policies.interface import Hold, Offer, Placement, Policy, QueueView
 from esg.core.policies.placement import locality_first
 from esg.core.search.plan import Plan, Step
 from esg.core.state.candidates import not_a_third_time, rather_elsewhere
-from esg.core.state.node_books import Seat
+from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import NEVER_US, RUNNING, Job, Queue, Request, State, Task
 from esg.errors import Bug
 from esg.units import ms
@@ -76,10 +76,10 @@ class Dispatcher:
         """One pass over everything that is due."""
         due = self._due(self._busy.values(), now_us)
         while due:
-            seats = self._state.open_seats()
+            nodes = self._state.open_nodes()
             for queue in due if len(due) == 1 else self._in_turn(due, now_us):
-                if self._has_room(seats.values()):
-                    self._visit(queue, now_us, seats)
+                if self._has_room(nodes.values()):
+                    self._visit(queue, now_us, nodes)
                 else:
                     queue.rounds += queue.blocked
                     self._put_on_recheck_list(queue, now_us)
@@ -91,9 +91,13 @@ class Dispatcher:
         order = self._policy.order(sorted(due, key=attrgetter("name")), now_us)
         if not self._fair_quantum_us or not any(q.blocked for q in self._busy.values()):
             return order
-        given_us = {q.name: self._state.traffic[plain_name(q.application)].given_us for q in due}
-        least_us = min(given_us.values())
-        return sorted(order, key=lambda q: (given_us[q.name] - least_us) // self._fair_quantum_us)
+        vgpu_time_used_us = {
+            q.name: self._state.traffic[plain_name(q.application)].vgpu_time_used_us for q in due
+        }
+        least_us = min(vgpu_time_used_us.values())
+        return sorted(
+            order, key=lambda q: (vgpu_time_used_us[q.name] - least_us) // self._fair_quantum_us
+        )
 
     def _due(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
         due = []
@@ -107,52 +111,54 @@ class Dispatcher:
                 due.append(queue)
         return due
 
-    def _has_room(self, seats: Iterable[Seat]) -> bool:
+    def _has_room(self, nodes: Iterable[NodeBooks]) -> bool:
         """Whether anything at all could be started; if not, there is no point in planning."""
-        for seat in seats:  # noqa: SIM110  `any` takes three times as long
-            if seat.vgpus_free and seat.vcpus_free:
+        for node in nodes:  # noqa: SIM110  `any` takes three times as long
+            if node.vgpus_free and node.vcpus_free:
                 return True
         return False
 
-    def _visit(self, queue: Queue, now_us: int, seats: Mapping[str, Seat]) -> None:
+    def _visit(self, queue: Queue, now_us: int, nodes: Mapping[str, NodeBooks]) -> None:
         self._state.visits = queue.visit = self._state.visits + 1
         application = self._catalog.applications[queue.application]
-        case = Case(now_us, application, application.stages[queue.stage], queue, self._state)
-        decision = self._policy.decide(case)
+        view = QueueView(now_us, application, application.stages[queue.stage], queue, self._state)
+        decision = self._policy.decide(view)
         if type(decision) is Hold:
             if decision.until_us <= now_us:
                 raise Bug(f"{queue.name} is to be held until {decision.until_us}, which has passed")
             queue.hold_until_us = decision.until_us
             queue.leave_recheck_list()
             return
-        placement = self._place(case, decision, seats)
+        placement = self._place(view, decision, nodes)
         if placement is None and queue.blocked:
             queue.rounds += 1
             if queue.rounds >= self._recheck.rounds:
-                decision = replace(decision, plans=(_minimum(case.stage),))
-                placement = self._place(case, decision, seats)
+                decision = replace(decision, plans=(_minimum(view.stage),))
+                placement = self._place(view, decision, nodes)
         if placement is None:
             self._put_on_recheck_list(queue, now_us)
-            if queue.retry_at_us >= NEVER_US and locality_first(case, decision, seats) is not None:
+            if queue.retry_at_us >= NEVER_US and locality_first(view, decision, nodes) is not None:
                 # there is room, and the policy waits for something better: it is asked again
                 queue.retry_at_us = now_us + self._recheck.rounds * self._recheck.interval_us
         else:
             if queue.blocked:
                 queue.leave_recheck_list()
-            self._start(case, decision, placement)
+            self._start(view, decision, placement)
 
-    def _place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
+    def _place(
+        self, view: QueueView, offer: Offer, nodes: Mapping[str, NodeBooks]
+    ) -> Placement | None:
         """Where the policy says; first among the nodes that nothing speaks against."""
-        state, job = self._state, offer.first(case.queue.jobs)
+        state, job = self._state, offer.first(view.queue.jobs)
         if not state.slow and not job.avoid:
-            return self._policy.place(case, offer, seats)
+            return self._policy.place(view, offer, nodes)
         better = rather_elsewhere(state, job)
         if better is not None:
-            placement = self._policy.place(case, offer, better)
+            placement = self._policy.place(view, offer, better)
             if placement is not None:
                 return placement
-        rest = not_a_third_time(state, job, case.stage.function)
-        return self._policy.place(case, offer, rest)
+        rest = not_a_third_time(state, job, view.stage.function)
+        return self._policy.place(view, offer, rest)
 
     def _put_on_recheck_list(self, queue: Queue, now_us: int) -> None:
         """The alarm only drives the rounds; once they are over, something must be given back."""
@@ -161,44 +167,46 @@ class Dispatcher:
         waiting = queue.rounds < self._recheck.rounds
         queue.retry_at_us = now_us + self._recheck.interval_us if waiting else NEVER_US
 
-    def _start(self, case: Case, offer: Offer, placement: Placement) -> None:
-        plan, seat, queue = placement.plan, placement.seat, case.queue
-        state, config, function = self._state, plan.config, case.stage.function
+    def _start(self, view: QueueView, offer: Offer, placement: Placement) -> None:
+        plan, node, queue = placement.plan, placement.node, view.queue
+        state, config, function = self._state, plan.config, view.stage.function
         jobs = _taken_from(queue, config.batch, offer.picks)
         if not queue.jobs:
             del self._busy[queue.name]
         state.tasks_started = number = state.tasks_started + 1
         name = f"t{number}"
-        taken = seat.take(
-            name, function.name, function.memory_mb, config, case.now_us, placement.slices
+        taken = node.take(
+            name, function.name, function.memory_mb, config, view.now_us, placement.slices
         )
         state.tasks[name] = task = Task(
             name=name,
             number=number,
-            invoker=seat.invoker,
+            invoker=node.invoker,
             application=queue.application,
             stage=queue.stage,
             config=config,
             slices=taken.slices,
             requests=tuple([job.request for job in jobs]),
-            started_us=case.now_us,
+            started_us=view.now_us,
         )
         predicted_us = function.profile.time_us_of(config)
-        state.traffic[plain_name(queue.application)].given_us += predicted_us * config.vgpus
+        state.traffic[plain_name(queue.application)].vgpu_time_used_us += (
+            predicted_us * config.vgpus
+        )
         for index, other in taken.dropped:
-            self._emit(DropInstance(invoker=seat.invoker, slice=index, function=other))
+            self._emit(DropInstance(invoker=node.invoker, slice=index, function=other))
         planned = plan.steps if offer.travels else ()
         self._emit(
             StartTask(
                 task=name,
-                invoker=seat.invoker,
+                invoker=node.invoker,
                 application=queue.application,
                 stage=queue.stage,
                 function=function.name,
                 config=config,
                 slices=taken.slices,
-                jobs=self._job_orders(case, jobs, task, planned),
-                publish=not case.application.successors[queue.stage],
+                jobs=self._job_orders(view, jobs, task, planned),
+                publish=not view.application.successors[queue.stage],
                 predicted_us=predicted_us,
                 effort=offer.effort,
                 missed=offer.missed,
@@ -206,14 +214,14 @@ class Dispatcher:
         )
 
     def _job_orders(
-        self, case: Case, jobs: Iterable[Job], task: Task, planned: tuple[Step, ...]
+        self, view: QueueView, jobs: Iterable[Job], task: Task, planned: tuple[Step, ...]
     ) -> tuple[JobOrder, ...]:
         """Note that the jobs run, and have their inputs brought to where they do."""
         orders = []
         stage, after, is_read = (
             task.stage,
-            case.stage.after,
-            bool(case.application.successors[task.stage]),
+            view.stage.after,
+            bool(view.application.successors[task.stage]),
         )
         for job in jobs:
             request = self._state.requests[job.request]

@@ -5,7 +5,7 @@ from collections import Counter
 from esg.core.catalog.model import Function, plain_name, versioned
 from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest
 from esg.core.scheduler.scheduler import Scheduler
-from esg.core.state.node_books import Seat
+from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import NEVER_US, Phase, State, queue_name
 from esg.errors import Bug
 
@@ -37,40 +37,40 @@ class AnswerBook:
 
 def _check_resources(state: State) -> None:
     """What is free and what tasks hold add up to what there is."""
-    for seat in state.seats.values():
-        tasks = [task for task in state.tasks.values() if task.invoker == seat.invoker]
+    for node in state.nodes.values():
+        tasks = [task for task in state.tasks.values() if task.invoker == node.invoker]
         held_vcpus = sum(task.config.vcpus for task in tasks)
-        if seat.vcpus_free < 0 or seat.vcpus_free + held_vcpus != seat.vcpus:
+        if node.vcpus_free < 0 or node.vcpus_free + held_vcpus != node.vcpus:
             raise Bug(
-                f"{seat.invoker}: {seat.vcpus_free} vCPUs free and {held_vcpus} held "
-                f"of {seat.vcpus}"
+                f"{node.invoker}: {node.vcpus_free} vCPUs free and {held_vcpus} held "
+                f"of {node.vcpus}"
             )
-        holders = {i: part.holder for i, part in enumerate(seat.slices) if part.holder}
+        holders = {i: part.holder for i, part in enumerate(node.slices) if part.holder}
         expected = {i: task.name for task in tasks for i in task.slices}
-        free = sum(part.usable and not part.holder for part in seat.slices)
-        if holders != expected or seat.vgpus_free != free:
-            raise Bug(f"{seat.invoker}: slices are held by {holders}, tasks say {expected}")
+        free = sum(part.usable and not part.holder for part in node.slices)
+        if holders != expected or node.vgpus_free != free:
+            raise Bug(f"{node.invoker}: slices are held by {holders}, tasks say {expected}")
         for task in tasks:
             if len(task.slices) != task.config.vgpus or len(task.requests) != task.config.batch:
                 raise Bug(f"{task.name} does not have what its config {task.config} says")
     for task in state.tasks.values():
-        if task.invoker not in state.seats:
+        if task.invoker not in state.nodes:
             raise Bug(f"{task.name} runs on {task.invoker}, which is not there")
 
 
 def _check_models(state: State) -> None:
     """Models fit into their slices' memory, and are counted right."""
-    for seat in state.seats.values():
+    for node in state.nodes.values():
         count: Counter[str] = Counter()
-        for index, part in enumerate(seat.slices):
+        for index, part in enumerate(node.slices):
             count.update(list(part.residents))
             used_mb = sum(resident.memory_mb for resident in part.residents.values())
             if part.memory_free_mb < 0 or part.memory_free_mb + used_mb != part.memory_mb:
-                raise Bug(f"{seat.invoker} slice {index}: memory does not add up")
+                raise Bug(f"{node.invoker} slice {index}: memory does not add up")
             if part.residents and not part.usable:
-                raise Bug(f"{seat.invoker} slice {index}: models on a slice that is out of order")
-        if dict(count) != seat.instances:
-            raise Bug(f"{seat.invoker}: {dict(count)} instances, counted as {seat.instances}")
+                raise Bug(f"{node.invoker} slice {index}: models on a slice that is out of order")
+        if dict(count) != node.instances:
+            raise Bug(f"{node.invoker}: {dict(count)} instances, counted as {node.instances}")
 
 
 def _check_jobs(state: State) -> None:
@@ -145,7 +145,7 @@ def _check_wake(scheduler: Scheduler) -> None:
     state, next_wake = scheduler.state, scheduler.next_wake
     if next_wake is not None and next_wake <= state.now_us:
         raise Bug(f"the next wake-up at {next_wake} is not after {state.now_us}")
-    due_us = [state.forgive_at_us]
+    due_us = [state.release_at_us]
     due_us += [queue.warm_at_us for queue in state.queues.values()]
     due_us += [queue.wake_us() for queue in state.queues.values() if queue.jobs]
     due_us += [rest.until_us for rest in state.resting]
@@ -155,22 +155,22 @@ def _check_wake(scheduler: Scheduler) -> None:
         return
     for queue in state.queues.values():
         stage = scheduler.catalog.applications[queue.application].stages[queue.stage]
-        seats = state.open_seats().values()
-        if queue.jobs and any(_could_run(stage.function, seat) for seat in seats):
+        nodes = state.open_nodes().values()
+        if queue.jobs and any(_could_run(stage.function, node) for node in nodes):
             raise Bug(f"{queue.name} has {len(queue.jobs)} jobs and nothing will wake it")
 
 
 def _is_loading(state: State) -> bool:
     return any(
         not resident.ready
-        for seat in state.seats.values()
-        for part in seat.slices
+        for node in state.nodes.values()
+        for part in node.slices
         for resident in part.residents.values()
     )
 
 
-def _could_run(function: Function, seat: Seat) -> bool:
+def _could_run(function: Function, node: NodeBooks) -> bool:
     """Whether the smallest config fits a node that has nothing else to do."""
     smallest = function.profile.minimum
-    able = sum(part.usable and part.memory_mb >= function.memory_mb for part in seat.slices)
-    return seat.vcpus >= smallest.vcpus and able >= smallest.vgpus
+    able = sum(part.usable and part.memory_mb >= function.memory_mb for part in node.slices)
+    return node.vcpus >= smallest.vcpus and able >= smallest.vgpus

@@ -32,7 +32,7 @@ from esg.core.state.state import (
     Queue,
     Request,
     Rest,
-    Run,
+    StageRun,
     State,
     Task,
     Traffic,
@@ -81,7 +81,7 @@ class Lifecycle:
             number=self._state.requests_admitted,
             arrived_us=now_us,
             deadline_us=now_us + slo_us,
-            runs={stage: Run() for stage in application.stages},
+            runs={stage: StageRun() for stage in application.stages},
             all_stages=event.all_stages,
         )
         self._state.requests[event.request] = request
@@ -278,8 +278,10 @@ class Lifecycle:
         if traffic is None:
             traffic = self._state.traffic[application] = Traffic()
         if not traffic.under_way:
-            busy = [other.given_us for other in self._state.traffic.values() if other.under_way]
-            traffic.given_us = max(traffic.given_us, min(busy, default=0))
+            busy = [
+                other.vgpu_time_used_us for other in self._state.traffic.values() if other.under_way
+            ]
+            traffic.vgpu_time_used_us = max(traffic.vgpu_time_used_us, min(busy, default=0))
         traffic.under_way += 1
 
     def _note_done(self, application: str, now_us: int) -> None:
@@ -290,7 +292,7 @@ class Lifecycle:
         """A job came for the first time; jobs that come back say nothing about the next call."""
         observe_arrival(queue, now_us)
         if self._prewarmer is not None:
-            self._prewarmer.expect_next(queue, now_us)
+            self._prewarmer.schedule_prewarm(queue, now_us)
 
     def _leave_queue(self, request: Request, stage: str) -> None:
         queue = self._state.queues[queue_name(request.application, stage)]

@@ -21,7 +21,7 @@ from esg.core.scheduler.lifecycle import Lifecycle
 from esg.core.scheduler.prewarming import observe_cold_start
 from esg.core.scheduler.setbacks import Setbacks
 from esg.core.scheduler.tasks import Tasks
-from esg.core.state.node_books import Seat
+from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Phase, State, Task
 
 
@@ -50,45 +50,45 @@ class Nodes:
     def joined(self, now_us: int, event: InvokerJoined) -> None:
         """Compare what is there with the books, and go on from what is."""
         memories_mb = [part.memory_mb for part in event.slices]
-        seat = self._state.seats.get(event.invoker)
-        if seat is not None and (
-            seat.vcpus != event.vcpus or [part.memory_mb for part in seat.slices] != memories_mb
+        node = self._state.nodes.get(event.invoker)
+        if node is not None and (
+            node.vcpus != event.vcpus or [part.memory_mb for part in node.slices] != memories_mb
         ):
             self.lost(now_us, event.invoker)
-            seat = None
-        if seat is None:
-            seat = Seat.of(event.invoker, event.vcpus, memories_mb)
-            self._state.seats[event.invoker] = seat
+            node = None
+        if node is None:
+            node = NodeBooks.of(event.invoker, event.vcpus, memories_mb)
+            self._state.nodes[event.invoker] = node
         self._stays(event.invoker)
         self._state.releases += 1
-        self._reconcile(now_us, seat, event.running, self._state.tasks_started)
+        self._reconcile(now_us, node, event.running, self._state.tasks_started)
         self._state.tasks_started = max(self._state.tasks_started, event.latest_task)
-        self._forget_unheard_orders(seat, event.slices)
-        self._take_stock(now_us, seat, event.slices)
+        self._forget_unheard_orders(node, event.slices)
+        self._take_stock(now_us, node, event.slices)
         self._account_for(event.kept, event.invoker)
         self._publish_again(event.invoker)
 
     def reported(self, now_us: int, event: InvokerReported) -> None:
         """The same while it is there; orders may have been under way."""
-        seat = self._state.seats.get(event.invoker)
-        if seat is not None:
-            self._reconcile(now_us, seat, event.running, event.latest_task)
-            self._take_stock(now_us, seat, event.slices)
+        node = self._state.nodes.get(event.invoker)
+        if node is not None:
+            self._reconcile(now_us, node, event.running, event.latest_task)
+            self._take_stock(now_us, node, event.slices)
             self._state.releases += 1  # models that came or went may make room
 
     def leaving(self, invoker: str) -> None:
         """It gets no new work."""
-        if invoker in self._state.seats and invoker not in self._state.leaving:
+        if invoker in self._state.nodes and invoker not in self._state.leaving:
             self._state.leaving.append(invoker)
 
     def lost(self, now_us: int, invoker: str) -> None:
         """What it ran and kept is done again elsewhere, as far as it is needed."""
-        if invoker not in self._state.seats:
+        if invoker not in self._state.nodes:
             return
         lost = [task for task in self._state.tasks.values() if task.invoker == invoker]
         for task in lost:
             self._tasks.end(task.name, invoker)
-        del self._state.seats[invoker]
+        del self._state.nodes[invoker]
         self._setbacks.forget_node(invoker)
         self._stays(invoker)
         for request in self._state.requests.values():
@@ -101,55 +101,55 @@ class Nodes:
 
     def instance_ready(self, now_us: int, event: InstanceReady) -> None:
         """A model was loaded, as ordered or not."""
-        seat = self._state.seats.get(event.invoker)
-        if seat is None or not 0 <= event.slice < len(seat.slices):
+        node = self._state.nodes.get(event.invoker)
+        if node is None or not 0 <= event.slice < len(node.slices):
             return
-        self._found_loaded(seat, event.slice, event.function, now_us)
+        self._found_loaded(node, event.slice, event.function, now_us)
         if self._follow_profiles and event.loading_us:
             observe_cold_start(self._state, event.function, event.loading_us)
         self._state.releases += 1  # a loaded model can make room, one that is loading cannot
 
     def instance_gone(self, now_us: int, event: InstanceGone) -> None:
         """A model is not there any more, or never came."""
-        seat = self._state.seats.get(event.invoker)
-        if seat is None or not 0 <= event.slice < len(seat.slices):
+        node = self._state.nodes.get(event.invoker)
+        if node is None or not 0 <= event.slice < len(node.slices):
             return
-        resident = seat.slices[event.slice].residents.get(event.function)
-        seat.forget(event.slice, event.function)
+        resident = node.slices[event.slice].residents.get(event.function)
+        node.forget(event.slice, event.function)
         self._state.releases += 1
         if resident is not None and not resident.ready:
             function = self._catalog.functions[event.function]
-            self._setbacks.load_failed(seat, event.slice, function, event.reason, now_us)
+            self._setbacks.load_failed(node, event.slice, function, event.reason, now_us)
 
     def _reconcile(
-        self, now_us: int, seat: Seat, running: tuple[RunningTask, ...], latest_task: int
+        self, now_us: int, node: NodeBooks, running: tuple[RunningTask, ...], latest_task: int
     ) -> None:
         """Compare what the books say runs there with what does.
 
         What nobody ordered is stopped, and keeps what it holds until it has been.
         """
         there = {found.task for found in running}
-        here = [task for task in self._state.tasks.values() if task.invoker == seat.invoker]
+        here = [task for task in self._state.tasks.values() if task.invoker == node.invoker]
         for task in here:
             if task.number <= latest_task and task.name not in there:
-                self._tasks.end(task.name, seat.invoker)
+                self._tasks.end(task.name, node.invoker)
                 for request in task.requests:
                     self._tasks.give_back(now_us, task, request, None)
         known = {task.name for task in here}
         for found in running:
             if found.task not in known:
-                self._emit(StopTask(invoker=seat.invoker, task=found.task))
-                self._book_stray(now_us, seat, found)
+                self._emit(StopTask(invoker=node.invoker, task=found.task))
+                self._book_stray(now_us, node, found)
 
-    def _book_stray(self, now_us: int, seat: Seat, found: RunningTask) -> None:
-        if found.task in self._state.tasks or not seat.can_give(found.vcpus, found.slices):
+    def _book_stray(self, now_us: int, node: NodeBooks, found: RunningTask) -> None:
+        if found.task in self._state.tasks or not node.can_give(found.vcpus, found.slices):
             return
         config = Config(0, found.vcpus, len(found.slices))
-        seat.give(found.task, found.vcpus, found.slices)
+        node.give(found.task, found.vcpus, found.slices)
         self._state.tasks[found.task] = Task(
             name=found.task,
             number=0,
-            invoker=seat.invoker,
+            invoker=node.invoker,
             application="",
             stage="",
             config=config,
@@ -158,37 +158,41 @@ class Nodes:
             started_us=now_us,
         )
 
-    def _take_stock(self, now_us: int, seat: Seat, inventory: tuple[SliceInventory, ...]) -> None:
+    def _take_stock(
+        self, now_us: int, node: NodeBooks, inventory: tuple[SliceInventory, ...]
+    ) -> None:
         """Compare which models the books say are loaded with which are."""
-        for index, (part, found) in enumerate(zip(seat.slices, inventory, strict=False)):
-            seat.set_usable(index, found.usable)
+        for index, (part, found) in enumerate(zip(node.slices, inventory, strict=False)):
+            node.set_usable(index, found.usable)
             for function in list(part.residents):
                 if part.residents[function].ready and function not in found.resident:
-                    seat.forget(index, function)
+                    node.forget(index, function)
             for function in found.resident:
-                self._found_loaded(seat, index, function, now_us)
+                self._found_loaded(node, index, function, now_us)
 
-    def _forget_unheard_orders(self, seat: Seat, inventory: tuple[SliceInventory, ...]) -> None:
+    def _forget_unheard_orders(
+        self, node: NodeBooks, inventory: tuple[SliceInventory, ...]
+    ) -> None:
         """A node that (re)joins loads what it says, and what its tasks wait for, but no more."""
-        for index, (part, found) in enumerate(zip(seat.slices, inventory, strict=False)):
+        for index, (part, found) in enumerate(zip(node.slices, inventory, strict=False)):
             task = self._state.tasks.get(part.holder)
             awaited = self._tasks.function_of(task) if task is not None and task.requests else ""
             for function in list(part.residents):
                 expected = function in found.loading or function == awaited
                 if not part.residents[function].ready and not expected:
-                    seat.forget(index, function)
+                    node.forget(index, function)
 
-    def _found_loaded(self, seat: Seat, index: int, function: str, now_us: int) -> None:
+    def _found_loaded(self, node: NodeBooks, index: int, function: str, now_us: int) -> None:
         """A model is there: the books follow, even if they had given it up."""
-        part = seat.slices[index]
+        part = node.slices[index]
         if not part.usable:
             return
         if function in part.residents:
-            seat.mark_ready(index, function, now_us)
+            node.mark_ready(index, function, now_us)
         elif function in self._catalog.functions:
             memory_mb = self._catalog.functions[function].memory_mb
             if part.memory_free_mb >= memory_mb:
-                seat.load(index, function, memory_mb, now_us, ready=True)
+                node.load(index, function, memory_mb, now_us, ready=True)
 
     def _account_for(self, kept: tuple[str, ...], invoker: str) -> None:
         """What a node keeps goes now, if its request has ended, or when it does."""

@@ -5,24 +5,25 @@ the next one; the model should be loaded by then. When calls come faster than on
 serve them, more are needed: the queue's work per unit of time, by Little's law, at the minimum
 config. Pre-warming fills free memory only; it never makes another model go.
 
-A policy may ask for *foresight*: a call of an application announces one to each of its later
-stages, so all of its models are loaded at the first call, and not one after the other as the first
-requests get to them. Instances are then spread evenly over the nodes, and there are several for
-each that is kept busy: a task needs a slice that has its model and is free.
+A policy may want all stages pre-warmed: a call of an application announces one to each of its
+later stages, so all of its models are loaded at the first call, and not one after the other as the
+first requests get to them. Instances are then spread evenly over the nodes, and there are several
+for each that is kept busy: a task needs a slice that has its model and is free.
 """
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from esg.core.catalog.model import Application, Catalog, Function
-from esg.core.estimation.ewma import closer
+from esg.core.estimation.ewma import ewma
 from esg.core.messages.commands import Command, WarmInstance
 from esg.core.policies.placement import ranked_homes
-from esg.core.state.node_books import Seat
+from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import NEVER_US, Queue, State, queue_name
 
 HEADROOM = 4
-"""With foresight, how many instances there are for each that the predicted calls keep busy."""
+"""How many instances there are for each that the predicted calls keep busy, if a policy wants all
+stages pre-warmed."""
 
 
 def observe_arrival(queue: Queue, now_us: int) -> None:
@@ -43,7 +44,7 @@ def observe_arrival(queue: Queue, now_us: int) -> None:
     if queue.last_arrival_us >= 0:
         interval_us = (now_us - queue.last_arrival_us) // queue.arrived_together
         old_us = queue.interval_us or interval_us
-        queue.interval_us = closer(old_us, interval_us) or 1
+        queue.interval_us = ewma(old_us, interval_us) or 1
     queue.last_arrival_us = now_us
     queue.arrived_together = 1
 
@@ -58,7 +59,7 @@ def observe_cold_start(state: State, function: str, loading_us: int) -> None:
     {'detect': 1250}
     """
     old_us = state.cold_starts_us.get(function, loading_us)
-    state.cold_starts_us[function] = closer(old_us, loading_us)
+    state.cold_starts_us[function] = ewma(old_us, loading_us)
 
 
 class _Demand(NamedTuple):
@@ -82,10 +83,10 @@ class PreWarmer:
         state: State,
         emit: Callable[[Command], None],
         *,
-        foresight: bool = False,
+        prewarm_all_stages: bool = False,
     ) -> None:
         self._catalog = catalog
-        self._foresight = foresight
+        self._foresight = prewarm_all_stages
         self._state = state
         self._emit = emit
         queues = state.queues
@@ -106,7 +107,7 @@ class PreWarmer:
                 demand = _Demand(queue, root, profile.time_us_of(profile.minimum))
                 self._demands[stage.function.name].append(demand)
 
-    def expect_next(self, queue: Queue, now_us: int) -> None:
+    def schedule_prewarm(self, queue: Queue, now_us: int) -> None:
         """After an arrival: when must loading begin, so that the next one finds a warm model?"""
         if self._foresight:
             application = self._catalog.applications[queue.application]
@@ -140,23 +141,23 @@ class PreWarmer:
             del self._waiting[queue.name]
             self.next_us = self._first_us()
         missing = self._wanted(function)
-        for seat in self._state.open_seats().values():
-            missing -= seat.instances.get(function.name, 0)
+        for node in self._state.open_nodes().values():
+            missing -= node.instances.get(function.name, 0)
             if missing <= 0:
                 return
-        for seat in self._nearest(queue):
-            missing -= self._load_on(seat, function, missing, now_us)
+        for node in self._nearest(queue):
+            missing -= self._load_on(node, function, missing, now_us)
             if missing <= 0:
                 return
 
     def _spread(self, function: Function, now_us: int) -> None:
         """Load as many instances as are foreseen, each on the node that has fewest of them."""
-        seats = self._state.open_seats()
-        loaded = {name: seat.instances.get(function.name, 0) for name, seat in seats.items()}
+        nodes = self._state.open_nodes()
+        loaded = {name: node.instances.get(function.name, 0) for name, node in nodes.items()}
         missing = self._foreseen(function) - sum(loaded.values())
         while missing > 0 and loaded:
             name = min(loaded, key=lambda name: (loaded[name], name))
-            if self._load_on(seats[name], function, 1, now_us):
+            if self._load_on(nodes[name], function, 1, now_us):
                 loaded[name] += 1
                 missing -= 1
             else:
@@ -171,18 +172,18 @@ class PreWarmer:
                 work -= -HEADROOM * service_us // root.interval_us
         return max(1, work)
 
-    def _load_on(self, seat: Seat, function: Function, count: int, now_us: int) -> int:
+    def _load_on(self, node: NodeBooks, function: Function, count: int, now_us: int) -> int:
         """On those slices first that have the fewest models: a slice runs one task at a time, so
         models that share it wait for each other."""
         loaded = 0
-        emptiest = sorted(enumerate(seat.slices), key=lambda one: (len(one[1].residents), one[0]))
+        emptiest = sorted(enumerate(node.slices), key=lambda one: (len(one[1].residents), one[0]))
         for index, part in emptiest:
             if loaded == count:
                 break
             room = part.usable and part.memory_free_mb >= function.memory_mb
-            if room and function.name not in part.residents and not part.spares(function.name):
-                seat.load(index, function.name, function.memory_mb, now_us)
-                self._emit(WarmInstance(invoker=seat.invoker, slice=index, function=function.name))
+            if room and function.name not in part.residents and not part.quarantines(function.name):
+                node.load(index, function.name, function.memory_mb, now_us)
+                self._emit(WarmInstance(invoker=node.invoker, slice=index, function=function.name))
                 loaded += 1
         return loaded
 
@@ -195,13 +196,13 @@ class PreWarmer:
                 wanted -= -service_us // queue.interval_us
         return wanted
 
-    def _nearest(self, queue: Queue) -> list[Seat]:
+    def _nearest(self, queue: Queue) -> list[NodeBooks]:
         """Those with slices that have not got the model. Data stays near the home of the
         application's first stage, and so should models."""
         root = self._catalog.applications[queue.application].root
         function = self._functions[queue.name].name
-        seats = self._state.open_seats()
+        nodes = self._state.open_nodes()
         able = [
-            n for n, seat in seats.items() if seat.instances.get(function, 0) < len(seat.slices)
+            n for n, node in nodes.items() if node.instances.get(function, 0) < len(node.slices)
         ]
-        return [seats[name] for name in ranked_homes(queue_name(queue.application, root), able)]
+        return [nodes[name] for name in ranked_homes(queue_name(queue.application, root), able)]

@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 
 from esg.core.catalog.model import Application, Catalog, Stage, versioned
 from esg.core.messages.events import ApplicationChange, ApplicationRegistered, StageSpec
-from esg.core.state.state import Queue, Registrations, Standing, State, queue_name
+from esg.core.state.state import ApplicationVersions, Queue, Registrations, State, queue_name
 from esg.errors import Rejected
-from esg.suggest import one_of
+from esg.suggest import did_you_mean
 from esg.units import to_ms
 
 MAX_SLO_US = 2**50
@@ -65,12 +65,12 @@ class Registry:
         if isinstance(event, ApplicationRegistered):
             _check(event, self._base)
             version = self._latest_version(name) + 1
-            standing = Standing(version)
+            standing = ApplicationVersions(version)
             versions[versioned(name, version)] = event
         elif name in self.current:
-            standing = Standing(self._latest_version(name), retired=True)
+            standing = ApplicationVersions(self._latest_version(name), retired=True)
         else:
-            raise Rejected(one_of("application", name, self.current))
+            raise Rejected(did_you_mean("application", name, self.current))
         if name in self._base.applications and name not in now.standings:
             versions[name] = _spec(self._base.applications[name])
         return self._draft(self._in_force_or_in_use({**now.standings, name: standing}, versions))
@@ -108,7 +108,7 @@ class Registry:
         return 1 if name in self._base.applications else 0
 
     def _in_force_or_in_use(
-        self, standings: dict[str, Standing], versions: dict[str, ApplicationRegistered]
+        self, standings: dict[str, ApplicationVersions], versions: dict[str, ApplicationRegistered]
     ) -> Registrations:
         """Without what nobody needs any more. A task may outlive the requests it ran for."""
         needed = {versioned(name, s.version) for name, s in standings.items() if not s.retired}

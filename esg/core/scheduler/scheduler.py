@@ -47,7 +47,7 @@ from esg.core.messages.events import (
     Woke,
 )
 from esg.core.policies.interface import Policy
-from esg.core.scheduler.admission import Overload, OverloadSettings
+from esg.core.scheduler.admission import AdmissionControl, AdmissionSettings
 from esg.core.scheduler.dispatch import Dispatcher, RecheckSettings
 from esg.core.scheduler.lifecycle import Lifecycle
 from esg.core.scheduler.nodes import Nodes
@@ -57,7 +57,7 @@ from esg.core.scheduler.setbacks import Setbacks
 from esg.core.scheduler.tasks import Tasks
 from esg.core.state.state import NEVER_US, State
 from esg.errors import Bug, Rejected
-from esg.suggest import one_of
+from esg.suggest import did_you_mean
 from esg.units import ms
 
 
@@ -74,12 +74,12 @@ class SchedulerSettings:
     retry_pause_us: int = ms(20)
     prewarm: bool = True
     follow_profiles: bool = False
-    overload: OverloadSettings = field(default_factory=OverloadSettings)
+    overload: AdmissionSettings = field(default_factory=AdmissionSettings)
     fair_quantum_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Footing:
+class PlanningBasis:
     """What decisions stand on: the catalog as it is, with some corrections as it is planned with,
     and the policy made for that."""
 
@@ -111,11 +111,11 @@ class Scheduler:
         self.state = State() if snapshot is None else decode(State, snapshot)
         self._policy_for = policy_for
         self._registry = Registry(catalog, self.state)
-        self._prepared: Footing | None = None
+        self._prepared: PlanningBasis | None = None
         if self._registry.catalog is catalog and not self.state.corrections:
-            self._equip(Footing(catalog, (), catalog, policy))
+            self._rebuild(PlanningBasis(catalog, (), catalog, policy))
         else:
-            self._equip(self._footing(self._registry.catalog, self.state.corrections, catalog))
+            self._rebuild(self._footing(self._registry.catalog, self.state.corrections, catalog))
 
     def handle(self, now_us: int, event: Event) -> list[Command]:
         """Learn one fact; returns what to do about it, in order."""
@@ -124,13 +124,13 @@ class Scheduler:
             raise Bug(f"time ran backwards, from {state.now_us} to {now_us}")
         state.now_us = now_us
         self._orders = []
-        if state.slow or now_us >= state.forgive_at_us:
-            self._setbacks.forgive(now_us)
+        if state.slow or now_us >= state.release_at_us:
+            self._setbacks.release_expired(now_us)
         self._learn(now_us, event)
         if state.resting:
             self._lifecycle.end_rests(now_us)
         if self._overload.drops:
-            self._overload.drop_hopeless(now_us)
+            self._overload.shed_expired(now_us)
         self._dispatcher.run(now_us)
         if self._prewarmer is not None and now_us >= self._prewarmer.next_us:
             self._prewarmer.run_due(now_us)
@@ -139,7 +139,7 @@ class Scheduler:
     @property
     def next_wake(self) -> int | None:
         """When to send `Woke` if nothing else happens before; always later than the last event."""
-        wake_us = self.state.forgive_at_us
+        wake_us = self.state.release_at_us
         if self._prewarmer is not None and self._prewarmer.next_us < wake_us:
             wake_us = self._prewarmer.next_us
         for queue in self._busy.values():
@@ -187,11 +187,11 @@ class Scheduler:
 
     def _footing(
         self, catalog: Catalog, corrections: tuple[Correction, ...], before: Catalog
-    ) -> Footing:
+    ) -> PlanningBasis:
         planned = corrected(catalog, corrections, before)
-        return Footing(catalog, corrections, planned, self._policy_of(planned))
+        return PlanningBasis(catalog, corrections, planned, self._policy_of(planned))
 
-    def _equip(self, footing: Footing) -> None:
+    def _rebuild(self, footing: PlanningBasis) -> None:
         """Build all that depends on the catalog, around the memory there is. What is promised goes
         by the catalog as it is, what is planned by its corrected profiles."""
         self.catalog = footing.catalog
@@ -202,12 +202,16 @@ class Scheduler:
             for name, application in self._current.items()
         }
         current = [planned.applications[a.name] for a in self._current.values()]
-        foresight = footing.policy.foresight
-        prewarmer = PreWarmer(planned, current, self.state, self._emit, foresight=foresight)
+        prewarm_all_stages = footing.policy.prewarm_all_stages
+        prewarmer = PreWarmer(
+            planned, current, self.state, self._emit, prewarm_all_stages=prewarm_all_stages
+        )
         self._prewarmer = prewarmer if self._settings.prewarm else None
         self._busy = {name: queue for name, queue in self.state.queues.items() if queue.jobs}
         self._lifecycle = Lifecycle(planned, self.state, self._busy, self._emit, self._prewarmer)
-        self._overload = Overload(planned, self.state, self._settings.overload, self._lifecycle.end)
+        self._overload = AdmissionControl(
+            planned, self.state, self._settings.overload, self._lifecycle.end
+        )
         self._setbacks = setbacks = Setbacks(
             planned, self.state, self._settings.max_attempts, self._lifecycle.end
         )
@@ -282,7 +286,7 @@ class Scheduler:
             self._emit(RefuseApplication(application=event.application, reason=str(error)))
         else:
             self._registry.adopt(draft)
-            self._equip(footing)
+            self._rebuild(footing)
 
     def _profiles_corrected(self, corrections: tuple[Correction, ...]) -> None:
         catalog, prepared = self._registry.catalog, self._prepared
@@ -294,7 +298,7 @@ class Scheduler:
         ):
             prepared = self._footing(catalog, corrections, self.planned)
         before, self.state.corrections = self.planned, corrections
-        self._equip(prepared)
+        self._rebuild(prepared)
         for queue in self.state.queues.values():
             stages = [c.applications[queue.application].stages for c in (before, self.planned)]
             if stages[0][queue.stage].function is not stages[1][queue.stage].function:
@@ -305,7 +309,7 @@ class Scheduler:
             return  # said twice by someone who was not sure to have been heard
         application = self._current.get(event.application)
         if application is None:
-            reason = one_of("application", event.application, self._current)
+            reason = did_you_mean("application", event.application, self._current)
             self._emit(RefuseRequest(request=event.request, reason=reason))
             return
         slo_us = application.slo_us if event.slo_us is None else event.slo_us
@@ -313,7 +317,7 @@ class Scheduler:
         if reason:
             self._emit(RefuseRequest(request=event.request, reason=reason))
             return
-        away = self._overload.turned_away(event.application, application, slo_us)
+        away = self._overload.rejection(event.application, application, slo_us)
         if away is not None:
             self._emit(
                 RefuseRequest(

@@ -14,9 +14,9 @@
 from collections.abc import Callable, Sequence
 
 from esg.core.catalog.model import Catalog, Function
-from esg.core.estimation.ewma import closer
+from esg.core.estimation.ewma import ewma
 from esg.core.messages.commands import Outcome
-from esg.core.state.node_books import FailedLoads, Seat
+from esg.core.state.node_books import FailedLoads, NodeBooks
 from esg.core.state.state import NEVER_US, PPM, Job, Request, State
 from esg.units import ms, seconds
 
@@ -58,34 +58,34 @@ class Setbacks:
         self._max_attempts = max_attempts
         self._end = end
 
-    def forgive(self, now_us: int) -> None:
-        """What was spared for long enough may be used again."""
+    def release_expired(self, now_us: int) -> None:
+        """What was quarantined for long enough may be used again."""
         state = self._state
-        if now_us >= state.forgive_at_us:
-            state.forgive_at_us = NEVER_US
+        if now_us >= state.release_at_us:
+            state.release_at_us = NEVER_US
             state.releases += 1
-            for seat in state.seats.values():
-                for part in seat.slices:
+            for node in state.nodes.values():
+                for part in node.slices:
                     for failed in part.failed_loads.values():
-                        failed.spared = failed.until_us > now_us
-                        if failed.spared:
-                            state.forgive_at_us = min(state.forgive_at_us, failed.until_us)
+                        failed.quarantined = failed.until_us > now_us
+                        if failed.quarantined:
+                            state.release_at_us = min(state.release_at_us, failed.until_us)
         for invoker in [name for name, until_us in state.slow.items() if until_us <= now_us]:
             del state.slow[invoker]
 
     # ---- models
 
     def load_failed(
-        self, seat: Seat, index: int, function: Function, reason: str, now_us: int
+        self, node: NodeBooks, index: int, function: Function, reason: str, now_us: int
     ) -> None:
         """Leave the slice alone for a while; if that was the last hope, those who wait are told."""
-        failures = seat.slices[index].failed_loads
+        failures = node.slices[index].failed_loads
         failed = failures.setdefault(function.name, FailedLoads())
         failed.count += 1
         spared_us = min(LONGEST_PAUSE_US, function.cold_start_us << min(failed.count - 1, 30))
         failed.until_us = now_us + max(1, spared_us)
-        failed.spared = True
-        self._state.forgive_at_us = min(self._state.forgive_at_us, failed.until_us)
+        failed.quarantined = True
+        self._state.release_at_us = min(self._state.release_at_us, failed.until_us)
         if self.loads_nowhere(function):
             for job in self._waiting_for(function):
                 why = f"{function.name} could not be loaded anywhere, last: {reason}"
@@ -96,8 +96,8 @@ class Setbacks:
         """Whether every slice that is large enough has failed to load it, again and again."""
         able = [
             part.failed_loads.get(function.name)
-            for seat in self._state.open_seats().values()
-            for part in seat.slices
+            for node in self._state.open_nodes().values()
+            for part in node.slices
             if part.usable and part.memory_mb >= function.memory_mb
         ]
         limit = self._max_attempts
@@ -119,7 +119,7 @@ class Setbacks:
         state = self._state
         late_us = took_us - GRACE_US
         ratio_ppm = late_us * PPM // (expected_us or 1) if late_us > 0 else 0
-        average_ppm = closer(state.paces_ppm.get(invoker, PPM), ratio_ppm)
+        average_ppm = ewma(state.paces_ppm.get(invoker, PPM), ratio_ppm)
         if average_ppm >= SLOW_PPM:
             state.slow[invoker] = now_us + SLOW_FOR_US
             average_ppm = PPM  # its next chance is a fair one
@@ -128,7 +128,7 @@ class Setbacks:
     def done_elsewhere(self, failed_on: Sequence[str], invoker: str, now_us: int) -> None:
         """A job was done that had failed on these nodes: it was not the job's own fault."""
         for other in failed_on:
-            if other != invoker and other in self._state.seats:
+            if other != invoker and other in self._state.nodes:
                 self._state.slow[other] = now_us + SLOW_FOR_US
 
     def forget_node(self, invoker: str) -> None:

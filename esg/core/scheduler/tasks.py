@@ -47,10 +47,10 @@ class Tasks:
         if task is None or not task.requests:
             return
         loading_us = event.loading_us
-        seat = self._state.seats[task.invoker]
+        node = self._state.nodes[task.invoker]
         stage = self._planned.applications[task.application].stages[task.stage]
         for index in task.slices:
-            seat.mark_used(index, stage.function.name, now_us)
+            node.mark_used(index, stage.function.name, now_us)
         cost_pusd = self._catalog.prices.task_cost_pusd(task.config, loading_us + event.running_us)
         self._note_pace(task, stage, now_us - task.started_us - loading_us, now_us)
         if self._follow_profiles and not loading_us:
@@ -73,12 +73,12 @@ class Tasks:
         task = self.end(event.task, event.invoker)
         if task is None or not task.requests:
             return
-        seat = self._state.seats[task.invoker]
+        node = self._state.nodes[task.invoker]
         function = self.function_of(task)
         for index in task.slices:
-            resident = seat.slices[index].residents.get(function)
+            resident = node.slices[index].residents.get(function)
             if resident is not None and not resident.ready:
-                seat.forget(index, function)
+                node.forget(index, function)
         after = self._catalog.applications[task.application].stages[task.stage].after
         for output in event.missing:
             request = self._lifecycle.wants(output.request, task)
@@ -121,7 +121,7 @@ class Tasks:
         if task is None or task.invoker != invoker:
             return None
         del self._state.tasks[name]
-        self._state.seats[invoker].release(name, task.config, task.slices)
+        self._state.nodes[invoker].release(name, task.config, task.slices)
         self._state.releases += 1
         return task
 

@@ -10,7 +10,7 @@ from esg.core.search.astar import AStar
 from esg.core.search.frontier import Frontier
 from esg.core.search.plan import Answer, Engine, Plan, Step
 from esg.errors import Rejected
-from esg.suggest import one_of
+from esg.suggest import did_you_mean
 
 ENGINES = ("frontier", "astar")
 
@@ -23,7 +23,7 @@ def engine(name: str, application: Application, *, group_size: int = 3) -> Engin
         case "frontier":
             return Frontier(application)
         case _:
-            raise Rejected(one_of("engine", name, ENGINES))
+            raise Rejected(did_you_mean("engine", name, ENGINES))
 
 
 __all__ = ["ENGINES", "Answer", "Engine", "Plan", "Step", "engine"]

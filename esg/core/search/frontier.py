@@ -31,7 +31,7 @@ import numpy as np
 from esg.core.catalog.dag import Parallel, Series, Tangle
 from esg.core.catalog.model import Application
 from esg.core.catalog.profile import Config, Int64s
-from esg.core.search.pareto import Staircase, corners, nothing, of_profile
+from esg.core.search.pareto import ParetoFrontier, nothing, of_profile, pareto_optimal
 from esg.core.search.plan import Answer, Plan, Step
 from esg.core.search.slo_split import normalised_lengths, path_lengths
 
@@ -47,7 +47,7 @@ class _Choice:
     times: Int64s
     costs: Int64s
     count_by_batch: list[int]
-    rest: Staircase
+    rest: ParetoFrontier
     rest_times: Int64s  # both shifted by one, so that index 0 stands for "too late for any corner"
     rest_costs: Int64s
     # by number of configs that come into question, as they are asked for:
@@ -61,11 +61,11 @@ class _Best:
 
     def __init__(self, stage: str, choice: _Choice, count: int) -> None:
         # by their number, not by their time: of equal plans the first config's is taken
-        self._own = np.sort(corners(choice.times[:count], choice.costs[:count]))
+        self._own = np.sort(pareto_optimal(choice.times[:count], choice.costs[:count]))
         self._stage, self._choice = stage, choice
         times = np.add.outer(choice.times[self._own], choice.rest.times).ravel()
         costs = np.add.outer(choice.costs[self._own], choice.rest.costs).ravel()
-        self._kept = corners(times, costs)
+        self._kept = pareto_optimal(times, costs)
         self._times: list[int] = times[self._kept].tolist()
         self._costs = costs[self._kept]
         self._plans: list[Plan | None] = [None] * len(self._kept)
@@ -95,7 +95,7 @@ class Frontier:
             name: of_profile(name, stage.function.profile)
             for name, stage in application.stages.items()
         }
-        self._rest: dict[str, Staircase] = {}
+        self._rest: dict[str, ParetoFrontier] = {}
         self._walk(application.series, nothing())
         self._choices = {stage: self._choice(stage) for stage in application.stages}
         self._fastest_us = application.fastest_us()
@@ -119,7 +119,13 @@ class Frontier:
         ends = times[picked] + choice.rest_times[corners]
         # by cost, then time, then config: the last decides ties that nothing else does
         found = sorted(
-            zip(totals.tolist(), ends.tolist(), picked.tolist(), corners.tolist(), strict=True)
+            zip(
+                totals.tolist(),
+                ends.tolist(),
+                picked.tolist(),
+                corners.tolist(),
+                strict=True,
+            )
         )
         steps, configs = choice.rest.steps, choice.configs
         plans = tuple(
@@ -145,9 +151,9 @@ class Frontier:
     def fastest_us(self, stage: str) -> int:
         return self._fastest_us[stage]
 
-    def onward(self, stage: str) -> Staircase:
+    def onward(self, stage: str) -> ParetoFrontier:
         """The cheapest cost from a stage on, as a function of the time left."""
-        return self._own[stage].then(self._rest[stage])
+        return self._own[stage].series(self._rest[stage])
 
     def corners(self, stage: str) -> int:
         """How many corners the staircase after a stage has: the memory that exactness takes."""
@@ -192,27 +198,27 @@ class Frontier:
             best={},
         )
 
-    def _walk(self, series: Series, after: Staircase) -> Staircase:
+    def _walk(self, series: Series, after: ParetoFrontier) -> ParetoFrontier:
         """Note what follows each stage of the series; the staircase of the series and `after`."""
         for block in reversed(series):
             match block:
                 case str():
                     self._rest[block] = after
-                    after = self._own[block].then(after)
+                    after = self._own[block].series(after)
                 case Parallel():
                     alone = nothing()
                     for branch in block.branches:
                         self._walk(branch, after)
-                        alone = alone.beside(self._alone(branch))
-                    after = alone.then(after)
+                        alone = alone.parallel(self._alone(branch))
+                    after = alone.series(after)
                 case Tangle():
                     for stage in block.stages:
                         onward = self._tangled(self._descendants(stage, block))
-                        self._rest[stage] = onward.then(after)
-                    after = self._tangled(block.stages).then(after)
+                        self._rest[stage] = onward.series(after)
+                    after = self._tangled(block.stages).series(after)
         return after
 
-    def _alone(self, series: Series) -> Staircase:
+    def _alone(self, series: Series) -> ParetoFrontier:
         """The staircase of a series with nothing after it."""
         total = nothing()
         for block in reversed(series):
@@ -222,20 +228,20 @@ class Frontier:
                 case Parallel():
                     one = nothing()
                     for branch in block.branches:
-                        one = one.beside(self._alone(branch))
+                        one = one.parallel(self._alone(branch))
                 case Tangle():
                     one = self._tangled(block.stages)
-            total = one.then(total)
+            total = one.series(total)
         return total
 
-    def _tangled(self, stages: tuple[str, ...]) -> Staircase:
+    def _tangled(self, stages: tuple[str, ...]) -> ParetoFrontier:
         """Every stage within its share of the time: its length over that of its longest path."""
         lengths = normalised_lengths(self._application)
         through = path_lengths(stages, lengths, self._application.successors)
         total = nothing()
         for stage in stages:
             stretched = self._own[stage].stretched(through[stage], lengths[stage])
-            total = total.beside(stretched)
+            total = total.parallel(stretched)
         return total
 
     def _descendants(self, stage: str, tangle: Tangle) -> tuple[str, ...]:

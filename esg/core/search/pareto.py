@@ -1,9 +1,9 @@
-"""Cheapest cost as a function of the time allowed: a staircase.
+"""The Pareto frontier of time and cost: the cheapest cost as a function of the time allowed.
 
-Given more time, work gets cheaper in steps. A staircase holds just the corners: strictly rising
-times with strictly falling costs. Staircases compose exactly: one after the other adds times and
-costs (`then`), side by side takes the longer time and adds costs (`beside`), and whatever is
-neither faster nor cheaper than another corner drops out.
+Given more time, work gets cheaper in steps: the frontier is a staircase, of which just the corners
+are held, strictly rising times with strictly falling costs. Frontiers compose exactly: one after
+the other adds times and costs (`series`), side by side takes the longer time and adds costs
+(`parallel`), and whatever is neither faster nor cheaper than another corner drops out.
 
 Each corner remembers which corners it was made of, so that a plan can be read off it.
 """
@@ -18,7 +18,7 @@ from esg.core.search.plan import Step
 Unfold = Callable[[int], tuple[Step, ...]]
 
 
-class Staircase:
+class ParetoFrontier:
     """Corners (time, cost), and the steps that reach each of them."""
 
     __slots__ = ("_known", "_unfold", "costs", "times")
@@ -39,20 +39,20 @@ class Staircase:
             known = self._known[corner] = self._unfold(corner)
         return known
 
-    def then(self, after: "Staircase") -> "Staircase":
+    def series(self, after: "ParetoFrontier") -> "ParetoFrontier":
         """This, and afterwards that."""
         times = np.add.outer(self.times, after.times).ravel()
         costs = np.add.outer(self.costs, after.costs).ravel()
-        kept = corners(times, costs)
+        kept = pareto_optimal(times, costs)
         width = len(after)
 
         def unfold(corner: int) -> tuple[Step, ...]:
             mine, its = divmod(int(kept[corner]), width)
             return self.steps(mine) + after.steps(its)
 
-        return Staircase(times[kept], costs[kept], unfold)
+        return ParetoFrontier(times[kept], costs[kept], unfold)
 
-    def beside(self, other: "Staircase") -> "Staircase":
+    def parallel(self, other: "ParetoFrontier") -> "ParetoFrontier":
         """This and that at the same time."""
         earliest = max(self.times[0], other.times[0])
         times = np.union1d(self.times, other.times)
@@ -63,20 +63,20 @@ class Staircase:
         def unfold(corner: int) -> tuple[Step, ...]:
             return self.steps(int(mine[corner])) + other.steps(int(its[corner]))
 
-        return Staircase(times, self.costs[mine] + other.costs[its], unfold)
+        return ParetoFrontier(times, self.costs[mine] + other.costs[its], unfold)
 
-    def stretched(self, numerator: int, denominator: int) -> "Staircase":
+    def stretched(self, numerator: int, denominator: int) -> "ParetoFrontier":
         """The same work with only denominator/numerator of the time for itself."""
-        return Staircase(-(-self.times * numerator // denominator), self.costs, self.steps)
+        return ParetoFrontier(-(-self.times * numerator // denominator), self.costs, self.steps)
 
 
-def nothing() -> Staircase:
+def nothing() -> ParetoFrontier:
     """No work: no time, no cost."""
     zero = np.zeros(1, dtype=np.int64)
-    return Staircase(zero, zero, lambda _: ())
+    return ParetoFrontier(zero, zero, lambda _: ())
 
 
-def of_profile(stage: str, profile: Profile) -> Staircase:
+def of_profile(stage: str, profile: Profile) -> ParetoFrontier:
     """One stage on its own: its configs that no other config beats in both time and cost.
 
     >>> from esg.core.catalog.profile import Prices
@@ -85,14 +85,14 @@ def of_profile(stage: str, profile: Profile) -> Staircase:
     >>> [staircase.steps(i)[0].config for i in range(len(staircase))]
     [Config(batch=1, vcpus=2, vgpus=1)]
     """
-    kept = corners(profile.time_us, profile.job_cost_pusd)
+    kept = pareto_optimal(profile.time_us, profile.job_cost_pusd)
     configs: list[Config] = [profile.configs[i] for i in kept]
-    return Staircase(
+    return ParetoFrontier(
         profile.time_us[kept], profile.job_cost_pusd[kept], lambda i: (Step(stage, configs[i]),)
     )
 
 
-def corners(times: Int64s, costs: Int64s) -> Int64s:
+def pareto_optimal(times: Int64s, costs: Int64s) -> Int64s:
     """Which points are corners, by rising time; of equal points the first one."""
     order = np.lexsort((costs, times))
     falling = costs[order]

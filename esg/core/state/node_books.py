@@ -29,10 +29,10 @@ class FailedLoads(Record):
 
     count: int = 0
     until_us: int = 0
-    spared: bool = False
+    quarantined: bool = False
 
 
-class Slice(Record):
+class SliceBooks(Record):
     memory_mb: int
     memory_free_mb: int
     holder: str = ""
@@ -40,10 +40,10 @@ class Slice(Record):
     residents: dict[str, Resident] = field(default_factory=dict)
     failed_loads: dict[str, FailedLoads] = field(default_factory=dict)
 
-    def spares(self, function: str) -> bool:
+    def quarantines(self, function: str) -> bool:
         """Whether a function's model is not to be loaded here, because that has failed lately."""
         failed = self.failed_loads.get(function)
-        return failed is not None and failed.spared
+        return failed is not None and failed.quarantined
 
     def evictable(self, memory_mb: int) -> list[str] | None:
         """The longest unused models that must go so that this much fits; None if it never does."""
@@ -65,22 +65,22 @@ class Taken(Record):
     dropped: list[tuple[int, str]]
 
 
-class Seat(Record):
+class NodeBooks(Record):
     """One invoker's page in the books. `instances` counts its slices that have, or are loading,
     each function's model; `vgpus_free` those that are usable and nobody's."""
 
     invoker: str
     vcpus: int
-    slices: list[Slice]
+    slices: list[SliceBooks]
     vcpus_free: int
     vgpus_free: int
     instances: dict[str, int] = field(default_factory=dict)
 
     @staticmethod
-    def of(invoker: str, vcpus: int, memories_mb: Iterable[int]) -> "Seat":
+    def of(invoker: str, vcpus: int, memories_mb: Iterable[int]) -> "NodeBooks":
         """An invoker with nothing running and nothing loaded."""
-        slices = [Slice(memory_mb, memory_mb) for memory_mb in memories_mb]
-        return Seat(invoker, vcpus, slices, vcpus, len(slices))
+        slices = [SliceBooks(memory_mb, memory_mb) for memory_mb in memories_mb]
+        return NodeBooks(invoker, vcpus, slices, vcpus, len(slices))
 
     def fits(self, config: Config) -> bool:
         return self.vcpus_free >= config.vcpus and self.vgpus_free >= config.vgpus
@@ -114,7 +114,7 @@ class Seat(Record):
             and index not in warm
             and (
                 function in part.residents
-                or (part.evictable(memory_mb) is not None and not part.spares(function))
+                or (part.evictable(memory_mb) is not None and not part.quarantines(function))
             )
         ]
         picked = warm + [index for _, _, index in sorted(others)]

@@ -1,6 +1,6 @@
 """All that a scheduler remembers, as plain values: it can be written down and read back.
 
-Nothing outside this module's classes (and the seats of `ledger`) is memory; engines and policies
+Nothing outside this module's classes (and the nodes of `ledger`) is memory; engines and policies
 are functions of it. References between records are by name, never by object, so a snapshot is a
 tree and a restored state equals the one that was saved.
 """
@@ -16,7 +16,7 @@ from esg.core.messages.codec import Message, Record
 from esg.core.messages.commands import StageReport
 from esg.core.messages.events import ApplicationRegistered, Correction
 from esg.core.search.plan import Step
-from esg.core.state.node_books import Seat
+from esg.core.state.node_books import NodeBooks
 
 NEVER_US = 2**62
 PPM = 1_000_000
@@ -35,7 +35,7 @@ class Phase(StrEnum):
 BLOCKED, RESTING, QUEUED, RUNNING, DONE = Phase  # quicker to look up than through their class
 
 
-class Run(Record):
+class StageRun(Record):
     """One request's work at one stage."""
 
     phase: Phase = Phase.BLOCKED
@@ -55,7 +55,7 @@ class Request(Record):
     number: int
     arrived_us: int
     deadline_us: int
-    runs: dict[str, Run]
+    runs: dict[str, StageRun]
     all_stages: bool = False  # what every stage makes is part of the result
     cost_pusd: int = 0
     kept_on: list[str] = field(default_factory=list)  # every invoker that was left something
@@ -141,10 +141,10 @@ class Traffic(Record):
     done_together: int = 0  # requests that were answered at that very instant, as a batch's are
     backlogged: bool = False  # others were waiting then
     interval_us: int = 0  # the average time between answers; 0 while it is not known
-    given_us: int = 0
+    vgpu_time_used_us: int = 0
 
 
-class Standing(Message, frozen=True):
+class ApplicationVersions(Message, frozen=True):
     """How an application that changed at run time stands: its latest version, and whether that
     is still to be had."""
 
@@ -159,7 +159,7 @@ class Registrations(Message, frozen=True):
     place: a new one takes its place.
     """
 
-    standings: dict[str, Standing] = field(default_factory=dict)
+    standings: dict[str, ApplicationVersions] = field(default_factory=dict)
     versions: dict[str, ApplicationRegistered] = field(default_factory=dict)
 
 
@@ -182,10 +182,10 @@ class State(Record):
     requests: dict[str, Request] = field(default_factory=dict)
     queues: dict[str, Queue] = field(default_factory=dict)
     tasks: dict[str, Task] = field(default_factory=dict)
-    seats: dict[str, Seat] = field(default_factory=dict)
+    nodes: dict[str, NodeBooks] = field(default_factory=dict)
     traffic: dict[str, Traffic] = field(default_factory=dict)  # by plain name
     resting: list[Rest] = field(default_factory=list)
-    forgive_at_us: int = NEVER_US  # when a slice may be tried again; see `setbacks`
+    release_at_us: int = NEVER_US  # when a slice may be tried again; see `setbacks`
     paces_ppm: dict[str, int] = field(default_factory=dict)  # of invokers, beside each other
     slow: dict[str, int] = field(default_factory=dict)  # invokers that are, or fail, and until when
     leaving: list[str] = field(default_factory=list)  # invokers that want no new work
@@ -195,13 +195,13 @@ class State(Record):
     corrected_us: int = 0  # when corrections were last ordered
     cold_starts_us: dict[str, int] = field(default_factory=dict)  # measured, by function
 
-    def open_seats(self) -> Mapping[str, Seat]:
+    def open_nodes(self) -> Mapping[str, NodeBooks]:
         """Where work may be given."""
-        return _without(self.seats, self.leaving) if self.leaving else self.seats
+        return _without(self.nodes, self.leaving) if self.leaving else self.nodes
 
 
-def _without(seats: Mapping[str, Seat], some: Collection[str]) -> Mapping[str, Seat]:
-    return {name: seat for name, seat in seats.items() if name not in some}
+def _without(nodes: Mapping[str, NodeBooks], some: Collection[str]) -> Mapping[str, NodeBooks]:
+    return {name: node for name, node in nodes.items() if name not in some}
 
 
 @lru_cache(maxsize=65536)

@@ -12,7 +12,7 @@ clock has caught up, because time never runs backwards in a journal.
 from collections.abc import Callable
 from typing import Any
 
-from esg.core.journal.format import Entry, entry_line, orders_digest, read_entries, replay
+from esg.core.journal.format import JournalEntry, entry_line, orders_digest, read_entries, replay
 from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest
 from esg.core.messages.events import Event, InvokerJoined, Woke
 from esg.core.scheduler.scheduler import Scheduler
@@ -68,7 +68,7 @@ class Controller:
                 self._sync_at_us = now_us + self._sync_us
             commands = self.scheduler.handle(time_us, event)
             self._watch(self.scheduler, event, commands)
-            entry = Entry(time_us, event, orders_digest(commands))
+            entry = JournalEntry(time_us, event, orders_digest(commands))
             self._tail.append((event, commands, entry_line(entry)))
         return self._sync() if self._tail and now_us >= self._sync_at_us else []
 

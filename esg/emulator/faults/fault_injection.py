@@ -1,4 +1,4 @@
-"""A nature in which tasks and loads fail, and nodes are slow for a while.
+"""A durations in which tasks and loads fail, and nodes are slow for a while.
 
 All bad luck is keyed by name and seed, as the noise is, so a seed is a story.
 """
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from esg.core.catalog.model import Catalog
-from esg.core.durations import Nature, NatureSettings
+from esg.core.durations import Durations, DurationSettings
 from esg.core.messages.commands import StartTask
 from esg.core.messages.events import JobFailure
 from esg.core.messages.node import ModelLoaded, ModelUnloaded, TaskEnded
@@ -39,9 +39,9 @@ class Luck:
     slow: Sequence[Slowness] = field(default=())
 
 
-class Misfortune(Nature):
+class Misfortune(Durations):
     def __init__(
-        self, catalog: Catalog, seed: int, luck: Luck, settings: NatureSettings | None = None
+        self, catalog: Catalog, seed: int, luck: Luck, settings: DurationSettings | None = None
     ) -> None:
         super().__init__(catalog, seed, settings)
         self._luck = luck

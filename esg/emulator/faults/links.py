@@ -26,7 +26,7 @@ from esg.units import ms
 
 
 @dataclass(slots=True)
-class Stream:
+class NodeStream:
     """A node's stream, if it is up, and what both ends remember beyond it."""
 
     number: int = 0
@@ -54,7 +54,7 @@ class Links:
         lost_after_us: int = ms(200),
         discard_delay_us: int = ms(20),
     ) -> None:
-        self.streams = {invoker: Stream() for invoker in world.pools}
+        self.streams = {invoker: NodeStream() for invoker in world.pools}
         self.rejoin_us = rejoin_us
         self.lost_after_us = lost_after_us
         self._world = world
@@ -104,14 +104,14 @@ class Links:
             lambda: self._acknowledge(stream, number, event),
         )
 
-    def _say(self, stream: Stream, event: Event) -> None:
+    def _say(self, stream: NodeStream, event: Event) -> None:
         if stream.up:
             number = stream.number
             stream.news.append(event)
             at_us = self._world.now_us + self._latency_us()
             self._world.at(at_us, lambda: self._next_news(stream, number))
 
-    def _next_order(self, stream: Stream, number: int) -> None:
+    def _next_order(self, stream: NodeStream, number: int) -> None:
         """One message is due: the next one, so that none overtakes another."""
         if number != stream.number:
             return
@@ -120,7 +120,7 @@ class Links:
         else:
             self._world.deliver(stream.orders.popleft())
 
-    def _next_news(self, stream: Stream, number: int) -> None:
+    def _next_news(self, stream: NodeStream, number: int) -> None:
         if number != stream.number:
             return
         if self._world.now_us < stream.stalled_until_us:
@@ -128,11 +128,11 @@ class Links:
         else:
             self._world.tell(self._world.now_us, stream.news.popleft())
 
-    def _discard(self, stream: Stream, number: int, order: DiscardData) -> None:
+    def _discard(self, stream: NodeStream, number: int, order: DiscardData) -> None:
         if number == stream.number:
             self._world.deliver(order)
 
-    def _acknowledge(self, stream: Stream, number: int, event: Event) -> None:
+    def _acknowledge(self, stream: NodeStream, number: int, event: Event) -> None:
         if number == stream.number:
             stream.unacknowledged = [kept for kept in stream.unacknowledged if kept is not event]
 
@@ -192,13 +192,13 @@ class Links:
             self._world.now_us + self.rejoin_us, lambda: self._give_up(invoker, stream, number)
         )
 
-    def _give_up(self, invoker: str, stream: Stream, number: int) -> None:
+    def _give_up(self, invoker: str, stream: NodeStream, number: int) -> None:
         if number == stream.number and self._controller.scheduler is not None:
             self._break(stream)
             stream.known = False
             self._world.tell(self._world.now_us, InvokerLost(invoker=invoker))
 
-    def _break(self, stream: Stream) -> None:
+    def _break(self, stream: NodeStream) -> None:
         stream.number += 1
         stream.up = stream.joined = False
         stream.orders.clear()

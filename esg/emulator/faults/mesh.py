@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any, assert_never
 
-from esg.core.durations import Nature
+from esg.core.durations import Durations
 from esg.core.messages.commands import Command, StartTask
 from esg.core.messages.events import Event, InvokerLeaving, RequestCancelled
 from esg.core.messages.node import SliceBack, SliceLost, TaskEnded
@@ -40,7 +40,7 @@ from esg.units import ms
 Watch = Callable[[Scheduler, Event, list[Command]], None]
 
 
-class Mesh:
+class SimulatedMesh:
     """`build` makes a scheduler from a snapshot, or a new one; `make_pool` a node's brain.
 
     `latency_us` is how long a message takes at most.
@@ -51,7 +51,7 @@ class Mesh:
         build: Callable[[Any], Scheduler],
         make_pool: Callable[[str], Pool],
         nodes: Iterable[str],
-        nature: Nature,
+        durations: Durations,
         *,
         watch: Watch,
         seed: int,
@@ -73,7 +73,7 @@ class Mesh:
         self.storage = Storage()
         pools = {node: make_pool(node) for node in nodes}
         self.world = World(
-            self.controller, pools, nature, outputs=self.storage, charge_us=charge_us
+            self.controller, pools, durations, outputs=self.storage, charge_us=charge_us
         )
         self.clients = Clients(self.world, self.controller)
         self.links = Links(
@@ -169,7 +169,7 @@ class Mesh:
         self.controller.restart()
         self.world.look_again()
         self.clients.ask_again()
-        for node in self.controller.running.state.seats:
+        for node in self.controller.running.state.nodes:
             self.links.give_up_later(node)
         for node in self.world.pools:
             delay_us = self._chance.randrange(2 * self.links.rejoin_us)

@@ -11,7 +11,16 @@ from esg.core.catalog.model import Catalog
 from esg.core.messages.events import RequestArrived
 from esg.emulator.run import Trained
 from esg.emulator.scenario import SETTINGS, Scenario, Setting, applied
-from esg.emulator.sweep import Estimate, Extent, Job, Load, Outcome, run_job, run_limits, sweep
+from esg.emulator.sweep import (
+    Estimate,
+    Extent,
+    Load,
+    RunOutcome,
+    SweepRun,
+    run_job,
+    run_limits,
+    sweep,
+)
 from esg.errors import Rejected
 
 SYSTEMS: dict[str, tuple[str, ...]] = {
@@ -52,9 +61,9 @@ class Results:
     """All outcomes, by the name of the run; each has one per seed."""
 
     size: Size
-    outcomes: dict[str, list[Outcome]] = field(default_factory=dict)
+    outcomes: dict[str, list[RunOutcome]] = field(default_factory=dict)
 
-    def add(self, found: Iterable[Outcome]) -> None:
+    def add(self, found: Iterable[RunOutcome]) -> None:
         for outcome in found:
             self.outcomes.setdefault(outcome.label, []).append(outcome)
 
@@ -109,7 +118,7 @@ def main(setting: str, policy: str) -> str:
     return f"{setting}/{policy}"
 
 
-def jobs(catalog: Catalog, size: Size, train: Train) -> Iterator[Job]:
+def jobs(catalog: Catalog, size: Size, train: Train) -> Iterator[SweepRun]:
     """Every run that is needed, cheapest to explain first."""
     strict, heavy = "strict-light", "relaxed-heavy"
     for name, setting in SETTINGS.items():
@@ -157,14 +166,14 @@ def check_size(catalog: Catalog, size: Size) -> None:
                 )
 
 
-def limit_jobs(catalog: Catalog, size: Size) -> Iterator[Job]:
+def limit_jobs(catalog: Catalog, size: Size) -> Iterator[SweepRun]:
     for name, setting in SETTINGS.items():
         yield from _runs(main(name, "limits"), catalog, setting, size, {})
 
 
 def run_all(
-    planned: Sequence[Job],
-    limits: Sequence[Job],
+    planned: Sequence[SweepRun],
+    limits: Sequence[SweepRun],
     size: Size,
     *,
     executor: Executor | None = None,
@@ -205,7 +214,9 @@ def _scenario(catalog: Catalog, setting: Setting, **changes: Any) -> Scenario:
 
 def _runs(
     label: str, catalog: Catalog, setting: Setting, size: Size, trained: Trained, **changes: Any
-) -> Iterator[Job]:
+) -> Iterator[SweepRun]:
     load = Load(rate=setting.rate, requests=size.requests)
     for seed in range(size.seeds):
-        yield Job(label, catalog, _scenario(catalog, setting, seed=seed, **changes), load, trained)
+        yield SweepRun(
+            label, catalog, _scenario(catalog, setting, seed=seed, **changes), load, trained
+        )

@@ -25,7 +25,7 @@ QUEUES = range(1, 9)
 """How many jobs may wait: up to the largest batch."""
 
 
-class Times(NamedTuple):
+class DecisionTimes(NamedTuple):
     """Milliseconds per decision, and the paths that one looks at, on average."""
 
     mean_ms: float
@@ -38,7 +38,7 @@ class Overhead:
     """`search` is by (setting, group size, K)."""
 
     brute_force_ms: float
-    search: dict[tuple[str, int, int], Times]
+    search: dict[tuple[str, int, int], DecisionTimes]
 
     def p99_ms(self, group_size: int, k: int) -> float:
         """The slowest of the settings."""
@@ -47,7 +47,7 @@ class Overhead:
     def mean_ms(self, group_size: int, k: int) -> float:
         return float(np.mean([times.mean_ms for times in self._of(group_size, k)]))
 
-    def _of(self, group_size: int, k: int) -> list[Times]:
+    def _of(self, group_size: int, k: int) -> list[DecisionTimes]:
         return [self.search[setting, group_size, k] for setting in SETTINGS]
 
 
@@ -62,12 +62,12 @@ def measure(
     `progress` hears how many of `MEASURED` are done.
     """
     application = max(catalog.applications.values(), key=lambda a: len(a.stages))
-    search: dict[tuple[str, int, int], Times] = {}
+    search: dict[tuple[str, int, int], DecisionTimes] = {}
     for done, (group_size, k) in enumerate(MEASURED, 1):
         for name, setting in SETTINGS.items():
             ask = _Asking(application, group_size, k, setting.slo_scale, Random(f"{seed}:{name}"))
             times_ms, efforts = zip(*(ask.timed() for _ in range(questions)), strict=True)
-            search[name, group_size, k] = Times(
+            search[name, group_size, k] = DecisionTimes(
                 float(np.mean(times_ms)), float(np.percentile(times_ms, 99)), fmean(efforts)
             )
         progress(done)

@@ -10,7 +10,7 @@ from esg.core.catalog.model import Application, Catalog, Stage
 from esg.core.catalog.profile import Config
 from esg.core.policies.baselines import budget_us, by_speed, lone_plans, stage_shares
 from esg.core.policies.infless import VCPU_WEIGHT, VGPU_WEIGHT
-from esg.core.policies.orion import NODES_PER_MS, Aim, Pipeline
+from esg.core.policies.orion import NODES_PER_MS, Aim, OrionPipeline
 from esg.emulator.reproduce.experiments import COST, ORION_CUTOFFS_MS, ORION_TIMED, Results, main
 from esg.emulator.reproduce.standings import are_level
 from esg.emulator.reproduce.texts import rate, signed, span
@@ -217,7 +217,7 @@ def orion_loses_little(catalog: Catalog) -> str:
     """How long the searches of the reading that is shown are, and which cut-offs they meet."""
     scale, longest_ms = SETTINGS["strict-light"].slo_scale, max(ORION_CUTOFFS_MS)
     efforts = [
-        Pipeline(app)
+        OrionPipeline(app)
         .search(max(1, round(scale * app.alone_us)), Aim.AT_SLO, longest_ms * NODES_PER_MS)
         .effort
         for app in catalog.applications.values()

@@ -23,7 +23,7 @@ from esg.emulator.reproduce.overhead import MEASURED, Overhead, measure
 from esg.emulator.reproduce.standings import standing
 from esg.emulator.reproduce.texts import rate
 from esg.emulator.scenario import SETTINGS
-from esg.emulator.sweep import Job, Outcome
+from esg.emulator.sweep import RunOutcome, SweepRun
 from esg.units import US_PER_S, to_ms
 
 
@@ -45,18 +45,18 @@ class Study:
 
 
 @dataclass(slots=True)
-class Plan:
+class StudyPlan:
     """What is to be run. Making one trains Aquatope; `steps` are what progress will count up to."""
 
     catalog: Catalog
     size: Size
-    runs: list[Job] = field(default_factory=list)
-    limits: list[Job] = field(default_factory=list)
+    runs: list[SweepRun] = field(default_factory=list)
+    limits: list[SweepRun] = field(default_factory=list)
 
     @staticmethod
-    def of(catalog: Catalog, size: Size, train: Train) -> "Plan":
+    def of(catalog: Catalog, size: Size, train: Train) -> "StudyPlan":
         check_size(catalog, size)
-        return Plan(
+        return StudyPlan(
             catalog,
             size,
             list(jobs(catalog, size, train)),
@@ -69,7 +69,7 @@ class Plan:
 
 
 def conduct(
-    plan: Plan,
+    plan: StudyPlan,
     *,
     training: str,
     command: str,
@@ -210,7 +210,7 @@ def _figures(results: Results, label: str) -> dict[str, Any]:
 PARTS = 4
 
 
-def _series(outcome: Outcome) -> dict[str, Any]:
+def _series(outcome: RunOutcome) -> dict[str, Any]:
     """Of each application, in relaxed-heavy with the first seed."""
     return {
         name: {

@@ -209,22 +209,22 @@ def best_first(costs: Floats, violations: Floats) -> NDArray[np.intp]:
 
 
 @dataclass(slots=True)
-class Samples:
+class TriedPoints:
     """Points that were tried, and what came of it."""
 
     points: Floats
     costs: Floats
     violations: Floats
 
-    def joined(self, other: "Samples") -> "Samples":
-        return Samples(
+    def joined(self, other: "TriedPoints") -> "TriedPoints":
+        return TriedPoints(
             np.concatenate((self.points, other.points)),
             np.concatenate((self.costs, other.costs)),
             np.concatenate((self.violations, other.violations)),
         )
 
-    def only(self, these: Bools) -> "Samples":
-        return Samples(self.points[these], self.costs[these], self.violations[these])
+    def only(self, these: Bools) -> "TriedPoints":
+        return TriedPoints(self.points[these], self.costs[these], self.violations[these])
 
 
 class Beliefs:
@@ -234,7 +234,7 @@ class Beliefs:
     violation: Surrogate
 
     def __init__(
-        self, samples: Samples, like: "Beliefs | None" = None, *, tune: bool = True
+        self, samples: TriedPoints, like: "Beliefs | None" = None, *, tune: bool = True
     ) -> None:
         cost, violation = (None, None) if like is None else (like.cost, like.violation)
         self._samples = samples
@@ -314,9 +314,9 @@ def _optimise(
     return best
 
 
-def _tried(problem: Problem, points: Floats, rng: Generator) -> Samples:
+def _tried(problem: Problem, points: Floats, rng: Generator) -> TriedPoints:
     points = problem.snap(points)
-    return Samples(points, *problem.run(points, rng))
+    return TriedPoints(points, *problem.run(points, rng))
 
 
 def _candidates(problem: Problem, elite: Floats, count: int, rng: Generator) -> Floats:

@@ -47,7 +47,7 @@ METHOD = 1
 """Part of every key; raise it whenever a change makes training come to other results."""
 
 SHORTEST_RUN = 0.05
-"""No run is shorter than this share of its profiled time, as in `nature`."""
+"""No run is shorter than this share of its profiled time, as in `durations`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +256,7 @@ def default_cache() -> Path:
 
 
 def _key(application: Application, seed: int, budget: Budget) -> str:
-    """A fingerprint of all that the result of training depends on."""
+    """A content_hash of all that the result of training depends on."""
     stages = []
     for stage in application.stages.values():
         profile = stage.function.profile

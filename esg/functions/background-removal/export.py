@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from esg.functions.exporting import Asked, Network, export
+from esg.functions.exporting import ExportArguments, ExportedNetwork, export
 
-NETWORK = Network(
+NETWORK = ExportedNetwork(
     folder=Path(__file__).parent,
     name="U²-Net",
     output="mask",
@@ -17,7 +17,7 @@ Code of the authors; their README links to the weights, u2net.pth:
 )
 
 
-def make(asked: Asked) -> Any:
+def make(asked: ExportArguments) -> Any:
     """The network gives seven masks, from which it learns; the first is the result."""
     whole = asked.load_into(asked.module("model").U2NET(3, 1))
 

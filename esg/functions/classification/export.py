@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from esg.functions.exporting import Asked, Network, export
+from esg.functions.exporting import ExportArguments, ExportedNetwork, export
 
-NETWORK = Network(
+NETWORK = ExportedNetwork(
     folder=Path(__file__).parent,
     name="ResNet50",
     output="scores",
@@ -16,7 +16,7 @@ Code and weights are torchvision's (IMAGENET1K_V2); it downloads them:
 )
 
 
-def make(_: Asked) -> Any:
+def make(_: ExportArguments) -> Any:
     from torchvision.models import ResNet50_Weights, resnet50
 
     return resnet50(weights=ResNet50_Weights.IMAGENET1K_V2)

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from esg.functions.exporting import Asked, Network, export
+from esg.functions.exporting import ExportArguments, ExportedNetwork, export
 
-NETWORK = Network(
+NETWORK = ExportedNetwork(
     folder=Path(__file__).parent,
     name="DeblurGAN",
     output="sharpened",
@@ -18,7 +18,7 @@ Code of the authors; their README links to the weights, latest_net_G.pth:
 )
 
 
-def make(asked: Asked) -> Any:
+def make(asked: ExportArguments) -> Any:
     """As the authors' test.py does with --learn_residual."""
     generator = asked.module("models.networks").define_G(
         input_nc=3,

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from esg.functions.exporting import Asked, Network, export
+from esg.functions.exporting import ExportArguments, ExportedNetwork, export
 
-NETWORK = Network(
+NETWORK = ExportedNetwork(
     folder=Path(__file__).parent,
     name="MiDaS v2.1 small",
     output="nearness",
@@ -17,7 +17,7 @@ and timm, which they need, must be installed:
 )
 
 
-def make(asked: Asked) -> Any:
+def make(asked: ExportArguments) -> Any:
     return asked.torch.hub.load("isl-org/MiDaS", "MiDaS_small")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from .ncnn_layers import NOTHING, RELU6, Layers, Parameters
-from .ncnn_network import Network
+from .ncnn_network import NcnnNetwork
 from .torch_file import read_weights
 
 SIDE = 224
@@ -15,7 +15,7 @@ _EPSILON = 1e-3
 """Keeps the normalisation from dividing by nothing; as in training."""
 
 
-def classifier(path: Path) -> Network:
+def classifier(path: Path) -> NcnnNetwork:
     """Takes RGB from -1 to 1, `SIDE` pixels square; gives 1,000 scores."""
     network = _Builder(read_weights(path.read_bytes()))
     tensor = network.convolution("picture", "_conv_stem", "_bn0", stride=2, activation=RELU6)
@@ -24,7 +24,7 @@ def classifier(path: Path) -> Network:
     tensor = network.convolution(tensor, "_conv_head", "_bn1", activation=RELU6)
     layers, weights = network.layers, network.weights
     layers.dense(layers.mean(tensor), weights["_fc.weight"], weights["_fc.bias"])
-    return Network.of(layers)
+    return NcnnNetwork.of(layers)
 
 
 class _Builder:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .ncnn_network import Network
+from .ncnn_network import NcnnNetwork
 from .trained import weights
 from .triton_model import PictureModel
 
@@ -13,7 +13,7 @@ class _Restoring(PictureModel):
     def load(self) -> str:
         held = weights("real-esrgan")
         text, numbers = map(held.found, held.files)
-        self._network = Network(text, numbers)
+        self._network = NcnnNetwork(text, numbers)
         return held.said()
 
     def _enlarged(self, picture: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 from .ncnn_layers import Layers
 
 
-class Network:
+class NcnnNetwork:
     """A network with one input and one output."""
 
     def __init__(self, text: Path, weights: Path) -> None:
@@ -22,7 +22,7 @@ class Network:
         self._output = self._net.output_names()[0]
 
     @classmethod
-    def of(cls, layers: Layers) -> "Network":
+    def of(cls, layers: Layers) -> "NcnnNetwork":
         with TemporaryDirectory() as directory:
             text, weights = Path(directory, "network.param"), Path(directory, "network.bin")
             text.write_text(layers.text())

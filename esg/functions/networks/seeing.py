@@ -4,7 +4,7 @@ import numpy as np
 
 from .efficientnet import classifier
 from .ncnn_layers import RELU, Layers
-from .ncnn_network import Network
+from .ncnn_network import NcnnNetwork
 from .selfie import people_network
 from .trained import weights
 from .triton_model import PictureModel
@@ -69,7 +69,7 @@ class Ranging(PictureModel):
     _CHANNELS = (24, 40, 64, 112)
 
     def load(self) -> str:
-        self._network = Network.of(self._layers())
+        self._network = NcnnNetwork.of(self._layers())
         return "untrained: a small encoder and decoder with random weights"
 
     def infer(self, picture: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from .ncnn_layers import Layers
-from .ncnn_network import Network
+from .ncnn_network import NcnnNetwork
 from .tflite import File, Operator
 
 SIDE = 256
@@ -13,7 +13,7 @@ _STRIDE = 1
 """The number of this field in the options of a convolution."""
 
 
-def people_network(path: Path) -> Network:
+def people_network(path: Path) -> NcnnNetwork:
     """Takes RGB from 0 to 1, of any size; gives the likelihood of a person, at `SIDE`."""
     file = File(path.read_bytes())
     layers = Layers()
@@ -27,7 +27,7 @@ def people_network(path: Path) -> Network:
             given = [names[tensor] for tensor in operator.inputs if tensor in names]
             held = [weights[tensor] for tensor in operator.inputs if tensor in weights]
             names[output] = _add(layers, operator, given, held, file.shapes[output])
-    return Network.of(layers)
+    return NcnnNetwork.of(layers)
 
 
 def _add(

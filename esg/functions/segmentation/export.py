@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from esg.functions.exporting import Asked, Network, export
+from esg.functions.exporting import ExportArguments, ExportedNetwork, export
 
-NETWORK = Network(
+NETWORK = ExportedNetwork(
     folder=Path(__file__).parent,
     name="DeepLabV3-ResNet50",
     output="scores",
@@ -16,7 +16,7 @@ Code and weights are torchvision's (COCO_WITH_VOC_LABELS_V1); it downloads them:
 )
 
 
-def make(asked: Asked) -> Any:
+def make(asked: ExportArguments) -> Any:
     """Its scores at an eighth of the size: enlarging them is the handler's, and saves sending."""
     from torchvision.models.segmentation import DeepLabV3_ResNet50_Weights, deeplabv3_resnet50
 

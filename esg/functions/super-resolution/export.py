@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from esg.functions.exporting import Asked, Network, export
+from esg.functions.exporting import ExportArguments, ExportedNetwork, export
 
 FACTOR = 4
-NETWORK = Network(
+NETWORK = ExportedNetwork(
     folder=Path(__file__).parent,
     name="SRGAN",
     output="enlarged",
@@ -19,7 +19,7 @@ The paper's authors published no weights. Code and weights of the implementation
 )
 
 
-def make(asked: Asked) -> Any:
+def make(asked: ExportArguments) -> Any:
     return asked.load_into(asked.module("model").Generator(FACTOR))
 
 

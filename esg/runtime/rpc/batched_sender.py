@@ -14,7 +14,7 @@ T = TypeVar("T")
 PATIENCE_S = 0.02
 
 
-class Outbox(Generic[T]):
+class BatchedSender(Generic[T]):
     """Notes on their way to one peer, in order."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Outbox(Generic[T]):
         self._notes.append(note)
         self._ready.set()
 
-    def put_sometime(self, note: T) -> None:
+    def put_lazily(self, note: T) -> None:
         """Nobody waits for this one: it leaves with the next note, or after a moment."""
         self._notes.append(note)
         if not self._ready.is_set() and self._patience is None:

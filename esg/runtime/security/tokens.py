@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from pathlib import Path
 
-from esg.core.catalog.toml_fields import Fields
+from esg.core.catalog.toml_fields import TomlFields
 from esg.errors import Rejected
 from esg.files import written
 
@@ -40,7 +40,7 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class TokenEntry:
     """One client."""
 
     name: str
@@ -49,7 +49,7 @@ class Entry:
     quota: Quota = Quota()
 
 
-Entries = dict[str, Entry]
+Entries = dict[str, TokenEntry]
 
 
 def new_token() -> str:
@@ -60,7 +60,7 @@ def digest_of(token: str) -> str:
     return sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def whose(token: str, entries: Iterable[Entry]) -> Entry | None:
+def whose(token: str, entries: Iterable[TokenEntry]) -> TokenEntry | None:
     """Whom a token belongs to. How long that takes says nothing: all are compared, each in full."""
     digest = digest_of(token)
     found = None
@@ -80,11 +80,11 @@ def read_entries(file: Path) -> Entries:
         ) from None
     except (ValueError, RecursionError) as error:
         raise Rejected(f"{file}: not TOML: {error}") from None
-    top = Fields(str(file), "", tables)
+    top = TomlFields(str(file), "", tables)
     return {name: _entry(name, top.table(name)) for name in tables}
 
 
-def _entry(name: str, table: Fields) -> Entry:
+def _entry(name: str, table: TomlFields) -> TokenEntry:
     check_client_name(name)
     digest = table.text("sha256")
     if not DIGEST.fullmatch(digest):
@@ -97,7 +97,7 @@ def _entry(name: str, table: Fields) -> Entry:
     )
     operator = table.flag("operator") if table.has("operator") else False
     table.finish()
-    return Entry(name=name, digest=digest, operator=operator, quota=quota)
+    return TokenEntry(name=name, digest=digest, operator=operator, quota=quota)
 
 
 def write_entries(file: Path, entries: Entries) -> None:
@@ -110,7 +110,7 @@ def write_entries(file: Path, entries: Entries) -> None:
                 out.write(f"{key} = {value}\n")
 
 
-def _document(entry: Entry) -> dict[str, str]:
+def _document(entry: TokenEntry) -> dict[str, str]:
     document = {"sha256": f'"{entry.digest}"'}
     if entry.operator:
         document["operator"] = "true"

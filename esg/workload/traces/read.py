@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from esg.errors import Rejected
-from esg.suggest import one_of
+from esg.suggest import did_you_mean
 from esg.workload.traces.azure2019 import read_azure2019
 from esg.workload.traces.azure2021 import read_azure2021
 from esg.workload.traces.counted import CountedTrace
@@ -30,5 +30,5 @@ def read_trace(path: Path, format: str = "auto") -> Trace:
     a summary, and both stream the file again when more is wanted. So the file has to stay.
     """
     if format not in ("auto", *FORMATS):
-        raise Rejected(one_of("format", format, ("auto", *FORMATS)))
+        raise Rejected(did_you_mean("format", format, ("auto", *FORMATS)))
     return FORMATS[detect(path) if format == "auto" else format](path)

@@ -15,12 +15,12 @@ import pytest
 from rich.console import Console
 
 from esg.cli.demo.expected_outputs import reckoned_outputs
-from esg.cli.demo.run import PICTURE, Findings
-from esg.cli.demo.view import View
+from esg.cli.demo.run import PICTURE, DemoFindings
+from esg.cli.demo.view import DemoView
 from esg.client import Config, Outcome, Result, StageResult
 from esg.core.catalog.file import load_catalog
 from esg.core.emulated_output import emulated_output
-from esg.loadgen.send import Answered
+from esg.loadgen.send import SentRequest
 from esg.local.procfs import alive
 from esg.local.run_directory import RunDirectory
 from esg.workload.arrivals import Arrival
@@ -162,16 +162,16 @@ def result(outcome: Outcome = Outcome.DONE, reason: str = "") -> Result:
     )
 
 
-def told(found: Findings) -> str:
+def told(found: DemoFindings) -> str:
     written = StringIO()
-    view = View(Console(file=written, width=80))
+    view = DemoView(Console(file=written, width=80))
     view.pictures(found, 10_000)
     view.served(found.served)
     return written.getvalue()
 
 
 def test_a_wrong_picture_is_no_success() -> None:
-    found = Findings(pictures=[(result(), True), (result(), False)])
+    found = DemoFindings(pictures=[(result(), True), (result(), False)])
     assert not found.all_right
     assert [word for word in told(found).split() if word in ("verified", "wrong")][:2] == [
         "verified",
@@ -180,14 +180,14 @@ def test_a_wrong_picture_is_no_success() -> None:
 
 
 def test_a_picture_that_failed_says_why() -> None:
-    found = Findings(pictures=[(result(Outcome.FAILED, "node3 was lost"), False)])
+    found = DemoFindings(pictures=[(result(Outcome.FAILED, "node3 was lost"), False)])
     assert "photo: node3 was lost" in told(found)
 
 
 def test_a_wrong_answer_under_load_is_no_success() -> None:
-    found = Findings(pictures=[(result(), True)])
+    found = DemoFindings(pictures=[(result(), True)])
     for number in (1, 2):
-        found.served.outcome.add(Answered(number, Arrival(0, "photo"), 0, 5000, result()))
+        found.served.outcome.add(SentRequest(number, Arrival(0, "photo"), 0, 5000, result()))
     found.served.verified = 1
     assert not found.all_right
     assert "1 of 2 results verified byte for byte." in told(found)
@@ -197,14 +197,14 @@ def test_a_wrong_answer_under_load_is_no_success() -> None:
 
 @pytest.mark.parametrize(("late_us", "busy"), [(5_000, False), (50_000, True)])
 def test_a_busy_machine_is_told(late_us: int, busy: bool) -> None:
-    found = Findings()
-    found.served.outcome.add(Answered(1, Arrival(0, "photo"), late_us, 5000, result()))
+    found = DemoFindings()
+    found.served.outcome.add(SentRequest(1, Arrival(0, "photo"), late_us, 5000, result()))
     assert ("This machine is busy: 1 in 100 requests went out 50 ms late" in told(found)) is busy
 
 
 def test_an_error_under_load_is_told() -> None:
-    found = Findings()
-    lost = Answered(1, Arrival(0, "photo"), 0, 5000, None, "the gateway has ended the stream")
+    found = DemoFindings()
+    lost = SentRequest(1, Arrival(0, "photo"), 0, 5000, None, "the gateway has ended the stream")
     found.served.outcome.add(lost)
     assert not found.all_right
     assert "1 x the gateway has ended the stream" in told(found)

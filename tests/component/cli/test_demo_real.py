@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from esg.cli.demo.real import PHOTO, RealDemonstration, Seen
-from esg.cli.demo.real_view import View
+from esg.cli.demo.real import PHOTO, RealDemoFindings, RealDemonstration
+from esg.cli.demo.real_view import RealDemoView
 from esg.client import Config, Outcome, Result, StageResult
 from tests.component.cli.conftest import Run
 from tests.component.cli.test_demo import ESG, LIMIT_S, surroundings
@@ -116,10 +116,12 @@ def result(outcome: Outcome, run_ms: float, reason: str = "") -> Result:
     )
 
 
-def told(seen: Seen, *, colours: bool) -> str:
+def told(seen: RealDemoFindings, *, colours: bool) -> str:
     written = StringIO()
     system = "truecolor" if colours else None
-    view = View(Console(file=written, width=80, force_terminal=colours, color_system=system))  # type: ignore[arg-type]
+    view = RealDemoView(
+        Console(file=written, width=80, force_terminal=colours, color_system=system)
+    )  # type: ignore[arg-type]
     photo = picture("RGB", "lime")
     view.begin(RealDemonstration(photo=PHOTO, out=Path("out")), photo)
     view.ran(seen)
@@ -132,7 +134,7 @@ def told(seen: Seen, *, colours: bool) -> str:
 def test_the_story_says_which_weights_were_trained() -> None:
     files = {stage: Path("out", stage) for stage in OUTPUTS}
     done = [result(Outcome.DONE, 900), result(Outcome.DONE, 100)]
-    out = told(Seen(results=done, files=files), colours=False)
+    out = told(RealDemoFindings(results=done, files=files), colours=False)
     assert max(map(len, out.splitlines())) <= 80
     rows = [line.split() for line in out.splitlines()]
     assert ["super-resolution", "50", "900", "50", "100"] in rows
@@ -146,7 +148,7 @@ def test_the_story_says_which_weights_were_trained() -> None:
 def test_a_terminal_with_colours_shows_the_pictures() -> None:
     files = {stage: Path("out", stage) for stage in OUTPUTS}
     done = [result(Outcome.DONE, 900), result(Outcome.DONE, 100)]
-    out = told(Seen(results=done, files=files), colours=True)
+    out = told(RealDemoFindings(results=done, files=files), colours=True)
     line = next(line for line in out.splitlines() if "▀" in line)
     assert line.count("▀") == 3 * 24
     for colour in ("38;2;0;255;0", "38;2;255;0;0", "38;2;255;255;255"):
@@ -154,6 +156,6 @@ def test_a_terminal_with_colours_shows_the_pictures() -> None:
 
 
 def test_a_failure_is_told_with_its_reason() -> None:
-    seen = Seen(results=[result(Outcome.FAILED, 5, "no weights today")])
+    seen = RealDemoFindings(results=[result(Outcome.FAILED, 5, "no weights today")])
     assert not seen.all_right
     assert "failed: no weights today" in told(seen, colours=False)

@@ -148,7 +148,7 @@ def test_a_duration_ends_a_run(esg: Run) -> None:
         ("--warm-start", "warm_start", True),
         ("--noise 2", "noise", 2.0),
         ("--overhead none", "overhead", "none"),
-        ("--nodes-per-ms 100", "nodes_per_ms", 100),
+        ("--search-steps-per-ms 100", "search_steps_per_ms", 100),
         ("--policy apex --without risk,holding", "without", "risk,holding"),
         ("--remote-delay-ms 2", "remote_delay_ms", 2.0),
         ("--remote-mb-per-s 1000", "remote_mb_per_s", 1000.0),
@@ -177,7 +177,7 @@ def test_nodes_are_the_catalogs_unless_told_otherwise(esg: Run, street: Path) ->
 
 
 def test_what_is_unusual_is_in_the_heading(esg: Run) -> None:
-    unusual = "--engine astar --k 1 --group-size 2 --nodes-per-ms 50 --remote-delay-ms 1"
+    unusual = "--engine astar --k 1 --group-size 2 --search-steps-per-ms 50 --remote-delay-ms 1"
     told = " ".join(esg("emulate", *SHORT, *unusual.split()).out.split())
     for words in ("engine astar", "K = 1", "groups of 2", "50 nodes per ms", "inputs 1 ms"):
         assert words in told
@@ -221,11 +221,11 @@ def test_the_heading_shows_what_has_an_effect(
             "--no-locality --policy infless,fast-gshare",
             ["--no-locality changes nothing about infless and fast-gshare"],
         ),
-        ("--nodes-per-ms 5", []),
-        ("--nodes-per-ms 5 --overhead none --policy orion", []),
+        ("--search-steps-per-ms 5", []),
+        ("--search-steps-per-ms 5 --overhead none --policy orion", []),
         (
-            "--nodes-per-ms 5 --overhead none",
-            ["--nodes-per-ms changes nothing here: overhead is none"],
+            "--search-steps-per-ms 5 --overhead none",
+            ["--search-steps-per-ms changes nothing here: overhead is none"],
         ),
     ],
 )
@@ -241,7 +241,9 @@ def test_what_is_refused_is_refused_without_notes(esg: Run) -> None:
 
 
 def test_the_heading_has_only_what_has_an_effect() -> None:
-    scenario = Scenario(nodes=1, vcpus=1, vgpus=1, group_size=1, overhead="none", nodes_per_ms=5)
+    scenario = Scenario(
+        nodes=1, vcpus=1, vgpus=1, group_size=1, overhead="none", search_steps_per_ms=5
+    )
     text = conditions_text(scenario, ["esg"])
     assert "groups" not in text
     assert "nodes per ms" not in text

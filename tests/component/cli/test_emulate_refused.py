@@ -47,7 +47,7 @@ REFUSED = {
     "--engine astr": "--engine: unknown engine 'astr'; did you mean 'astar'?",
     "--noise -1": "--noise is -1; it must be from 0 to 100",
     "--overhead guessed": "unknown overhead 'guessed'; known: none, counted, measured",
-    "--nodes-per-ms 0": "--nodes-per-ms is 0; it must be at least 1",
+    "--search-steps-per-ms 0": "--search-steps-per-ms is 0; it must be at least 1",
     "--workers 0": "--workers is 0; it must be at least 1",
     "--format counts": "--format is that of a trace; name one with --trace",
     "--trace nowhere.csv": "nowhere.csv...",

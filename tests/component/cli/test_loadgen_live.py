@@ -15,13 +15,13 @@ import pytest
 from esg.core.catalog.model import Catalog
 from esg.emulator.training import train as training
 from esg.loadgen import emulated
-from esg.loadgen.record import Record
+from esg.loadgen.record import SentRecord
 from esg.protos import gateway_v1_pb2 as public
 from esg.workload.arrivals import Arrival
 from esg.workload.saved import read_arrivals
 from tests.component.cli.conftest import Ran, Run
-from tests.component.loadgen.conftest import save_arrivals
 from tests.support.counting_gateway import APPLICATIONS, Gateway, done, refused, serving
+from tests.support.trace_files import save_arrivals
 
 LOADGEN = Path(sys.executable).with_name("loadgen")
 HOUR_US = 3_600_000_000
@@ -85,8 +85,8 @@ def test_there_is_a_row_for_every_request(load: Run, gateway: Gateway, tmp_path:
     sent(load, gateway, "--workers", 2, "--csv", path, "--save-arrivals", planned)
     with path.open(newline="") as file:
         header, *rows = csv.reader(file)
-    assert header == list(Record._fields)
-    found = sorted((Record(*row) for row in rows), key=lambda record: int(record.number))
+    assert header == list(SentRecord._fields)
+    found = sorted((SentRecord(*row) for row in rows), key=lambda record: int(record.number))
     assert [Arrival(int(r.at_us), r.application) for r in found] == list(read_arrivals(planned))
     for record in found:
         if record.outcome == "done":

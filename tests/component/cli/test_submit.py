@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from esg.cli.requests.outputs import Folder
-from esg.cli.requests.submit import Asked, Sent, _submit
+from esg.cli.requests.submit import Sent, SubmitPlan, _submit
 from esg.client import AsyncClient, Client
 from esg.core.emulated_output import emulated_output
 from esg.errors import Rejected
@@ -205,7 +205,7 @@ async def test_ctrl_c_cancels_what_was_accepted_without_our_hearing_of_it(
 
     monkeypatch.setattr(AsyncClient, "submit_async", never_heard_of)
     sent = [Sent(photo) for photo in photos]
-    asked = Asked(ENDLESS, slo_ms=None, all_stages=False)
+    asked = SubmitPlan(ENDLESS, slo_ms=None, all_stages=False)
     submitting = asyncio.create_task(_submit(gateway, asked, sent, wait=True, shown=False))
     async with asyncio.timeout(LIMIT_S):
         await both.wait()

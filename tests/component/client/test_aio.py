@@ -18,9 +18,9 @@ from esg.client import (
     NoGateway,
     NotFound,
     Outcome,
+    PipelineStage,
     Progress,
     Result,
-    Stage,
     Unavailable,
 )
 from esg.protos import model_v1_pb2 as model
@@ -159,10 +159,10 @@ async def test_a_request_is_cancelled_by_its_id(
 
 
 async def test_applications_are_managed(mesh: AsyncClient) -> None:
-    stages = [Stage("deblur"), Stage("depth", after=("deblur",), name="far")]
+    stages = [PipelineStage("deblur"), PipelineStage("depth", after=("deblur",), name="far")]
     made = await mesh.register_application("new", stages, slo_ms=400)
     assert (made.version, made.slo_ms) == (1, 400.0)
-    assert made.stages[1] == Stage("depth", ("deblur",), "far")
+    assert made.stages[1] == PipelineStage("depth", ("deblur",), "far")
     assert (await mesh.update_application("new", stages, slo_scale=2)).version == 2
     assert (await mesh.describe_application("new")).version == 2
     assert [a.name for a in await mesh.list_applications()] == [KNOWN, "new"]
@@ -222,7 +222,7 @@ async def test_a_deadline_that_cannot_be_is_refused_as_it_was_given(
 @pytest.mark.parametrize("slo_ms", [-1, float("nan"), 1e300])
 async def test_the_same_is_said_of_an_application(mesh: AsyncClient, slo_ms: float) -> None:
     with pytest.raises(InvalidRequest, match="slo_ms: is"):
-        await mesh.register_application("new", [Stage("deblur")], slo_ms=slo_ms)
+        await mesh.register_application("new", [PipelineStage("deblur")], slo_ms=slo_ms)
 
 
 async def test_a_call_ends_when_its_time_is_over(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from esg.client import Client, InvalidRequest, NotFound, Result, Stage, Unavailable
+from esg.client import Client, InvalidRequest, NotFound, PipelineStage, Result, Unavailable
 from tests.support.running_gateway import playing_mesh, wait_until
 from tests.support.scripted_controller import ENDLESS, KNOWN, LIMIT_S
 
@@ -26,8 +26,8 @@ def test_it_does_what_the_other_one_does(mesh: Client) -> None:
     assert mesh.get("r1").result == result
     assert not mesh.cancel("r1")
     assert mesh.fetch("r1").outputs == {"second": b"cba"}
-    mesh.register_application("new", [Stage("deblur")], slo_ms=100)
-    mesh.update_application("new", [Stage("deblur")], slo_ms=200)
+    mesh.register_application("new", [PipelineStage("deblur")], slo_ms=100)
+    mesh.update_application("new", [PipelineStage("deblur")], slo_ms=200)
     assert mesh.describe_application("new").slo_ms == 200.0
     mesh.delete_application("new")
     assert "new" not in [application.name for application in mesh.list_applications()]

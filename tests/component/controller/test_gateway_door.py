@@ -11,7 +11,7 @@ import grpc
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from esg.controller.request_log import Answered, Record, Requests
+from esg.controller.request_log import AnsweredRequest, RequestLog, RequestRecord
 from esg.core.messages.events import Woke
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import controller_v1_pb2_grpc as wire_grpc
@@ -42,7 +42,7 @@ async def test_a_request_is_accepted_and_answered_once() -> None:
         gateway(controller) as door,
     ):
         node.say(greeting(), joined())
-        await until(lambda: controller.state.seats)
+        await until(lambda: controller.state.nodes)
         door.say(submission("r1", "photo"))
         for number in range(3):
             orders = await node.hears("start", number + 1)
@@ -127,7 +127,7 @@ async def test_an_id_that_was_refused_may_be_tried_again() -> None:
     async with running_controller() as controller, gateway(controller) as door:
         door.say(submission("r1", "nothing"))
         await door.hears("refused")
-        door.say(submission("r1", "thumb", fingerprint=b"2"))
+        door.say(submission("r1", "thumb", content_hash=b"2"))
         await door.hears("accepted")
 
 
@@ -155,7 +155,7 @@ async def test_the_same_again_is_the_same_request() -> None:
 
 async def test_an_id_with_other_content_is_refused() -> None:
     async with running_controller() as controller, gateway(controller) as door:
-        door.say(submission("r1"), submission("r1", fingerprint=b"2"))
+        door.say(submission("r1"), submission("r1", content_hash=b"2"))
         (note,) = await door.hears("refused")
         assert code(note) is grpc.StatusCode.ALREADY_EXISTS
         assert "r1" in controller.state.requests
@@ -164,7 +164,7 @@ async def test_an_id_with_other_content_is_refused() -> None:
 async def test_a_request_outlives_its_gateway_and_another_can_follow_it() -> None:
     async with running_controller() as controller, invoker(controller) as node:
         node.say(greeting(), joined())
-        await until(lambda: controller.state.seats)
+        await until(lambda: controller.state.nodes)
         async with gateway(controller) as door:
             door.say(submission("r1", "photo"))
             await door.hears("accepted")
@@ -195,7 +195,7 @@ async def test_a_cancelled_request_stops_what_runs_for_it() -> None:
         gateway(controller) as door,
     ):
         node.say(greeting(), joined())
-        await until(lambda: controller.state.seats)
+        await until(lambda: controller.state.nodes)
         door.say(submission("r1"))
         (order,) = await node.hears("start")
         door.say(wire.GatewayNote(cancel="r1"))
@@ -212,7 +212,7 @@ async def test_a_controller_that_goes_takes_nothing_new_and_answers_the_rest() -
         gateway(controller) as door,
     ):
         node.say(greeting(), joined())
-        await until(lambda: controller.state.seats)
+        await until(lambda: controller.state.nodes)
         door.say(submission("r1"))
         (order,) = await node.hears("start")
         controller.service.gateways.draining = True
@@ -249,7 +249,7 @@ async def test_a_controller_that_goes_waits_for_an_answer_that_is_being_written(
         gateway(controller) as door,
     ):
         node.say(greeting(), joined())
-        await until(lambda: controller.state.seats)
+        await until(lambda: controller.state.nodes)
         door.say(submission("r1"))
         (order,) = await node.hears("start")
         synced = slow_disk()
@@ -274,7 +274,7 @@ async def test_a_controller_that_goes_waits_for_a_request_that_it_has_only_just_
     ):
         synced = slow_disk()
         node.say(greeting(), joined())
-        await until(lambda: controller.state.seats)
+        await until(lambda: controller.state.nodes)
         door.say(submission("r1"))
         await until(lambda: controller.service._requests)
         assert not controller.state.requests
@@ -290,10 +290,10 @@ async def test_a_controller_that_goes_waits_for_a_request_that_it_has_only_just_
 
 
 def test_memory_of_answered_requests_is_bounded_in_number_and_time() -> None:
-    requests = Requests(remembered=2, fetched_later_us=100, waited_for_us=10)
+    requests = RequestLog(remembered=2, fetched_later_us=100, waited_for_us=10)
     for number in range(4):
         for name, later in ((f"r{number}", True), (f"w{number}", False)):
-            requests.begin(name, Record("thumb", b"", later))
+            requests.begin(name, RequestRecord("thumb", b"", later))
             requests.answer(name, model.Result(request_id=name), now_us=number)
 
     def known(kind: str, now_us: int = 3) -> list[bool]:
@@ -305,7 +305,7 @@ def test_memory_of_answered_requests_is_bounded_in_number_and_time() -> None:
     assert known("w", now_us=14) == [False] * 4
     assert known("r", now_us=50) == [False, False, True, True]
     found = requests.find("r3", 50)
-    assert isinstance(found, Answered)
+    assert isinstance(found, AnsweredRequest)
     assert found.result.request_id == "r3"
 
 
@@ -438,7 +438,7 @@ async def test_the_mesh_tells_its_state() -> None:
         channel(controller.address) as to_controller,
     ):
         node.say(greeting(), joined())
-        await until(lambda: controller.state.seats)
+        await until(lambda: controller.state.nodes)
         door.say(*(submission(f"r{n}", "scan") for n in range(4)))
         await node.hears("start")
         await until(lambda: len(controller.state.requests) == 4)
@@ -447,8 +447,8 @@ async def test_the_mesh_tells_its_state() -> None:
         assert status.under_way == 4
         (queue,) = [q for q in status.queues if q.application == "scan"]
         assert queue.waiting + queue.running == 4
-        (seat,) = status.nodes
-        assert {part.function for part in seat.slices if part.task} == {"detect"}
+        (node,) = status.nodes
+        assert {part.function for part in node.slices if part.task} == {"detect"}
         (scan,) = status.applications
         assert (scan.application, scan.arrived) == ("scan", 4)
 
@@ -475,7 +475,7 @@ async def test_while_there_is_hope_a_gateway_hears_that_a_payload_was_not_found(
         gateway(controller) as door,
     ):
         node.say(greeting(), joined())
-        await until(lambda: controller.state.seats)
+        await until(lambda: controller.state.nodes)
         door.say(submission("r1"))
         missing = [wire.StageOutput(request_id=name) for name in ("r1", "somebody-elses")]
         for tries in (1, 2, 3):

@@ -29,8 +29,8 @@ async def test_a_newcomer_is_welcomed_and_starts_afresh() -> None:
 async def test_an_invoker_has_a_seat_once_it_has_joined() -> None:
     async with running_controller() as controller, invoker(controller) as node:
         node.say(greeting(), joined())
-        await until(lambda: "n0" in controller.state.seats)
-        assert controller.state.seats["n0"].vcpus == 4
+        await until(lambda: "n0" in controller.state.nodes)
+        assert controller.state.nodes["n0"].vcpus == 4
 
 
 async def test_orders_reach_the_invoker_and_its_news_the_scheduler() -> None:
@@ -40,7 +40,7 @@ async def test_orders_reach_the_invoker_and_its_news_the_scheduler() -> None:
         gateway(controller) as door,
     ):
         node.say(greeting(), joined())
-        await until(lambda: controller.state.seats)
+        await until(lambda: controller.state.nodes)
         door.say(submission("r1"))
         (order,) = await node.hears("start")
         assert (order.start.stage, order.start.jobs[0].request_id) == ("resize", "r1")
@@ -58,7 +58,7 @@ async def test_first_stages_are_told_the_names_of_payloads_and_later_ones_who_ke
         invoker(controller) as node,
         gateway(controller) as door,
     ):
-        door.say(*(submission(f"r{n}", "photo", fingerprint=b"%d" % n) for n in range(4)))
+        door.say(*(submission(f"r{n}", "photo", content_hash=b"%d" % n) for n in range(4)))
         await door.hears("accepted", 4)
         node.say(greeting(), joined())
         inputs: dict[tuple[str, str], wire.Input] = {}
@@ -98,19 +98,19 @@ async def test_two_processes_cannot_have_one_name() -> None:
         invoker(controller) as twin,
     ):
         node.say(greeting(session="s1"), joined())
-        await until(lambda: controller.state.seats)
+        await until(lambda: controller.state.nodes)
         twin.say(greeting(session="s2"))
         await until(lambda: twin.ended)
         assert twin.error is not None
         assert twin.error.code() is grpc.StatusCode.ALREADY_EXISTS
-        assert "n0" in controller.state.seats
+        assert "n0" in controller.state.nodes
 
 
 async def test_an_invoker_that_comes_back_in_time_keeps_what_it_runs() -> None:
     async with running_controller(rejoin_ms=60_000) as controller, gateway(controller) as door:
         async with invoker(controller) as node:
             node.say(greeting(), joined())
-            await until(lambda: controller.state.seats)
+            await until(lambda: controller.state.nodes)
             door.say(submission("r1"))
             (order,) = await node.hears("start")
             task = order.start.task
@@ -129,7 +129,7 @@ async def test_news_from_before_the_inventory_count() -> None:
     async with running_controller(rejoin_ms=60_000) as controller, gateway(controller) as door:
         async with invoker(controller) as node:
             node.say(greeting(), joined())
-            await until(lambda: controller.state.seats)
+            await until(lambda: controller.state.nodes)
             door.say(submission("r1"))
             (order,) = await node.hears("start")
         async with invoker(controller) as node:
@@ -142,10 +142,10 @@ async def test_what_a_lost_invoker_ran_is_run_by_another() -> None:
     async with running_controller(rejoin_ms=0) as controller, gateway(controller) as door:
         async with invoker(controller) as node:
             node.say(greeting(), joined())
-            await until(lambda: controller.state.seats)
+            await until(lambda: controller.state.nodes)
             door.say(submission("r1"))
             await node.hears("start")
-        await until(lambda: not controller.state.seats)
+        await until(lambda: not controller.state.nodes)
         async with invoker(controller) as other:
             other.say(greeting(name="n1"), joined())
             (order,) = await other.hears("start")
@@ -156,8 +156,8 @@ async def test_a_lost_invoker_starts_afresh_when_it_returns() -> None:
     async with running_controller(rejoin_ms=0) as controller:
         async with invoker(controller) as node:
             node.say(greeting(), joined())
-            await until(lambda: controller.state.seats)
-        await until(lambda: not controller.state.seats)
+            await until(lambda: controller.state.nodes)
+        await until(lambda: not controller.state.nodes)
         async with invoker(controller) as node:
             node.say(greeting())
             (welcome,) = await node.hears("welcome")
@@ -168,7 +168,7 @@ async def test_a_process_that_was_started_again_is_a_new_one() -> None:
     async with running_controller(rejoin_ms=60_000) as controller:
         async with invoker(controller) as node:
             node.say(greeting(session="s1"), joined())
-            await until(lambda: controller.state.seats)
+            await until(lambda: controller.state.nodes)
         welcomes: list[wire.Order] = []
         async with asyncio.timeout(LIMIT_S):
             while not welcomes:  # it is refused until the other one's end has been noticed
@@ -176,24 +176,24 @@ async def test_a_process_that_was_started_again_is_a_new_one() -> None:
                     node.say(greeting(session="s2"))
                     welcomes = await node.hears("welcome")
         assert welcomes[0].welcome.start_afresh
-        assert not controller.state.seats
+        assert not controller.state.nodes
 
 
 async def test_silence_is_a_loss() -> None:
     async with running_controller(lost_after_ms=50) as controller, invoker(controller) as node:
         node.say(greeting(), joined())
-        await until(lambda: controller.state.seats)
-        await until(lambda: not controller.state.seats)
+        await until(lambda: controller.state.nodes)
+        await until(lambda: not controller.state.nodes)
         await until(lambda: node.ended)
 
 
 async def test_who_says_goodbye_is_not_waited_for() -> None:
     async with running_controller(rejoin_ms=60_000) as controller, invoker(controller) as node:
         node.say(greeting(), joined())
-        await until(lambda: controller.state.seats)
+        await until(lambda: controller.state.nodes)
         node.say(wire.InvokerNote(leaving=wire.Leaving()))
         node.outbox.close()
-        await until(lambda: not controller.state.seats)
+        await until(lambda: not controller.state.nodes)
 
 
 async def test_garbage_news_end_the_stream_with_a_reason() -> None:

@@ -52,7 +52,7 @@ async def flushed(journal: Journal) -> None:
 async def write(journal: Journal, count: int = 1, *, first: int = 0) -> None:
     for number in range(first, first + count):
         journal.begin_group()
-        journal.append(number, ARRIVAL, [], {"fingerprint": "f00d"})
+        journal.append(number, ARRIVAL, [], {"content_hash": "f00d"})
         await flushed(journal)
 
 
@@ -265,4 +265,4 @@ async def test_every_line_is_json(tmp_path: Path) -> None:
     header, snapshot, entry, _ = map(json.loads, lines)
     assert header["policy"] == "esg"
     assert list(snapshot) == ["snapshot", "memory", "wall_us"]
-    assert entry["memo"] == {"fingerprint": "f00d"}
+    assert entry["memo"] == {"content_hash": "f00d"}

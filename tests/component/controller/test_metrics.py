@@ -4,7 +4,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from esg.controller.counters import Tally
+from esg.controller.counters import Counters
 from esg.controller.metrics import MeshMetrics
 from esg.core.messages.commands import AnswerRequest, Outcome, RefuseRequest, StartTask
 from esg.core.messages.events import TaskFinished
@@ -15,11 +15,11 @@ from tests.support.desk import Desk, arrived, joined
 def test_queues_slices_and_vcpus_are_those_of_the_books(desk: Desk) -> None:
     desk.at(ms(0), joined("i0"), arrived("r1"))
     (order,) = [order for order in desk.orders if isinstance(order, StartTask)]
-    value = values_of(desk, Tally())
+    value = values_of(desk, Counters())
     taken = len(order.slices)
-    seat = desk.scheduler.state.seats["i0"]
+    node = desk.scheduler.state.nodes["i0"]
     assert value("esg_slices", node="i0", state="busy") == taken > 0
-    assert value("esg_slices", node="i0", state="free") == len(seat.slices) - taken
+    assert value("esg_slices", node="i0", state="free") == len(node.slices) - taken
     assert value("esg_slices", node="i0", state="lost") == 0
     assert value("esg_vcpus", node="i0", state="busy") == order.config.vcpus
     assert value("esg_under_way") == 1
@@ -30,12 +30,12 @@ def test_queues_slices_and_vcpus_are_those_of_the_books(desk: Desk) -> None:
 def test_jobs_that_nobody_can_take_are_seen_waiting(desk: Desk) -> None:
     desk.at(ms(0), arrived("r1"), arrived("r2"))
     (queue,) = [queue for queue in desk.scheduler.state.queues.values() if queue.jobs]
-    value = values_of(desk, Tally())
+    value = values_of(desk, Counters())
     assert value("esg_queue_jobs", application=queue.application, stage=queue.stage) == 2
 
 
 def test_requests_are_counted_by_what_became_of_them(desk: Desk) -> None:
-    tally = Tally()
+    tally = Counters()
     for _ in range(6):
         tally.accepted("photo")
     for retry_after_us in (None, None, ms(5)):
@@ -60,7 +60,7 @@ def test_requests_are_counted_by_what_became_of_them(desk: Desk) -> None:
 
 
 def test_the_hit_rate_is_not_of_mistakes_nor_of_what_was_called_off(desk: Desk) -> None:
-    tally = Tally()
+    tally = Counters()
     tally.answered("photo", answer(Outcome.DONE, in_time=True), ms(100))
     tally.answered("photo", answer(Outcome.CANCELLED, in_time=False), ms(100))
     tally.refused("photo", refusal(None))
@@ -95,7 +95,7 @@ def answer(outcome: Outcome, *, in_time: bool) -> AnswerRequest:
     )
 
 
-def values_of(desk: Desk, tally: Tally) -> Any:
+def values_of(desk: Desk, tally: Counters) -> Any:
     registry = CollectorRegistry()
     registry.register(MeshMetrics(desk.scheduler, tally))
     assert generate_latest(registry)

@@ -47,7 +47,7 @@ def running(order: Any) -> wire.RunningTask:
 async def test_a_task_that_ran_through_a_restart_is_not_run_again(tmp_path: Path) -> None:
     async with journaled(tmp_path) as first, gateway(first) as door, invoker(first) as node:
         node.say(greeting(), joined())
-        await until(lambda: first.state.seats)
+        await until(lambda: first.state.nodes)
         door.say(submission("r1"))
         (order,) = await node.hears("start")
     async with journaled(tmp_path) as second, gateway(second) as door, invoker(second) as node:
@@ -66,7 +66,7 @@ async def test_a_task_that_ran_through_a_restart_is_not_run_again(tmp_path: Path
 async def test_a_task_that_finished_meanwhile_is_not_run_again(tmp_path: Path) -> None:
     async with journaled(tmp_path) as first, gateway(first) as door, invoker(first) as node:
         node.say(greeting(), joined())
-        await until(lambda: first.state.seats)
+        await until(lambda: first.state.nodes)
         door.say(submission("r1", "photo"))
         (order,) = await node.hears("start")
     async with journaled(tmp_path) as second, gateway(second) as door, invoker(second) as node:
@@ -82,7 +82,7 @@ async def test_a_task_that_finished_meanwhile_is_not_run_again(tmp_path: Path) -
 async def test_news_are_acknowledged_once_they_are_written_and_taken_once(tmp_path: Path) -> None:
     async with journaled(tmp_path) as first, gateway(first) as door, invoker(first) as node:
         node.say(greeting(), joined())
-        await until(lambda: first.state.seats)
+        await until(lambda: first.state.nodes)
         door.say(submission("r1", "photo"))
         (order,) = await node.hears("start")
         node.say(numbered(5, finished(order.start.task)))
@@ -98,8 +98,8 @@ async def test_news_are_acknowledged_once_they_are_written_and_taken_once(tmp_pa
 async def test_an_order_that_was_never_heard_is_decided_again(tmp_path: Path) -> None:
     async with journaled(tmp_path) as first, gateway(first) as door, invoker(first) as node:
         node.say(greeting(), joined())
-        await until(lambda: first.state.seats)
-        door.say(submission("r1", fingerprint=b"f"))
+        await until(lambda: first.state.nodes)
+        door.say(submission("r1", content_hash=b"f"))
         await node.hears("start")
     async with journaled(tmp_path) as second, invoker(second) as node:
         node.say(greeting(), joined())
@@ -114,16 +114,16 @@ async def test_a_node_that_does_not_come_back_is_lost(
     monkeypatch.setattr("esg.controller.invoker_streams.RETURN_S", 0.01)
     async with journaled(tmp_path) as first, invoker(first) as node:
         node.say(greeting(), joined())
-        await until(lambda: first.state.seats)
+        await until(lambda: first.state.nodes)
     async with journaled(tmp_path, lost_after_ms=10) as second:
-        assert second.state.seats
-        await until(lambda: not second.state.seats)
+        assert second.state.nodes
+        await until(lambda: not second.state.nodes)
 
 
 async def test_another_process_of_that_name_starts_afresh(tmp_path: Path) -> None:
     async with journaled(tmp_path) as first, invoker(first) as node:
         node.say(greeting(session="s1"), joined())
-        await until(lambda: first.state.seats)
+        await until(lambda: first.state.nodes)
     async with journaled(tmp_path) as second, invoker(second) as node:
         node.say(greeting(session="s2"))
         (welcome,) = await node.hears("welcome")
@@ -138,26 +138,26 @@ async def test_a_process_is_remembered_with_the_node_that_it_joined_as(tmp_path:
             await until(lambda: first.service.remembered()().sessions)
         await until(lambda: invokers._links["n0"].outbox is None)
         invokers._greet(greeting(session="s2").greeting)
-        assert first.state.seats  # of the other process: its end is not in the journal yet
+        assert first.state.nodes  # of the other process: its end is not in the journal yet
         assert first.service.remembered()().sessions == {"n0": "s1"}
-        await until(lambda: not first.state.seats)
+        await until(lambda: not first.state.nodes)
         await until(lambda: not first.service.remembered()().sessions)
 
 
 async def test_answers_and_fingerprints_are_remembered(tmp_path: Path) -> None:
     async with journaled(tmp_path) as first, gateway(first) as door, invoker(first) as node:
         node.say(greeting(), joined())
-        await until(lambda: first.state.seats)
-        door.say(submission("r1", fingerprint=b"one"), submission("r2", fetched_later=True))
+        await until(lambda: first.state.nodes)
+        door.say(submission("r1", content_hash=b"one"), submission("r2", fetched_later=True))
         for order in await node.hears("start", 2):
             node.say(finished(order.start.task))
         before = {note.request_id: note.result for note in await door.hears("result", 2)}
     for _ in range(2):  # from the entries, and then from a snapshot
         async with journaled(tmp_path) as later, gateway(later) as door:
-            door.say(submission("r1", fingerprint=b"one"), wire.GatewayNote(follow="r2"))
+            door.say(submission("r1", content_hash=b"one"), wire.GatewayNote(follow="r2"))
             after = {note.request_id: note.result for note in await door.hears("result", 2)}
             assert after == before
-            door.say(submission("r1", fingerprint=b"another"))
+            door.say(submission("r1", content_hash=b"another"))
             await door.hears("refused")
 
 
@@ -176,7 +176,7 @@ async def test_no_answer_is_forgotten_when_a_segment_ends(
     names = [f"r{number}" for number in range(12)]
     async with brief(tmp_path) as first, gateway(first) as door, invoker(first) as node:
         node.say(greeting(), joined())
-        await until(lambda: first.state.seats)
+        await until(lambda: first.state.nodes)
         for count, name in enumerate(names, 1):
             door.say(submission(name))
             order = (await node.hears("start", count))[-1]
@@ -194,7 +194,7 @@ async def test_no_order_is_forgotten_when_a_segment_ends(
 ) -> None:
     async with brief(tmp_path) as first, gateway(first) as door, invoker(first) as node:
         node.say(greeting(), joined())
-        await until(lambda: first.state.seats)
+        await until(lambda: first.state.nodes)
         door.say(submission("r1"))
         (order,) = await node.hears("start")
     async with brief(tmp_path) as second, gateway(second) as door, invoker(second) as node:
@@ -210,12 +210,12 @@ async def test_no_order_is_forgotten_when_a_segment_ends(
 async def test_a_request_under_way_is_followed_from_its_snapshot(tmp_path: Path) -> None:
     async with journaled(tmp_path) as first, gateway(first) as door, invoker(first) as node:
         node.say(greeting(), joined())
-        await until(lambda: first.state.seats)
-        door.say(submission("r1", fingerprint=b"one"))
+        await until(lambda: first.state.nodes)
+        door.say(submission("r1", content_hash=b"one"))
         (order,) = await node.hears("start")
     for _ in range(3):
         async with journaled(tmp_path) as later, gateway(later) as door:
-            door.say(submission("r1", fingerprint=b"one"))
+            door.say(submission("r1", content_hash=b"one"))
             (note,) = await door.hears("accepted")
             assert note.accepted.repeated
     async with journaled(tmp_path) as last, gateway(last) as door, invoker(last) as node:
@@ -284,7 +284,7 @@ async def test_what_a_policy_had_learnt_is_not_needed_to_go_on_from_its_journal(
         invoker(first) as node,
     ):
         node.say(greeting(), joined())
-        await until(lambda: first.state.seats)
+        await until(lambda: first.state.nodes)
         door.say(submission("r1", "scan"))
         await node.hears("start")
     then.unlink()
@@ -343,7 +343,7 @@ async def test_another_build_goes_on_from_a_good_end(
     async with journaled(tmp_path) as first, invoker(first) as node:
         await put(first.address, name="tag", stages=[model.Stage(function="label")], slo_scale=2.0)
         node.say(greeting(), joined())
-        await until(lambda: first.state.seats)
+        await until(lambda: first.state.nodes)
     async with journaled(tmp_path):
         pass  # its segment has nothing but a snapshot
     journal = Journal(tmp_path, ControllerSettings())
@@ -352,7 +352,7 @@ async def test_another_build_goes_on_from_a_good_end(
     state = recover(older(past), SMALL, ControllerSettings()).state
     journal.close()
     assert state["registrations"]
-    assert not state["seats"]  # the nodes join anew
+    assert not state["nodes"]  # the nodes join anew
 
 
 async def test_an_edited_journal_is_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.runtime.rpc.channels import channel
-from esg.storage.redis_store import RemoteStore
+from esg.storage.redis_store import RedisStore
 from tests.support.redis_server import RedisServer
 from tests.support.running_gateway import Gateways
 from tests.support.scripted_controller import PREFIX, ScriptedController
@@ -15,14 +15,14 @@ Keys = Callable[[], list[str]]
 
 
 @pytest.fixture
-async def store(redis_url: str) -> AsyncIterator[RemoteStore]:
-    store = RemoteStore(redis_url, prefix=PREFIX, ttl_s=600)
+async def store(redis_url: str) -> AsyncIterator[RedisStore]:
+    store = RedisStore(redis_url, prefix=PREFIX, ttl_s=600)
     yield store
     await store.close()
 
 
 @pytest.fixture
-async def controller(store: RemoteStore) -> AsyncIterator[ScriptedController]:
+async def controller(store: RedisStore) -> AsyncIterator[ScriptedController]:
     controller = ScriptedController(store)
     yield controller
     await controller.stop()

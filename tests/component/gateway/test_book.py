@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from esg.errors import Rejected
-from esg.gateway.request import Request
-from esg.gateway.request_table import Book
+from esg.gateway.request import TrackedRequest
+from esg.gateway.request_table import RequestTable
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc.status import AlreadyExists, NotFound, Unavailable, status
@@ -23,18 +23,18 @@ class Told:
     def __init__(self) -> None:
         self.said: list[tuple[str, str]] = []
         self.deleted: list[tuple[str, list[str]]] = []
-        self.book = Book(10, self._discard)
+        self.book = RequestTable(10, self._discard)
         self.link()
 
     def link(self) -> None:
         self.said.clear()
         self.book.link_made(self._say)
 
-    def submit(self, fingerprint: bytes = b"1") -> Request:
-        return self.book.submit(wire.Submission(request_id="r1", fingerprint=fingerprint))
+    def submit(self, content_hash: bytes = b"1") -> TrackedRequest:
+        return self.book.submit(wire.Submission(request_id="r1", content_hash=content_hash))
 
     def accept(self, *, repeated: bool = False) -> None:
-        accepted = wire.Accepted(application="photo", repeated=repeated, fingerprint=b"1")
+        accepted = wire.Accepted(application="photo", repeated=repeated, content_hash=b"1")
         self._hear(accepted=accepted)
 
     def refuse(self, error: Exception) -> None:

@@ -2,7 +2,7 @@ import pytest
 
 from esg.errors import Fault, Rejected
 from esg.gateway.identity import Caller
-from esg.gateway.rate_limits import DAY_S, FORGET_EVERY, Limits
+from esg.gateway.rate_limits import DAY_S, FORGET_EVERY, ClientQuotas
 from esg.runtime.rpc.status import Exhausted
 from esg.runtime.security.tokens import Quota
 
@@ -12,7 +12,7 @@ class Door:
 
     def __init__(self, quota: Quota, max_streams: int = 2) -> None:
         self.now_s = 0.0
-        self.limits = Limits(max_streams, lambda: self.now_s)
+        self.limits = ClientQuotas(max_streams, lambda: self.now_s)
         self._quota = quota
 
     def take(self, name: str = "alice", payload_bytes: int = 1) -> None:

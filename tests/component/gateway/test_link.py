@@ -11,7 +11,7 @@ from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.status import NotFound
-from esg.storage.redis_store import RemoteStore
+from esg.storage.redis_store import RedisStore
 from tests.component.gateway.conftest import Keys
 from tests.support.running_gateway import Gateways
 from tests.support.scripted_controller import KNOWN, ScriptedController, until
@@ -93,7 +93,7 @@ async def test_a_controller_that_has_forgotten_a_request_makes_its_client_try_ag
 async def test_without_a_controller_requests_are_refused_and_with_one_they_work_again(
     gateways: Gateways,
     controller: ScriptedController,
-    store: RemoteStore,
+    store: RedisStore,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(controller_link, "GIVE_UP_S", 0.1)

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from esg.gateway.metrics import RequestMetrics
-from esg.gateway.request_table import Book
+from esg.gateway.request_table import RequestTable
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
 from tests.support.running_gateway import Gateways
@@ -19,7 +19,7 @@ def test_a_request_is_counted_when_it_has_ended() -> None:
     def value(name: str, **labels: str) -> float | None:
         return registry.get_sample_value(name, labels)
 
-    book.submit(wire.Submission(request_id="r1", fingerprint=b"1"))
+    book.submit(wire.Submission(request_id="r1", content_hash=b"1"))
     book.hear(wire.ControllerNote(request_id="r1", accepted=wire.Accepted(application="photo")))
     assert value("esg_gateway_under_way") == 1
     result = model.Result(
@@ -39,7 +39,7 @@ def test_two_clients_who_call_their_applications_the_same_are_counted_apart() ->
     book, _, registry = counted()
     for owner in ("alice", "bob"):
         photo = f"{owner}~photo"
-        book.submit(wire.Submission(request_id=f"{owner}~r1", fingerprint=b"1", owner=owner))
+        book.submit(wire.Submission(request_id=f"{owner}~r1", content_hash=b"1", owner=owner))
         accepted = wire.Accepted(application=photo)
         book.hear(wire.ControllerNote(request_id=f"{owner}~r1", accepted=accepted))
         result = model.Result(application=photo, outcome=model.OUTCOME_DONE)
@@ -65,7 +65,7 @@ def test_numbers_of_an_application_go_when_it_was_missed_twice() -> None:
 
 def test_applications_of_requests_under_way_are_needed() -> None:
     book, _, _ = counted()
-    book.submit(wire.Submission(request_id="alice~r1", fingerprint=b"1", owner="alice"))
+    book.submit(wire.Submission(request_id="alice~r1", content_hash=b"1", owner="alice"))
     accepted = wire.Accepted(application="alice~photo")
     book.hear(wire.ControllerNote(request_id="alice~r1", accepted=accepted))
     assert "alice~photo" in book.applications()
@@ -95,10 +95,10 @@ async def test_a_gateway_forgets_applications_that_were_deleted_elsewhere(
     assert KNOWN.encode() in generate_latest(registry)
 
 
-def counted() -> tuple[Book, RequestMetrics, CollectorRegistry]:
+def counted() -> tuple[RequestTable, RequestMetrics, CollectorRegistry]:
     """A gateway's requests, and what Prometheus reads of them."""
     metrics = RequestMetrics(lambda: len(book))
-    book = Book(10, lambda *_: None, metrics.ended)
+    book = RequestTable(10, lambda *_: None, metrics.ended)
     book.link_made(lambda _: None)
     registry = CollectorRegistry()
     registry.register(metrics)

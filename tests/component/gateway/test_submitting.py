@@ -192,7 +192,7 @@ async def test_not_waiting_leaves_the_request_running(
     assert submission.fetched_later
     controller.accept("r1")
     assert (await call).request_id == "r1"
-    assert keys() == [f"test/r1/{payload_stage(submission.fingerprint)}"]
+    assert keys() == [f"test/r1/{payload_stage(submission.content_hash)}"]
     await controller.finish("r1", second=b"an answer")
     await until(lambda: keys() == ["test/r1/second"])
     fetch = stub.Fetch(public.FetchRequest(request_id="r1"))

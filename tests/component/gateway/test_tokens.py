@@ -16,7 +16,7 @@ from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.status import Unavailable
-from esg.runtime.security.tokens import Entry, Quota, digest_of, read_entries, write_entries
+from esg.runtime.security.tokens import Quota, TokenEntry, digest_of, read_entries, write_entries
 from tests.support.running_gateway import Gateways
 from tests.support.scripted_controller import ENDLESS, KNOWN, ScriptedController, application
 
@@ -37,7 +37,7 @@ class Clients:
     def allow(self, name: str, *, token: str = "", operator: bool = False, **quota: Any) -> None:
         known = read_entries(self.file) if self.file.exists() else {}
         digest = digest_of(token or name)
-        entry = Entry(name=name, digest=digest, operator=operator, quota=Quota(**quota))
+        entry = TokenEntry(name=name, digest=digest, operator=operator, quota=Quota(**quota))
         write_entries(self.file, {**known, name: entry})
 
     def remove(self, name: str) -> None:

@@ -23,7 +23,7 @@ from tritonclient.utils import InferenceServerException
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import scaled
 from esg.core.catalog.profile import Config
-from esg.core.durations import Nature, NatureSettings
+from esg.core.durations import Durations, DurationSettings
 from esg.core.emulated_output import emulated_output
 from esg.invoker.slices.client import SERVICE
 from tests.support.emulated_process import INPUT_BYTES, emulated, until_state, write_catalog
@@ -159,7 +159,7 @@ async def test_a_run_takes_the_time_of_its_config_in_the_weather_of_its_key(
 ) -> None:
     await triton.load_model("quick")
     known = scaled(load_catalog(catalog), SCALE)
-    nature = Nature(known, SEED, NatureSettings())
+    durations = Durations(known, SEED, DurationSettings())
     profile = known.functions["quick"].profile
     expected_us = 0
     for config, rows, key in [
@@ -169,9 +169,9 @@ async def test_a_run_takes_the_time_of_its_config_in_the_weather_of_its_key(
     ]:
         parameters = {f"esg_{name}": value for name, value in config._asdict().items()}
         await infer(triton, "quick", [[b"x"]] * rows, esg_key=key, **parameters)
-        expected_us += nature.work_us("quick", key, profile.time_us_of(config))
+        expected_us += durations.work_us("quick", key, profile.time_us_of(config))
     await infer(triton, "quick", [[b"x"], [b"y"]])  # whoever says nothing gets (rows, 1, 1)
-    expected_us += nature.work_us("quick", "", profile.time_us_of(Config(2, 1, 1)))
+    expected_us += durations.work_us("quick", "", profile.time_us_of(Config(2, 1, 1)))
     (found,) = (await triton.get_inference_statistics("quick")).model_stats
     assert found.inference_stats.compute_infer.ns == 1000 * expected_us
 

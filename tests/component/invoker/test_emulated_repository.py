@@ -5,7 +5,7 @@ import asyncio
 import grpc
 import pytest
 
-from esg.invoker.emulated.repository import Refused, Repository, State
+from esg.invoker.emulated.repository import Repository, RepositoryState, TritonRefusal
 from esg.units import seconds
 from tests.support.small_catalog import SMALL
 
@@ -19,7 +19,7 @@ def repository(*, load_us: int = 0, unload_us: int = LONG_US) -> Repository:
     )
 
 
-def state(repository: Repository, model: str) -> State:
+def state(repository: Repository, model: str) -> RepositoryState:
     return repository.models[model].state
 
 
@@ -35,9 +35,9 @@ async def test_a_model_that_is_being_unloaded_holds_its_memory() -> None:
     for model in ("depth", "detect"):
         await full.load(model)
     await full.unload("depth")
-    assert state(full, "depth") is State.UNLOADING
+    assert state(full, "depth") is RepositoryState.UNLOADING
     assert not full.is_settled
-    with pytest.raises(Refused, match=r"300 MB wanted, 100 MB free") as caught:
+    with pytest.raises(TritonRefusal, match=r"300 MB wanted, 100 MB free") as caught:
         await full.load("resize")
     assert caught.value.code is grpc.StatusCode.INVALID_ARGUMENT
 
@@ -45,9 +45,9 @@ async def test_a_model_that_is_being_unloaded_holds_its_memory() -> None:
 async def test_a_model_that_is_being_unloaded_cannot_be_called() -> None:
     slow = repository()
     await slow.load("depth")
-    assert slow.ready("depth").state is State.READY
+    assert slow.ready("depth").state is RepositoryState.READY
     await slow.unload("depth")
-    with pytest.raises(Refused, match="has no available versions"):
+    with pytest.raises(TritonRefusal, match="has no available versions"):
         slow.ready("depth")
 
 
@@ -67,10 +67,10 @@ async def test_unloading_waits_for_the_end_of_loading() -> None:
     slow = repository(load_us=1000)
     loading = asyncio.create_task(slow.load("depth"))
     await asyncio.sleep(0)
-    assert state(slow, "depth") is State.LOADING
+    assert state(slow, "depth") is RepositoryState.LOADING
     await slow.unload("depth")
     assert loading.done()
-    assert state(slow, "depth") is State.UNLOADING
+    assert state(slow, "depth") is RepositoryState.UNLOADING
 
 
 async def test_a_load_that_is_given_up_leaves_nothing_behind() -> None:
@@ -80,8 +80,8 @@ async def test_a_load_that_is_given_up_leaves_nothing_behind() -> None:
     loading.cancel()
     with pytest.raises(asyncio.CancelledError):
         await loading
-    assert state(slow, "depth") is State.UNAVAILABLE
+    assert state(slow, "depth") is RepositoryState.UNAVAILABLE
     for model in ("detect", "resize", "label"):  # all of the 1000 MB
-        slow.models[model].state = State.READY
-    with pytest.raises(Refused, match=r"500 MB wanted, 0 MB free"):
+        slow.models[model].state = RepositoryState.READY
+    with pytest.raises(TritonRefusal, match=r"500 MB wanted, 0 MB free"):
         await slow.load("depth")

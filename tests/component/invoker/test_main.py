@@ -17,7 +17,7 @@ from esg.core.messages.commands import DiscardData, Input
 from esg.runtime.catalog import functions_digest, load
 from esg.runtime.settings import CommonSettings
 from esg.storage.local_store import LocalStore
-from esg.storage.redis_store import RemoteStore
+from esg.storage.redis_store import RedisStore
 from tests.support.emulated_process import INPUT_BYTES, write_catalog
 from tests.support.live_node import job, start, until
 from tests.support.patience import LIMIT_S
@@ -49,7 +49,7 @@ class Invoker:
 
     async def runs(self, attachment: Attachment) -> None:
         """Have it run a task whose output stays there."""
-        remote = RemoteStore(self.redis_url, prefix="esg", ttl_s=600)
+        remote = RedisStore(self.redis_url, prefix="esg", ttl_s=600)
         await remote.put("r1", "", b"picture")
         attachment.order(start("t1", "quick", job("r1")))
         await attachment.hears("finished")

@@ -17,8 +17,8 @@ from esg.core.messages.events import (
 )
 from esg.core.messages.node import ModelLoaded
 from esg.errors import Fault
-from esg.invoker.emulated.repository import State
-from esg.invoker.slices.client import Gone, Slice
+from esg.invoker.emulated.repository import RepositoryState
+from esg.invoker.slices.client import SliceClient, SliceGone
 from esg.storage.errors import Missing
 from esg.storage.node_store import NodeStore
 from tests.support.live_node import LiveNode, job, live_node, output_of, start, until
@@ -219,16 +219,16 @@ async def test_a_portion_that_fails_is_tried_on_another_slice_and_then_job_by_jo
     live: LiveNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, list[bytes]]] = []
-    really = Slice.infer
+    really = SliceClient.infer
 
-    async def infer(part: Slice, function: str, jobs: Any, **more: Any) -> Any:
+    async def infer(part: SliceClient, function: str, jobs: Any, **more: Any) -> Any:
         contents = [tensors["INPUT"][0] for tensors in jobs]
         asked.append((part.address, contents))
         if b"poison" in contents:
             raise Fault("the model cannot bear it")
         return await really(part, function, jobs, **more)
 
-    monkeypatch.setattr(Slice, "infer", infer)
+    monkeypatch.setattr(SliceClient, "infer", infer)
     contents = [b"a", b"poison", b"c", b"d"]
     for number, content in enumerate(contents, 1):
         await live.payload(f"r{number}", content)
@@ -258,7 +258,7 @@ async def test_a_model_that_its_slice_has_lost_is_loaded_again(live: LiveNode) -
     live.node.order(start("t1", "quick", job("r1")))
     await live.tells(TaskFinished)
     model = live.servers[0].repository.models["quick"]
-    model.state = State.UNAVAILABLE
+    model.state = RepositoryState.UNAVAILABLE
     live.node.order(start("t2", "quick", job("r1")))
     finished = await live.tells(TaskFinished, 2)
     assert "unknown model: 'quick'" in finished.failed[0].reason
@@ -274,12 +274,14 @@ async def test_a_slice_that_is_about_to_end_gets_no_more_work(
     await live.payload("r1", b"picture")
     live.node.order(start("t1", "quick", job("r1")))
     await live.tells(TaskFinished)
-    live.servers[0].repository.models["quick"].state = State.UNAVAILABLE
+    live.servers[0].repository.models["quick"].state = RepositoryState.UNAVAILABLE
 
-    async def resident(part: Slice) -> list[str]:
-        raise Gone(f"slice {part.address} did not list its models: UNAVAILABLE: Server exiting")
+    async def resident(part: SliceClient) -> list[str]:
+        raise SliceGone(
+            f"slice {part.address} did not list its models: UNAVAILABLE: Server exiting"
+        )
 
-    monkeypatch.setattr(Slice, "resident", resident)
+    monkeypatch.setattr(SliceClient, "resident", resident)
     live.node.order(start("t2", "quick", job("r1")))
     assert "unknown model: 'quick'" in (await live.tells(TaskFinished, 2)).failed[0].reason
     await until(lambda: [part.usable for part in live.pool.slices] == [False, True])
@@ -305,7 +307,7 @@ async def test_an_error_that_nobody_foresaw_is_told_by_its_kind(
     async def infer(*_: Any, **__: Any) -> Any:
         raise ZeroDivisionError("by nought")
 
-    monkeypatch.setattr(Slice, "infer", infer)
+    monkeypatch.setattr(SliceClient, "infer", infer)
     await live.payload("r1", b"picture")
     live.node.order(start("t1", "quick", job("r1")))
     assert (await live.tells(TaskFailed)).reason == "ZeroDivisionError: by nought"

@@ -13,7 +13,7 @@ from esg.core.messages.events import (
     TaskFailed,
     TaskFinished,
 )
-from esg.storage.redis_store import RemoteStore
+from esg.storage.redis_store import RedisStore
 from tests.support.live_node import LiveNode, job, live_node, output_of, start, until
 
 HERE_A = Input(stage="a", invoker="i0")
@@ -23,7 +23,7 @@ def stop(task: str) -> StopTask:
     return StopTask(invoker="i0", task=task)
 
 
-class SlowStore(RemoteStore):
+class SlowStore(RedisStore):
     """What it was given is in Redis, but that is not known for an hour."""
 
     async def put(self, request: str, stage: str, content: bytes | memoryview) -> None:

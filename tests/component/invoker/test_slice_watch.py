@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from esg.invoker.slices.bringup import SliceSet
-from esg.invoker.slices.client import Slice
+from esg.invoker.slices.client import SliceClient
 from esg.invoker.slices.health import watch
 from esg.invoker.slices.processes import EmulatedSlices
 from tests.support.emulated_process import emulated, write_catalog
@@ -51,7 +51,7 @@ async def watched(found: SliceSet, silent_s: float) -> AsyncIterator[Told]:
 
 
 def own(process: EmulatedSlices) -> SliceSet:
-    slices = [Slice(address) for address in process.addresses]
+    slices = [SliceClient(address) for address in process.addresses]
     indexes = tuple(range(len(slices)))
     return SliceSet(slices=slices, memories_mb=(1000,) * len(slices), processes={process: indexes})
 
@@ -67,7 +67,7 @@ def move(file: Path, to: Path) -> None:
 
 async def test_somebody_elses_server_is_waited_for_and_says_what_it_has() -> None:
     async with emulated_server(0) as first, emulated_server(1) as second:
-        slices = [Slice(first.address), Slice(second.address)]
+        slices = [SliceClient(first.address), SliceClient(second.address)]
         async with watched(SliceSet(slices=slices, memories_mb=(1000, 1000)), 0.4) as told:
             await first.stop()
             await until(lambda: told.usable == [False, True])

@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from esg.core.emulated_output import emulated_output
 from esg.errors import Fault
-from esg.invoker.slices.client import Slice, split
+from esg.invoker.slices.client import SliceClient, split
 from esg.invoker.tensors.arrays import plain_input, plain_output
 from tests.support.emulated_process import INPUT_BYTES, emulated, until_state, write_catalog
 
@@ -37,8 +37,8 @@ async def fresh(catalog: Path) -> AsyncIterator[Iterator[str]]:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def slice_(fresh: Iterator[str]) -> AsyncIterator[Slice]:
-    found = Slice(next(fresh))
+async def slice_(fresh: Iterator[str]) -> AsyncIterator[SliceClient]:
+    found = SliceClient(next(fresh))
     yield found
     await found.close()
 
@@ -47,18 +47,18 @@ def parameters(batch: int = 1, vcpus: int = 1, vgpus: int = 1) -> dict[str, int 
     return {"esg_batch": batch, "esg_vcpus": vcpus, "esg_vgpus": vgpus, "esg_key": "r1/detect"}
 
 
-async def run(slice_: Slice, function: str, rows: Any, **config: int) -> list[bytes]:
+async def run(slice_: SliceClient, function: str, rows: Any, **config: int) -> list[bytes]:
     jobs = [plain_input(row) for row in rows]
     made = await slice_.infer(function, jobs, parameters=parameters(**config), timeout_s=LIMIT_S)
     return [plain_output(outputs) for outputs in made]
 
 
-async def test_a_slice_that_is_up_is_ready_and_empty(slice_: Slice) -> None:
+async def test_a_slice_that_is_up_is_ready_and_empty(slice_: SliceClient) -> None:
     await slice_.ready(LIMIT_S)
     assert await slice_.resident() == []
 
 
-async def test_what_is_loaded_is_resident_until_it_is_unloaded(slice_: Slice) -> None:
+async def test_what_is_loaded_is_resident_until_it_is_unloaded(slice_: SliceClient) -> None:
     await slice_.load("quick")
     await slice_.load("other")
     assert await slice_.resident() == ["other", "quick"]
@@ -67,7 +67,7 @@ async def test_what_is_loaded_is_resident_until_it_is_unloaded(slice_: Slice) ->
     assert await slice_.resident() == ["other"]
 
 
-async def test_the_memory_of_what_was_unloaded_is_free_at_once(slice_: Slice) -> None:
+async def test_the_memory_of_what_was_unloaded_is_free_at_once(slice_: SliceClient) -> None:
     for model in ("quick", "other"):
         await slice_.load(model)
     for model in ("quick", "other"):
@@ -76,7 +76,7 @@ async def test_the_memory_of_what_was_unloaded_is_free_at_once(slice_: Slice) ->
     assert await slice_.resident() == ["large"]
 
 
-async def test_a_slice_with_a_model_on_its_way_still_counts_as_ready(slice_: Slice) -> None:
+async def test_a_slice_with_a_model_on_its_way_still_counts_as_ready(slice_: SliceClient) -> None:
     loading = asyncio.create_task(slice_.load("heavy"))
     await until_state(slice_._states, "heavy", "LOADING")
     await slice_.ready(LIMIT_S)
@@ -84,15 +84,17 @@ async def test_a_slice_with_a_model_on_its_way_still_counts_as_ready(slice_: Sli
     loading.cancel()
 
 
-async def test_a_batch_gives_an_output_per_job_in_order(slice_: Slice) -> None:
+async def test_a_batch_gives_an_output_per_job_in_order(slice_: SliceClient) -> None:
     await slice_.load("quick")
     rows: list[list[bytes]] = [[b"one", b"left"], [memoryview(b"two"), b""]]
     expected = [emulated_output("quick", row, INPUT_BYTES) for row in rows]
     assert await run(slice_, "quick", rows, batch=2) == expected
 
 
-async def test_portions_of_a_batch_run_on_two_slices(slice_: Slice, fresh: Iterator[str]) -> None:
-    neighbour = Slice(next(fresh))
+async def test_portions_of_a_batch_run_on_two_slices(
+    slice_: SliceClient, fresh: Iterator[str]
+) -> None:
+    neighbour = SliceClient(next(fresh))
     slices = [slice_, neighbour]
     for part in slices:
         await part.load("quick")
@@ -115,21 +117,21 @@ async def test_payloads_may_be_larger_than_grpc_allows_by_default(catalog: Path)
     payload = os.urandom(5_000_000)
     settings = {"time_scale": SCALE, "invoker_payload_scale": str(scale)}
     async with emulated(1, catalog, **settings) as process:
-        slice_ = Slice(process.addresses[0])
+        slice_ = SliceClient(process.addresses[0])
         await slice_.load("quick")
         (output,) = await run(slice_, "quick", [[memoryview(payload)]])
         await slice_.close()
     assert output == emulated_output("quick", [payload], scale * INPUT_BYTES)
 
 
-async def test_many_calls_at_once_each_get_their_own_answer(slice_: Slice) -> None:
+async def test_many_calls_at_once_each_get_their_own_answer(slice_: SliceClient) -> None:
     await slice_.load("quick")
     jobs = [[[f"job {n}".encode()]] for n in range(200)]
     answers = await asyncio.gather(*(run(slice_, "quick", rows) for rows in jobs))
     assert answers == [[emulated_output("quick", rows[0], INPUT_BYTES)] for rows in jobs]
 
 
-async def test_a_fault_names_the_slice_and_says_what_triton_said(slice_: Slice) -> None:
+async def test_a_fault_names_the_slice_and_says_what_triton_said(slice_: SliceClient) -> None:
     words = "Request for unknown model: 'quick' is not found"
     with pytest.raises(Fault, match=rf"{slice_.address} did not run quick: {words}"):
         await run(slice_, "quick", [[b"x"]])
@@ -137,7 +139,7 @@ async def test_a_fault_names_the_slice_and_says_what_triton_said(slice_: Slice) 
         await slice_.load("nonsense")
 
 
-async def test_a_call_that_takes_too_long_is_a_fault(slice_: Slice) -> None:
+async def test_a_call_that_takes_too_long_is_a_fault(slice_: SliceClient) -> None:
     await slice_.load("endless")
     with pytest.raises(Fault, match="did not run endless: no answer within"):
         await slice_.infer(
@@ -145,7 +147,7 @@ async def test_a_call_that_takes_too_long_is_a_fault(slice_: Slice) -> None:
         )
 
 
-async def test_a_call_that_is_given_up_frees_the_slice(slice_: Slice) -> None:
+async def test_a_call_that_is_given_up_frees_the_slice(slice_: SliceClient) -> None:
     await slice_.load("endless")
     await slice_.load("quick")
     first = asyncio.create_task(run(slice_, "endless", [[b"x"]]))
@@ -157,11 +159,11 @@ async def test_a_call_that_is_given_up_frees_the_slice(slice_: Slice) -> None:
     assert first.cancelled()
 
 
-async def test_a_model_that_was_called_can_be_unloaded(slice_: Slice) -> None:
+async def test_a_model_that_was_called_can_be_unloaded(slice_: SliceClient) -> None:
     """As a Triton does, the server keeps it for as long as a stream is open that called it."""
     await slice_.load("quick")
     await run(slice_, "quick", [[b"x"]])
-    other = Slice(slice_.address)
+    other = SliceClient(slice_.address)
     await run(other, "quick", [[b"x"]])
     unloading = asyncio.create_task(slice_.unload("quick"))
     while await slice_.resident():  # noqa: ASYNC110 - only asking tells

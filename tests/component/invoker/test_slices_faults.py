@@ -11,13 +11,13 @@ from tritonclient.grpc import service_pb2 as triton
 
 from esg.errors import Fault
 from esg.invoker.slices import client as slices
-from esg.invoker.slices.client import SERVICE, Slice
+from esg.invoker.slices.client import SERVICE, SliceClient
 from esg.invoker.tensors.arrays import plain_input
 from esg.invoker.tensors.raw_encoding import behind_lengths, nested, serialized
 from esg.runtime.rpc.server import Server
 
 LIMIT_S = 60.0
-Pretend = Callable[..., Awaitable[Slice]]
+Pretend = Callable[..., Awaitable[SliceClient]]
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ async def pretend() -> AsyncIterator[Pretend]:
     """A slice whose server gives these answers: messages or bytes by the name of the method."""
     ends: list[Callable[[], Awaitable[None]]] = []
 
-    async def make(**answers: Any) -> Slice:
+    async def make(**answers: Any) -> SliceClient:
         server = Server()
         handlers = {
             name: _streaming(answer) if name == "ModelStreamInfer" else _handler(answer)
@@ -34,7 +34,7 @@ async def pretend() -> AsyncIterator[Pretend]:
         server.grpc.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(SERVICE, handlers),)
         )
-        slice_ = Slice(f"127.0.0.1:{await server.start('127.0.0.1', 0, [])}")
+        slice_ = SliceClient(f"127.0.0.1:{await server.start('127.0.0.1', 0, [])}")
         ends.extend((slice_.close, lambda: server.stop(0)))
         return slice_
 
@@ -75,7 +75,7 @@ def answer(shape: list[int], elements: list[bytes], datatype: str = "BYTES") -> 
 
 
 async def test_a_server_that_nobody_started_is_a_fault() -> None:
-    slice_ = Slice("127.0.0.1:1")
+    slice_ = SliceClient("127.0.0.1:1")
     with pytest.raises(Fault, match=r"127\.0\.0\.1:1 did not get ready within 0\.05 s: DEADLINE"):
         await slice_.ready(0.05)
     with pytest.raises(Fault, match="did not list its models: UNAVAILABLE"):
@@ -94,7 +94,7 @@ async def test_a_server_that_starts_late_is_waited_for() -> None:
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))  # but nobody listens
         port = reserved.getsockname()[1]
-        slice_ = Slice(f"127.0.0.1:{port}")
+        slice_ = SliceClient(f"127.0.0.1:{port}")
         with pytest.raises(Fault):
             await slice_.resident()
         waiting = asyncio.create_task(slice_.ready(LIMIT_S))

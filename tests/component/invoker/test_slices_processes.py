@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from esg.errors import Fault, Rejected
-from esg.invoker.slices.client import Slice
+from esg.invoker.slices.client import SliceClient
 from esg.invoker.tensors.arrays import plain_input
 from esg.runtime.slice_kinds import Addresses, Cpu, Emulated, Mig, parse_slices
 from tests.support.emulated_process import emulated, write_catalog
@@ -80,7 +80,7 @@ async def test_every_slice_has_an_address_and_the_process_ends_when_told(catalog
     async with emulated(3, catalog) as process:
         assert len(set(process.addresses)) == 3
         for address in process.addresses:
-            slice_ = Slice(address)
+            slice_ = SliceClient(address)
             await slice_.ready(LIMIT_S)
             await slice_.close()
     assert await process.ended() == 0
@@ -89,7 +89,7 @@ async def test_every_slice_has_an_address_and_the_process_ends_when_told(catalog
 
 async def test_stopping_finishes_what_is_under_way(catalog: Path) -> None:
     async with emulated(1, catalog, time_scale="0.0001", drain_s="60") as process:
-        slice_ = Slice(process.addresses[0])
+        slice_ = SliceClient(process.addresses[0])
         await slice_.load("endless")  # 0.18 s at this scale
         parameters: dict[str, int | str] = {
             "esg_batch": 1,
@@ -110,7 +110,7 @@ async def test_stopping_finishes_what_is_under_way(catalog: Path) -> None:
 async def test_a_warm_start_begins_with_the_models_that_fit(catalog: Path) -> None:
     async with emulated(2, catalog, invoker_warm_start="true") as process:
         for address in process.addresses:
-            slice_ = Slice(address)
+            slice_ = SliceClient(address)
             assert await slice_.resident() == ["endless", "heavy", "large"]  # 900 of 1000 MB
             await slice_.close()
 
@@ -118,7 +118,7 @@ async def test_a_warm_start_begins_with_the_models_that_fit(catalog: Path) -> No
 async def test_a_larger_slice_begins_with_more(catalog: Path) -> None:
     settings = {"invoker_warm_start": "true", "invoker_slice_memory_mb": "1500"}
     async with emulated(1, catalog, **settings) as process:
-        slice_ = Slice(process.addresses[0])
+        slice_ = SliceClient(process.addresses[0])
         assert await slice_.resident() == ["endless", "heavy", "large", "other", "quick"]
         await slice_.close()
 

@@ -37,7 +37,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with nothing on it."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr(triton_home, "ROOT", tmp_path / "site-packages")
+    monkeypatch.setattr(triton_home, "REPOSITORY", tmp_path / "site-packages")
 
 
 def test_one_on_the_path_finds_its_backends_itself(tmp_path: Path) -> None:

@@ -8,14 +8,14 @@ import pytest
 
 from esg.errors import Fault
 from esg.loadgen.record import UNANSWERED
-from esg.loadgen.worker import Assignment, Report
+from esg.loadgen.worker import Assignment, WorkerReport
 from esg.loadgen.worker_pool import Crew
 from esg.units import US_PER_S
 from esg.workload.arrivals import Arrival
 from esg.workload.payloads import Pictures
-from esg.workload.plan import Plan
-from tests.component.loadgen.conftest import save_arrivals
+from esg.workload.plan import Workload
 from tests.support.counting_gateway import APPLICATIONS, Gateway, refused, serving
+from tests.support.trace_files import save_arrivals
 
 NAMES = list(APPLICATIONS)
 HOUR_US = 3_600_000_000
@@ -29,7 +29,7 @@ def gateway() -> Iterator[Gateway]:
 
 def assignments(gateway: Gateway, workers: int = 1, **chosen: Any) -> list[Assignment]:
     given: dict[str, Any] = {
-        "plan": Plan(rate="500/s", requests=50, seed=1),
+        "plan": Workload(rate="500/s", requests=50, seed=1),
         "pictures": Pictures(sizes=dict.fromkeys(NAMES, 100)),
         "most_held": 1000,
         **chosen,
@@ -51,9 +51,9 @@ class Heard:
     """What a crew told."""
 
     def __init__(self) -> None:
-        self.reports: list[Report] = []
+        self.reports: list[WorkerReport] = []
 
-    def __call__(self, report: Report) -> None:
+    def __call__(self, report: WorkerReport) -> None:
         self.reports.append(report)
 
     @property
@@ -65,9 +65,9 @@ def hold_everything(asked: object) -> None:
     return None
 
 
-def saved(folder: Path, *instants_us: int) -> Plan:
+def saved(folder: Path, *instants_us: int) -> Workload:
     save_arrivals(folder / "saved.csv", [Arrival(at_us, NAMES[0]) for at_us in instants_us])
-    return Plan(saved=folder / "saved.csv")
+    return Workload(saved=folder / "saved.csv")
 
 
 def when(condition: Callable[[], bool], act: Callable[[], None]) -> Callable[[], None]:
@@ -85,7 +85,7 @@ def test_two_workers_share_the_arrivals_and_each_is_sent_once(gateway: Gateway) 
     heard = Heard()
     crew = Crew(assignments(gateway, workers=2), heard, wait_s=60)
     crew.run()
-    planned = list(Plan(rate="500/s", requests=50, seed=1).arrivals(NAMES))
+    planned = list(Workload(rate="500/s", requests=50, seed=1).arrivals(NAMES))
     found = sorted(heard.records)
     assert [record.number for record in found] == list(range(1, 51))
     assert [Arrival(r.at_us, r.application) for r in found] == planned
@@ -158,7 +158,7 @@ def test_a_refusal_is_a_record_with_its_reason(gateway: Gateway, tmp_path: Path)
 
 
 def test_a_worker_that_breaks_down_ends_the_run(gateway: Gateway, tmp_path: Path) -> None:
-    plan = Plan(saved=tmp_path / "gone.csv")
+    plan = Workload(saved=tmp_path / "gone.csv")
     with pytest.raises(Fault, match=r"broke down: .*gone\.csv"):
         Crew(assignments(gateway, workers=2, plan=plan), Heard(), wait_s=60).run()
 

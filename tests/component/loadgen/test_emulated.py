@@ -2,20 +2,20 @@
 
 import pytest
 
-from esg.client import Application, MeshStatus, Stage
+from esg.client import ApplicationInfo, MeshStatus, PipelineStage
 from esg.client.status import NodeStatus, SliceStatus
 from esg.core.catalog.file import load_catalog
 from esg.errors import Rejected
 from esg.loadgen.emulated import conditions_at_home, conditions_of, run_emulated
 from esg.loadgen.target import Target
 from esg.runtime.settings import DEFAULT_POLICY, ControllerSettings
-from esg.workload.plan import Plan
+from esg.workload.plan import Workload
 
 CATALOG = load_catalog()
 STAGES = (
-    Stage("deblur", name="deblur"),
-    Stage("super-resolution", ("deblur",), "super-resolution"),
-    Stage("depth", ("super-resolution",), "depth"),
+    PipelineStage("deblur", name="deblur"),
+    PipelineStage("super-resolution", ("deblur",), "super-resolution"),
+    PipelineStage("depth", ("super-resolution",), "depth"),
 )
 ALONE_MS = CATALOG.applications["depth-recognition"].alone_us / 1000
 
@@ -23,7 +23,7 @@ ALONE_MS = CATALOG.applications["depth-recognition"].alone_us / 1000
 def target(
     *, nodes: int = 3, resident: tuple[str, ...] = (), scale: float = 1.0, policy: str = "esg"
 ) -> Target:
-    application = Application(
+    application = ApplicationInfo(
         name="depth",
         stages=STAGES,
         slo_ms=900.0 * scale,
@@ -92,7 +92,7 @@ def test_applications_share_the_mesh_as_a_controller_has_them() -> None:
 
 def test_all_arrivals_are_in_the_figures() -> None:
     catalog, scenario = conditions_at_home(CATALOG)
-    arrivals = list(Plan(rate="normal", requests=40).arrivals(list(catalog.applications)))
+    arrivals = list(Workload(rate="normal", requests=40).arrivals(list(catalog.applications)))
     outcome = run_emulated(catalog, scenario, arrivals, {})
     assert outcome.total.requests == 40
     assert outcome.total.failed == 0

@@ -2,10 +2,10 @@
 
 import pytest
 
-from esg.client import Config, Outcome, Result, StageResult
-from esg.loadgen.outcome import MOST_REASONS, OTHER_REASONS, Times
-from esg.loadgen.outcome import Outcome as Totals
-from esg.loadgen.send import Answered
+from esg.client import Config, LoadOutcome, Result, StageResult
+from esg.loadgen.outcome import MOST_REASONS, OTHER_REASONS, LatencyHistogram
+from esg.loadgen.outcome import LoadOutcome as Totals
+from esg.loadgen.send import SentRequest
 from esg.units import US_PER_HOUR
 from esg.workload.arrivals import Arrival
 
@@ -28,12 +28,12 @@ def answered(
     *,
     latency_us: int = 1000,
     late_us: int = 0,
-    outcome: Outcome | None = Outcome.DONE,
+    outcome: LoadOutcome | None = LoadOutcome.DONE,
     in_time: bool = True,
     why: str = "",
     cost_usd: float = 0.0,
     batches: tuple[int, ...] = (),
-) -> Answered:
+) -> SentRequest:
     """An answer; without an outcome, there was no result."""
     result = None
     if outcome is not None:
@@ -49,10 +49,10 @@ def answered(
             stages=tuple(map(stage, batches)),
         )
     error = why if outcome is None else ""
-    return Answered(1, Arrival(0, application), late_us, latency_us, result, error)
+    return SentRequest(1, Arrival(0, application), late_us, latency_us, result, error)
 
 
-def totals(*answers: Answered) -> Totals:
+def totals(*answers: SentRequest) -> Totals:
     outcome = Totals()
     for answer in answers:
         outcome.add(answer)
@@ -78,7 +78,7 @@ def test_the_hit_rate_is_over_all_requests_also_those_without_an_answer() -> Non
     found = totals(
         answered(),
         answered(in_time=False),
-        answered(outcome=Outcome.FAILED, in_time=False, why="no luck"),
+        answered(outcome=LoadOutcome.FAILED, in_time=False, why="no luck"),
         answered(outcome=None, why="not now"),
     ).document()
     assert (found["requests"], found["slo_hit_rate"], found["failed"]) == (4, 0.25, 2)
@@ -86,7 +86,7 @@ def test_the_hit_rate_is_over_all_requests_also_those_without_an_answer() -> Non
 
 def test_percentiles_are_right_to_three_digits_and_of_requests_that_were_done() -> None:
     answers = [answered(latency_us=1000 * number) for number in range(1, 101)]
-    answers.append(answered(outcome=Outcome.FAILED, in_time=False, latency_us=10**9))
+    answers.append(answered(outcome=LoadOutcome.FAILED, in_time=False, latency_us=10**9))
     found = totals(*answers).document()
     assert found["latency_ms"] == pytest.approx({"p50": 50, "p90": 90, "p99": 99}, rel=1e-3)
 
@@ -94,8 +94,8 @@ def test_percentiles_are_right_to_three_digits_and_of_requests_that_were_done() 
 def test_errors_are_counted_by_their_words_the_most_frequent_first() -> None:
     found = totals(
         answered(outcome=None, why="not now"),
-        answered(outcome=Outcome.CANCELLED, in_time=False, why="given up"),
-        answered(outcome=Outcome.CANCELLED, in_time=False, why="given up"),
+        answered(outcome=LoadOutcome.CANCELLED, in_time=False, why="given up"),
+        answered(outcome=LoadOutcome.CANCELLED, in_time=False, why="given up"),
         answered(),
     ).document()
     assert list(found["errors"].items()) == [("given up", 2), ("not now", 1)]
@@ -104,7 +104,7 @@ def test_errors_are_counted_by_their_words_the_most_frequent_first() -> None:
 def test_costs_and_batches_add_up_also_of_requests_that_failed() -> None:
     found = totals(
         answered(cost_usd=0.002, batches=(1, 2, 4)),
-        answered(cost_usd=0.001, batches=(1,), outcome=Outcome.FAILED, in_time=False),
+        answered(cost_usd=0.001, batches=(1,), outcome=LoadOutcome.FAILED, in_time=False),
         answered(outcome=None, why="not now"),
     ).document()
     assert found["cost_usd"] == pytest.approx(0.003)
@@ -147,7 +147,7 @@ def test_reasons_without_number_are_put_together() -> None:
 
 
 def test_no_time_is_too_long_to_be_counted() -> None:
-    times = Times()
+    times = LatencyHistogram()
     for time_us in (-5, 0, 2 * US_PER_HOUR):
         times.add(time_us)
     assert len(times) == 3
@@ -155,7 +155,7 @@ def test_no_time_is_too_long_to_be_counted() -> None:
 
 
 def test_times_that_are_merged_are_as_if_they_had_been_added_to_one() -> None:
-    one, other, both = Times(), Times(), Times()
+    one, other, both = LatencyHistogram(), LatencyHistogram(), LatencyHistogram()
     for time_us in range(1000, 100_000, 700):
         (one if time_us % 1400 else other).add(time_us)
         both.add(time_us)

@@ -6,29 +6,29 @@ from html import escape
 
 import pytest
 
-from esg.loadgen.outcome import Outcome
-from esg.loadgen.record import Record
+from esg.loadgen.outcome import LoadOutcome
+from esg.loadgen.record import SentRecord
 from esg.loadgen.report.figures import figures
 from esg.loadgen.report.page import report
-from esg.loadgen.run import Findings
+from esg.loadgen.run import LoadFindings
 from esg.units import seconds
-from esg.workload.plan import Plan
+from esg.workload.plan import Workload
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>&amp;'
-PLAN = Plan(rate="heavy")
+PLAN = Workload(rate="heavy")
 
 
-def record(number: int, application: str, *, done: bool = True) -> Record:
+def record(number: int, application: str, *, done: bool = True) -> SentRecord:
     times = seconds(number / 10), 500, 200_000
     told = (526_000, 190_000, 0.001, (1, 4), ("node0", "node1"), f"r{number}", "")
     if done:
-        return Record(number, application, *times, "done", True, *told)
-    return Record(number, application, *times, "error", False, 0, 0, 0.0, (), (), "", HOSTILE)
+        return SentRecord(number, application, *times, "done", True, *told)
+    return SentRecord(number, application, *times, "error", False, 0, 0, 0.0, (), (), "", HOSTILE)
 
 
 @pytest.fixture(scope="module")
-def found() -> Findings:
-    made = Findings(sent=42, sending_s=4.2, elapsed_s=4.6)
+def found() -> LoadFindings:
+    made = LoadFindings(sent=42, sending_s=4.2, elapsed_s=4.6)
     for number in range(20):
         made.fold(record(2 * number, "photo"))
         made.fold(record(2 * number + 1, HOSTILE))
@@ -37,7 +37,7 @@ def found() -> Findings:
 
 
 @pytest.fixture(scope="module")
-def page(found: Findings) -> str:
+def page(found: LoadFindings) -> str:
     return report(PLAN, found)
 
 
@@ -48,7 +48,7 @@ def plots(page: str) -> list[dict[str, object]]:
     ]
 
 
-def test_the_plots_are_there(page: str, found: Findings) -> None:
+def test_the_plots_are_there(page: str, found: LoadFindings) -> None:
     drawn = figures(found, None)
     assert [figure.title for figure in drawn] == [
         "Latency over time, against the SLO",
@@ -60,14 +60,14 @@ def test_the_plots_are_there(page: str, found: Findings) -> None:
     assert all(plot["data"] for plot in plots(page))
 
 
-def test_the_slo_is_a_line_in_the_latencies(found: Findings) -> None:
+def test_the_slo_is_a_line_in_the_latencies(found: LoadFindings) -> None:
     (latencies, *_) = figures(found, None)
     for panel in latencies.panels:
         (line,) = panel.plot.layout.shapes
         assert (line.y0, line.y1) == (526, 526)
 
 
-def test_latencies_are_in_milliseconds_over_seconds(found: Findings) -> None:
+def test_latencies_are_in_milliseconds_over_seconds(found: LoadFindings) -> None:
     (latencies, *_) = figures(found, None)
     (photo,) = (panel for panel in latencies.panels if panel.title == "photo")
     p50, _ = photo.plot.data
@@ -75,15 +75,15 @@ def test_latencies_are_in_milliseconds_over_seconds(found: Findings) -> None:
     assert list(p50.y) == pytest.approx([200] * 4, rel=0.01)
 
 
-def test_arrivals_and_completions_are_per_second(found: Findings) -> None:
+def test_arrivals_and_completions_are_per_second(found: LoadFindings) -> None:
     _, arrivals, *_ = figures(found, None)
     sent, answered = arrivals.panels[0].plot.data
     assert list(sent.y) == [10, 10, 10, 10, 1]
     assert list(answered.y) == [8, 10, 10, 10, 2]
 
 
-def test_the_emulators_run_stands_beside_it(found: Findings) -> None:
-    emulated = Outcome()
+def test_the_emulators_run_stands_beside_it(found: LoadFindings) -> None:
+    emulated = LoadOutcome()
     emulated.fold(record(1, "photo"))
     _, _, rates, _ = figures(found, emulated)
     assert list(rates.legend) == ["live", "emulated"]
@@ -112,6 +112,6 @@ def test_what_went_wrong_is_told(page: str) -> None:
 
 
 def test_a_run_without_answers_is_a_page_too() -> None:
-    page = report(PLAN, Findings())
+    page = report(PLAN, LoadFindings())
     assert plots(page) == []
     assert "0 requests sent" in page

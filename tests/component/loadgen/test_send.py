@@ -9,7 +9,7 @@ import pytest
 
 from esg.client import ClientError, Outcome, Result, Unavailable
 from esg.loadgen import send as sending
-from esg.loadgen.send import SPAN_US, Answered, Load, Sender, send
+from esg.loadgen.send import SPAN_US, LoadSpec, Sender, SentRequest, send
 from esg.workload.arrivals import Arrival
 
 LIMIT_S = 60.0
@@ -77,15 +77,15 @@ def at(*times_us: int) -> list[Arrival]:
 
 
 async def test_an_empty_load_is_sent_at_once() -> None:
-    heard: list[Answered] = []
-    assert await send(Scripted(), [], Load(payload=plain), heard.append) == 0
+    heard: list[SentRequest] = []
+    assert await send(Scripted(), [], LoadSpec(payload=plain), heard.append) == 0
     assert heard == []
 
 
 async def test_requests_carry_what_the_load_says() -> None:
     stream = Scripted(on_submit=lambda _: stream.answers[-1].set_result(result()))
     arrivals = [Arrival(0, "photo"), Arrival(10, "scene")]
-    load = Load(payload=plain, slo_ms=250.0, prefix="run-")
+    load = LoadSpec(payload=plain, slo_ms=250.0, prefix="run-")
     assert await send(stream, arrivals, load, lambda _: None) == 2
     assert stream.given == [
         ("photo", b"photo", 250.0, "run-1"),
@@ -95,15 +95,15 @@ async def test_requests_carry_what_the_load_says() -> None:
 
 async def test_without_a_prefix_requests_have_no_names() -> None:
     stream = Scripted(on_submit=lambda _: stream.answers[-1].set_result(result()))
-    await send(stream, at(0), Load(payload=plain), lambda _: None)
+    await send(stream, at(0), LoadSpec(payload=plain), lambda _: None)
     assert stream.given == [("app", b"app", None, None)]
 
 
 async def test_requests_go_out_though_none_was_answered() -> None:
     stream = Scripted()
-    heard: list[Answered] = []
+    heard: list[SentRequest] = []
     running = asyncio.create_task(
-        send(stream, at(0, 100, 20_000, 40_000), Load(payload=plain), heard.append)
+        send(stream, at(0, 100, 20_000, 40_000), LoadSpec(payload=plain), heard.append)
     )
     await stream.has_been_given(4)
     assert heard == []
@@ -124,10 +124,10 @@ async def test_no_request_goes_out_before_its_time() -> None:
         stream.answers[-1].set_result(result())
 
     stream = Scripted(on_submit=note)
-    heard: list[Answered] = []
+    heard: list[SentRequest] = []
     began_us = perf_counter_ns() // 1000
     planned_us = [5_000, 5_500, 30_000, 60_000]
-    await send(stream, at(*planned_us), Load(payload=plain), heard.append)
+    await send(stream, at(*planned_us), LoadSpec(payload=plain), heard.append)
     for planned, sent in zip(planned_us, sent_us, strict=True):
         assert sent - began_us >= planned - SPAN_US
     assert all(answered.latency_us >= answered.late_us for answered in heard)
@@ -143,8 +143,8 @@ async def test_a_late_request_tells_how_late_and_its_latency_counts_from_the_pla
         return b""
 
     stream = Scripted()
-    heard: list[Answered] = []
-    running = asyncio.create_task(send(stream, at(0, 10_000), Load(payload=slow), heard.append))
+    heard: list[SentRequest] = []
+    running = asyncio.create_task(send(stream, at(0, 10_000), LoadSpec(payload=slow), heard.append))
     await stream.has_been_given(2)
     clock.now_us += 7_000
     for answer in stream.answers:
@@ -155,8 +155,8 @@ async def test_a_late_request_tells_how_late_and_its_latency_counts_from_the_pla
 
 async def test_what_went_out_a_little_early_counts_from_then(clock: Clock) -> None:
     stream = Scripted()
-    heard: list[Answered] = []
-    running = asyncio.create_task(send(stream, at(1_500), Load(payload=plain), heard.append))
+    heard: list[SentRequest] = []
+    running = asyncio.create_task(send(stream, at(1_500), LoadSpec(payload=plain), heard.append))
     await stream.has_been_given(1)
     clock.now_us += 1_000
     stream.answers[0].set_result(result())
@@ -165,7 +165,7 @@ async def test_what_went_out_a_little_early_counts_from_then(clock: Clock) -> No
 
 
 async def test_a_sender_that_is_behind_still_hears_answers(clock: Clock) -> None:
-    heard: list[Answered] = []
+    heard: list[SentRequest] = []
     heard_at: list[int] = []
 
     def answer_at_once(number: int) -> None:
@@ -174,7 +174,7 @@ async def test_a_sender_that_is_behind_still_hears_answers(clock: Clock) -> None
         heard_at.append(len(heard))
 
     stream = Scripted(on_submit=answer_at_once)
-    assert await send(stream, at(*[0] * 100), Load(payload=plain), heard.append) == 100
+    assert await send(stream, at(*[0] * 100), LoadSpec(payload=plain), heard.append) == 100
     assert heard_at[-1] > 90
     assert len(heard) == 100
 
@@ -187,18 +187,18 @@ async def test_what_is_refused_or_fails_is_an_answer_too() -> None:
             stream.answers[-1].set_result(result(in_time=number == 1))
 
     stream = Scripted(on_submit=refuse)
-    heard: list[Answered] = []
-    assert await send(stream, at(0, 0, 0), Load(payload=plain), heard.append) == 3
+    heard: list[SentRequest] = []
+    assert await send(stream, at(0, 0, 0), LoadSpec(payload=plain), heard.append) == 3
     assert [(a.error, a.in_time) for a in heard] == [("", True), ("not now", False), ("", False)]
     assert heard[1].result is None
 
 
 async def test_an_error_of_ours_ends_the_sending_and_is_told_as_it_is() -> None:
-    def observe(answered: Answered) -> None:
+    def observe(answered: SentRequest) -> None:
         raise ZeroDivisionError("by nought")
 
     stream = Scripted()
-    running = asyncio.create_task(send(stream, at(0, 0), Load(payload=plain), observe))
+    running = asyncio.create_task(send(stream, at(0, 0), LoadSpec(payload=plain), observe))
     await stream.has_been_given(2)
     stream.answers[0].set_result(result())
     with pytest.raises(ZeroDivisionError, match="by nought"):
@@ -211,13 +211,13 @@ async def test_a_stream_that_takes_no_more_ends_the_sending() -> None:
         raise ClientError("this stream is closed")
 
     with pytest.raises(ClientError, match="this stream is closed"):
-        await send(Scripted(on_submit=close), at(0, 0), Load(payload=plain), lambda _: None)
+        await send(Scripted(on_submit=close), at(0, 0), LoadSpec(payload=plain), lambda _: None)
 
 
 async def test_one_of_several_senders_numbers_every_nth() -> None:
     stream = Scripted(on_submit=lambda _: stream.answers[-1].set_result(result()))
-    heard: list[Answered] = []
-    load = Load(payload=plain, prefix="run-", first=2, step=3)
+    heard: list[SentRequest] = []
+    load = LoadSpec(payload=plain, prefix="run-", first=2, step=3)
     await send(stream, at(0, 0, 0), load, heard.append)
     assert [request_id for *_, request_id in stream.given] == ["run-2", "run-5", "run-8"]
     assert [answered.number for answered in heard] == [2, 5, 8]
@@ -228,8 +228,8 @@ HOUR_US = 3_600_000_000
 
 async def test_a_sender_that_is_stopped_sends_no_more_and_waits_for_the_rest() -> None:
     stream = Scripted()
-    heard: list[Answered] = []
-    sender = Sender(stream, Load(payload=plain), heard.append)
+    heard: list[SentRequest] = []
+    sender = Sender(stream, LoadSpec(payload=plain), heard.append)
     running = asyncio.create_task(sender.run(at(0, 0, HOUR_US)))
     await stream.has_been_given(2)
     assert (sender.sending, sender.sent, sender.in_flight) == (True, 2, 2)
@@ -246,8 +246,8 @@ async def test_a_sender_that_is_stopped_sends_no_more_and_waits_for_the_rest() -
 
 async def test_what_is_given_up_is_told_as_failed() -> None:
     stream = Scripted()
-    heard: list[Answered] = []
-    sender = Sender(stream, Load(payload=plain), heard.append)
+    heard: list[SentRequest] = []
+    sender = Sender(stream, LoadSpec(payload=plain), heard.append)
     running = asyncio.create_task(sender.run(at(0, 0, HOUR_US)))
     await stream.has_been_given(2)
     stream.answers[0].set_result(result())
@@ -271,7 +271,7 @@ async def test_without_room_a_request_is_skipped_and_the_others_keep_their_numbe
     arrivals = [Arrival(0, "a"), Arrival(1, "b"), Arrival(2, "c")]
     sender = Sender(
         stream,
-        Load(payload=payload, prefix="r"),
+        LoadSpec(payload=payload, prefix="r"),
         lambda _: None,
         room=lambda: len(asked) != 2,
         skip=skipped.append,

@@ -2,17 +2,17 @@
 
 import pytest
 
-from esg.loadgen.record import Record
+from esg.loadgen.record import SentRecord
 from esg.loadgen.timeline import MOST_BINS, Timeline
 from esg.units import US_PER_S, seconds
 
 
-def record(at_s: float, latency_s: float = 0.5, *, outcome: str = "done") -> Record:
+def record(at_s: float, latency_s: float = 0.5, *, outcome: str = "done") -> SentRecord:
     times = seconds(at_s), 0, seconds(latency_s)
-    return Record(1, "app", *times, outcome, True, 0, 0, 0.0, (), (), "", "")
+    return SentRecord(1, "app", *times, outcome, True, 0, 0, 0.0, (), (), "", "")
 
 
-def timeline(*records: Record) -> Timeline:
+def timeline(*records: SentRecord) -> Timeline:
     made = Timeline()
     for one in records:
         made.fold(one)

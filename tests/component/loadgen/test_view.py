@@ -4,8 +4,8 @@ import io
 
 from rich.console import Console
 
-from esg.loadgen.record import UNANSWERED, Record
-from esg.loadgen.report.progress import View
+from esg.loadgen.record import UNANSWERED, SentRecord
+from esg.loadgen.report.progress import ProgressView
 from esg.loadgen.report.summary import (
     behind_text,
     fell_behind,
@@ -13,24 +13,24 @@ from esg.loadgen.report.summary import (
     print_findings,
     sending_text,
 )
-from esg.loadgen.run import Findings
-from esg.workload.plan import Plan
+from esg.loadgen.run import LoadFindings
+from esg.workload.plan import Workload
 
 
-def record(number: int, *, late_us: int = 0, in_time: bool = True) -> Record:
+def record(number: int, *, late_us: int = 0, in_time: bool = True) -> SentRecord:
     times = 1000 * number, late_us, 250_000
     told = (526_000, 240_000, 0.001, (1,), ("node0",), "", "")
-    return Record(number, "photo", *times, "done", in_time, *told)
+    return SentRecord(number, "photo", *times, "done", in_time, *told)
 
 
-def findings(*records: Record, **known: float) -> Findings:
-    found = Findings(**known)  # type: ignore[arg-type]
+def findings(*records: SentRecord, **known: float) -> LoadFindings:
+    found = LoadFindings(**known)  # type: ignore[arg-type]
     for one in records:
         found.fold(one)
     return found
 
 
-def seen(view: View, found: Findings) -> str:
+def seen(view: ProgressView, found: LoadFindings) -> str:
     screen = Console(file=io.StringIO(), width=120)
     with screen.capture() as captured:
         screen.print(view.drawn(found))
@@ -38,7 +38,7 @@ def seen(view: View, found: Findings) -> str:
 
 
 def test_the_rate_is_that_of_the_last_moments() -> None:
-    view = View(Plan(rate="heavy", duration_s=30))
+    view = ProgressView(Workload(rate="heavy", duration_s=30))
     answered = record(1), record(2, in_time=False)
     first = seen(view, findings(*answered, sent=100, in_flight=98, elapsed_s=1.0))
     assert "heavy, seed 0: 1 of 30 s" in first
@@ -50,7 +50,7 @@ def test_the_rate_is_that_of_the_last_moments() -> None:
 
 
 def test_it_says_that_it_waits_for_answers_when_all_are_sent() -> None:
-    view = View(Plan(rate="heavy", duration_s=4))
+    view = ProgressView(Workload(rate="heavy", duration_s=4))
     found = findings(sent=300, in_flight=200, sending_s=4.0, elapsed_s=24.0)
     found.sending = False
     told = seen(view, found)
@@ -61,7 +61,7 @@ def test_it_says_that_it_waits_for_answers_when_all_are_sent() -> None:
 def test_it_says_what_is_waited_for_after_ctrl_c() -> None:
     found = findings(sent=3, in_flight=3, elapsed_s=1.0)
     found.interrupted = True
-    assert "waiting for what is in flight" in seen(View(Plan(rate="heavy")), found)
+    assert "waiting for what is in flight" in seen(ProgressView(Workload(rate="heavy")), found)
 
 
 def test_a_late_sender_says_by_how_much() -> None:
@@ -106,7 +106,7 @@ def test_the_end_fits_on_80_columns() -> None:
     screen = Console(file=io.StringIO(), width=80)
     found = findings(*map(record, range(10)), sent=10, sending_s=2.0, elapsed_s=2.3)
     with screen.capture() as captured:
-        print_findings(screen, Plan(rate="heavy"), found, emulated=found.outcome)
+        print_findings(screen, Workload(rate="heavy"), found, emulated=found.outcome)
     told = captured.get()
     assert "10 requests sent in 2.0 s (5.0/s), the last answer after 2.3 s" in told
     assert max(map(len, told.splitlines())) <= 80

@@ -13,7 +13,7 @@ import uvloop
 from esg.errors import Fault, Rejected
 from esg.local.health import is_serving, redis_answers
 from esg.local.procfs import look
-from esg.local.supervisor import Mesh, MeshOptions, Process, State
+from esg.local.supervisor import Mesh, MeshOptions, Process, ProcessState
 from tests.support.waiting import LIMIT_S, names, until
 
 pytestmark = pytest.mark.usefixtures("_stand_ins")
@@ -23,7 +23,7 @@ QUICK = MeshOptions(nodes=2, more={"common": {"drain_s": 0}})
 
 
 @pytest.fixture
-def news() -> list[tuple[str, State]]:
+def news() -> list[tuple[str, ProcessState]]:
     return []
 
 
@@ -74,14 +74,16 @@ def test_any_event_loop_will_do() -> None:
         assert gone(run(up_and_down()))
 
 
-async def test_they_start_and_stop_in_order(news: list[tuple[str, State]], tmp_path: Path) -> None:
+async def test_they_start_and_stop_in_order(
+    news: list[tuple[str, ProcessState]], tmp_path: Path
+) -> None:
     def tell(process: Process) -> None:
         news.append((process.name, process.state))
 
     async with Mesh(SMALL, tmp_path, tell=tell):
         pass
-    ready = [name for name, state in news if state is State.READY]
-    ended = [name for name, state in news if state is State.ENDED]
+    ready = [name for name, state in news if state is ProcessState.READY]
+    ended = [name for name, state in news if state is ProcessState.ENDED]
     assert ready[:2] == ["redis", "controller"]
     assert sorted(ready[2:]) == ["gateway", "node0", "node1"]
     assert ended[0] == "gateway"
@@ -160,7 +162,7 @@ async def test_a_start_can_be_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_process_that_clings_to_life_is_killed(
-    news: list[tuple[str, State]], monkeypatch: pytest.MonkeyPatch
+    news: list[tuple[str, ProcessState]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STAND_IN", "controller clings")
     monkeypatch.setattr("esg.local.supervisor.STOP_MARGIN_S", 0.1)
@@ -176,7 +178,7 @@ async def test_a_process_that_clings_to_life_is_killed(
 
 @pytest.mark.parametrize("name", ["redis", "controller", "gateway", "node1"])
 async def test_a_process_that_dies_is_told_and_started_again_where_it_was(name: str) -> None:
-    told: list[tuple[str, State, bool]] = []
+    told: list[tuple[str, ProcessState, bool]] = []
 
     def tell(process: Process) -> None:
         told.append((process.name, process.state, process.given_up))
@@ -185,8 +187,8 @@ async def test_a_process_that_dies_is_told_and_started_again_where_it_was(name: 
         gateway, redis_url, pids = mesh.gateway, mesh.redis_url, mesh.processes
         told.clear()
         os.kill(pids[name], signal.SIGKILL)
-        await until(lambda: (name, State.READY, False) in told)
-        assert told == [(name, State.ENDED, False), (name, State.READY, False)]
+        await until(lambda: (name, ProcessState.READY, False) in told)
+        assert told == [(name, ProcessState.ENDED, False), (name, ProcessState.READY, False)]
         assert mesh.processes[name] != pids[name]
         assert mesh.processes.keys() == pids.keys()
         assert (mesh.gateway, mesh.redis_url) == (gateway, redis_url)
@@ -205,7 +207,7 @@ async def test_a_full_disk_keeps_no_process_from_being_started_again_or_stopped(
         monkeypatch.setattr(mesh.directory, "write", full)
         os.kill(pid, signal.SIGKILL)
         await until(lambda: mesh._all["controller"].pid != pid)
-        await until(lambda: mesh._all["controller"].state is State.READY)
+        await until(lambda: mesh._all["controller"].state is ProcessState.READY)
         pids, scratch = mesh.processes, mesh.directory.scratch
     assert gone(pids)
     assert not scratch.exists()
@@ -225,7 +227,7 @@ async def test_a_mesh_fails_with_a_process_that_it_needs_and_that_keeps_dying(na
 
 @pytest.mark.usefixtures("_all_deaths_are_quick")
 async def test_a_node_that_keeps_dying_is_given_up_and_the_rest_goes_on() -> None:
-    told: list[tuple[State, bool]] = []
+    told: list[tuple[ProcessState, bool]] = []
 
     def tell(process: Process) -> None:
         told.append((process.state, process.given_up))
@@ -234,8 +236,8 @@ async def test_a_node_that_keeps_dying_is_given_up_and_the_rest_goes_on() -> Non
         told.clear()
         mesh._all["node1"].program.environ["STAND_IN"] = "node1 fails"  # type: ignore[index]
         os.kill(mesh.processes["node1"], signal.SIGKILL)
-        await until(lambda: (State.ENDED, True) in told)
-        assert told == [(State.ENDED, False)] * 5 + [(State.ENDED, True)]
+        await until(lambda: (ProcessState.ENDED, True) in told)
+        assert told == [(ProcessState.ENDED, False)] * 5 + [(ProcessState.ENDED, True)]
         assert "node1" not in mesh.processes
         assert await is_serving(mesh.gateway)
 

@@ -8,7 +8,7 @@ from redis import Redis
 
 from esg.storage.local_store import LocalStore
 from esg.storage.node_store import NodeStore
-from esg.storage.redis_store import RemoteStore
+from esg.storage.redis_store import RedisStore
 from tests.support.redis_server import RedisServer
 
 PART_BYTES = 1000
@@ -21,12 +21,12 @@ def local(tmp_path: Path) -> LocalStore:
 
 
 @pytest.fixture
-async def open_remote(redis_url: str) -> AsyncIterator[Callable[[], RemoteStore]]:
+async def open_remote(redis_url: str) -> AsyncIterator[Callable[[], RedisStore]]:
     """Stores with connections of their own, as different processes have them."""
-    stores: list[RemoteStore] = []
+    stores: list[RedisStore] = []
 
-    def make() -> RemoteStore:
-        stores.append(RemoteStore(redis_url, prefix="test", ttl_s=600, part_bytes=PART_BYTES))
+    def make() -> RedisStore:
+        stores.append(RedisStore(redis_url, prefix="test", ttl_s=600, part_bytes=PART_BYTES))
         return stores[-1]
 
     yield make
@@ -35,12 +35,12 @@ async def open_remote(redis_url: str) -> AsyncIterator[Callable[[], RemoteStore]
 
 
 @pytest.fixture
-def remote(open_remote: Callable[[], RemoteStore]) -> RemoteStore:
+def remote(open_remote: Callable[[], RedisStore]) -> RedisStore:
     return open_remote()
 
 
 @pytest.fixture
-def node(local: LocalStore, remote: RemoteStore) -> NodeStore:
+def node(local: LocalStore, remote: RedisStore) -> NodeStore:
     return NodeStore(local, remote, "i0")
 
 

@@ -8,14 +8,14 @@ import pytest
 from redis import Redis
 
 from esg.errors import Fault
-from esg.storage.errors import Refused
+from esg.storage.errors import StorageRefused
 from esg.storage.node_store import NodeStore
-from esg.storage.redis_store import RemoteStore
+from esg.storage.redis_store import RedisStore
 from tests.support.redis_server import RedisServer
 
 
 async def test_it_is_durable_when_the_server_says_so(
-    remote: RemoteStore, open_remote: Callable[[], RemoteStore]
+    remote: RedisStore, open_remote: Callable[[], RedisStore]
 ) -> None:
     await asyncio.gather(
         *(remote.put(f"r{n}", "@f", b"x" * size, durably=True) for n, size in enumerate((5, 5000)))
@@ -24,7 +24,7 @@ async def test_it_is_durable_when_the_server_says_so(
     assert await open_remote().get("r1", "@f") == b"x" * 5000
 
 
-async def test_many_writes_share_few_syncs(remote: RemoteStore, inside: Redis) -> None:
+async def test_many_writes_share_few_syncs(remote: RedisStore, inside: Redis) -> None:
     inside.config_resetstat()
     await asyncio.gather(*(remote.put(f"r{n}", "@f", b"x", durably=True) for n in range(100)))
     stats = inside.info("commandstats")
@@ -33,11 +33,11 @@ async def test_many_writes_share_few_syncs(remote: RemoteStore, inside: Redis) -
 
 
 async def test_a_server_that_keeps_no_log_is_refused_with_what_to_do(
-    remote: RemoteStore, inside: Redis
+    remote: RedisStore, inside: Redis
 ) -> None:
     inside.config_set("appendonly", "no")
     try:
-        with pytest.raises(Refused, match=r"appendonly yes, or set durable_payloads"):
+        with pytest.raises(StorageRefused, match=r"appendonly yes, or set durable_payloads"):
             await remote.put("r1", "@f", b"x", durably=True)
     finally:
         inside.config_set("appendonly", "yes")
@@ -51,7 +51,7 @@ def server(tmp_path: Path) -> RedisServer:
 async def test_what_has_to_go_elsewhere_waits_for_a_server_that_comes_back(
     server: RedisServer, node: NodeStore
 ) -> None:
-    remote = RemoteStore(server.url, prefix="test", ttl_s=600)
+    remote = RedisStore(server.url, prefix="test", ttl_s=600)
     away = NodeStore(node.local, remote, "i0", patience_s=60)
     putting = asyncio.create_task(away.keep("r1", "label", b"result", publish=True))
     fetching = asyncio.create_task(away.fetch("r1", "", "label", 60))
@@ -66,7 +66,7 @@ async def test_what_has_to_go_elsewhere_waits_for_a_server_that_comes_back(
 
 
 async def test_it_does_not_wait_for_ever(server: RedisServer, node: NodeStore) -> None:
-    remote = RemoteStore(server.url, prefix="test", ttl_s=600)
+    remote = RedisStore(server.url, prefix="test", ttl_s=600)
     away = NodeStore(node.local, remote, "i0", patience_s=0.05)
     with pytest.raises(Fault, match="is it running"):
         await away.keep("r1", "label", b"result", publish=True)

@@ -11,7 +11,7 @@ from esg.storage.errors import Missing
 from esg.storage.keys import payload_stage
 from esg.storage.local_store import LocalStore
 from esg.storage.node_store import NodeStore
-from esg.storage.redis_store import RemoteStore
+from esg.storage.redis_store import RedisStore
 from tests.component.storage.conftest import PART_BYTES
 
 Keys = Callable[[], list[str]]
@@ -19,7 +19,7 @@ LARGE = bytes(range(256)) * (PART_BYTES // 64)
 
 
 @pytest.fixture
-def other(open_remote: Callable[[], RemoteStore], tmp_path: Path) -> NodeStore:
+def other(open_remote: Callable[[], RedisStore], tmp_path: Path) -> NodeStore:
     """Another node of the same mesh."""
     return NodeStore(LocalStore(tmp_path / "other"), open_remote(), "i1")
 

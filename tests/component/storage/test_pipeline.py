@@ -13,15 +13,15 @@ from redis import Redis
 
 from esg.errors import Fault, Rejected
 from esg.storage import redis_pipeline as pipeline
-from esg.storage.errors import Refused
-from esg.storage.redis_pipeline import Pipeline
-from esg.storage.redis_store import RemoteStore
+from esg.storage.errors import StorageRefused
+from esg.storage.redis_pipeline import RedisPipeline
+from esg.storage.redis_store import RedisStore
 from tests.support.redis_server import RedisServer
 
 
 @pytest.fixture
-async def line(redis_url: str) -> AsyncIterator[Pipeline]:
-    made = Pipeline(redis_url)
+async def line(redis_url: str) -> AsyncIterator[RedisPipeline]:
+    made = RedisPipeline(redis_url)
     yield made
     await made.close()
 
@@ -41,12 +41,12 @@ def reads(inside: Redis) -> int:
     return int(stats["total_reads_processed"])
 
 
-async def test_each_gets_its_own_answer(line: Pipeline) -> None:
+async def test_each_gets_its_own_answer(line: RedisPipeline) -> None:
     answers = await asyncio.gather(*(line.send(b"ECHO", b"%d" % i) for i in range(2000)))
     assert answers == [b"%d" % i for i in range(2000)]
 
 
-async def test_what_is_sent_in_one_turn_leaves_together(line: Pipeline, inside: Redis) -> None:
+async def test_what_is_sent_in_one_turn_leaves_together(line: RedisPipeline, inside: Redis) -> None:
     await line.send(b"PING")
     before = reads(inside)
     await asyncio.gather(*(line.send(b"SET", b"k%d" % i, b"x") for i in range(500)))
@@ -54,7 +54,7 @@ async def test_what_is_sent_in_one_turn_leaves_together(line: Pipeline, inside: 
 
 
 async def test_what_comes_while_a_batch_is_under_way_leaves_together(
-    line: Pipeline, inside: Redis
+    line: RedisPipeline, inside: Redis
 ) -> None:
     async def talk(name: int) -> None:
         for i in range(20):
@@ -66,13 +66,13 @@ async def test_what_comes_while_a_batch_is_under_way_leaves_together(
     assert reads(inside) - before < 200  # of 1000 commands
 
 
-async def test_more_than_a_batch_holds_goes_in_several(line: Pipeline) -> None:
+async def test_more_than_a_batch_holds_goes_in_several(line: RedisPipeline) -> None:
     large = bytes(pipeline.BATCH_BYTES // 3)
     sent = [line.send(b"SET", b"k%d" % i, large) for i in range(10)]
     assert await asyncio.gather(*sent) == [b"OK"] * 10
 
 
-async def test_an_error_reply_goes_to_its_own_waiter(line: Pipeline) -> None:
+async def test_an_error_reply_goes_to_its_own_waiter(line: RedisPipeline) -> None:
     answers = await asyncio.gather(
         line.send(b"SET", b"k", b"text"),
         line.send(b"INCR", b"k"),
@@ -81,18 +81,18 @@ async def test_an_error_reply_goes_to_its_own_waiter(line: Pipeline) -> None:
         return_exceptions=True,
     )
     assert [answers[0], answers[3]] == [b"OK", b"text"]
-    assert [type(answer) for answer in answers[1:3]] == [Refused, Refused]
+    assert [type(answer) for answer in answers[1:3]] == [StorageRefused, StorageRefused]
     assert "not an integer" in str(answers[1])
 
 
-async def test_a_command_is_carried_out_although_its_caller_gave_up(line: Pipeline) -> None:
+async def test_a_command_is_carried_out_although_its_caller_gave_up(line: RedisPipeline) -> None:
     line.send(b"SET", b"k", b"1").cancel()
     assert await line.send(b"GET", b"k") == b"1"
 
 
 def test_it_works_on_the_loop_that_services_use(redis_url: str) -> None:
     async def there_and_back() -> list[bytes]:
-        line = Pipeline(redis_url)
+        line = RedisPipeline(redis_url)
         sizes = [1, pipeline.COPIED_BYTES - 1, pipeline.COPIED_BYTES, 2**20]
         sent = [line.send(b"ECHO", memoryview(bytes([i]) * n)) for i, n in enumerate(sizes)]
         try:
@@ -110,7 +110,7 @@ def test_it_works_on_the_loop_that_services_use(redis_url: str) -> None:
 
 
 async def test_closing_finishes_what_was_begun(redis_url: str, inside: Redis) -> None:
-    line = Pipeline(redis_url)
+    line = RedisPipeline(redis_url)
     sent = line.send(b"SET", b"k", b"1")
     await line.close()
     assert sent.result() == b"OK"
@@ -118,8 +118,8 @@ async def test_closing_finishes_what_was_begun(redis_url: str, inside: Redis) ->
     await line.close()
 
 
-async def test_the_database_in_the_url_is_used(redis_url: str, line: Pipeline) -> None:
-    other = Pipeline(f"{redis_url}?db=3")
+async def test_the_database_in_the_url_is_used(redis_url: str, line: RedisPipeline) -> None:
+    other = RedisPipeline(f"{redis_url}?db=3")
     await other.send(b"SET", b"k", b"1")
     assert await line.send(b"GET", b"k") is None
     assert await other.send(b"GET", b"k") == b"1"
@@ -133,7 +133,7 @@ async def test_a_redis_that_is_not_there_is_a_fault_that_says_where() -> None:
     with socket.socket() as taken:  # bound, but nobody listens
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-        store = RemoteStore(f"redis://me:hunter2@127.0.0.1:{port}/0", prefix="t", ttl_s=1)
+        store = RedisStore(f"redis://me:hunter2@127.0.0.1:{port}/0", prefix="t", ttl_s=1)
         with pytest.raises(Fault, match=f"Redis at 127.0.0.1:{port}: .*is it running") as e:
             await store.ping()
         await store.close()
@@ -143,14 +143,14 @@ async def test_a_redis_that_is_not_there_is_a_fault_that_says_where() -> None:
 async def test_a_wrong_password_is_a_fault_that_does_not_show_it(own_server: RedisServer) -> None:
     with own_server.client() as client:
         client.config_set("requirepass", "swordfish")
-        store = RemoteStore(
+        store = RedisStore(
             own_server.url.replace("unix://", "unix://:hunter2@"), prefix="t", ttl_s=1
         )
         with pytest.raises(Fault, match=r"Redis at .*/redis\.sock") as e:
             await store.put("r1", "a", b"x")
         await store.close()
         assert "hunter2" not in str(e.value)
-        right = RemoteStore(
+        right = RedisStore(
             own_server.url.replace("unix://", "unix://:swordfish@"), prefix="t", ttl_s=1
         )
         await right.put("r1", "a", b"x")
@@ -158,7 +158,7 @@ async def test_a_wrong_password_is_a_fault_that_does_not_show_it(own_server: Red
 
 
 async def test_a_redis_that_dies_is_a_fault_until_it_is_back(own_server: RedisServer) -> None:
-    store = RemoteStore(own_server.url, prefix="t", ttl_s=60)
+    store = RedisStore(own_server.url, prefix="t", ttl_s=60)
     await store.put("r1", "a", b"before")
     own_server.kill()
     results = await asyncio.gather(
@@ -176,7 +176,7 @@ async def test_a_redis_that_dies_is_a_fault_until_it_is_back(own_server: RedisSe
 async def test_an_idle_connection_that_broke_is_not_noticed_by_the_caller(
     own_server: RedisServer,
 ) -> None:
-    store = RemoteStore(own_server.url, prefix="t", ttl_s=60)
+    store = RedisStore(own_server.url, prefix="t", ttl_s=60)
     await store.put("r1", "a", b"before")
     own_server.kill()
     own_server.start()
@@ -189,7 +189,7 @@ async def test_an_idle_connection_that_broke_is_not_noticed_by_the_caller(
 async def test_a_redis_that_hangs_is_a_fault_and_is_used_again_when_it_wakes(
     own_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = RemoteStore(own_server.url, prefix="t", ttl_s=60)
+    store = RedisStore(own_server.url, prefix="t", ttl_s=60)
     await store.ping()
     own_server.signal(signal.SIGSTOP)
     with monkeypatch.context() as patch:
@@ -211,7 +211,7 @@ async def test_what_is_no_redis_is_a_fault() -> None:
 
     async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        store = RemoteStore(f"redis://127.0.0.1:{port}", prefix="t", ttl_s=1)
+        store = RedisStore(f"redis://127.0.0.1:{port}", prefix="t", ttl_s=1)
         with pytest.raises(Fault, match=f"Redis at 127.0.0.1:{port}"):
             await store.ping()
         await store.close()
@@ -231,7 +231,7 @@ async def test_what_is_no_redis_is_a_fault() -> None:
 )
 def test_a_url_that_is_none_is_refused_without_showing_its_password(url: str) -> None:
     with pytest.raises(Rejected, match=r"redis_url: .* it must look like redis://") as e:
-        Pipeline(url)
+        RedisPipeline(url)
     assert "hunter2" not in str(e.value)
 
 
@@ -245,4 +245,4 @@ def test_a_url_that_is_none_is_refused_without_showing_its_password(url: str) ->
     ],
 )
 def test_a_server_is_called_by_its_address(url: str, where: str) -> None:
-    assert Pipeline(url).where == where
+    assert RedisPipeline(url).where == where

@@ -11,7 +11,7 @@ from redis import Redis
 from esg.errors import Fault, Rejected
 from esg.storage.errors import Missing
 from esg.storage.redis_store import PART_BYTES as DEFAULT_PART_BYTES
-from esg.storage.redis_store import RemoteStore
+from esg.storage.redis_store import RedisStore
 from tests.component.storage.conftest import PART_BYTES
 
 Keys = Callable[[], list[str]]
@@ -20,14 +20,14 @@ LARGE = os.urandom(3 * PART_BYTES + 7)
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_what_was_put_is_got(remote: RemoteStore, size: int) -> None:
+async def test_what_was_put_is_got(remote: RedisStore, size: int) -> None:
     content = os.urandom(size)
     await remote.put("r1", "blur", content)
     assert await remote.get("r1", "blur") == content
 
 
 async def test_megabytes_survive_in_the_default_parts(redis_url: str, keys: Keys) -> None:
-    store = RemoteStore(redis_url, prefix="test", ttl_s=600)
+    store = RedisStore(redis_url, prefix="test", ttl_s=600)
     content = os.urandom(2 * DEFAULT_PART_BYTES + 12_345)
     await store.put("r1", "", memoryview(content))
     assert await store.get("r1", "") == content
@@ -35,7 +35,7 @@ async def test_megabytes_survive_in_the_default_parts(redis_url: str, keys: Keys
     await store.close()
 
 
-async def test_values_of_any_kind_go_out_of_many_coroutines_at_once(remote: RemoteStore) -> None:
+async def test_values_of_any_kind_go_out_of_many_coroutines_at_once(remote: RedisStore) -> None:
     contents = {f"r{i}": os.urandom(SIZES[i % len(SIZES)]) for i in range(300)}
 
     async def there_and_back(request: str, content: bytes) -> bytes:
@@ -46,7 +46,7 @@ async def test_values_of_any_kind_go_out_of_many_coroutines_at_once(remote: Remo
     assert got == list(contents.values())
 
 
-async def test_every_key_expires(remote: RemoteStore, inside: Redis, keys: Keys) -> None:
+async def test_every_key_expires(remote: RedisStore, inside: Redis, keys: Keys) -> None:
     for stage in ("", "small", "large"):
         await remote.put("r1", stage, b"small" if stage != "large" else LARGE)
         await remote.put("r1", stage, LARGE if stage != "large" else b"small")
@@ -56,7 +56,7 @@ async def test_every_key_expires(remote: RemoteStore, inside: Redis, keys: Keys)
     assert all(0 < ttl <= 600 for ttl in ttls)
 
 
-async def test_names_do_not_run_into_each_other(remote: RemoteStore) -> None:
+async def test_names_do_not_run_into_each_other(remote: RedisStore) -> None:
     names = [("r", "a"), ("r", ""), ("r:a", ""), ("r", ":a"), ("r", "parts"), ("..", "ü" * 500)]
     for size in (10, 2 * PART_BYTES):
         contents = [os.urandom(size) for _ in names]
@@ -68,13 +68,13 @@ async def test_names_do_not_run_into_each_other(remote: RemoteStore) -> None:
 
 @pytest.mark.parametrize(("request_id", "stage"), [("a/b", "c"), ("a", "b/c"), ("", "c")])
 async def test_a_name_that_could_be_mistaken_is_refused(
-    remote: RemoteStore, request_id: str, stage: str
+    remote: RedisStore, request_id: str, stage: str
 ) -> None:
     with pytest.raises(Rejected, match="have no slash"):
         await remote.put(request_id, stage, b"x")
 
 
-async def test_what_is_not_there_is_missing(remote: RemoteStore) -> None:
+async def test_what_is_not_there_is_missing(remote: RedisStore) -> None:
     with pytest.raises(Missing, match="the output of stage 'a' of request 'r1' is not in Redis"):
         await remote.get("r1", "a")
     with pytest.raises(Missing, match="the payload of request 'r1'"):
@@ -83,7 +83,7 @@ async def test_what_is_not_there_is_missing(remote: RemoteStore) -> None:
 
 @pytest.mark.parametrize("contents", [[LARGE, b"s"], [b"s", LARGE], [LARGE, b"s", LARGE[:-1]]])
 async def test_the_latest_content_wins_whatever_its_size(
-    remote: RemoteStore, keys: Keys, contents: list[bytes]
+    remote: RedisStore, keys: Keys, contents: list[bytes]
 ) -> None:
     for content in contents:
         await remote.put("r1", "a", content)
@@ -93,7 +93,7 @@ async def test_the_latest_content_wins_whatever_its_size(
 
 
 async def test_replacing_a_large_value_leaves_none_of_its_parts(
-    remote: RemoteStore, keys: Keys
+    remote: RedisStore, keys: Keys
 ) -> None:
     await remote.put("r1", "a", LARGE)
     before = keys()
@@ -103,7 +103,7 @@ async def test_replacing_a_large_value_leaves_none_of_its_parts(
 
 
 async def test_a_value_that_lost_a_part_is_missing(
-    remote: RemoteStore, inside: Redis, keys: Keys
+    remote: RedisStore, inside: Redis, keys: Keys
 ) -> None:
     await remote.put("r1", "a", LARGE)
     inside.delete(next(key for key in keys() if key.endswith(".2")))
@@ -111,7 +111,7 @@ async def test_a_value_that_lost_a_part_is_missing(
         await remote.get("r1", "a")
 
 
-async def test_a_reader_never_finds_a_mixture(open_remote: Callable[[], RemoteStore]) -> None:
+async def test_a_reader_never_finds_a_mixture(open_remote: Callable[[], RedisStore]) -> None:
     writer, reader = open_remote(), open_remote()
     versions = [bytes([n]) * (PART_BYTES * size) for n, size in enumerate((3, 5, 1, 4))]
     await writer.put("r1", "a", versions[0])
@@ -134,7 +134,7 @@ async def test_a_reader_never_finds_a_mixture(open_remote: Callable[[], RemoteSt
 
 
 async def test_discarding_takes_what_was_named_and_nothing_else(
-    remote: RemoteStore, keys: Keys
+    remote: RedisStore, keys: Keys
 ) -> None:
     for request in ("r1", "r2"):
         for stage in ("", "a", "b"):
@@ -149,7 +149,7 @@ async def test_discarding_takes_what_was_named_and_nothing_else(
 
 
 async def test_a_put_that_is_given_up_leaves_nothing_once_it_is_discarded(
-    remote: RemoteStore, keys: Keys
+    remote: RedisStore, keys: Keys
 ) -> None:
     for content in (b"small", LARGE):
         putting = asyncio.create_task(remote.put("r1", "a", content))
@@ -162,7 +162,7 @@ async def test_a_put_that_is_given_up_leaves_nothing_once_it_is_discarded(
 
 
 async def test_a_large_put_that_is_given_up_takes_its_parts_back(
-    remote: RemoteStore, keys: Keys
+    remote: RedisStore, keys: Keys
 ) -> None:
     putting = asyncio.create_task(remote.put("r1", "a", LARGE))
     await asyncio.sleep(0)
@@ -177,7 +177,7 @@ async def test_a_large_put_that_is_given_up_takes_its_parts_back(
 
 
 async def test_a_value_that_comes_later_is_waited_for(
-    open_remote: Callable[[], RemoteStore], monkeypatch: pytest.MonkeyPatch
+    open_remote: Callable[[], RedisStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     consumer, producer = open_remote(), open_remote()
     looks = 0
@@ -199,7 +199,7 @@ async def test_a_value_that_comes_later_is_waited_for(
     assert await waiting == LARGE
 
 
-async def test_waiting_ends(remote: RemoteStore) -> None:
+async def test_waiting_ends(remote: RedisStore) -> None:
     async with asyncio.timeout(60):
         for limit_s in (0, 0.02):
             with pytest.raises(Missing):
@@ -210,7 +210,7 @@ async def test_waiting_ends(remote: RemoteStore) -> None:
 
 
 async def test_a_refusal_concerns_its_own_command_alone(
-    remote: RemoteStore, inside: Redis, keys: Keys
+    remote: RedisStore, inside: Redis, keys: Keys
 ) -> None:
     inside.rpush("test/r1/list", "not a string")
     inside.rpush("test/r1/list/parts", "not a string")
@@ -223,7 +223,7 @@ async def test_a_refusal_concerns_its_own_command_alone(
 
 
 async def test_a_full_redis_is_a_fault_and_keeps_no_part(
-    remote: RemoteStore, inside: Redis, keys: Keys
+    remote: RedisStore, inside: Redis, keys: Keys
 ) -> None:
     inside.config_set("maxmemory", "1")
     try:

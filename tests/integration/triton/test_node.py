@@ -23,7 +23,7 @@ from esg.runtime.settings import CommonSettings, InvokerSettings
 from esg.runtime.wire.convert import InvokerNews
 from esg.storage.local_store import LocalStore
 from esg.storage.node_store import NodeStore
-from esg.storage.redis_store import RemoteStore
+from esg.storage.redis_store import RedisStore
 from esg.units import ms
 from tests.support.live_node import until
 from tests.support.redis_server import RedisServer
@@ -81,7 +81,7 @@ class RealNode:
 async def real_node(catalog_file: Path, redis_url: str, folder: Path) -> AsyncIterator[RealNode]:
     own, common = InvokerSettings(slices="cpu:2"), CommonSettings(catalog=str(catalog_file))
     catalog = load_catalog(catalog_file)
-    remote = RemoteStore(redis_url, prefix="test", ttl_s=600)
+    remote = RedisStore(redis_url, prefix="test", ttl_s=600)
     store = NodeStore(LocalStore(folder), remote, "i0")
     cpu = CpuParts(2, own.handler_timeout_s)
     async with slice_set(own, common, catalog, "i0") as found:

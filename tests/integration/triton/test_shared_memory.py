@@ -10,14 +10,14 @@ import grpc
 import numpy as np
 import pytest
 import pytest_asyncio
-from region import MEMORY, PREFIX, SMALLEST
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from esg.core.catalog.file import load_catalog
 from esg.invoker.slices import directory
 from esg.invoker.slices.bringup import slice_set
-from esg.invoker.slices.client import NoAnswer, Slice
+from esg.invoker.slices.client import NoAnswer, SliceClient
 from esg.invoker.slices.shm import region
+from esg.invoker.slices.shm.region import MEMORY, PREFIX, SMALLEST
 from esg.invoker.slices.shm.transfer import MOST_RETIRED, SharedMemory
 from esg.invoker.tensors.arrays import Array
 from esg.runtime.settings import CommonSettings, InvokerSettings
@@ -51,7 +51,7 @@ class Shared:
 
     def __init__(self, address: str, limit_bytes: int = 16 * SMALLEST) -> None:
         self.name = f"{PREFIX}test-{token_hex(6)}"
-        self.part = Slice(address, SharedMemory(self.name, limit_bytes))
+        self.part = SliceClient(address, SharedMemory(self.name, limit_bytes))
 
     async def call(self, first: int, size: int = SIZE, function: str = "repeat") -> Array:
         jobs = [{"X": numbers(first, size)}]

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from esg.core.durations import Nature
+from esg.core.durations import Durations
 from esg.core.messages.commands import StartTask
 from esg.core.messages.events import Event, RequestArrived
 from esg.emulator.world import World
@@ -52,7 +52,7 @@ def test_an_arrival_comes_after_all_else_at_its_microsecond() -> None:
         world = World(
             new_scheduler(),
             {"i0": pool},
-            Nature(CATALOG, 1),
+            Durations(CATALOG, 1),
             observe=lambda now_us, event, _: heard.append((now_us, _named(event))),
         )
         world.tell(0, pool.joined())
@@ -75,7 +75,7 @@ def _named(event: Event) -> str:
 def test_a_process_hears_nothing_once_another_has_taken_its_place() -> None:
     scheduler = new_scheduler()
     first, second = new_pool("i0", warm=True), new_pool("i0", warm=True)
-    world = World(scheduler, {"i0": first}, Nature(CATALOG, 1))
+    world = World(scheduler, {"i0": first}, Durations(CATALOG, 1))
     world.tell(0, first.joined())
     world.tell(0, RequestArrived(request="r0", application=next(iter(CATALOG.applications))))
     world.at(1, lambda: world.start(second))
@@ -93,7 +93,7 @@ def test_tasks_whose_decision_took_longer_are_not_lost() -> None:
     def charge_us(order: StartTask) -> int:
         return 1000 if int(order.task[1:]) % 2 else 0
 
-    world = World(scheduler, {"i0": pool}, Nature(CATALOG, 1), charge_us=charge_us)
+    world = World(scheduler, {"i0": pool}, Durations(CATALOG, 1), charge_us=charge_us)
     world.tell(0, pool.joined())
     for number, application in enumerate(list(CATALOG.applications) * 2):
         world.tell(0, RequestArrived(request=f"r{number}", application=application))

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 
 import pytest
-from emulator_run import emulate
 
 from esg.core.catalog.profile import Config
 from esg.core.pool import Pool
 from esg.core.report import Report
 from esg.core.scheduler.scheduler import Scheduler
-from esg.core.state.node_books import Seat
+from esg.core.state.node_books import NodeBooks
 from esg.emulator import run as emulator_run
+from esg.emulator.run import emulate
 from esg.emulator.sweep import Load
 from esg.errors import Bug
 from tests.support.runs import paper, scenario
@@ -25,11 +25,11 @@ def run_ten() -> None:
 
 
 def seat_keeps_a_vcpu(scheduler: Scheduler, pools: dict[str, Pool], report: Report) -> None:
-    next(iter(scheduler.state.seats.values())).vcpus_free -= 1
+    next(iter(scheduler.state.nodes.values())).vcpus_free -= 1
 
 
 def seat_keeps_a_slice(scheduler: Scheduler, pools: dict[str, Pool], report: Report) -> None:
-    next(iter(scheduler.state.seats.values())).slices[3].holder = "t1"
+    next(iter(scheduler.state.nodes.values())).slices[3].holder = "t1"
 
 
 def pool_keeps_a_vcpu(scheduler: Scheduler, pools: dict[str, Pool], report: Report) -> None:
@@ -74,12 +74,12 @@ def test_a_planted_leak_is_found(monkeypatch: pytest.MonkeyPatch, leak: Leak) ->
 
 
 def test_a_seat_that_forgets_to_release_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    release = Seat.release
+    release = NodeBooks.release
 
-    def forgetful(seat: Seat, task: str, config: Config, slices: tuple[int, ...]) -> None:
+    def forgetful(node: NodeBooks, task: str, config: Config, slices: tuple[int, ...]) -> None:
         if task != "t5":
-            release(seat, task, config, slices)
+            release(node, task, config, slices)
 
-    monkeypatch.setattr(Seat, "release", forgetful)
+    monkeypatch.setattr(NodeBooks, "release", forgetful)
     with pytest.raises(Bug, match="still holds something"):
         run_ten()

@@ -20,7 +20,7 @@ from esg.emulator.reproduce.experiments import (
     run_all,
 )
 from esg.emulator.reproduce.figures import figures
-from esg.emulator.reproduce.overhead import MEASURED, Overhead, Times, measure
+from esg.emulator.reproduce.overhead import MEASURED, DecisionTimes, Overhead, measure
 from esg.emulator.reproduce.standings import Standing, standing
 from esg.emulator.reproduce.study import Study, Win, wins
 from esg.emulator.scenario import SETTINGS
@@ -183,7 +183,7 @@ OVERHEADS = {
     ),
     "The more relaxed the setting, the longer a decision takes": replace(
         AS_THE_PAPER,
-        search=AS_THE_PAPER.search | {("relaxed-heavy", 3, 5): Times(9, 9, effort=49)},
+        search=AS_THE_PAPER.search | {("relaxed-heavy", 3, 5): DecisionTimes(9, 9, effort=49)},
     ),
     "From K = 1 to 80 a decision takes longer": slower(AS_THE_PAPER, 0.1, k=80),
     "With groups of 4 functions a decision takes at most": slower(AS_THE_PAPER, 2, group_size=4),

@@ -11,7 +11,7 @@ from esg.core.catalog.file import load_catalog
 from esg.core.catalog.profile import Config
 from esg.core.journal.format import (
     Diverged,
-    Entry,
+    JournalEntry,
     catalog_digest,
     read_entries,
     replay,
@@ -345,7 +345,7 @@ def test_a_segment_without_nodes_is_told_from_its_journal(live: Path) -> None:
 
 
 def told(*events: Event) -> list[tuple[int, Event]]:
-    entries = [Entry(100 + n, event, "") for n, event in enumerate(events)]
+    entries = [JournalEntry(100 + n, event, "") for n, event in enumerate(events)]
     return list(exogenous(entries, keep_slos=True))
 
 
@@ -361,7 +361,7 @@ def test_a_request_that_was_said_twice_comes_once() -> None:
 
 
 def test_slos_of_requests_give_way_to_a_scale() -> None:
-    own = Entry(0, RequestArrived(request="r1", application="photo", slo_us=5), "")
+    own = JournalEntry(0, RequestArrived(request="r1", application="photo", slo_us=5), "")
     ((_, kept),) = exogenous([own], keep_slos=True)
     ((_, dropped),) = exogenous([own], keep_slos=False)
     assert kept == own.event
@@ -525,4 +525,4 @@ def test_a_journal_of_a_mesh_with_a_time_scale_is_replayed_in_its_time(tmp_path:
 
 
 def test_the_entries_are_read_as_they_are_needed(recorded: tuple[Path, Emulation]) -> None:
-    assert isinstance(next(read_journal(recorded[0])), Entry)
+    assert isinstance(next(read_journal(recorded[0])), JournalEntry)

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from esg.core.durations import Nature, NatureSettings
+from esg.core.durations import Durations, DurationSettings
 from esg.core.messages.events import (
     ApplicationRegistered,
     ApplicationRetired,
@@ -19,7 +19,7 @@ from esg.emulator.optimum import alone_at_full_speed_us, cheapest_pusd, limits
 from esg.units import ms
 from tests.support.small_catalog import SMALL
 
-CALM = Nature(SMALL, 0, NatureSettings(noise=0))
+CALM = Durations(SMALL, 0, DurationSettings(noise=0))
 
 
 def arrived(application: str, slo_us: int | None = None, name: str = "r") -> tuple[int, Event]:
@@ -99,17 +99,17 @@ def test_functions_that_take_longer_than_profiled_move_both_limits() -> None:
     (stage,) = SMALL.applications["scan"].stages.values()
     slow = Correction(function=stage.function.name, batch=1, permille=2000)
     later: tuple[int, Event] = (0, ProfilesCorrected(corrections=(slow,)))
-    nature = Nature(SMALL, 0, NatureSettings(noise=0))
-    found = limits(SMALL, [later, arrived("scan", ms(100)), arrived("scan", ms(600))], nature)
+    durations = Durations(SMALL, 0, DurationSettings(noise=0))
+    found = limits(SMALL, [later, arrived("scan", ms(100)), arrived("scan", ms(600))], durations)
     assert found.slo_hit_rate == 1 / 2  # the fastest takes twice 60 ms now
-    dearer = limits(SMALL, [later, arrived("scan", ms(600))], nature)
+    dearer = limits(SMALL, [later, arrived("scan", ms(600))], durations)
     assert dearer.cost_usd_per_1k_requests == pytest.approx(1000 * 2 * 825_000 / 1e12)
 
 
 def test_bad_weather_lowers_the_ceiling() -> None:
     tight = [arrived("map", ms(52), name=f"r{n}") for n in range(200)]  # 50 ms, and the input
     rates = [
-        limits(SMALL, tight, Nature(SMALL, 0, NatureSettings(noise=noise))).slo_hit_rate
+        limits(SMALL, tight, Durations(SMALL, 0, DurationSettings(noise=noise))).slo_hit_rate
         for noise in (0.0, 0.5, 1.0, 2.0)
     ]
     assert rates == sorted(rates, reverse=True)

@@ -5,7 +5,7 @@ from statistics import fmean, stdev
 import pytest
 
 from esg.core.catalog.profile import Config
-from esg.core.durations import Link, Nature, NatureSettings
+from esg.core.durations import DataLink, Durations, DurationSettings
 from esg.core.messages.commands import Input, JobOrder, StartTask
 from esg.core.messages.events import Correction
 from esg.emulator.run import build_nature
@@ -13,7 +13,7 @@ from esg.emulator.scenario import Scenario
 from esg.units import ms, seconds
 from tests.support.small_catalog import SMALL
 
-CALM = NatureSettings(noise=0)
+CALM = DurationSettings(noise=0)
 
 
 def order(
@@ -47,39 +47,39 @@ def order(
 
 
 def test_without_noise_a_run_takes_what_was_profiled_and_its_input() -> None:
-    nature = Nature(SMALL, 0, CALM)
-    assert nature.run_us(order()) == ms(100) + ms(0.5) + 50  # 100 kB at 2 GB/s
-    assert nature.load_us("i0", 0, "detect") == ms(200)
+    durations = Durations(SMALL, 0, CALM)
+    assert durations.run_us(order()) == ms(100) + ms(0.5) + 50  # 100 kB at 2 GB/s
+    assert durations.load_us("i0", 0, "detect") == ms(200)
 
 
 def test_an_input_from_another_node_takes_longer() -> None:
-    nature = Nature(SMALL, 0, CALM)
-    assert nature.run_us(order(keepers=("i0",))) == ms(100) + ms(0.5) + 50
-    assert nature.run_us(order(keepers=("i1",))) == ms(100) + ms(8) + ms(1)  # at 100 MB/s
-    assert nature.run_us(order(keepers=("i1", "i1"))) == ms(150) + ms(8) + ms(2)
-    assert nature.run_us(order(keepers=("i0", "i1"))) == ms(150) + ms(8) + ms(1)  # side by side
+    durations = Durations(SMALL, 0, CALM)
+    assert durations.run_us(order(keepers=("i0",))) == ms(100) + ms(0.5) + 50
+    assert durations.run_us(order(keepers=("i1",))) == ms(100) + ms(8) + ms(1)  # at 100 MB/s
+    assert durations.run_us(order(keepers=("i1", "i1"))) == ms(150) + ms(8) + ms(2)
+    assert durations.run_us(order(keepers=("i0", "i1"))) == ms(150) + ms(8) + ms(1)  # side by side
 
 
 def test_what_a_scheduler_believes_changes_nothing() -> None:
-    nature = Nature(SMALL, 0, CALM)
-    assert nature.run_us(order(predicted_us=ms(900))) == nature.run_us(order())
+    durations = Durations(SMALL, 0, CALM)
+    assert durations.run_us(order(predicted_us=ms(900))) == durations.run_us(order())
 
 
 def test_functions_can_turn_out_to_be_slower_than_profiled() -> None:
-    nature = Nature(SMALL, 0, CALM)
-    nature.correct([Correction(function="detect", batch=1, permille=1500)])
-    assert nature.run_us(order()) == ms(150) + ms(0.5) + 50
-    nature.correct([])
-    assert nature.run_us(order()) == ms(100) + ms(0.5) + 50
+    durations = Durations(SMALL, 0, CALM)
+    durations.correct([Correction(function="detect", batch=1, permille=1500)])
+    assert durations.run_us(order()) == ms(150) + ms(0.5) + 50
+    durations.correct([])
+    assert durations.run_us(order()) == ms(100) + ms(0.5) + 50
 
 
 def test_nothing_to_fetch_takes_no_time() -> None:
-    assert Link(delay_us=8, bytes_per_s=1).time_us(0) == 0
+    assert DataLink(delay_us=8, bytes_per_s=1).time_us(0) == 0
 
 
 def test_noise_is_gaussian_around_the_profiled_time() -> None:
-    nature = Nature(SMALL, 0)
-    times = [nature.run_us(order(f"r{n}")) - ms(0.5) - 50 for n in range(2000)]
+    durations = Durations(SMALL, 0)
+    times = [durations.run_us(order(f"r{n}")) - ms(0.5) - 50 for n in range(2000)]
     spread = ms(100) * SMALL.functions["detect"].profile.relative_std
     assert fmean(times) == pytest.approx(ms(100), rel=0.005)
     assert stdev(times) == pytest.approx(spread, rel=0.05)
@@ -88,7 +88,7 @@ def test_noise_is_gaussian_around_the_profiled_time() -> None:
 
 
 def test_more_noise_stretches_the_same_weather() -> None:
-    once, twice = (Nature(SMALL, 0, NatureSettings(noise=noise)) for noise in (1, 2))
+    once, twice = (Durations(SMALL, 0, DurationSettings(noise=noise)) for noise in (1, 2))
     for n in range(20):
         calm_us = ms(100.5) + 50
         off_us = once.run_us(order(f"r{n}")) - calm_us
@@ -96,25 +96,25 @@ def test_more_noise_stretches_the_same_weather() -> None:
 
 
 def test_the_weather_depends_on_the_request_not_on_the_task_or_its_place_in_line() -> None:
-    nature = Nature(SMALL, 7)
-    first = [nature.run_us(order(f"r{n}", task=f"t{n}")) for n in range(9)]
-    later = [nature.run_us(order(f"r{n}", task=f"t{n + 5}")) for n in reversed(range(9))]
+    durations = Durations(SMALL, 7)
+    first = [durations.run_us(order(f"r{n}", task=f"t{n}")) for n in range(9)]
+    later = [durations.run_us(order(f"r{n}", task=f"t{n + 5}")) for n in reversed(range(9))]
     assert first == later[::-1]
     assert len(set(first)) == 9
 
 
 def test_another_seed_is_another_weather() -> None:
-    assert Nature(SMALL, 1).run_us(order()) != Nature(SMALL, 2).run_us(order())
+    assert Durations(SMALL, 1).run_us(order()) != Durations(SMALL, 2).run_us(order())
 
 
 def test_however_loud_the_noise_time_goes_on() -> None:
-    nature = Nature(SMALL, 0, NatureSettings(noise=1000))
-    assert all(nature.run_us(order(f"r{n}")) >= ms(5) for n in range(100))
-    assert all(nature.load_us("i0", n, "detect") >= ms(10) for n in range(100))
+    durations = Durations(SMALL, 0, DurationSettings(noise=1000))
+    assert all(durations.run_us(order(f"r{n}")) >= ms(5) for n in range(100))
+    assert all(durations.load_us("i0", n, "detect") >= ms(10) for n in range(100))
 
 
 def test_unloading_takes_as_long_as_triton_takes() -> None:
-    assert ms(1100) < NatureSettings().unload_us < seconds(1.4)
+    assert ms(1100) < DurationSettings().unload_us < seconds(1.4)
 
 
 def test_a_scenario_says_what_a_stage_takes_beyond_its_profile() -> None:

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from esg.emulator.run import emulate
-from esg.emulator.sweep import Job, Load, run_job
+from esg.emulator.sweep import Load, SweepRun, run_job
 from tests.support.runs import paper, run, scenario
 
 HUNDRED = Load(rate="heavy", requests=100)
 
 
 def digest(**changes: Any) -> str:
-    return str(run_job(Job("", paper(), scenario(**changes), HUNDRED, {})).summary["digest"])
+    return str(run_job(SweepRun("", paper(), scenario(**changes), HUNDRED, {})).summary["digest"])
 
 
 def without_clock(summary: dict[str, Any]) -> dict[str, Any]:
@@ -64,10 +64,12 @@ def test_measured_overhead_is_charged_from_the_clock() -> None:
 
 def test_counted_overhead_is_effort_over_nodes_per_ms() -> None:
     """Rounded up: even a decision that looks at one config takes a microsecond."""
-    quick = run(requests=100, nodes_per_ms=10_000)
-    slow = run(requests=100, nodes_per_ms=10)
-    for ran, nodes_per_ms in ((quick, 10_000), (slow, 10)):
-        charged_us = [math.ceil(task.effort * 1000 / nodes_per_ms) for task in ran.seen.started]
+    quick = run(requests=100, search_steps_per_ms=10_000)
+    slow = run(requests=100, search_steps_per_ms=10)
+    for ran, search_steps_per_ms in ((quick, 10_000), (slow, 10)):
+        charged_us = [
+            math.ceil(task.effort * 1000 / search_steps_per_ms) for task in ran.seen.started
+        ]
         assert min(charged_us) >= 1
         assert ran.summary["decision_ms"] == pytest.approx(sum(charged_us) / 1000 / len(charged_us))
     assert slow.summary["latency_ms"]["p50"] > quick.summary["latency_ms"]["p50"]
@@ -76,6 +78,8 @@ def test_counted_overhead_is_effort_over_nodes_per_ms() -> None:
 def test_the_time_that_orion_may_search_is_reckoned_with_the_same_figure() -> None:
     """Where a millisecond stands for ten times as many nodes, its 100 ms do, too."""
     usual = run(requests=40, policy="orion", slo_scale=0.7, orion_cutoff_ms=1)
-    quick = run(requests=40, policy="orion", slo_scale=0.7, orion_cutoff_ms=1, nodes_per_ms=3000)
+    quick = run(
+        requests=40, policy="orion", slo_scale=0.7, orion_cutoff_ms=1, search_steps_per_ms=3000
+    )
     searched = [max(task.effort for task in ran.seen.started) for ran in (usual, quick)]
     assert searched[1] > 2 * searched[0]

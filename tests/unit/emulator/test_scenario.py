@@ -30,7 +30,7 @@ UNUSUAL = scenario(
     noise=2.5,
     orion_cutoff_ms=10,
     overhead="none",
-    nodes_per_ms=9,
+    search_steps_per_ms=9,
 )
 
 
@@ -81,7 +81,7 @@ def test_settings_that_make_no_sense_are_refused(changes: dict[str, str]) -> Non
         ({"remote_delay_ms": 1e300}, r"remote_delay_ms is 1e\+300; it must be at most 86400000"),
         ({"remote_mb_per_s": float("inf")}, "remote_mb_per_s is inf; it must be at most 1000000"),
         ({"overhead": "guessed"}, "unknown overhead 'guessed'; known: none, counted, measured"),
-        ({"nodes_per_ms": 0}, "nodes_per_ms is 0"),
+        ({"search_steps_per_ms": 0}, "search_steps_per_ms is 0"),
     ],
 )
 def test_what_cannot_be_is_refused(changes: dict[str, Any], words: str) -> None:

@@ -16,7 +16,16 @@ from time import monotonic, sleep
 import pytest
 
 from esg.emulator import worker_processes
-from esg.emulator.sweep import Estimate, Extent, Job, Load, Outcome, run_job, run_limits, sweep
+from esg.emulator.sweep import (
+    Estimate,
+    Extent,
+    Load,
+    RunOutcome,
+    SweepRun,
+    run_job,
+    run_limits,
+    sweep,
+)
 from esg.errors import Rejected
 from tests.support.paths import ROOT
 from tests.support.runs import paper, run, scenario
@@ -24,8 +33,8 @@ from tests.support.runs import paper, run, scenario
 FORTY = Load(rate="heavy", requests=40)
 
 
-def jobs(*seeds: int) -> list[Job]:
-    return [Job(f"seed {n}", paper(), scenario(seed=n), FORTY, {}) for n in seeds]
+def jobs(*seeds: int) -> list[SweepRun]:
+    return [SweepRun(f"seed {n}", paper(), scenario(seed=n), FORTY, {}) for n in seeds]
 
 
 def test_outcomes_come_in_the_order_of_the_jobs_and_are_the_same_in_other_processes() -> None:
@@ -50,12 +59,12 @@ def test_any_executor_will_do() -> None:
         assert executor.submit(int).result() == 0  # it is still the caller's
 
 
-def _stop_in_the_middle(job: Job) -> Outcome:
+def _stop_in_the_middle(job: SweepRun) -> RunOutcome:
     """All requests come, but the run does not end before somebody has seen that."""
     for _ in job.load.arrivals(list(job.catalog.applications), job.scenario.seed):
         pass
     assert _until(Path(job.label).exists)
-    return Outcome(job.label, job.scenario.seed, {}, {})
+    return RunOutcome(job.label, job.scenario.seed, {}, {})
 
 
 def test_workers_tell_how_far_they_are_before_a_run_ends(tmp_path: Path) -> None:
@@ -107,7 +116,7 @@ def test_there_is_a_worker_for_every_core_that_may_be_used(monkeypatch: pytest.M
 def test_an_executor_that_was_given_does_not_go_on_after_a_failure() -> None:
     ran: list[int] = []
 
-    def refuse_the_first(job: Job) -> Outcome:
+    def refuse_the_first(job: SweepRun) -> RunOutcome:
         ran.append(job.scenario.seed)
         if job.scenario.seed == 0:
             raise Rejected("not this one")
@@ -127,7 +136,7 @@ def test_series_are_the_latencies_of_each_application() -> None:
     assert sum(len(latencies) for _, latencies in outcome.series.values()) == 40
 
 
-def _refuse_or_sleep(job: Job) -> Outcome:
+def _refuse_or_sleep(job: SweepRun) -> RunOutcome:
     if job.scenario.seed == 1:
         raise Rejected("not this one")
     sleep(3600)

@@ -16,8 +16,8 @@ from esg.core.catalog.profile_model import Grid
 from esg.core.policies import PolicySettings, policy
 from esg.emulator.training.bayesian import (
     Beliefs,
-    Samples,
     Surrogate,
+    TriedPoints,
     best_first,
     expected_improvement,
 )
@@ -208,7 +208,7 @@ def test_leaving_one_out_in_closed_form_is_the_same_as_leaving_it_out() -> None:
 def test_what_is_contradicted_is_left_out_until_others_bear_it_out() -> None:
     points, values = curve()
     values[17] += 0.5
-    beliefs = Beliefs(Samples(points, values, -np.ones(len(points))))
+    beliefs = Beliefs(TriedPoints(points, values, -np.ones(len(points))))
     assert points[17] not in beliefs.without_the_contradicted().best_first()
     assert points[17] in beliefs.best_first()
 

@@ -8,7 +8,7 @@ import pytest
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.profile import Config
 from esg.errors import Rejected
-from esg.profiler.record import Cell, Function, Record, begun, read
+from esg.profiler.record import Cell, FunctionRecord, ProfileRecord, begun, read
 from esg.profiler.tables import write_catalog, write_profile
 from esg.units import ms
 from tests.support.integration_catalog import write_catalog as write_source
@@ -21,8 +21,8 @@ def cell(batch: int, time_ms: float, vgpus: int = 1) -> Cell:
     return Cell(Config(batch, 1, vgpus), [ms(time_ms)] * 3)
 
 
-def measured(*cells: Cell) -> Function:
-    return Function(
+def measured(*cells: Cell) -> FunctionRecord:
+    return FunctionRecord(
         input_bytes=123_456,
         cold_starts_us=[ms(70), ms(90), ms(80)],
         memory_mb=55,
@@ -37,8 +37,8 @@ def source(tmp_path: Path) -> Path:
     return write_source(folder)
 
 
-def written(folder: Path, source: Path, **functions: Function) -> list[str]:
-    record = Record({}, functions)
+def written(folder: Path, source: Path, **functions: FunctionRecord) -> list[str]:
+    record = ProfileRecord({}, functions)
     for name, function in functions.items():
         write_profile(folder, name, function, PROVENANCE)
     return write_catalog(folder, source, load_catalog(source), record, NODE)
@@ -82,7 +82,7 @@ def test_applications_with_branches_are_taken_over(tmp_path: Path, source: Path)
 
 
 def test_memory_that_was_not_measured_is_as_it_was(tmp_path: Path, source: Path) -> None:
-    one = Function(input_bytes=1, cold_starts_us=[1], cells=[cell(1, 7)])
+    one = FunctionRecord(input_bytes=1, cold_starts_us=[1], cells=[cell(1, 7)])
     written(tmp_path, source, resize=one, detect=one, label=one)
     assert load_catalog(tmp_path / "catalog.toml").functions["detect"].memory_mb == 100
 
@@ -145,7 +145,7 @@ def test_a_record_goes_on_where_it_ended(tmp_path: Path) -> None:
 
 
 def test_a_record_of_another_machine_is_not_gone_on_with(tmp_path: Path) -> None:
-    Record({"slices": "cpu:2"}).write(tmp_path)
+    ProfileRecord({"slices": "cpu:2"}).write(tmp_path)
     with pytest.raises(Rejected, match=r"measured with slices 'cpu:2', not 'mig'.*--restart"):
         begun(tmp_path, {"slices": "mig"}, restart=False)
 

@@ -1,10 +1,10 @@
 import asyncio
 
-from esg.runtime.rpc.batched_sender import Outbox
+from esg.runtime.rpc.batched_sender import BatchedSender
 
 
 async def test_what_is_ready_together_leaves_together() -> None:
-    outbox = Outbox[int]()
+    outbox = BatchedSender[int]()
     outbox.put(1)
     outbox.put(2)
     groups = outbox.groups()
@@ -14,7 +14,7 @@ async def test_what_is_ready_together_leaves_together() -> None:
 
 
 async def test_whoever_waits_gets_what_comes_later() -> None:
-    outbox = Outbox[int]()
+    outbox = BatchedSender[int]()
     waiting = asyncio.ensure_future(anext(outbox.groups()))
     await asyncio.sleep(0)
     assert not waiting.done()
@@ -23,7 +23,7 @@ async def test_whoever_waits_gets_what_comes_later() -> None:
 
 
 async def test_what_is_said_in_the_same_turn_of_the_loop_goes_along() -> None:
-    outbox = Outbox[int]()
+    outbox = BatchedSender[int]()
     groups = outbox.groups()
     waiting = asyncio.ensure_future(anext(groups))
     await asyncio.sleep(0)
@@ -33,7 +33,7 @@ async def test_what_is_said_in_the_same_turn_of_the_loop_goes_along() -> None:
 
 
 async def test_large_groups_are_split_in_order() -> None:
-    outbox = Outbox[int]()
+    outbox = BatchedSender[int]()
     for number in range(5):
         outbox.put(number)
     outbox.close()
@@ -42,7 +42,7 @@ async def test_large_groups_are_split_in_order() -> None:
 
 
 async def test_a_closed_outbox_still_sends_what_it_has() -> None:
-    outbox = Outbox[int]()
+    outbox = BatchedSender[int]()
     outbox.put(1)
     outbox.close()
     assert len(outbox) == 1
@@ -50,23 +50,23 @@ async def test_a_closed_outbox_still_sends_what_it_has() -> None:
 
 
 async def test_closing_ends_the_wait() -> None:
-    outbox = Outbox[int]()
+    outbox = BatchedSender[int]()
     waiting = asyncio.ensure_future(_all(outbox))
     await asyncio.sleep(0)
     outbox.close()
     assert await waiting == []
 
 
-async def _all(outbox: Outbox[int]) -> list[list[int]]:
+async def _all(outbox: BatchedSender[int]) -> list[list[int]]:
     return [group async for group in outbox.groups()]
 
 
 async def test_what_nobody_waits_for_goes_along_with_the_next() -> None:
-    outbox = Outbox[int]()
+    outbox = BatchedSender[int]()
     groups = outbox.groups()
     waiting = asyncio.ensure_future(anext(groups))
     await asyncio.sleep(0)
-    outbox.put_sometime(1)
+    outbox.put_lazily(1)
     for _ in range(5):
         await asyncio.sleep(0)
     assert not waiting.done()
@@ -75,8 +75,8 @@ async def test_what_nobody_waits_for_goes_along_with_the_next() -> None:
 
 
 async def test_what_nobody_waits_for_leaves_after_a_moment_all_the_same() -> None:
-    outbox = Outbox[int]()
+    outbox = BatchedSender[int]()
     groups = outbox.groups()
     for number in (1, 2):
-        outbox.put_sometime(number)
+        outbox.put_lazily(number)
         assert await asyncio.wait_for(anext(groups), 60) == [number]

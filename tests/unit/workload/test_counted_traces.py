@@ -7,7 +7,7 @@ import pytest
 from esg.errors import Rejected
 from esg.workload.traces.counted import CountedTrace
 from esg.workload.traces.read import read_trace
-from tests.component.loadgen.conftest import Write
+from tests.support.trace_files import Write
 
 
 def counted(path: Path, format: str = "auto") -> CountedTrace:

@@ -11,18 +11,18 @@ from esg.errors import Rejected
 from esg.units import seconds
 from esg.workload.arrivals import Arrival, at_rate, until
 from esg.workload.mix import Mix, parse_mix
-from esg.workload.plan import DEFAULT_REQUESTS, Plan
+from esg.workload.plan import DEFAULT_REQUESTS, Workload
 from esg.workload.rates import bursts, poisson, steady
 from esg.workload.trace_window import Shaping, from_trace
 from esg.workload.traces.read import read_trace
-from tests.component.loadgen.conftest import Write, save_arrivals
+from tests.support.trace_files import Write, save_arrivals
 
 NAMES = ["photo", "scene"]
 MIX = Mix.uniform(NAMES)
 
 
 def arrivals(**chosen: Any) -> list[Arrival]:
-    return list(Plan(**chosen).arrivals(NAMES))
+    return list(Workload(**chosen).arrivals(NAMES))
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_saved_arrivals_are_replayed_exactly(tmp_path: Path) -> None:
 
 
 def test_another_process_works_the_same_arrivals_out(trace: Path) -> None:
-    plan = Plan(trace=trace, rate="normal", seed=5)
+    plan = Workload(trace=trace, rate="normal", seed=5)
     assert list(pickle.loads(pickle.dumps(plan)).arrivals(NAMES)) == list(plan.arrivals(NAMES))
 
 
@@ -123,7 +123,7 @@ FILE = Path("some.csv")
 )
 def test_what_contradicts_itself_is_refused(chosen: dict[str, Any], words: str) -> None:
     with pytest.raises(Rejected, match=words):
-        Plan(**chosen)
+        Workload(**chosen)
 
 
 def test_applications_that_there_are_not_are_refused(tmp_path: Path) -> None:

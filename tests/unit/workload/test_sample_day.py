@@ -4,14 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
-from workload.sample_day import BURST, day
-from workload.traces.counted import CountedTrace
-from workload.traces.read import read_trace
 
-from esg import workload
+import esg.workload
+from esg.workload.sample_day import BURST, day
+from esg.workload.traces.counted import CountedTrace
+from esg.workload.traces.read import read_trace
 from tests.support.paths import ROOT
 
-SAMPLE = Path(workload.__file__).with_name("day.csv")
+SAMPLE = Path(esg.workload.__file__).with_name("day.csv")
 
 
 def test_the_file_is_what_the_rule_gives() -> None:

@@ -12,7 +12,7 @@ from esg.workload.arrivals import Arrival
 from esg.workload.mix import parse_mix
 from esg.workload.rates import poisson
 from esg.workload.saved import read_arrivals
-from tests.component.loadgen.conftest import Write, save_arrivals
+from tests.support.trace_files import Write, save_arrivals
 
 names = st.text(
     st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=12

@@ -7,7 +7,7 @@ import pytest
 from esg.errors import Rejected
 from esg.workload.traces.read import read_trace
 from esg.workload.traces.timed import TimedTrace
-from tests.component.loadgen.conftest import Write
+from tests.support.trace_files import Write
 
 
 def timed(path: Path, format: str = "auto") -> TimedTrace:

@@ -17,7 +17,7 @@ from esg.workload.mix import Mix, parse_mix
 from esg.workload.trace_window import Shaping, from_trace
 from esg.workload.traces.counted import CountedTrace
 from esg.workload.traces.read import Trace, read_trace
-from tests.component.loadgen.conftest import Write
+from tests.support.trace_files import Write
 
 MINUTE_US = 60 * US_PER_S
 MIX = parse_mix("a=2,b=1,c=1")

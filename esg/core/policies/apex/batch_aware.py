@@ -16,7 +16,7 @@ from esg.core.search.frontier import Frontier
 from esg.core.search.plan import Answer
 
 
-class Company:
+class BatchPlans:
     """Plans for one application, by how many jobs there are.
 
     An engine takes a millisecond or two to build, a quarter of a second for the longest chain that

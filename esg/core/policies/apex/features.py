@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from esg.errors import Rejected
-from esg.suggest import one_of
+from esg.suggest import did_you_mean
 
 
-class Ingredient(StrEnum):
+class Feature(StrEnum):
     ORDER = "order"
     """Visit the queues whose jobs are nearest to their end first, not round-robin."""
     RISK = "risk"
@@ -37,15 +37,15 @@ def listed(names: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(",") if name.strip())
 
 
-def left_out(names: Iterable[str]) -> frozenset[Ingredient]:
+def left_out(names: Iterable[str]) -> frozenset[Feature]:
     """
     >>> sorted(left_out(["risk", "holding"]))
     [<Ingredient.HOLDING: 'holding'>, <Ingredient.RISK: 'risk'>]
     """
-    known = [str(ingredient) for ingredient in Ingredient]
+    known = [str(ingredient) for ingredient in Feature]
     found = []
     for name in names:
         if name not in known:
-            raise Rejected(one_of("ingredient", name, known))
-        found.append(Ingredient(name))
+            raise Rejected(did_you_mean("ingredient", name, known))
+        found.append(Feature(name))
     return frozenset(found)

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from esg.core.catalog.model import Application
 from esg.core.estimation.stage_speed import PRIOR, relative_std
-from esg.core.policies.interface import Case
+from esg.core.policies.interface import QueueView
 from esg.core.state.state import PPM, queue_name
 
 Z = 3.0
@@ -90,17 +90,17 @@ def onward(application: Application, stage: str) -> Onward:
     ]
 
 
-def forecast(case: Case, stages: Onward) -> Forecast:
+def forecast(view: QueueView, stages: Onward) -> Forecast:
     """For the stages to come, from what their queues have seen."""
     pace = variance = doubt = profiled = 0.0
     for name, profiled_std, share in stages:
-        queue = case.state.queues[name]
+        queue = view.state.queues[name]
         part = share * queue.pace_ppm / PPM
         pace += part
         variance += (part * relative_std(queue, profiled_std)) ** 2
         profiled += (part * profiled_std) ** 2
         doubt += part * DOUBT * PRIOR / (PRIOR + queue.runs_seen)
-    own_pace = case.queue.pace_ppm / PPM
+    own_pace = view.queue.pace_ppm / PPM
     own_share = stages[0][2]
     after_pace = (pace - own_share * own_pace) / (1 - own_share) if len(stages) > 1 else own_pace
     own, after, spread = own_pace / after_pace, after_pace / pace, sqrt(variance)

@@ -10,7 +10,7 @@ other at the same instant therefore still count as company, and go to the same n
 
 from dataclasses import dataclass
 
-from esg.core.policies.interface import Case
+from esg.core.policies.interface import QueueView
 from esg.core.state.state import Job, Task
 
 
@@ -40,25 +40,25 @@ class Group:
         return self.batched or self.company > 1
 
 
-def groups(case: Case, lost_before_us: int, most: int) -> list[Group]:
+def groups(view: QueueView, lost_before_us: int, most: int) -> list[Group]:
     """The groups of those jobs whose deadline is not before that, with `most` jobs at most; the
     oldest job's group first."""
     found: dict[str, Group] = {}
-    for place, job in enumerate(case.jobs):
+    for place, job in enumerate(view.jobs):
         if job.deadline_us < lost_before_us:
             continue
-        keeper = _keeper(case, job)
+        keeper = _keeper(view, job)
         group = found.get(keeper)
         if group is None:
             found[keeper] = Group(keeper, [place], job.deadline_us)
         elif len(group.places) < most:
             group.places.append(place)
             group.deadline_us = min(group.deadline_us, job.deadline_us)
-        elif not case.stage.after:
+        elif not view.stage.after:
             break  # there is only one group, and it is full
-    for group in found.values() if case.stage.after else ():
-        group.batched = any(_was_batched(case, case.jobs[place]) for place in group.places)
-    for task in _just_started(case):
+    for group in found.values() if view.stage.after else ():
+        group.batched = any(_was_batched(view, view.jobs[place]) for place in group.places)
+    for task in _just_started(view):
         for group in found.values():
             if not group.keeper or group.keeper == task.invoker:
                 group.beside += len(task.requests)
@@ -66,24 +66,24 @@ def groups(case: Case, lost_before_us: int, most: int) -> list[Group]:
     return list(found.values())
 
 
-def _keeper(case: Case, job: Job) -> str:
-    if not case.stage.after:
+def _keeper(view: QueueView, job: Job) -> str:
+    if not view.stage.after:
         return ""
-    runs = case.requests[job.request].runs
-    return ",".join(dict.fromkeys(runs[before].keeper for before in case.stage.after))
+    runs = view.requests[job.request].runs
+    return ",".join(dict.fromkeys(runs[before].keeper for before in view.stage.after))
 
 
-def _was_batched(case: Case, job: Job) -> bool:
-    runs = case.requests[job.request].runs.values()
+def _was_batched(view: QueueView, job: Job) -> bool:
+    runs = view.requests[job.request].runs.values()
     return any(run.report is not None and run.report.config.batch > 1 for run in runs)
 
 
-def _just_started(case: Case) -> list[Task]:
+def _just_started(view: QueueView) -> list[Task]:
     """Tasks of this queue that began at this instant, the latest first."""
     found = []
-    for task in reversed(case.state.tasks.values()):
-        if task.started_us != case.now_us:
+    for task in reversed(view.state.tasks.values()):
+        if task.started_us != view.now_us:
             break
-        if task.stage == case.stage.name and task.application == case.application.name:
+        if task.stage == view.stage.name and task.application == view.application.name:
             found.append(task)
     return found

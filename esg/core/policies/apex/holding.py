@@ -26,8 +26,8 @@ from collections.abc import Iterator
 from esg.core.estimation.stage_speed import relative_std
 from esg.core.policies.apex.forecast import Z
 from esg.core.policies.apex.groups import Group
-from esg.core.policies.apex.risk import Outlook
-from esg.core.policies.interface import Case
+from esg.core.policies.apex.risk import RiskModel
+from esg.core.policies.interface import QueueView
 from esg.core.state.state import PPM, Phase, Task, queue_name
 
 WORTH_IT = 0.998
@@ -47,54 +47,54 @@ Wait = tuple[int, int, int, float]
 """How long at most, how long on average, for how many jobs, and how likely they come by then."""
 
 
-def hold_until_us(case: Case, group: Group, outlook: Outlook) -> int | None:
+def hold_until_us(view: QueueView, group: Group, outlook: RiskModel) -> int | None:
     """Until when to wait, or None if the jobs should go."""
-    count, left_us = group.company, group.deadline_us - case.now_us
+    count, left_us = group.company, group.deadline_us - view.now_us
     if count >= outlook.company.most:
         return None
     now_pusd, work_us = outlook.now(count, left_us, saves=group.saves)
     if count > 1:
         now_pusd, work_us = min((now_pusd, work_us), outlook.now(1, left_us, saves=group.saves))
     best_pusd = WORTH_IT * now_pusd
-    last_us = case.jobs[group.places[0]].ready_us + work_us
+    last_us = view.jobs[group.places[0]].ready_us + work_us
     until_us = None
-    waits = _under_way(case, group) if case.stage.after else _by_chance(case)
+    waits = _under_way(view, group) if view.stage.after else _by_chance(view)
     for wait_us, comes_us, more, chance in waits:
-        if case.now_us + wait_us > last_us:
+        if view.now_us + wait_us > last_us:
             break
         joined_pusd = outlook.later_pusd(count + more, left_us - comes_us)
         alone_pusd = outlook.later_pusd(count, left_us - wait_us)
         pusd = chance * min(joined_pusd, alone_pusd) + (1 - chance) * alone_pusd
         if pusd < best_pusd:
-            best_pusd, until_us = pusd, case.now_us + wait_us
+            best_pusd, until_us = pusd, view.now_us + wait_us
     return until_us
 
 
-def _by_chance(case: Case) -> Iterator[Wait]:
+def _by_chance(view: QueueView) -> Iterator[Wait]:
     """One more job, sooner or later. After one average interval it has come in half of all cases;
     that is a little less than if arrivals knew nothing of each other. The longer nobody has come,
     the longer that is likely to go on."""
-    interval_us = case.queue.interval_us
-    silent_us = case.now_us - case.queue.last_arrival_us
+    interval_us = view.queue.interval_us
+    silent_us = view.now_us - view.queue.last_arrival_us
     for quarter in QUARTERS:
         wait_us = interval_us * quarter // 4 - silent_us
         if wait_us > 0:
             yield wait_us, wait_us // 2, 1, wait_us / (interval_us + silent_us + wait_us)
 
 
-def _under_way(case: Case, group: Group) -> Iterator[Wait]:
+def _under_way(view: QueueView, group: Group) -> Iterator[Wait]:
     """The jobs that are one stage behind, on the node that keeps this group's inputs."""
     ends = []
-    for task in case.state.tasks.values():
-        if task.invoker != group.keeper or task.stage not in case.stage.after:
+    for task in view.state.tasks.values():
+        if task.invoker != group.keeper or task.stage not in view.stage.after:
             continue
-        if task.application == case.application.name:
-            queue = case.state.queues[queue_name(task.application, task.stage)]
-            profile = case.application.stages[task.stage].function.profile
+        if task.application == view.application.name:
+            queue = view.state.queues[queue_name(task.application, task.stage)]
+            profile = view.application.stages[task.stage].function.profile
             run_us = profile.time_us_of(task.config) * queue.pace_ppm // PPM
             late_us = int(Z * run_us * relative_std(queue, profile.relative_std))
-            wait_us = task.started_us + run_us + late_us - case.now_us
-            coming = [r for r in task.requests if _lacks_nothing_else(case, r, task)]
+            wait_us = task.started_us + run_us + late_us - view.now_us
+            coming = [r for r in task.requests if _lacks_nothing_else(view, r, task)]
             if wait_us > 0 and coming:
                 ends.append((wait_us, len(coming)))
     more = 0
@@ -103,12 +103,12 @@ def _under_way(case: Case, group: Group) -> Iterator[Wait]:
         yield wait_us, wait_us, more, NEARLY_CERTAIN
 
 
-def _lacks_nothing_else(case: Case, name: str, task: Task) -> bool:
+def _lacks_nothing_else(view: QueueView, name: str, task: Task) -> bool:
     """Whether a request can join as soon as the task has ended, with all its inputs there."""
-    others = [before for before in case.stage.after if before != task.stage]
+    others = [before for before in view.stage.after if before != task.stage]
     if not others:
         return True
-    request = case.requests.get(name)
+    request = view.requests.get(name)
     if request is None:
         return False
     runs = [request.runs[before] for before in others]

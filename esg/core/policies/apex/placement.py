@@ -21,11 +21,11 @@ from msgspec import Struct
 from esg.core.catalog.profile import Config
 from esg.core.estimation.stage_speed import remote_us
 from esg.core.policies.apex.risk import Price
-from esg.core.policies.interface import Case, Offer, Placement
+from esg.core.policies.interface import Offer, Placement, QueueView
 from esg.core.policies.placement import can_take
 from esg.core.search.plan import Plan
 from esg.core.state.candidates import not_a_third_time
-from esg.core.state.node_books import Seat
+from esg.core.state.node_books import NodeBooks
 
 
 class Room(Struct):
@@ -42,23 +42,23 @@ class Rooms:
     """What every node has for one function. Nodes are looked at once, however many plans are tried
     on them: in a backlog that is most of what a decision takes."""
 
-    def __init__(self, seats: Mapping[str, Seat], function: str) -> None:
-        self._seats = seats
+    def __init__(self, nodes: Mapping[str, NodeBooks], function: str) -> None:
+        self._seats = nodes
         self._function = function
         self._roomiest: list[tuple[str, Room]] | None = None
 
     def at(self, invoker: str) -> Room | None:
         """That of one node; None if it is not there."""
-        seat = self._seats.get(invoker)
-        return None if seat is None else self._of(seat)
+        node = self._seats.get(invoker)
+        return None if node is None else self._of(node)
 
     def roomiest_first(self) -> list[tuple[str, Room]]:
         """Those of all nodes that have any, those with most left over first."""
         if self._roomiest is None:
             rooms = [
-                (name, self._of(seat))
-                for name, seat in self._seats.items()
-                if seat.vgpus_free and seat.vcpus_free
+                (name, self._of(node))
+                for name, node in self._seats.items()
+                if node.vgpus_free and node.vcpus_free
             ]
             able = [(name, room) for name, room in rooms if room.vgpus]
             self._roomiest = sorted(able, key=lambda one: (-one[1].vcpus, -one[1].vgpus, one[0]))
@@ -67,8 +67,8 @@ class Rooms:
     def placement(self, plan: Plan, invoker: str) -> Placement:
         return Placement(plan, self._seats[invoker])
 
-    def _of(self, seat: Seat) -> Room:
-        return Room(seat.vcpus_free, len(seat.warm_free(self._function, len(seat.slices))))
+    def _of(self, node: NodeBooks) -> Room:
+        return Room(node.vcpus_free, len(node.warm_free(self._function, len(node.slices))))
 
 
 class _Found(Struct):
@@ -78,7 +78,7 @@ class _Found(Struct):
 
 
 def nearby(
-    case: Case,
+    view: QueueView,
     offer: Offer,
     rooms: Rooms,
     near: str,
@@ -90,9 +90,9 @@ def nearby(
     here = None if room is None else _at(near, room, offer.plans, jobs, price)
     found = here
     if here is None or here.plan is not offer.plans[0]:  # nothing is cheaper than that
-        if not case.application.successors[case.stage.name]:
+        if not view.application.successors[view.stage.name]:
             jobs = 1  # nobody has any use for company afterwards
-        found = _elsewhere(case, offer.plans, rooms.roomiest_first(), jobs, here, price)
+        found = _elsewhere(view, offer.plans, rooms.roomiest_first(), jobs, here, price)
     return None if found is None else rooms.placement(found.plan, found.invoker)
 
 
@@ -115,7 +115,7 @@ def _at(near: str, room: Room, plans: Iterable[Plan], jobs: int, price: Price) -
 
 
 def _elsewhere(
-    case: Case,
+    view: QueueView,
     plans: Iterable[Plan],
     rooms: Sequence[tuple[str, Room]],
     jobs: int,
@@ -126,7 +126,7 @@ def _elsewhere(
     if not rooms:
         return best
     for_some = None
-    transfer_us = remote_us(case.queue, case.stage.function.input_bytes) if case.stage.after else 0
+    transfer_us = remote_us(view.queue, view.stage.function.input_bytes) if view.stage.after else 0
     for plan in plans:
         if best is not None and plan.job_cost_pusd >= best.cost_pusd:
             continue
@@ -134,7 +134,7 @@ def _elsewhere(
         price_pusd = price(plan, late_us)
         if price_pusd is None:
             continue
-        cost_pusd = price_pusd + _transfer_pusd(case, plan.config, late_us)
+        cost_pusd = price_pusd + _transfer_pusd(view, plan.config, late_us)
         if best is not None and cost_pusd >= best.cost_pusd:
             continue
         invoker = _roomiest(rooms, plan.config, _tasks(jobs, plan.config))
@@ -153,32 +153,32 @@ def _roomiest(rooms: Sequence[tuple[str, Room]], config: Config, tasks: int) -> 
     return None
 
 
-def _transfer_pusd(case: Case, config: Config, late_us: int) -> int:
+def _transfer_pusd(view: QueueView, config: Config, late_us: int) -> int:
     """What holding the config for that much longer costs a job."""
     if not late_us:
         return 0
-    profile = case.stage.function.profile
+    profile = view.stage.function.profile
     index = profile.index(config)
     return int(profile.job_cost_pusd[index]) * late_us // int(profile.time_us[index])
 
 
-def cold(case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
+def cold(view: QueueView, offer: Offer, nodes: Mapping[str, NodeBooks]) -> Placement | None:
     """A place on the roomiest node that can load the model, if there is no point in waiting."""
-    function = case.stage.function
-    job = offer.first(case.jobs)
-    # on a node that had better be spared, too, but not where this job will never run again
+    function = view.stage.function
+    job = offer.first(view.jobs)
+    # on a node that had better be quarantined, too, but not where this job will never run again
     exists = any(
-        function.name in seat.instances
-        for seat in not_a_third_time(case.state, job, function).values()
+        function.name in node.instances
+        for node in not_a_third_time(view.state, job, function).values()
     )
-    if exists and case.now_us - job.ready_us <= function.cold_start_us:
+    if exists and view.now_us - job.ready_us <= function.cold_start_us:
         return None
     for plan in offer.plans:
         able = [
-            (-seat.vgpus_free, -seat.vcpus_free, name)
-            for name, seat in seats.items()
-            if can_take(seat, plan.config, function.name, function.memory_mb)
+            (-node.vgpus_free, -node.vcpus_free, name)
+            for name, node in nodes.items()
+            if can_take(node, plan.config, function.name, function.memory_mb)
         ]
         if able:
-            return Placement(plan, seats[min(able)[2]])
+            return Placement(plan, nodes[min(able)[2]])
     return None

@@ -1,7 +1,7 @@
 """Apex, our own policy: ESG's idea with what is measured, and with patience.
 
 Like ESG it plans the rest of the pipeline before every stage and takes the cheapest plan that is in
-time. It differs in what it reckons with (each is an `Ingredient` that can be left out; docs/apex.md
+time. It differs in what it reckons with (each is an `Feature` that can be left out; docs/apex.md
 tells the whole story and what each of them brings):
 
     - times as they are measured (`forecast`), and the risk to be late as part of the price
@@ -24,19 +24,19 @@ from msgspec.structs import replace
 
 from esg.core.catalog.model import Application, Catalog, Stage
 from esg.core.catalog.profile import Prices, Profile
-from esg.core.policies.apex.batch_aware import Company
-from esg.core.policies.apex.features import Ingredient
+from esg.core.policies.apex.batch_aware import BatchPlans
+from esg.core.policies.apex.features import Feature
 from esg.core.policies.apex.forecast import AS_PROFILED, Forecast, Onward, forecast, onward
 from esg.core.policies.apex.groups import Group, groups
 from esg.core.policies.apex.holding import hold_until_us
 from esg.core.policies.apex.placement import Rooms, cold, nearby
-from esg.core.policies.apex.risk import Outlook
+from esg.core.policies.apex.risk import RiskModel
 from esg.core.policies.apex.vcpu_pricing import LEVELS, level, repriced
 from esg.core.policies.baselines import round_robin
-from esg.core.policies.interface import Case, Hold, Offer, Placement
+from esg.core.policies.interface import Hold, Offer, Placement, QueueView
 from esg.core.policies.placement import anywhere, locality_first
 from esg.core.search.plan import Plan
-from esg.core.state.node_books import Seat
+from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Queue
 from esg.units import ms
 
@@ -84,7 +84,7 @@ class Aimed(Offer, kw_only=True):
         return plan.job_cost_pusd + int(self.late_pusd * expected.risk(left_us, planned_us))
 
 
-class Companies:
+class BatchPlansCache:
     """What plans are made with, for each application of a catalog. Building all of it takes some
     thirty milliseconds per application, so if another catalog has the same one, it is used again;
     and what was needed so far for one that has changed is built at once, not when the next decision
@@ -92,9 +92,9 @@ class Companies:
     """
 
     def __init__(self) -> None:
-        self._built: dict[Application, tuple[Company, ...]] = {}
+        self._built: dict[Application, tuple[BatchPlans, ...]] = {}
 
-    def of(self, catalog: Catalog) -> dict[str, tuple[Company, ...]]:
+    def of(self, catalog: Catalog) -> dict[str, tuple[BatchPlans, ...]]:
         """By the names of the applications, for each level of scarcity."""
         before = {application.name: found for application, found in self._built.items()}
         self._built = {
@@ -106,9 +106,9 @@ class Companies:
 
 
 def _companies(
-    application: Application, prices: Prices, before: tuple[Company, ...]
-) -> tuple[Company, ...]:
-    found = tuple(Company(repriced(application, prices, factor)) for _, factor in LEVELS)
+    application: Application, prices: Prices, before: tuple[BatchPlans, ...]
+) -> tuple[BatchPlans, ...]:
+    found = tuple(BatchPlans(repriced(application, prices, factor)) for _, factor in LEVELS)
     for company, other in zip(found, before, strict=False):
         company.build(other.built)
     return found
@@ -117,21 +117,21 @@ def _companies(
 class Apex:
     """Apex without some of its ingredients, or with them all."""
 
-    nodes_per_ms = NODES_PER_MS
+    search_steps_per_ms = NODES_PER_MS
 
     def __init__(
         self,
         catalog: Catalog,
-        companies: Companies,
+        companies: BatchPlansCache,
         *,
-        without: frozenset[Ingredient],
+        without: frozenset[Feature],
         locality: bool = True,
     ) -> None:
         self._without = without
         self._locality = locality
-        self.foresight = Ingredient.FORESIGHT not in without
+        self.prewarm_all_stages = Feature.FORESIGHT not in without
         # who is placed as ESG places has no use for it
-        self._dares = locality and without.isdisjoint((Ingredient.DARING, Ingredient.PLACEMENT))
+        self._dares = locality and without.isdisjoint((Feature.DARING, Feature.PLACEMENT))
         self._companies = companies.of(catalog)
         self._onward: dict[tuple[str, str], Onward] = {
             (application.name, stage): onward(application, stage)
@@ -140,7 +140,7 @@ class Apex:
         }
 
     def order(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
-        if Ingredient.ORDER in self._without:
+        if Feature.ORDER in self._without:
             return round_robin(queues)
         return sorted(queues, key=lambda queue: self._urgency(queue, now_us))
 
@@ -153,62 +153,64 @@ class Apex:
                 return False, fastest_us, slack_us, queue.name
         return True, queue.visit, 0, queue.name
 
-    def decide(self, case: Case) -> Offer | Hold:
-        expected = self._expected(case)
-        scarce = self._scarce(case)
-        company = self._companies[case.application.name][scarce]
-        lost_before_us = self._lost_before_us(case, expected)
-        found = groups(case, lost_before_us, company.most)
+    def decide(self, view: QueueView) -> Offer | Hold:
+        expected = self._expected(view)
+        scarce = self._scarce(view)
+        company = self._companies[view.application.name][scarce]
+        lost_before_us = self._lost_before_us(view, expected)
+        found = groups(view, lost_before_us, company.most)
         if not found:
-            return self._hopeless(case, company)
-        if Ingredient.HOPELESS in self._without and case.jobs[0].deadline_us < lost_before_us:
-            return self._hopeless(case, company)
-        final = scarce > 0 or not case.application.successors[case.stage.name]
-        outlook = Outlook(company, case.stage.name, expected, final)
+            return self._hopeless(view, company)
+        if Feature.HOPELESS in self._without and view.jobs[0].deadline_us < lost_before_us:
+            return self._hopeless(view, company)
+        final = scarce > 0 or not view.application.successors[view.stage.name]
+        outlook = RiskModel(company, view.stage.name, expected, final)
         holds: list[int] = []
         for group in found:
             until_us = None
-            if Ingredient.HOLDING not in self._without:
-                until_us = hold_until_us(case, group, outlook)
+            if Feature.HOLDING not in self._without:
+                until_us = hold_until_us(view, group, outlook)
             if until_us is None:
-                return self._offer(case, group, outlook)
+                return self._offer(view, group, outlook)
             holds.append(until_us)
         return Hold(min(holds))
 
-    def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
+    def place(
+        self, view: QueueView, offer: Offer, nodes: Mapping[str, NodeBooks]
+    ) -> Placement | None:
         if not self._locality:
-            return anywhere(case, offer, seats)
-        if Ingredient.PLACEMENT in self._without:
-            return locality_first(case, offer, seats)
-        rooms = Rooms(seats, case.stage.function.name)
+            return anywhere(view, offer, nodes)
+        if Feature.PLACEMENT in self._without:
+            return locality_first(view, offer, nodes)
+        rooms = Rooms(nodes, view.stage.function.name)
         if isinstance(offer, Aimed):
-            found = nearby(case, offer, rooms, offer.near, offer.price)
-            return found or self._daring(case, offer, rooms) or cold(case, offer, seats)
-        keepers = case.keepers(offer.plans[0].config.batch)
+            found = nearby(view, offer, rooms, offer.near, offer.price)
+            return found or self._daring(view, offer, rooms) or cold(view, offer, nodes)
+        keepers = view.keepers(offer.plans[0].config.batch)
         near = keepers[0] if keepers else ""
-        return nearby(case, offer, rooms, near, _as_cheap_as_possible) or cold(case, offer, seats)
+        return nearby(view, offer, rooms, near, _as_cheap_as_possible) or cold(view, offer, nodes)
 
-    def _expected(self, case: Case) -> Forecast:
-        if Ingredient.RISK in self._without:
+    def _expected(self, view: QueueView) -> Forecast:
+        if Feature.RISK in self._without:
             return AS_PROFILED
-        return forecast(case, self._onward[case.application.name, case.stage.name])
+        return forecast(view, self._onward[view.application.name, view.stage.name])
 
-    def _scarce(self, case: Case) -> int:
+    def _scarce(self, view: QueueView) -> int:
         """The level of scarcity."""
-        if Ingredient.SCARCITY in self._without:
+        if Feature.SCARCITY in self._without:
             return 0
-        return level(case.state.open_seats().values())
+        return level(view.state.open_nodes().values())
 
-    def _lost_before_us(self, case: Case, expected: Forecast) -> int:
+    def _lost_before_us(self, view: QueueView, expected: Forecast) -> int:
         """Whose deadline is before that cannot make it, unless luck helps."""
-        fastest_us = self._companies[case.application.name][0].fastest_us(case.stage.name)
-        return case.now_us + int(fastest_us * expected.pace)
+        fastest_us = self._companies[view.application.name][0].fastest_us(view.stage.name)
+        return view.now_us + int(fastest_us * expected.pace)
 
-    def _offer(self, case: Case, group: Group, outlook: Outlook) -> Offer:
+    def _offer(self, view: QueueView, group: Group, outlook: RiskModel) -> Offer:
         company = outlook.company
-        stage, jobs = case.stage.name, len(group.places)
-        together = company.most if Ingredient.COMPANY in self._without else group.company
-        left_us = group.deadline_us - case.now_us
+        stage, jobs = view.stage.name, len(group.places)
+        together = company.most if Feature.COMPANY in self._without else group.company
+        left_us = group.deadline_us - view.now_us
         saves = group.saves or together > 1
         terms = outlook.terms(saves=saves)
         pusd, planned_us = outlook.now(together, left_us, saves=saves)
@@ -221,7 +223,7 @@ class Apex:
         search = partial(company.search, stage, k=CONFIGS, own_pace=expected.own_pace)
         limit_us = expected.for_search_us(max(planned_us, terms.safe_us(left_us)))
         answer = search(jobs=jobs, company=together, left_us=limit_us)
-        profile = case.stage.function.profile
+        profile = view.stage.function.profile
         plans, picks, effort = answer.plans, tuple(group.places), answer.effort
         likely_us = expected.for_search_us(expected.likely_us(left_us))
         if not answer.feasible:  # too late to be safe
@@ -229,8 +231,8 @@ class Apex:
             plans, picks = _fastest_first(alone.plans, profile), picks[:1]
             effort += alone.effort
         near = group.beside_on
-        if case.stage.after:
-            near = case.keepers_of([case.jobs[place] for place in group.places])[0]
+        if view.stage.after:
+            near = view.keepers_of([view.jobs[place] for place in group.places])[0]
         return Aimed(
             plans,
             effort,
@@ -238,48 +240,48 @@ class Apex:
             near=near,
             left_us=left_us,
             rest_us=company.rest_us(stage),
-            stage=case.stage,
+            stage=view.stage,
             expected=expected,
             late_pusd=terms.late_pusd,
             likely_us=likely_us if self._dares and answer.feasible else None,
         )
 
-    def _daring(self, case: Case, offer: Aimed, rooms: Rooms) -> Placement | None:
+    def _daring(self, view: QueueView, offer: Aimed, rooms: Rooms) -> Placement | None:
         """For the oldest job by itself: the less time it takes, the less is the risk to be late."""
         if offer.likely_us is None:
             return None
         if not offer.at_once:
-            company = self._companies[case.application.name][self._scarce(case)]
+            company = self._companies[view.application.name][self._scarce(view)]
             own_pace, left_us = offer.expected.own_pace, offer.likely_us
             answer = company.search(
-                case.stage.name, jobs=1, company=1, left_us=left_us, k=CONFIGS, own_pace=own_pace
+                view.stage.name, jobs=1, company=1, left_us=left_us, k=CONFIGS, own_pace=own_pace
             )
-            offer.at_once = _fastest_first(answer.plans, case.stage.function.profile)
+            offer.at_once = _fastest_first(answer.plans, view.stage.function.profile)
             offer.effort += answer.effort
         for plan in offer.at_once if rooms.roomiest_first() else ():
             alone = replace(offer, plans=(plan,), picks=offer.picks[:1])
-            found = nearby(case, alone, rooms, offer.near, offer.price)
+            found = nearby(view, alone, rooms, offer.near, offer.price)
             if found is not None:
                 return found
         return None
 
-    def _hopeless(self, case: Case, company: Company) -> Offer | Hold:
-        seats = case.state.open_seats().values()
-        free = sum(seat.vgpus_free for seat in seats)
-        usable = sum(part.usable for seat in seats for part in seat.slices)
-        if Ingredient.HOPELESS not in self._without and free <= SPARED * usable:
-            return Hold(case.now_us + LOOK_AGAIN_US)
-        jobs = self._lost_in_front(case)
+    def _hopeless(self, view: QueueView, company: BatchPlans) -> Offer | Hold:
+        nodes = view.state.open_nodes().values()
+        free = sum(node.vgpus_free for node in nodes)
+        usable = sum(part.usable for node in nodes for part in node.slices)
+        if Feature.HOPELESS not in self._without and free <= SPARED * usable:
+            return Hold(view.now_us + LOOK_AGAIN_US)
+        jobs = self._lost_in_front(view)
         answer = company.search(
-            case.stage.name, jobs=jobs, company=jobs, left_us=_ALL_THE_TIME_US, k=CONFIGS
+            view.stage.name, jobs=jobs, company=jobs, left_us=_ALL_THE_TIME_US, k=CONFIGS
         )
         return Offer(answer.plans, answer.effort)
 
-    def _lost_in_front(self, case: Case) -> int:
+    def _lost_in_front(self, view: QueueView) -> int:
         """How many jobs at the front of the queue cannot make it."""
-        lost_before_us = self._lost_before_us(case, self._expected(case))
-        kept = (n for n, job in enumerate(case.jobs) if job.deadline_us >= lost_before_us)
-        return next(kept, len(case.jobs))
+        lost_before_us = self._lost_before_us(view, self._expected(view))
+        kept = (n for n, job in enumerate(view.jobs) if job.deadline_us >= lost_before_us)
+        return next(kept, len(view.jobs))
 
 
 def _fastest_first(plans: tuple[Plan, ...], profile: Profile) -> tuple[Plan, ...]:

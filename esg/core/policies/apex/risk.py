@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from esg.core.policies.apex.batch_aware import Company
+from esg.core.policies.apex.batch_aware import BatchPlans
 from esg.core.policies.apex.forecast import Forecast, Z
 from esg.core.search.plan import Plan
 
@@ -54,11 +54,11 @@ class Terms(Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Outlook:
+class RiskModel:
     """For the jobs at one stage of an application. It is `final` if they can hardly be hurried
     later on: there is no later stage, or no room for large configs."""
 
-    company: Company
+    company: BatchPlans
     stage: str
     expected: Forecast
     final: bool

@@ -11,27 +11,27 @@ from dataclasses import replace
 
 from esg.core.catalog.model import Application
 from esg.core.catalog.profile import Prices, Profile
-from esg.core.state.node_books import Seat
+from esg.core.state.node_books import NodeBooks
 
 LEVELS = ((0.0, 1.0), (0.5, 1.5), (0.8, 3.0))
 """From which share of vCPUs in use on they count how many times their price. Found by trial."""
 
 
-def level(seats: Iterable[Seat]) -> int:
+def level(nodes: Iterable[NodeBooks]) -> int:
     """Which of the levels holds.
 
-    >>> used = Seat.of("i0", 16, [10_000])
+    >>> used = NodeBooks.of("i0", 16, [10_000])
     >>> used.vcpus_free = 8
-    >>> level([used]), level([used, Seat.of("i1", 16, [])])  # half of one, a quarter of two
+    >>> level([used]), level([used, NodeBooks.of("i1", 16, [])])  # half of one, a quarter of two
     (1, 0)
     >>> used.vcpus_free = 2
     >>> level([used])
     2
     """
     vcpus = free = 0
-    for seat in seats:
-        vcpus += seat.vcpus
-        free += seat.vcpus_free
+    for node in nodes:
+        vcpus += node.vcpus
+        free += node.vcpus_free
     used = 1 - free / vcpus if vcpus else 0.0
     return max(place for place, (share, _) in enumerate(LEVELS) if used >= share)
 

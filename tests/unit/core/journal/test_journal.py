@@ -14,8 +14,8 @@ from esg.core.catalog.profile import Config, Prices, Profile
 from esg.core.journal.format import (
     FORMAT,
     Diverged,
-    Entry,
     Header,
+    JournalEntry,
     catalog_digest,
     entry_line,
     header_line,
@@ -38,11 +38,11 @@ def run() -> Run:
 
 
 @pytest.fixture(scope="module")
-def entries(run: Run) -> list[Entry]:
+def entries(run: Run) -> list[JournalEntry]:
     return list(read_entries(run.lines[1:]))
 
 
-def first(entries: list[Entry], kind: str) -> int:
+def first(entries: list[JournalEntry], kind: str) -> int:
     """Where the first entry of this kind is that was followed by orders."""
     return next(i for i, e in enumerate(entries) if type(e.event).__name__ == kind and e.orders)
 
@@ -56,7 +56,7 @@ def test_a_header_survives() -> None:
 
 @pytest.mark.parametrize("event", EVENT_SAMPLES)
 def test_an_entry_survives_on_one_line(event: Event) -> None:
-    entry = Entry(12_000, event, orders_digest(COMMAND_SAMPLES))
+    entry = JournalEntry(12_000, event, orders_digest(COMMAND_SAMPLES))
     line = entry_line(entry)
     assert "\n" not in line
     assert list(read_entries([line + "\n"])) == [entry]
@@ -72,11 +72,11 @@ def test_a_digest_of_orders_tells_their_kind_their_content_and_their_sequence() 
 # Replayed.
 
 
-def test_a_replay_ends_in_the_same_state(run: Run, entries: list[Entry]) -> None:
+def test_a_replay_ends_in_the_same_state(run: Run, entries: list[JournalEntry]) -> None:
     assert replay(new_scheduler(), entries).snapshot() == run.scheduler.snapshot()
 
 
-def test_a_wrong_digest_is_found_where_it_is(entries: list[Entry]) -> None:
+def test_a_wrong_digest_is_found_where_it_is(entries: list[JournalEntry]) -> None:
     place = first(entries, "TaskFinished")
     told = entries[place]
     wrong = [*entries[:place], replace(told, orders="0" * 16), *entries[place + 1 :]]
@@ -87,7 +87,7 @@ def test_a_wrong_digest_is_found_where_it_is(entries: list[Entry]) -> None:
 
 @pytest.mark.parametrize("kind", ["InvokerJoined", "RequestArrived", "TaskFinished"])
 def test_a_missing_entry_is_found_at_the_next_order_it_changes(
-    entries: list[Entry], kind: str
+    entries: list[JournalEntry], kind: str
 ) -> None:
     place = 0 if kind == "InvokerJoined" else first(entries, kind)
     with pytest.raises(Diverged) as e:
@@ -95,7 +95,7 @@ def test_a_missing_entry_is_found_at_the_next_order_it_changes(
     assert e.value.position > place
 
 
-def test_a_changed_event_is_found_where_it_is(entries: list[Entry]) -> None:
+def test_a_changed_event_is_found_where_it_is(entries: list[JournalEntry]) -> None:
     place = first(entries, "RequestArrived")
     told = entries[place]
     other = RequestArrived(request="r1", application="no-such")
@@ -105,15 +105,15 @@ def test_a_changed_event_is_found_where_it_is(entries: list[Entry]) -> None:
     assert e.value.position == place + 1
 
 
-def test_entries_in_the_wrong_order_are_found(entries: list[Entry]) -> None:
+def test_entries_in_the_wrong_order_are_found(entries: list[JournalEntry]) -> None:
     place = first(entries, "RequestArrived")
     swapped = [*entries[:place], entries[place + 1], entries[place], *entries[place + 2 :]]
     with pytest.raises((Diverged, Bug)):
         replay(new_scheduler(), swapped)
 
 
-def test_time_that_runs_backwards_is_found(entries: list[Entry]) -> None:
-    late = Entry(entries[-1].now_us - 1, entries[0].event, "")
+def test_time_that_runs_backwards_is_found(entries: list[JournalEntry]) -> None:
+    late = JournalEntry(entries[-1].now_us - 1, entries[0].event, "")
     with pytest.raises(Rejected, match=r"journal entry \d+: time runs backwards"):
         replay(new_scheduler(), [*entries, late])
 
@@ -191,7 +191,7 @@ def test_any_line_is_an_entry_or_refused(line: str) -> None:
     assert list(read_entries([entry_line(bare)])) == [bare]
 
 
-# The fingerprint of a catalog.
+# The content_hash of a catalog.
 
 
 def catalog(

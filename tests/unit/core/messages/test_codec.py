@@ -50,15 +50,15 @@ from esg.core.messages.events import (
     Woke,
 )
 from esg.core.search import Step
-from esg.core.state.node_books import Seat
+from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import (
+    ApplicationVersions,
     Job,
     Phase,
     Queue,
     Registrations,
     Request,
-    Run,
-    Standing,
+    StageRun,
     State,
     Task,
 )
@@ -147,16 +147,18 @@ COMMAND_SAMPLES: list[Command] = [
 def busy_state() -> State:
     """A state with something in every place."""
     steps = (Step("f", Config(1, 1, 1)), Step("g", Config(8, 16, 7)))
-    done = Run(Phase.DONE, 1, "t1", 1, ("i1",), steps, "i0", published=True, report=REPORT)
-    seat = Seat.of("i0", 16, (10, 10))
-    seat.take("t2", "g", 4, Config(1, 2, 1), 7)
+    done = StageRun(Phase.DONE, 1, "t1", 1, ("i1",), steps, "i0", published=True, report=REPORT)
+    node = NodeBooks.of("i0", 16, (10, 10))
+    node.take("t2", "g", 4, Config(1, 2, 1), 7)
     state = State(now_us=7, tasks_started=2)
-    state.requests["r1"] = Request("r1", "app", 1, 0, 100, {"f": done, "g": Run(Phase.QUEUED)})
+    state.requests["r1"] = Request("r1", "app", 1, 0, 100, {"f": done, "g": StageRun(Phase.QUEUED)})
     state.queues["app/g"] = Queue("app/g", "app", "g", [Job("r1", 1, 5, 100, steps[1:])])
     state.tasks["t2"] = Task("t2", 2, "i0", "app", "g", Config(1, 2, 1), (0,), ("r9",), 7)
-    state.seats["i0"] = seat
+    state.nodes["i0"] = node
     version = ApplicationRegistered(application="app", stages=(StageSpec(name="s", function="f"),))
-    state.registrations = Registrations({"app": Standing(2, retired=True)}, {"app@2": version})
+    state.registrations = Registrations(
+        {"app": ApplicationVersions(2, retired=True)}, {"app@2": version}
+    )
     return state
 
 
@@ -232,7 +234,7 @@ REFUSED: list[tuple[type, Any]] = [
     (State, {"queues": []}),
     (State, {"queues": {"q": None}}),
     (State, {"requests": {"r": {"runs": {"f": {"phase": "lost"}}}}}),
-    (State, {"seats": {"i0": {"slices": [{"memory_mb": 1}]}}}),
+    (State, {"nodes": {"i0": {"slices": [{"memory_mb": 1}]}}}),
     # too deep to even be told
     (InstanceReady, deep(100_000)),
     (InstanceReady, READY | {"slice": deep(100_000)}),

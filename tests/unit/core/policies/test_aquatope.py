@@ -7,7 +7,7 @@ import pytest
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Application, Catalog, Stage
 from esg.core.catalog.profile import Config
-from esg.core.durations import Nature
+from esg.core.durations import Durations
 from esg.core.messages.commands import AnswerRequest, Command, Outcome, StartTask
 from esg.core.messages.events import Event
 from esg.core.policies import PolicySettings, policy
@@ -24,13 +24,13 @@ from esg.units import ms
 from esg.workload.arrivals import at_rate
 from tests.support.rivals import (
     Cell,
-    case,
+    by_name,
     catalog,
     chain,
     configs,
     function,
-    node,
-    nodes,
+    make_node,
+    queue_view,
 )
 
 BATCHES = {(1, 1, 1): 100, (1, 2, 1): 90, (2, 2, 1): 120, (4, 2, 1): 150, (8, 2, 1): 200}
@@ -46,7 +46,7 @@ def learnt(**cells: Cell) -> dict[str, dict[str, Config]]:
 
 def test_the_learnt_configs_are_offered_and_no_others() -> None:
     aquatope = Aquatope(TWO_STAGES, learnt(a=(4, 2, 1), b=(2, 1, 1)))
-    offer = aquatope.decide(case(TWO_STAGES, waiting=4))
+    offer = aquatope.decide(queue_view(TWO_STAGES, waiting=4))
     (plan,) = offer.plans
     assert plan.steps == (Step("a", Config(4, 2, 1)), Step("b", Config(2, 1, 1)))
     assert plan.time_us == ms(150 + 60)
@@ -58,7 +58,8 @@ def test_the_learnt_configs_are_offered_and_no_others() -> None:
 def test_neither_the_time_left_nor_the_slo_of_a_request_changes_anything() -> None:
     aquatope = Aquatope(TWO_STAGES, learnt(a=(1, 2, 1), b=(1, 1, 1)))
     cases = [
-        case(TWO_STAGES, slo_ms=slo, now_ms=now) for slo, now in ((900, 0), (900, 899), (5, 0))
+        queue_view(TWO_STAGES, slo_ms=slo, now_ms=now)
+        for slo, now in ((900, 0), (900, 899), (5, 0))
     ]
     first, *others = [aquatope.decide(one) for one in cases]
     assert others == [first, first]
@@ -67,7 +68,7 @@ def test_neither_the_time_left_nor_the_slo_of_a_request_changes_anything() -> No
 
 def test_what_an_earlier_stage_planned_is_not_looked_at() -> None:
     aquatope = Aquatope(TWO_STAGES, learnt(a=(1, 1, 1), b=(1, 1, 1)))
-    one = case(TWO_STAGES, stage="b", waiting=3, planned=(Step("b", Config(2, 1, 1)),))
+    one = queue_view(TWO_STAGES, stage="b", waiting=3, planned=(Step("b", Config(2, 1, 1)),))
     assert configs(aquatope.decide(one).plans) == [(1, 1, 1)]
 
 
@@ -79,7 +80,7 @@ def test_a_plan_goes_on_with_all_stages_that_follow_and_no_others() -> None:
     ]
     diamond = catalog(Application.of("app", stages))
     aquatope = Aquatope(diamond, learnt(a=(1, 1, 1), b=(1, 1, 1), c=(1, 1, 1), d=(1, 1, 1)))
-    plans = {s: aquatope.decide(case(diamond, stage=s)).plans[0] for s in tables}
+    plans = {s: aquatope.decide(queue_view(diamond, stage=s)).plans[0] for s in tables}
     assert {s: [step.stage for step in plan.steps] for s, plan in plans.items()} == {
         "a": ["a", "b", "c", "d"],
         "b": ["b", "d"],
@@ -92,8 +93,8 @@ def test_a_plan_goes_on_with_all_stages_that_follow_and_no_others() -> None:
 
 def test_a_decision_is_one_look_up() -> None:
     aquatope = Aquatope(TWO_STAGES, learnt(a=(1, 1, 1), b=(1, 1, 1)))
-    assert aquatope.decide(case(TWO_STAGES)).effort == EFFORT == 1
-    assert aquatope.nodes_per_ms == NODES_PER_MS
+    assert aquatope.decide(queue_view(TWO_STAGES)).effort == EFFORT == 1
+    assert aquatope.search_steps_per_ms == NODES_PER_MS
 
 
 # Misses.
@@ -114,7 +115,7 @@ def test_a_batch_that_the_queue_cannot_fill_is_a_miss_and_runs_with_what_is_ther
     waiting: int, run: Cell, missed: bool
 ) -> None:
     aquatope = Aquatope(TWO_STAGES, learnt(a=(8, 2, 1), b=(1, 1, 1)))
-    offer = aquatope.decide(case(TWO_STAGES, waiting=waiting))
+    offer = aquatope.decide(queue_view(TWO_STAGES, waiting=waiting))
     assert configs(offer.plans) == [run]
     assert offer.missed is missed
     assert offer.plans[0].rest == (Step("b", Config(1, 1, 1)),)
@@ -122,21 +123,21 @@ def test_a_batch_that_the_queue_cannot_fill_is_a_miss_and_runs_with_what_is_ther
 
 def test_a_missed_plan_predicts_what_will_run() -> None:
     aquatope = Aquatope(TWO_STAGES, learnt(a=(8, 2, 1), b=(1, 1, 1)))
-    (plan,) = aquatope.decide(case(TWO_STAGES, waiting=3)).plans
+    (plan,) = aquatope.decide(queue_view(TWO_STAGES, waiting=3)).plans
     assert plan.time_us == ms(120 + 50)
     assert plan.job_cost_pusd == 1000 * (120 * 12 // 2 + 50 * 11)
 
 
 def test_where_the_profile_has_no_smaller_batch_of_that_size_the_minimum_runs() -> None:
     gap = chain({(1, 1, 1): 100, (1, 2, 1): 90, (4, 4, 2): 80})
-    offer = Aquatope(gap, learnt(a=(4, 4, 2))).decide(case(gap, waiting=3))
+    offer = Aquatope(gap, learnt(a=(4, 4, 2))).decide(queue_view(gap, waiting=3))
     assert configs(offer.plans) == [(1, 1, 1)]
     assert offer.missed
 
 
 def test_a_batch_of_one_never_misses() -> None:
     aquatope = Aquatope(TWO_STAGES, learnt(a=(1, 2, 1), b=(1, 1, 1)))
-    assert not aquatope.decide(case(TWO_STAGES, waiting=1)).missed
+    assert not aquatope.decide(queue_view(TWO_STAGES, waiting=1)).missed
 
 
 # Placement and order.
@@ -144,28 +145,28 @@ def test_a_batch_of_one_never_misses() -> None:
 
 def test_a_first_stage_goes_home_unless_locality_is_off() -> None:
     trained = learnt(a=(1, 1, 1), b=(1, 1, 1))
-    one = case(TWO_STAGES)
-    seats = nodes(node("i0"), node("i1"))
-    at_home = home(one.queue.name, tuple(seats))
-    seats[at_home].take("t0", "other", 100, Config(1, 1, 1), 0)  # the other one is roomier
-    for locality, expected in ((True, {at_home}), (False, seats.keys() - {at_home})):
+    one = queue_view(TWO_STAGES)
+    nodes = by_name(make_node("i0"), make_node("i1"))
+    at_home = home(one.queue.name, tuple(nodes))
+    nodes[at_home].take("t0", "other", 100, Config(1, 1, 1), 0)  # the other one is roomier
+    for locality, expected in ((True, {at_home}), (False, nodes.keys() - {at_home})):
         settings = PolicySettings(trained=trained, locality=locality)
         aquatope = policy("aquatope", TWO_STAGES, settings)
         offer = aquatope.decide(one)
-        placement = aquatope.place(one, offer, seats)  # type: ignore[arg-type]
+        placement = aquatope.place(one, offer, nodes)  # type: ignore[arg-type]
         assert placement is not None
-        assert {placement.seat.invoker} == expected
+        assert {placement.node.invoker} == expected
 
 
 def test_a_plan_that_fits_nowhere_has_no_second() -> None:
     aquatope = Aquatope(TWO_STAGES, learnt(a=(1, 2, 1), b=(1, 1, 1)))
-    one = case(TWO_STAGES)
-    assert aquatope.place(one, aquatope.decide(one), nodes(node("i0", free=(1, 2)))) is None
+    one = queue_view(TWO_STAGES)
+    assert aquatope.place(one, aquatope.decide(one), by_name(make_node("i0", free=(1, 2)))) is None
 
 
 def test_queues_are_visited_round_robin() -> None:
     aquatope = Aquatope(TWO_STAGES, learnt(a=(1, 1, 1), b=(1, 1, 1)))
-    queues = [case(TWO_STAGES, stage=stage).queue for stage in ("b", "a")]
+    queues = [queue_view(TWO_STAGES, stage=stage).queue for stage in ("b", "a")]
     assert [queue.stage for queue in aquatope.order(queues, now_us=0)] == ["a", "b"]
     queues[1].visit = 1
     assert [queue.stage for queue in aquatope.order(queues, now_us=0)] == ["b", "a"]
@@ -219,7 +220,7 @@ def test_two_hundred_heavy_requests_are_served() -> None:
         book.note(commands)
         started.extend(c for c in commands if isinstance(c, StartTask))
 
-    world = World(scheduler, pools, Nature(shipped, seed=1), observe=watch)
+    world = World(scheduler, pools, Durations(shipped, seed=1), observe=watch)
     for pool in pools.values():
         world.tell(0, pool.joined())
     world.run(requests(islice(at_rate("heavy", list(shipped.applications), seed=1), 200)))

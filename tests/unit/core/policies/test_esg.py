@@ -1,7 +1,7 @@
 """What ESG offers when a deadline is out of reach."""
 
 from esg.core.policies.esg import Engines, Esg
-from esg.core.policies.interface import Case, Offer
+from esg.core.policies.interface import Offer, QueueView
 from esg.core.state.state import Job, Queue, State
 from esg.units import ms
 from tests.support.small_catalog import SMALL
@@ -13,7 +13,7 @@ def offered(*left_ms: int) -> Offer:
     jobs = [Job(f"r{n}", n, 0, ms(left)) for n, left in enumerate(left_ms, 1)]
     queue = Queue("scan/detect", "scan", "detect", jobs)
     policy = Esg(SMALL, Engines("frontier", group_size=3), k=5)
-    offer = policy.decide(Case(0, scan, scan.stages["detect"], queue, State()))
+    offer = policy.decide(QueueView(0, scan, scan.stages["detect"], queue, State()))
     assert isinstance(offer, Offer)
     return offer
 

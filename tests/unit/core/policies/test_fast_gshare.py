@@ -3,12 +3,12 @@
 from esg.core.catalog.profile import Config
 from esg.core.policies.fast_gshare import FastGShare
 from tests.support.rivals import (
-    case,
     chain,
     configs,
     crowded,
-    node,
+    make_node,
     place,
+    queue_view,
     run_two_hundred_heavy_requests,
 )
 
@@ -18,7 +18,9 @@ EXAMPLE = chain({(1, 1, 1): 50, (2, 1, 1): 80, (2, 1, 2): 60, (4, 1, 1): 100})
 
 def offered(waiting: int, slo_ms: float) -> list[Config]:
     """Of a single stage, whose budget is the whole SLO."""
-    return configs(FastGShare(EXAMPLE).decide(case(EXAMPLE, waiting=waiting, slo_ms=slo_ms)).plans)
+    return configs(
+        FastGShare(EXAMPLE).decide(queue_view(EXAMPLE, waiting=waiting, slo_ms=slo_ms)).plans
+    )
 
 
 # The config.
@@ -43,19 +45,20 @@ def test_all_configs_keep_the_budget() -> None:
 def test_of_equal_efficiency_the_fewest_vcpus_come_first() -> None:
     # 1 / 50 = 2 / 50 / 2 = 1 / 50
     table = chain({(1, 4, 1): 50, (2, 2, 2): 50, (1, 1, 1): 50})
-    plans = FastGShare(table).decide(case(table, waiting=2)).plans
+    plans = FastGShare(table).decide(queue_view(table, waiting=2)).plans
     assert configs(plans) == [(1, 1, 1), (2, 2, 2), (1, 4, 1)]
 
 
 def test_efficiency_counts_vgpus_but_not_vcpus() -> None:
     table = chain({(1, 1, 1): 50, (1, 4, 1): 49, (1, 1, 2): 26})
-    plans = FastGShare(table).decide(case(table)).plans
+    plans = FastGShare(table).decide(queue_view(table)).plans
     assert configs(plans) == [(1, 4, 1), (1, 1, 1), (1, 1, 2)]
 
 
 def test_the_effort_is_the_number_of_configs_that_the_queue_can_fill() -> None:
     efforts = [
-        FastGShare(EXAMPLE).decide(case(EXAMPLE, waiting=n, slo_ms=50)).effort for n in (1, 2, 4)
+        FastGShare(EXAMPLE).decide(queue_view(EXAMPLE, waiting=n, slo_ms=50)).effort
+        for n in (1, 2, 4)
     ]
     assert efforts == [1, 3, 4]
 
@@ -63,8 +66,8 @@ def test_the_effort_is_the_number_of_configs_that_the_queue_can_fill() -> None:
 def test_what_cannot_keep_the_budget_runs_as_fast_as_it_can() -> None:
     # Two ways to 50 ms; the one without a second vGPU is cheaper.
     late = chain({(1, 1, 1): 70, (1, 4, 2): 50, (1, 4, 1): 50, (2, 4, 2): 45})
-    assert configs(FastGShare(late).decide(case(late, slo_ms=30)).plans) == [(1, 4, 1)]
-    two = case(late, waiting=2, slo_ms=30)
+    assert configs(FastGShare(late).decide(queue_view(late, slo_ms=30)).plans) == [(1, 4, 1)]
+    two = queue_view(late, waiting=2, slo_ms=30)
     assert configs(FastGShare(late).decide(two).plans) == [(2, 4, 2)]
 
 
@@ -72,7 +75,7 @@ def test_the_stage_budget_does_not_adapt() -> None:
     # Means: a 100 ms, b 300 ms. Of an SLO of 400 ms b has 300 ms, now and later.
     two = chain({(1, 1, 1): 100}, {(1, 1, 1): 350, (1, 2, 1): 250})
     for now_ms in (10, 5000):
-        one = case(two, stage="b", slo_ms=400, now_ms=now_ms)
+        one = queue_view(two, stage="b", slo_ms=400, now_ms=now_ms)
         assert configs(FastGShare(two).decide(one).plans) == [(1, 2, 1)]
 
 
@@ -82,9 +85,9 @@ SMALL = chain({(1, 2, 1): 50})
 
 
 def test_the_fewest_vgpus_are_left_over_then_the_fewest_vcpus_then_names_decide() -> None:
-    def goes_to(*seats: tuple[str, int, int]) -> str:
-        free = [node(name, free=(vcpus, vgpus)) for name, vcpus, vgpus in seats]
-        placed = place(FastGShare(SMALL), case(SMALL), *free)
+    def goes_to(*nodes: tuple[str, int, int]) -> str:
+        free = [make_node(name, free=(vcpus, vgpus)) for name, vcpus, vgpus in nodes]
+        placed = place(FastGShare(SMALL), queue_view(SMALL), *free)
         assert placed is not None
         return placed[1]
 
@@ -97,22 +100,25 @@ def test_the_fewest_vgpus_are_left_over_then_the_fewest_vcpus_then_names_decide(
 
 def test_the_next_config_is_tried_when_the_best_has_no_room() -> None:
     table = chain({(1, 1, 1): 50, (1, 4, 1): 40})
-    assert place(FastGShare(table), case(table), node("i0")) == ((1, 4, 1), "i0")
-    assert place(FastGShare(table), case(table), node("i0", free=(3, 2))) == ((1, 1, 1), "i0")
+    assert place(FastGShare(table), queue_view(table), make_node("i0")) == ((1, 4, 1), "i0")
+    assert place(FastGShare(table), queue_view(table), make_node("i0", free=(3, 2))) == (
+        (1, 1, 1),
+        "i0",
+    )
     # a better config on a worse fit comes before a worse config on a better fit
-    seats = node("i0", free=(3, 1)), node("i1")
-    assert place(FastGShare(table), case(table), *seats) == ((1, 4, 1), "i1")
+    nodes = make_node("i0", free=(3, 1)), make_node("i1")
+    assert place(FastGShare(table), queue_view(table), *nodes) == ((1, 4, 1), "i1")
 
 
 def test_without_room_nothing_is_placed() -> None:
-    assert place(FastGShare(SMALL), case(SMALL)) is None
-    assert place(FastGShare(SMALL), case(SMALL), node("i0", free=(1, 2))) is None
-    assert place(FastGShare(SMALL), case(SMALL), node("i0", free=(4, 0))) is None
+    assert place(FastGShare(SMALL), queue_view(SMALL)) is None
+    assert place(FastGShare(SMALL), queue_view(SMALL), make_node("i0", free=(1, 2))) is None
+    assert place(FastGShare(SMALL), queue_view(SMALL), make_node("i0", free=(4, 0))) is None
 
 
 def test_a_node_whose_slices_have_no_memory_for_the_model_is_passed_over() -> None:
-    seats = crowded(node("i0", free=(2, 1))), node("i1")
-    assert place(FastGShare(SMALL), case(SMALL), *seats) == ((1, 2, 1), "i1")
+    nodes = crowded(make_node("i0", free=(2, 1))), make_node("i1")
+    assert place(FastGShare(SMALL), queue_view(SMALL), *nodes) == ((1, 2, 1), "i1")
 
 
 # The lean reading.
@@ -122,14 +128,14 @@ def test_lean_means_no_more_vcpus_than_the_budget_asks_for() -> None:
     # 100 ms are kept by (1, 2, 1): 1 / 90 = 11 a second; and by (2, 4, 1): 2 / 100 = 20
     table = chain({(1, 1, 1): 120, (1, 2, 1): 90, (1, 4, 1): 45, (2, 2, 1): 150, (2, 4, 1): 100})
     lean, literal = FastGShare(table, lean=True), FastGShare(table)
-    one = case(table, waiting=2, slo_ms=100)
+    one = queue_view(table, waiting=2, slo_ms=100)
     assert configs(lean.decide(one).plans) == [(2, 4, 1), (1, 2, 1)]
     assert configs(literal.decide(one).plans) == [(1, 4, 1), (2, 4, 1), (1, 2, 1)]
 
 
 def test_lean_or_not_late_jobs_run_as_fast_as_they_can() -> None:
     table = chain({(1, 1, 1): 120, (1, 2, 1): 90})
-    plans = FastGShare(table, lean=True).decide(case(table, slo_ms=50)).plans
+    plans = FastGShare(table, lean=True).decide(queue_view(table, slo_ms=50)).plans
     assert configs(plans) == [(1, 2, 1)]
 
 

@@ -8,17 +8,24 @@ from esg.core.catalog.model import Application, Catalog, Stage
 from esg.core.catalog.profile import Config
 from esg.core.messages.commands import StartTask
 from esg.core.policies.interface import Policy
-from esg.core.policies.orion import CUTOFF_NODES, NODES_PER_MS, Aim, Found, Orion, Pipeline
+from esg.core.policies.orion import (
+    CUTOFF_NODES,
+    NODES_PER_MS,
+    Aim,
+    Orion,
+    OrionPipeline,
+    SearchResult,
+)
 from esg.core.search.plan import Step
 from esg.units import ms
 from tests.support.desk import Desk, arrived, failed, finished, joined, start
 from tests.support.rivals import (
     Cell,
-    case,
     catalog,
     chain,
     configs,
     function,
+    queue_view,
     run_two_hundred_heavy_requests,
 )
 
@@ -28,11 +35,11 @@ EXAMPLE = chain({(1, 1, 1): 100, (1, 2, 1): 60}, {(1, 1, 1): 100, (1, 2, 1): 80,
 
 def search(
     what: Catalog, slo_ms: float, *, aim: Aim = Aim.LOW, cutoff_nodes: int = CUTOFF_NODES
-) -> Found:
-    return Pipeline(what.applications["app"]).search(ms(slo_ms), aim, cutoff_nodes)
+) -> SearchResult:
+    return OrionPipeline(what.applications["app"]).search(ms(slo_ms), aim, cutoff_nodes)
 
 
-def cells(found: Found) -> list[Config]:
+def cells(found: SearchResult) -> list[Config]:
     return [step.config for step in found.steps]
 
 
@@ -121,7 +128,7 @@ def test_a_goal_that_no_state_meets_gives_the_closest_of_all() -> None:
 
 def test_the_cut_off_stands_for_a_hundred_milliseconds() -> None:
     assert CUTOFF_NODES == 100 * NODES_PER_MS
-    assert Orion(EXAMPLE).nodes_per_ms == NODES_PER_MS
+    assert Orion(EXAMPLE).search_steps_per_ms == NODES_PER_MS
 
 
 # The second reading.
@@ -146,7 +153,7 @@ def test_aiming_at_the_slo_ends_within_a_hundredth_below_it() -> None:
 
 
 def test_the_first_stage_is_offered_the_whole_plan_and_no_other() -> None:
-    offer = Orion(EXAMPLE).decide(case(EXAMPLE, slo_ms=150))
+    offer = Orion(EXAMPLE).decide(queue_view(EXAMPLE, slo_ms=150))
     (plan,) = offer.plans
     assert plan.steps == steps(a=(1, 2, 1), b=(1, 2, 1))
     assert plan.time_us == ms(140)
@@ -157,19 +164,19 @@ def test_the_first_stage_is_offered_the_whole_plan_and_no_other() -> None:
 
 def test_the_effort_is_charged_every_time_though_the_search_is_remembered() -> None:
     orion = Orion(EXAMPLE)
-    one = case(EXAMPLE, slo_ms=150)
+    one = queue_view(EXAMPLE, slo_ms=150)
     assert orion.decide(one) == orion.decide(one)
     assert orion.decide(one).effort == 6
 
 
 def test_the_plan_is_for_the_slo_not_for_what_is_left_of_it() -> None:
-    on_time, late = (case(EXAMPLE, slo_ms=200, now_ms=now) for now in (0, 190))
+    on_time, late = (queue_view(EXAMPLE, slo_ms=200, now_ms=now) for now in (0, 190))
     assert Orion(EXAMPLE).decide(on_time) == Orion(EXAMPLE).decide(late)
     assert configs(Orion(EXAMPLE).decide(late).plans) == [(1, 1, 1)]
 
 
 def test_a_later_stage_follows_the_plan_of_its_oldest_job_at_no_effort() -> None:
-    one = case(EXAMPLE, stage="b", waiting=3, slo_ms=150, planned=steps(b=(2, 1, 1)))
+    one = queue_view(EXAMPLE, stage="b", waiting=3, slo_ms=150, planned=steps(b=(2, 1, 1)))
     offer = Orion(EXAMPLE).decide(one)
     assert configs(offer.plans) == [(2, 1, 1)]
     assert offer.plans[0].rest == ()
@@ -178,13 +185,13 @@ def test_a_later_stage_follows_the_plan_of_its_oldest_job_at_no_effort() -> None
 
 def test_a_first_stage_that_is_tried_again_keeps_its_plan() -> None:
     planned = steps(a=(1, 1, 1), b=(2, 1, 1))
-    offer = Orion(EXAMPLE).decide(case(EXAMPLE, slo_ms=150, planned=planned))
+    offer = Orion(EXAMPLE).decide(queue_view(EXAMPLE, slo_ms=150, planned=planned))
     assert offer.plans[0].steps == planned
     assert offer.effort == 0
 
 
 def test_a_later_stage_without_a_plan_has_the_one_its_first_stage_had() -> None:
-    offer = Orion(EXAMPLE).decide(case(EXAMPLE, stage="b", slo_ms=150))
+    offer = Orion(EXAMPLE).decide(queue_view(EXAMPLE, stage="b", slo_ms=150))
     assert offer.plans[0].steps == steps(b=(1, 2, 1))
     assert offer.effort == 0
 
@@ -207,7 +214,7 @@ BATCHES = chain({(1, 1, 1): 100, (2, 1, 1): 120, (4, 1, 1): 150, (4, 2, 1): 140,
 def test_a_planned_batch_that_the_queue_cannot_fill_runs_with_what_is_there(
     planned: Cell, waiting: int, run: Cell, missed: bool
 ) -> None:
-    one = case(BATCHES, waiting=waiting, planned=steps(a=planned))
+    one = queue_view(BATCHES, waiting=waiting, planned=steps(a=planned))
     offer = Orion(BATCHES).decide(one)
     assert configs(offer.plans) == [run]
     assert offer.missed is missed

@@ -6,9 +6,9 @@ Which node is the home of a queue is as good as random, so the stories look it u
 import pytest
 
 from esg.core.messages.commands import PublishData, StartTask
-from esg.core.policies.interface import Case
+from esg.core.policies.interface import QueueView
 from esg.core.policies.placement import home, ranked_homes
-from esg.core.state.state import Job, Queue, Request, Run, State
+from esg.core.state.state import Job, Queue, Request, StageRun, State
 from esg.units import ms
 from tests.support.desk import (
     Desk,
@@ -209,15 +209,15 @@ def test_most_inputs_first_says_where_a_batch_would_like_to_run() -> None:
             number,
             arrived_us=0,
             deadline_us=ms(600),
-            runs={"detect": Run(keeper=detect), "depth": Run(keeper=depth)},
+            runs={"detect": StageRun(keeper=detect), "depth": StageRun(keeper=depth)},
         )
         for number, (name, (detect, depth)) in enumerate(kept.items())
     }
     jobs = [Job(request.name, request.number, 0, ms(600)) for request in requests.values()]
     queue = Queue("scene/label", "scene", "label", jobs)
-    case = Case(0, scene, scene.stages["label"], queue, State(requests=requests))
-    assert case.keepers(1) == ["i0", "i1"]
-    assert case.keepers(2) == ["i1", "i0"]
+    view = QueueView(0, scene, scene.stages["label"], queue, State(requests=requests))
+    assert view.keepers(1) == ["i0", "i1"]
+    assert view.keepers(2) == ["i1", "i0"]
 
 
 def test_a_join_runs_where_one_of_its_inputs_is_and_gets_the_other_one(desk: Desk) -> None:

@@ -13,8 +13,8 @@ from esg.core.messages.events import (
 from esg.core.messages.node import (
     AbortTask,
     ExecuteTask,
-    Report,
     TaskEnded,
+    TellScheduler,
 )
 from esg.units import ms
 from tests.support.node import (
@@ -120,7 +120,7 @@ def test_an_order_for_what_the_node_has_not_got_is_refused_and_changes_nothing(
     node: Node, name: str, index: int
 ) -> None:
     (order,) = node.at(0, start("t1", name, index))
-    assert isinstance(order, Report)
+    assert isinstance(order, TellScheduler)
     assert isinstance(order.event, TaskFailed)
     assert node.at(ms(1), start("t2", "blur", 0, 1, vcpus=4)) == [load(0, "blur"), load(1, "blur")]
 
@@ -130,7 +130,9 @@ def test_a_task_that_ended_badly_is_reported_with_what_it_missed(node: Node) -> 
     node.at(0, start("t1", "blur", 0), loaded(0, "blur"))
     ended = TaskEnded(task="t1", failure="input not found", missing=missing)
     assert node.at(ms(5), ended) == [
-        Report(event=TaskFailed(task="t1", invoker="i0", reason="input not found", missing=missing))
+        TellScheduler(
+            event=TaskFailed(task="t1", invoker="i0", reason="input not found", missing=missing)
+        )
     ]
 
 

@@ -7,7 +7,7 @@ from esg.core.messages.events import (
     SliceInventory,
     TaskFinished,
 )
-from esg.core.messages.node import ExecuteTask, Report, SliceBack, SliceLost, TaskEnded
+from esg.core.messages.node import ExecuteTask, SliceBack, SliceLost, TaskEnded, TellScheduler
 from tests.support.node import (
     SLICE_MB,
     Node,
@@ -25,9 +25,9 @@ WELL = SliceInventory(memory_mb=SLICE_MB)
 LOST = SliceInventory(memory_mb=SLICE_MB, usable=False)
 
 
-def inventory(*slices: SliceInventory, latest_task: int = 0, running: str = "") -> Report:
+def inventory(*slices: SliceInventory, latest_task: int = 0, running: str = "") -> TellScheduler:
     tasks = (RunningTask(task=running, vcpus=1, slices=(0,)),) if running else ()
-    return Report(
+    return TellScheduler(
         event=InvokerReported(invoker="i0", slices=slices, running=tasks, latest_task=latest_task)
     )
 
@@ -60,7 +60,7 @@ def test_what_is_being_executed_on_it_goes_on_until_it_has_ended() -> None:
     ]
     failure = JobFailure(request="r1", reason="nobody there")
     assert node.at(5, TaskEnded(task="t1", failed=(failure,))) == [
-        Report(
+        TellScheduler(
             event=TaskFinished(
                 task="t1", invoker="i0", loading_us=0, running_us=4, failed=(failure,)
             )

@@ -8,7 +8,7 @@ from msgspec.structs import replace as changed
 
 from esg.core.catalog.model import Application, Catalog, LateRequests
 from esg.core.messages.commands import Outcome, RefuseRequest
-from esg.core.scheduler.admission import OverloadSettings
+from esg.core.scheduler.admission import AdmissionSettings
 from esg.core.scheduler.scheduler import SchedulerSettings
 from esg.units import ms
 from tests.support.desk import (
@@ -46,7 +46,7 @@ def dropping(*names: str) -> Catalog:
 
 
 def limited(**limits: int) -> SchedulerSettings:
-    return SchedulerSettings(prewarm=False, overload=OverloadSettings(**limits))
+    return SchedulerSettings(prewarm=False, overload=AdmissionSettings(**limits))
 
 
 # Bounded queues.

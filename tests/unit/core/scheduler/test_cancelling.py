@@ -152,5 +152,5 @@ def test_whatever_it_was_doing_all_it_held_is_free_again(
     state = desk.scheduler.state
     assert (state.requests, state.tasks, state.resting) == ({}, {}, [])
     assert not any(queue.jobs for queue in state.queues.values())
-    assert all(seat.vgpus_free == len(seat.slices) for seat in state.seats.values())
-    assert all(seat.vcpus_free == seat.vcpus for seat in state.seats.values())
+    assert all(node.vgpus_free == len(node.slices) for node in state.nodes.values())
+    assert all(node.vcpus_free == node.vcpus for node in state.nodes.values())

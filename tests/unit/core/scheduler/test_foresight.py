@@ -1,4 +1,5 @@
-"""Models for all stages of an application that is called: what a policy with foresight gets.
+"""Models for all stages of an application that is called: what a policy with prewarm_all_stages
+gets.
 
 `photo` is resize (300 MB), detect (400 MB), label (300 MB); slices have 1000 MB.
 """

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from esg.core.catalog.model import Catalog
 from esg.core.catalog.profile import Config
 from esg.core.messages.commands import StartTask
-from esg.core.policies.interface import Case, Hold, Offer, Placement, Policy
+from esg.core.policies.interface import Hold, Offer, Placement, Policy, QueueView
 from esg.core.scheduler.dispatch import RecheckSettings
 from esg.core.scheduler.scheduler import SchedulerSettings
-from esg.core.state.node_books import Seat
+from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Queue
 from esg.units import ms
 from tests.support.desk import (
@@ -144,8 +144,8 @@ def test_a_request_does_not_wait_for_the_alarm_of_a_cancelled_one(desk: Desk) ->
 class Hesitant:
     """ESG, except that it holds a queue when it sees it for the second time."""
 
-    nodes_per_ms = 1
-    foresight = False
+    search_steps_per_ms = 1
+    prewarm_all_stages = False
 
     def __init__(self, catalog: Catalog) -> None:
         self._esg = esg_policy(catalog)
@@ -153,14 +153,16 @@ class Hesitant:
     def order(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
         return self._esg.order(queues, now_us)
 
-    def decide(self, case: Case) -> Offer | Hold:
-        assert case.queue.visit < 100, "visited over and over"
-        if case.stage.name == "detect" and ms(5) <= case.now_us < ms(8):
+    def decide(self, view: QueueView) -> Offer | Hold:
+        assert view.queue.visit < 100, "visited over and over"
+        if view.stage.name == "detect" and ms(5) <= view.now_us < ms(8):
             return Hold(ms(8))
-        return self._esg.decide(case)
+        return self._esg.decide(view)
 
-    def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
-        return self._esg.place(case, offer, seats)
+    def place(
+        self, view: QueueView, offer: Offer, nodes: Mapping[str, NodeBooks]
+    ) -> Placement | None:
+        return self._esg.place(view, offer, nodes)
 
 
 def test_a_policy_may_hold_a_queue_that_is_on_the_recheck_list(
@@ -178,16 +180,18 @@ def test_a_policy_may_hold_a_queue_that_is_on_the_recheck_list(
 class Choosy:
     """ESG, except that for 100 ms no place is good enough."""
 
-    foresight = False
+    prewarm_all_stages = False
 
     def __init__(self, catalog: Catalog) -> None:
         self._esg = esg_policy(catalog)
-        self.nodes_per_ms = self._esg.nodes_per_ms
+        self.search_steps_per_ms = self._esg.search_steps_per_ms
         self.order = self._esg.order
         self.decide = self._esg.decide
 
-    def place(self, case: Case, offer: Offer, seats: Mapping[str, Seat]) -> Placement | None:
-        return None if case.now_us < ms(100) else self._esg.place(case, offer, seats)
+    def place(
+        self, view: QueueView, offer: Offer, nodes: Mapping[str, NodeBooks]
+    ) -> Placement | None:
+        return None if view.now_us < ms(100) else self._esg.place(view, offer, nodes)
 
 
 def test_a_policy_that_waits_for_something_better_is_asked_again(

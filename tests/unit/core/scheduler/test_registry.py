@@ -15,7 +15,7 @@ from esg.core.report import Report
 from esg.core.scheduler.invariants import check
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.search import Engine
-from esg.core.state.state import Queue, Standing
+from esg.core.state.state import ApplicationVersions, Queue
 from esg.errors import Bug, Rejected
 from esg.units import ms
 from tests.support.desk import (
@@ -392,7 +392,7 @@ def _forget_version(scheduler: Scheduler) -> None:
 
 
 def _retire_silently(scheduler: Scheduler) -> None:
-    scheduler.state.registrations.standings["scan"] = Standing(2, retired=True)
+    scheduler.state.registrations.standings["scan"] = ApplicationVersions(2, retired=True)
 
 
 def _lose_queue(scheduler: Scheduler) -> None:
@@ -404,7 +404,7 @@ def _stray_queue(scheduler: Scheduler) -> None:
 
 
 def _other_version(scheduler: Scheduler) -> None:
-    scheduler.state.registrations.standings["scan"] = Standing(3)
+    scheduler.state.registrations.standings["scan"] = ApplicationVersions(3)
 
 
 @pytest.mark.parametrize(

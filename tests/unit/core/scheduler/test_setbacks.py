@@ -8,7 +8,7 @@ from esg.core.catalog.model import Catalog
 from esg.core.messages.commands import Outcome, StartTask
 from esg.core.messages.events import Event, Woke
 from esg.core.policies.esg import Engines, Esg
-from esg.core.policies.interface import Case, Hold, Offer
+from esg.core.policies.interface import Hold, Offer, QueueView
 from esg.core.policies.placement import home
 from esg.core.scheduler.scheduler import SchedulerSettings
 from esg.core.state.state import PPM
@@ -242,10 +242,10 @@ def test_nor_is_it_tried_there_if_the_other_one_is_slow(desk: Desk) -> None:
 class NewestFirst(Esg):
     """A policy that takes the newest jobs."""
 
-    def decide(self, case: Case) -> Offer | Hold:
-        found = super().decide(case)
+    def decide(self, view: QueueView) -> Offer | Hold:
+        found = super().decide(view)
         if isinstance(found, Offer):
-            found.picks = tuple(reversed(range(len(case.jobs))))
+            found.picks = tuple(reversed(range(len(view.jobs))))
         return found
 
 

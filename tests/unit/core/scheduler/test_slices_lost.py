@@ -55,13 +55,13 @@ def test_a_task_on_a_slice_that_is_lost_is_expected_to_end_by_itself(desk: Desk)
 def test_a_slice_that_is_back_is_cold(desk: Desk) -> None:
     desk.at(ms(0), joined("i0", vgpus=1, resident={0: ("resize", "detect")}))
     desk.at(ms(1), inventory(LOST)).at(ms(2), inventory(WELL))
-    assert desk.scheduler.state.seats["i0"].instances == {}
+    assert desk.scheduler.state.nodes["i0"].instances == {}
 
 
 def test_a_node_may_join_with_a_slice_that_is_out_of_order(desk: Desk) -> None:
     desk.at(ms(0), joined("i0", vgpus=1), arrived("r1", "thumb"))
     desk.at(ms(5), inventory(LOST, running="t1", latest_task=1))
-    assert desk.scheduler.state.seats["i0"].vgpus_free == 0
+    assert desk.scheduler.state.nodes["i0"].vgpus_free == 0
 
 
 def test_a_job_that_fails_alone_is_tried_again_and_the_others_go_on(desk: Desk) -> None:

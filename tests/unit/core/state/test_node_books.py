@@ -3,16 +3,16 @@
 import pytest
 
 from esg.core.catalog.profile import Config
-from esg.core.state.node_books import Seat, Slice
+from esg.core.state.node_books import NodeBooks, SliceBooks
 from esg.errors import Bug
 
 
-def seat(vcpus: int = 4, memories_mb: tuple[int, ...] = (1000, 1000)) -> Seat:
-    return Seat.of("i0", vcpus, memories_mb)
+def node(vcpus: int = 4, memories_mb: tuple[int, ...] = (1000, 1000)) -> NodeBooks:
+    return NodeBooks.of("i0", vcpus, memories_mb)
 
 
 def test_what_is_taken_is_not_free_and_what_is_released_is() -> None:
-    books = seat()
+    books = node()
     taken = books.take("t1", "detect", 400, Config(1, 3, 1), now_us=5)
     assert (taken.slices, taken.dropped) == ((0,), [])
     assert (books.vcpus_free, books.vgpus_free) == (1, 1)
@@ -25,13 +25,13 @@ def test_what_is_taken_is_not_free_and_what_is_released_is() -> None:
 
 @pytest.mark.parametrize("config", [Config(1, 5, 1), Config(1, 1, 3)])
 def test_more_than_there_is_cannot_be_taken(config: Config) -> None:
-    books = seat()
+    books = node()
     with pytest.raises(Bug, match="i0 cannot give"):
         books.take("t1", "detect", 400, config, now_us=0)
 
 
 def test_slices_without_memory_for_the_model_cannot_be_taken() -> None:
-    books = seat(memories_mb=(300, 1000))
+    books = node(memories_mb=(300, 1000))
     assert books.pick("detect", 400, 1) == [1]
     assert books.pick("detect", 400, 2) is None
     with pytest.raises(Bug, match="i0 cannot give"):
@@ -42,7 +42,7 @@ def test_slices_without_memory_for_the_model_cannot_be_taken() -> None:
 def test_slices_that_were_picked_are_taken_only_if_they_are_free_and_as_many(
     picked: list[int],
 ) -> None:
-    books = Seat.of("i0", 8, (1000, 1000, 1000))
+    books = NodeBooks.of("i0", 8, (1000, 1000, 1000))
     books.take("t1", "detect", 400, Config(1, 1, 1), 0, [0])
     with pytest.raises(Bug):
         books.take("t2", "detect", 400, Config(1, 1, 2), 0, picked)
@@ -50,7 +50,7 @@ def test_slices_that_were_picked_are_taken_only_if_they_are_free_and_as_many(
 
 
 def test_only_the_holder_gives_back() -> None:
-    books = seat()
+    books = node()
     books.take("t1", "detect", 400, Config(1, 1, 1), now_us=0)
     with pytest.raises(Bug, match="slice 0 is held by 't1', not by t2"):
         books.release("t2", Config(1, 1, 1), (0,))
@@ -59,7 +59,7 @@ def test_only_the_holder_gives_back() -> None:
 
 
 def test_the_longest_unused_models_go_first_and_no_more_than_needed() -> None:
-    books = seat(memories_mb=(1000,))
+    books = node(memories_mb=(1000,))
     for used_us, name in ((30, "a"), (10, "b"), (20, "c")):
         books.load(0, name, 300, used_us, ready=True)
     part = books.slices[0]
@@ -71,14 +71,14 @@ def test_the_longest_unused_models_go_first_and_no_more_than_needed() -> None:
 
 
 def test_of_models_unused_for_equally_long_the_first_by_name_goes() -> None:
-    books = seat(memories_mb=(1000,))
+    books = node(memories_mb=(1000,))
     for name in ("b", "c", "a"):
         books.load(0, name, 300, 0, ready=True)
     assert books.slices[0].evictable(200) == ["a"]
 
 
 def test_a_model_that_is_being_loaded_never_goes() -> None:
-    books = seat(memories_mb=(1000,))
+    books = node(memories_mb=(1000,))
     books.load(0, "a", 600, 0)
     assert books.slices[0].evictable(500) is None
     with pytest.raises(Bug, match="has no room"):
@@ -89,7 +89,7 @@ def test_a_model_that_is_being_loaded_never_goes() -> None:
 
 
 def test_being_taken_makes_a_model_recently_used() -> None:
-    books = seat(memories_mb=(1000,))
+    books = node(memories_mb=(1000,))
     books.load(0, "a", 300, 0, ready=True)
     books.load(0, "b", 300, 1, ready=True)
     books.take("t1", "a", 300, Config(1, 1, 1), now_us=2)
@@ -97,20 +97,20 @@ def test_being_taken_makes_a_model_recently_used() -> None:
 
 
 def test_forgetting_gives_the_memory_back_once() -> None:
-    books = seat(memories_mb=(1000, 1000))
+    books = node(memories_mb=(1000, 1000))
     books.load(0, "a", 300, 0)
     books.load(1, "a", 300, 0)
     assert books.instances == {"a": 2}
     books.forget(0, "a")
     books.forget(0, "a")
     assert books.instances == {"a": 1}
-    assert books.slices[0] == Slice(1000, 1000)
+    assert books.slices[0] == SliceBooks(1000, 1000)
     books.forget(1, "a")
     assert books.instances == {}
 
 
 def test_a_held_slice_is_neither_warm_nor_free() -> None:
-    books = seat()
+    books = node()
     books.load(0, "a", 300, 0, ready=True)
     books.load(1, "a", 300, 0)
     assert books.warm_free("a", 2) == [0]
@@ -121,7 +121,7 @@ def test_a_held_slice_is_neither_warm_nor_free() -> None:
 
 
 def test_a_slice_that_is_out_of_order_is_given_to_nobody_and_has_no_models() -> None:
-    books = seat()
+    books = node()
     books.load(0, "detect", 400, now_us=0, ready=True)
     books.set_usable(0, False)
     assert (books.vgpus_free, books.instances) == (1, {})
@@ -135,7 +135,7 @@ def test_a_slice_that_is_out_of_order_is_given_to_nobody_and_has_no_models() -> 
 
 
 def test_who_holds_a_slice_that_fails_gives_it_back_unusable() -> None:
-    books = seat()
+    books = node()
     books.take("t1", "detect", 400, Config(1, 1, 2), now_us=0)
     books.set_usable(1, False)
     assert (books.vgpus_free, books.instances) == (0, {"detect": 1})
@@ -146,7 +146,7 @@ def test_who_holds_a_slice_that_fails_gives_it_back_unusable() -> None:
 
 
 def test_a_slice_may_be_back_while_it_is_still_held() -> None:
-    books = seat()
+    books = node()
     books.take("t1", "detect", 400, Config(1, 1, 1), now_us=0)
     books.set_usable(0, False)
     books.set_usable(0, True)
