@@ -17,6 +17,7 @@ from esg.emulator.reproduce.experiments import SYSTEMS, Results
 from esg.emulator.reproduce.standings import level_rule
 from esg.emulator.reproduce.study import Study
 from esg.emulator.run import Trained
+from esg.emulator.training import train
 from tests.component.cli.conftest import Run
 from tests.component.cli.test_refusals import assert_refused
 from tests.support.invented import overhead_as_in_the_paper, put, results_as_in_the_paper
@@ -66,7 +67,7 @@ def test_help_shows_the_options(esg: Run) -> None:
 def test_a_study_is_run_and_written(
     esg: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(esg.emulator.training.train, "trained_configs", learn_the_minimum)
+    monkeypatch.setattr(train, "trained_configs", learn_the_minimum)
     ran = esg("reproduce", "--quick", "--requests", 30, "--seeds", 1, "--json")
     assert (ran.code, ran.err) == (0, "")
     assert [path.name for path in tmp_path.iterdir()] == ["esg-reproduce.html"]

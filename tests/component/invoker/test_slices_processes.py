@@ -155,7 +155,7 @@ async def test_a_process_group_is_ended_once_because_its_number_may_be_given_to_
 
 async def test_the_process_does_not_outlive_the_one_that_started_it(catalog: Path) -> None:
     program = (
-        "import asyncio, invoker.slice_processes as s\n"
+        "import asyncio, esg.invoker.slices.processes as s\n"
         "async def main():\n"
         "    process = s.EmulatedSlices(1)\n"
         "    await process.start()\n"

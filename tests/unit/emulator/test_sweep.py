@@ -150,13 +150,13 @@ def test_the_first_failure_ends_all_the_others() -> None:
 
 
 INTERRUPTED = """
-from esg.emulator.sweep import Job, Load, sweep
+from esg.emulator.sweep import SweepRun, Load, sweep
 from tests.support.runs import paper, scenario
 
 if __name__ == "__main__":
     load = Load(rate="heavy", requests=10**9)
     try:
-        sweep([Job("", paper(), scenario(seed=n), load, {}) for n in range(3)], workers=2)
+        sweep([SweepRun("", paper(), scenario(seed=n), load, {}) for n in range(3)], workers=2)
     except KeyboardInterrupt:
         print("interrupted")
 """
