@@ -2,9 +2,8 @@
 
 import pytest
 
-from esg.client import Config, LoadOutcome, Result, StageResult
-from esg.loadgen.outcome import MOST_REASONS, OTHER_REASONS, LatencyHistogram
-from esg.loadgen.outcome import LoadOutcome as Totals
+from esg.client import Config, Outcome, Result, StageResult
+from esg.loadgen.outcome import MOST_REASONS, OTHER_REASONS, LatencyHistogram, LoadOutcome
 from esg.loadgen.send import SentRequest
 from esg.units import US_PER_HOUR
 from esg.workload.arrivals import Arrival
@@ -28,7 +27,7 @@ def answered(
     *,
     latency_us: int = 1000,
     late_us: int = 0,
-    outcome: LoadOutcome | None = LoadOutcome.DONE,
+    outcome: Outcome | None = Outcome.DONE,
     in_time: bool = True,
     why: str = "",
     cost_usd: float = 0.0,
@@ -52,15 +51,15 @@ def answered(
     return SentRequest(1, Arrival(0, application), late_us, latency_us, result, error)
 
 
-def totals(*answers: SentRequest) -> Totals:
-    outcome = Totals()
+def totals(*answers: SentRequest) -> LoadOutcome:
+    outcome = LoadOutcome()
     for answer in answers:
         outcome.add(answer)
     return outcome
 
 
 def test_nothing_sent_is_nothing_counted() -> None:
-    assert Totals().document() == {
+    assert LoadOutcome().document() == {
         "requests": 0,
         "slo_hit_rate": 0.0,
         "failed": 0,
@@ -78,7 +77,7 @@ def test_the_hit_rate_is_over_all_requests_also_those_without_an_answer() -> Non
     found = totals(
         answered(),
         answered(in_time=False),
-        answered(outcome=LoadOutcome.FAILED, in_time=False, why="no luck"),
+        answered(outcome=Outcome.FAILED, in_time=False, why="no luck"),
         answered(outcome=None, why="not now"),
     ).document()
     assert (found["requests"], found["slo_hit_rate"], found["failed"]) == (4, 0.25, 2)
@@ -86,7 +85,7 @@ def test_the_hit_rate_is_over_all_requests_also_those_without_an_answer() -> Non
 
 def test_percentiles_are_right_to_three_digits_and_of_requests_that_were_done() -> None:
     answers = [answered(latency_us=1000 * number) for number in range(1, 101)]
-    answers.append(answered(outcome=LoadOutcome.FAILED, in_time=False, latency_us=10**9))
+    answers.append(answered(outcome=Outcome.FAILED, in_time=False, latency_us=10**9))
     found = totals(*answers).document()
     assert found["latency_ms"] == pytest.approx({"p50": 50, "p90": 90, "p99": 99}, rel=1e-3)
 
@@ -94,8 +93,8 @@ def test_percentiles_are_right_to_three_digits_and_of_requests_that_were_done() 
 def test_errors_are_counted_by_their_words_the_most_frequent_first() -> None:
     found = totals(
         answered(outcome=None, why="not now"),
-        answered(outcome=LoadOutcome.CANCELLED, in_time=False, why="given up"),
-        answered(outcome=LoadOutcome.CANCELLED, in_time=False, why="given up"),
+        answered(outcome=Outcome.CANCELLED, in_time=False, why="given up"),
+        answered(outcome=Outcome.CANCELLED, in_time=False, why="given up"),
         answered(),
     ).document()
     assert list(found["errors"].items()) == [("given up", 2), ("not now", 1)]
@@ -104,7 +103,7 @@ def test_errors_are_counted_by_their_words_the_most_frequent_first() -> None:
 def test_costs_and_batches_add_up_also_of_requests_that_failed() -> None:
     found = totals(
         answered(cost_usd=0.002, batches=(1, 2, 4)),
-        answered(cost_usd=0.001, batches=(1,), outcome=LoadOutcome.FAILED, in_time=False),
+        answered(cost_usd=0.001, batches=(1,), outcome=Outcome.FAILED, in_time=False),
         answered(outcome=None, why="not now"),
     ).document()
     assert found["cost_usd"] == pytest.approx(0.003)
