@@ -27,7 +27,8 @@ from rich.table import Table
 
 from esg.client import AsyncClient, Exhausted, Outcome, PipelineStage, RequestStream
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.model import Application, Catalog, LateRequests, Stage
+from esg.core.catalog.late_requests import LateRequests
+from esg.core.catalog.model import Application, Catalog, Stage
 from esg.core.durations import Durations
 from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest
 from esg.core.messages.events import Event, RequestArrived

@@ -1,8 +1,10 @@
 """The scheduler's words as protobuf: results, progress, applications."""
 
-from esg.core.catalog.model import Application, LateRequests
-from esg.core.catalog.profile import Config
-from esg.core.messages.commands import AnswerRequest, Outcome, StageReport
+from esg.core.catalog.config import Config
+from esg.core.catalog.late_requests import LateRequests
+from esg.core.catalog.model import Application
+from esg.core.messages.commands import AnswerRequest, StageReport
+from esg.core.messages.outcome import Outcome
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.wire.convert import config_to_wire

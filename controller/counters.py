@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from esg.core.messages.commands import AnswerRequest, Outcome, RefuseRequest, StartTask
+from esg.core.messages.commands import AnswerRequest, RefuseRequest, StartTask
 from esg.core.messages.events import TaskFinished
+from esg.core.messages.outcome import Outcome
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.metrics_page import UnusedNames
 from esg.units import to_usd

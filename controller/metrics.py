@@ -6,7 +6,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from esg.controller.counters import Counters
-from esg.core.messages.commands import Outcome
+from esg.core.messages.outcome import Outcome
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import State

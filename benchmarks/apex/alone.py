@@ -22,9 +22,9 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Application, Catalog, Stage
-from esg.core.catalog.profile import Config
 from esg.core.durations import DurationSettings
 from esg.core.search.frontier import Frontier
 from esg.emulator.scenario import SETTINGS

@@ -26,8 +26,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.triton.functions import write_functions
+from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.profile import Config
 from esg.core.messages.commands import Input, JobOrder, StartTask
 from esg.core.messages.events import TaskFailed, TaskFinished
 from esg.core.pool import Pool

@@ -9,9 +9,9 @@ from esg.units import to_ms, to_usd
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from esg.core.catalog.config import Config
     from esg.core.catalog.dag import Series, Tangle
     from esg.core.catalog.model import Application
-    from esg.core.catalog.profile import Config
 
 CONFIG_LEGEND = "batch/vCPUs/vGPUs"
 

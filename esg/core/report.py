@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from esg.core.catalog.model import plain_name
-from esg.core.messages.commands import AnswerRequest, Command, Outcome, RefuseRequest, StartTask
+from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest, StartTask
 from esg.core.messages.events import Event, InvokerJoined, RequestArrived, TaskFailed, TaskFinished
+from esg.core.messages.outcome import Outcome
 from esg.core.state.state import State
 from esg.units import US_PER_S, to_ms, to_usd
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from time import perf_counter, perf_counter_ns
 from typing import Any, TextIO
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog
-from esg.core.catalog.profile import Config
 from esg.core.durations import LOCAL_BYTES_PER_S, DataLink, Durations, DurationSettings
 from esg.core.journal.format import (
     TRAINED,

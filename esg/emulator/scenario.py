@@ -10,8 +10,9 @@ from typing import Any, get_args, get_type_hints
 
 from msgspec.structs import replace as changed
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Application, Catalog, Cluster, Function, scaled
-from esg.core.catalog.profile import Config, Profile
+from esg.core.catalog.profile import Profile
 from esg.core.messages.codec import decode, encode
 from esg.core.messages.events import ApplicationRegistered, Event
 from esg.core.scheduler.registry import application_of

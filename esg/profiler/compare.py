@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from math import log
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog
-from esg.core.catalog.profile import Config
 
 
 @dataclass(frozen=True, slots=True)

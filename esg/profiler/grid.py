@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from esg.core.catalog.profile import Config
+from esg.core.catalog.config import Config
 from esg.core.catalog.profile_model import Grid
 from esg.errors import Rejected
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog, Function
-from esg.core.catalog.profile import Config
 from esg.profiler.grid import SMALLEST, Effort
 from esg.profiler.node_under_test import Bench, Failed, Inputs
 from esg.profiler.record import Cell, FunctionRecord, ProfileRecord

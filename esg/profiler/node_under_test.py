@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from esg.core.catalog.profile import Config
+from esg.core.catalog.config import Config
 from esg.core.messages.commands import DiscardData, DropInstance, Input, JobOrder, StartTask
 from esg.core.messages.events import InvokerJoined, TaskFailed
 from esg.errors import Fault

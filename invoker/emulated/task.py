@@ -12,8 +12,8 @@ from typing import Any
 
 from tritonclient.grpc import service_pb2 as triton
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Function
-from esg.core.catalog.profile import Config
 from esg.core.emulated_output import emulated_output, output_size
 from esg.errors import Rejected
 from esg.invoker.tensors.arrays import BYTES, INPUT, OUTPUT

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esg.core.catalog.profile import Config
+from esg.core.catalog.config import Config
 from esg.core.messages.commands import (
     DiscardData,
     DropInstance,

@@ -11,7 +11,8 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from esg.core.catalog.model import Application, Catalog, LateRequests
+from esg.core.catalog.late_requests import LateRequests
+from esg.core.catalog.model import Application, Catalog
 from esg.core.durations import DurationSettings
 from esg.core.messages.events import (
     ApplicationRegistered,

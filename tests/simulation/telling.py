@@ -5,8 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from esg.core.journal.format import read_entries, replay
-from esg.core.messages.commands import AnswerRequest, Command, Outcome
+from esg.core.messages.commands import AnswerRequest, Command
 from esg.core.messages.events import Event
+from esg.core.messages.outcome import Outcome
 from esg.core.scheduler.scheduler import Scheduler
 from esg.emulator.faults.mesh import SimulatedMesh
 from esg.units import to_ms

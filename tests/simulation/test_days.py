@@ -13,8 +13,9 @@ import pytest
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Catalog
 from esg.core.durations import DurationSettings
-from esg.core.messages.commands import AnswerRequest, Outcome
+from esg.core.messages.commands import AnswerRequest
 from esg.core.messages.events import RequestArrived
+from esg.core.messages.outcome import Outcome
 from esg.emulator.faults.fault_injection import Luck
 from esg.emulator.faults.schedule import (
     Cancellation,

@@ -15,8 +15,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog
-from esg.core.catalog.profile import Config
 from esg.core.journal.format import orders_digest
 from esg.core.messages.commands import (
     AnswerRequest,
@@ -25,7 +25,6 @@ from esg.core.messages.commands import (
     DropInstance,
     Input,
     JobOrder,
-    Outcome,
     PublishData,
     RefuseApplication,
     RefuseRequest,
@@ -52,6 +51,7 @@ from esg.core.messages.events import (
     TaskFinished,
     Woke,
 )
+from esg.core.messages.outcome import Outcome
 from esg.core.policies import policy as named_policy
 from esg.core.policies.interface import Policy
 from esg.core.scheduler.scheduler import Scheduler, SchedulerSettings

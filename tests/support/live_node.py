@@ -22,8 +22,9 @@ from typing import Any, TypeVar
 
 from redis import Redis
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog, Cluster, Function
-from esg.core.catalog.profile import Config, Prices, Profile
+from esg.core.catalog.profile import Prices, Profile
 from esg.core.durations import Durations, DurationSettings
 from esg.core.emulated_output import emulated_output, output_size
 from esg.core.messages.commands import Input, JobOrder, StartTask

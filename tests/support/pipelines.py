@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Application, Function, Stage
-from esg.core.catalog.profile import Config, Profile
+from esg.core.catalog.profile import Profile
 from tests.support.brute_force import from_stage, longest_path
 
 Dag = dict[str, tuple[str, ...]]

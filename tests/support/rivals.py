@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage
-from esg.core.catalog.profile import Config, Prices, Profile
+from esg.core.catalog.profile import Prices, Profile
 from esg.core.durations import Durations
-from esg.core.messages.commands import AnswerRequest, Command, Outcome
+from esg.core.messages.commands import AnswerRequest, Command
 from esg.core.messages.events import Event
+from esg.core.messages.outcome import Outcome
 from esg.core.policies import policy
 from esg.core.policies.interface import Offer, Policy, QueueView
 from esg.core.scheduler.invariants import AnswerBook, check

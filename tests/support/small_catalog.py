@@ -14,8 +14,9 @@ faster and cheaper, so what it would like best is what fits least often.
 
 from collections.abc import Mapping
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage
-from esg.core.catalog.profile import Config, Prices, Profile
+from esg.core.catalog.profile import Prices, Profile
 from esg.units import ms
 
 PRICES = Prices(vcpu_usd_per_hour=0.0036, vgpu_usd_per_hour=0.036)

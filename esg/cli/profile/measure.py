@@ -40,8 +40,8 @@ from esg.profiler.samples import ProfilingPayloads
 from esg.profiler.tables import CATALOG, profiled, write_catalog, write_profile
 
 if TYPE_CHECKING:
+    from esg.core.catalog.config import Config
     from esg.core.catalog.model import Catalog
-    from esg.core.catalog.profile import Config
     from esg.profiler.record import ProfileRecord
 
 TRITON = "triton"

@@ -29,8 +29,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from esg.core.catalog.model import Application, Catalog, Cluster, Function, LateRequests, Stage
-from esg.core.catalog.profile import Config, Prices, Profile
+from esg.core.catalog.config import Config
+from esg.core.catalog.late_requests import LateRequests
+from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage
+from esg.core.catalog.profile import Prices, Profile
 from esg.core.catalog.profile_model import Grid, TimeModel
 from esg.core.catalog.toml_fields import TomlFields
 from esg.errors import Rejected

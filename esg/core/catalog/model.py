@@ -7,11 +7,11 @@ acyclic, has one root, and knows its shape. Files are read by `catalog_file`.
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 
 from esg.core.catalog.dag import Series, reduced
+from esg.core.catalog.late_requests import LateRequests
 from esg.core.catalog.profile import Prices, Profile
 from esg.errors import Rejected
 from esg.suggest import did_you_mean
@@ -44,13 +44,6 @@ class Stage:
     name: str
     function: Function
     after: tuple[str, ...] = ()
-
-
-class LateRequests(StrEnum):
-    """What becomes of an application's requests that cannot be done in time: see `overload`."""
-
-    FINISH = "finish"
-    DROP = "drop"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,11 +8,11 @@ memory of its slices are simply absent. Costs follow from times and prices (pape
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from esg.core.catalog.config import Config
 from esg.errors import Rejected
 from esg.units import PUSD_PER_USD, US_PER_HOUR
 
@@ -21,17 +21,6 @@ Int64s = NDArray[np.int64]
 MAX_TIME_US = 2**33  # over two hours
 MAX_COST_PUSD = 2**55
 """Bounds that keep every sum and share of times and costs within 64 bits."""
-
-
-class Config(NamedTuple):
-    """How a task runs: jobs per batch, vCPUs and vGPUs (slices)."""
-
-    batch: int
-    vcpus: int
-    vgpus: int
-
-    def __str__(self) -> str:
-        return f"{self.batch} x {self.vcpus} vCPU x {self.vgpus} vGPU"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from esg.core.catalog.profile import Config
+from esg.core.catalog.config import Config
 from esg.units import ms
 
 

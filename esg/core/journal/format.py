@@ -24,8 +24,9 @@ from typing import Any
 
 import msgspec
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog
-from esg.core.catalog.profile import Config, Profile
+from esg.core.catalog.profile import Profile
 from esg.core.messages.codec import Message, decode, digest, digest_of, encode, to_bytes, to_text
 from esg.core.messages.commands import Command
 from esg.core.messages.events import EVENTS, Event

@@ -8,7 +8,7 @@ the wire that could choose what code runs, and what a record does not know is re
 The work is done by msgspec, in C: a scheduler makes and writes down a dozen records per task. They
 form trees, never cycles, so the cyclic garbage collector need not look at them (`gc=False`).
 
->>> from esg.core.catalog.profile import Config
+>>> from esg.core.catalog.config import Config
 >>> encode(Config(2, 4, 1))
 [2, 4, 1]
 >>> decode(Config, [2, 4, 1])

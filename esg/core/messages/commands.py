@@ -3,11 +3,10 @@
 Each order names its own subject, so carrying one out twice can be noticed and left undone.
 """
 
-from enum import StrEnum
-
-from esg.core.catalog.profile import Config
+from esg.core.catalog.config import Config
 from esg.core.messages.codec import Message
 from esg.core.messages.events import Correction
+from esg.core.messages.outcome import Outcome
 
 
 class Order(Message, frozen=True, tag=True):
@@ -98,13 +97,6 @@ class DiscardData(Order, frozen=True, kw_only=True):
     invoker: str
     request: str
     results: bool = False
-
-
-class Outcome(StrEnum):
-    DONE = "done"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    DROPPED = "dropped"  # it could not be done in time any more
 
 
 class StageReport(Message, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ lets an emulator answer the new orders.
 
 import math
 
-from esg.core.catalog.model import LateRequests
+from esg.core.catalog.late_requests import LateRequests
 from esg.core.messages.codec import Message
 from esg.errors import Rejected
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog
-from esg.core.catalog.profile import Config
 from esg.core.policies.apex.features import left_out
 from esg.core.policies.apex.policy import Apex, BatchPlansCache
 from esg.core.policies.aquatope import Aquatope

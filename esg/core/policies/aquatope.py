@@ -16,8 +16,8 @@ own, that is not looked at.
 
 from collections.abc import Iterable, Mapping
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Application, Catalog
-from esg.core.catalog.profile import Config
 from esg.core.policies.baselines import plan_onward, round_robin, with_what_is_there
 from esg.core.policies.interface import Offer, Placement, QueueView
 from esg.core.policies.placement import anywhere, locality_first

@@ -17,8 +17,9 @@ planned batch needs, they run what is there.
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Application, Stage
-from esg.core.catalog.profile import Config, Profile
+from esg.core.catalog.profile import Profile
 from esg.core.search.plan import Plan, Step
 from esg.core.state.state import Queue
 
@@ -34,7 +35,8 @@ def stage_shares(application: Application) -> dict[str, Fraction]:
     Two stages in a row that take 100 and 300 us on average have a quarter and three quarters:
 
     >>> from esg.core.catalog.model import Function
-    >>> from esg.core.catalog.profile import Config, Prices
+    >>> from esg.core.catalog.profile import Prices
+    >>> from esg.core.catalog.config import Config
     >>> def function(name: str, *times_us: int) -> Function:
     ...     table = {Config(1, vcpus, 1): time for vcpus, time in enumerate(times_us, 1)}
     ...     profile = Profile.of(name, table, Prices())

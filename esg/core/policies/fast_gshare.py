@@ -28,8 +28,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog, Stage
-from esg.core.catalog.profile import Config
 from esg.core.policies.baselines import (
     budget_us,
     by_speed,

@@ -43,8 +43,9 @@ from functools import lru_cache
 from heapq import heappop, heappush
 from math import sqrt
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Application, Catalog
-from esg.core.catalog.profile import Config, Profile
+from esg.core.catalog.profile import Profile
 from esg.core.policies.baselines import plan_onward, round_robin, with_what_is_there
 from esg.core.policies.interface import Offer, Placement, QueueView
 from esg.core.policies.placement import anywhere, locality_first

@@ -19,9 +19,10 @@ time then.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from esg.core.catalog.model import Application, Catalog, LateRequests, plain_name
+from esg.core.catalog.late_requests import LateRequests
+from esg.core.catalog.model import Application, Catalog, plain_name
 from esg.core.estimation.ewma import ewma
-from esg.core.messages.commands import Outcome
+from esg.core.messages.outcome import Outcome
 from esg.core.state.state import NEVER_US, Job, Queue, Request, State, Traffic, queue_name
 from esg.units import seconds, to_ms
 

@@ -14,11 +14,11 @@ from esg.core.messages.commands import (
     AnswerRequest,
     Command,
     DiscardData,
-    Outcome,
     StageReport,
     StopTask,
 )
 from esg.core.messages.events import RequestArrived
+from esg.core.messages.outcome import Outcome
 from esg.core.scheduler.admission import drop_at_us, observe_done, saving_us
 from esg.core.scheduler.prewarming import PreWarmer, observe_arrival
 from esg.core.search.plan import Step

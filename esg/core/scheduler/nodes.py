@@ -6,8 +6,8 @@ differs is stopped, given back, discarded or done again.
 
 from collections.abc import Callable
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog
-from esg.core.catalog.profile import Config
 from esg.core.messages.commands import Command, DiscardData, PublishData, StopTask
 from esg.core.messages.events import (
     InstanceGone,

@@ -23,7 +23,6 @@ from esg.core.estimation.stage_speed import forget_pace
 from esg.core.messages.codec import decode, encode
 from esg.core.messages.commands import (
     Command,
-    Outcome,
     RefuseApplication,
     RefuseRequest,
 )
@@ -46,6 +45,7 @@ from esg.core.messages.events import (
     TaskFinished,
     Woke,
 )
+from esg.core.messages.outcome import Outcome
 from esg.core.policies.interface import Policy
 from esg.core.scheduler.admission import AdmissionControl, AdmissionSettings
 from esg.core.scheduler.dispatch import Dispatcher, RecheckSettings

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from esg.core.catalog.model import Catalog, Function
 from esg.core.estimation.ewma import ewma
-from esg.core.messages.commands import Outcome
+from esg.core.messages.outcome import Outcome
 from esg.core.state.node_books import FailedLoads, NodeBooks
 from esg.core.state.state import NEVER_US, PPM, Job, Request, State
 from esg.units import ms, seconds

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from esg.core.catalog.model import Catalog, Stage
 from esg.core.estimation.drift import corrections_due, observe
 from esg.core.estimation.stage_speed import observe_run
-from esg.core.messages.commands import Command, CorrectProfiles, DiscardData, Outcome
+from esg.core.messages.commands import Command, CorrectProfiles, DiscardData
 from esg.core.messages.events import TaskFailed, TaskFinished
+from esg.core.messages.outcome import Outcome
 from esg.core.scheduler.lifecycle import Lifecycle
 from esg.core.scheduler.setbacks import Setbacks, pause_us
 from esg.core.state.state import PPM, State, Task, queue_name

@@ -28,9 +28,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.dag import Parallel, Series, Tangle
 from esg.core.catalog.model import Application
-from esg.core.catalog.profile import Config, Int64s
+from esg.core.catalog.profile import Int64s
 from esg.core.search.pareto import ParetoFrontier, nothing, of_profile, pareto_optimal
 from esg.core.search.plan import Answer, Plan, Step
 from esg.core.search.slo_split import normalised_lengths, path_lengths

@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from esg.core.catalog.profile import Config, Int64s, Profile
+from esg.core.catalog.config import Config
+from esg.core.catalog.profile import Int64s, Profile
 from esg.core.search.plan import Step
 
 Unfold = Callable[[int], tuple[Step, ...]]

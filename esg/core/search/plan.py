@@ -4,7 +4,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from esg.core.catalog.profile import Config
+from esg.core.catalog.config import Config
 
 
 class Step(NamedTuple):

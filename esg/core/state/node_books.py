@@ -10,7 +10,7 @@ from itertools import repeat
 
 from msgspec import field
 
-from esg.core.catalog.profile import Config
+from esg.core.catalog.config import Config
 from esg.core.messages.codec import Record
 from esg.errors import Bug
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from msgspec import field
 
-from esg.core.catalog.profile import Config
+from esg.core.catalog.config import Config
 from esg.core.messages.codec import Message, Record
 from esg.core.messages.commands import StageReport
 from esg.core.messages.events import ApplicationRegistered, Correction

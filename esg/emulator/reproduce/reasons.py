@@ -6,8 +6,8 @@ A reason that is reckoned cannot outlive the numbers that it was written for.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Application, Catalog, Stage
-from esg.core.catalog.profile import Config
 from esg.core.policies.baselines import budget_us, by_speed, lone_plans, stage_shares
 from esg.core.policies.infless import VCPU_WEIGHT, VGPU_WEIGHT
 from esg.core.policies.orion import NODES_PER_MS, Aim, OrionPipeline

@@ -32,8 +32,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Application, Catalog
-from esg.core.catalog.profile import Config, Profile
+from esg.core.catalog.profile import Profile
 from esg.core.messages.codec import decode, digest, encode, to_text
 from esg.emulator.worker_processes import each, tell
 from esg.errors import Rejected

@@ -7,7 +7,7 @@ side of the wire there are only the brains' own events and commands.
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from esg.core.catalog.profile import Config
+from esg.core.catalog.config import Config
 from esg.core.messages.commands import (
     DiscardData,
     DropInstance,

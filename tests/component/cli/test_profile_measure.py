@@ -12,8 +12,8 @@ import pytest
 
 from esg.cli import main
 from esg.console.entry import run_app
+from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.profile import Config
 from esg.local.supervisor import MeshOptions
 from esg.profiler import node_under_test
 from esg.profiler.record import read

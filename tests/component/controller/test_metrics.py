@@ -6,8 +6,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from esg.controller.counters import Counters
 from esg.controller.metrics import MeshMetrics
-from esg.core.messages.commands import AnswerRequest, Outcome, RefuseRequest, StartTask
+from esg.core.messages.commands import AnswerRequest, RefuseRequest, StartTask
 from esg.core.messages.events import TaskFinished
+from esg.core.messages.outcome import Outcome
 from esg.units import PUSD_PER_USD, ms
 from tests.support.desk import Desk, arrived, joined
 

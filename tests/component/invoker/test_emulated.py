@@ -20,9 +20,9 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 )
 from tritonclient.utils import InferenceServerException
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import scaled
-from esg.core.catalog.profile import Config
 from esg.core.durations import Durations, DurationSettings
 from esg.core.emulated_output import emulated_output
 from esg.invoker.slices.client import SERVICE

@@ -10,8 +10,8 @@ from typing import TypeVar
 import pytest
 import pytest_asyncio
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.profile import Config
 from esg.core.messages.commands import DropInstance, Input, JobOrder, StartTask
 from esg.core.messages.events import InstanceReady, TaskFinished
 from esg.core.pool import Pool

@@ -7,8 +7,8 @@ import pytest
 
 from esg.cli import main
 from esg.console.entry import run_app
+from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.profile import Config
 from tests.support.triton_folders import write_functions
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from esg.core.catalog.profile import Config
+from esg.core.catalog.config import Config
 from esg.core.pool import Pool
 from esg.core.report import Report
 from esg.core.scheduler.scheduler import Scheduler

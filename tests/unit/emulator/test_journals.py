@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.profile import Config
 from esg.core.journal.format import (
     Diverged,
     JournalEntry,

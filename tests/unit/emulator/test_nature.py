@@ -4,7 +4,7 @@ from statistics import fmean, stdev
 
 import pytest
 
-from esg.core.catalog.profile import Config
+from esg.core.catalog.config import Config
 from esg.core.durations import DataLink, Durations, DurationSettings
 from esg.core.messages.commands import Input, JobOrder, StartTask
 from esg.core.messages.events import Correction

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Application, Stage
-from esg.core.catalog.profile import Config, Profile
+from esg.core.catalog.profile import Profile
 from esg.emulator.scenario import SETTINGS, Scenario, applied, setting
 from esg.errors import Rejected
 from tests.support.runs import paper, scenario

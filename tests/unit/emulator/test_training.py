@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Application, Catalog, Stage
-from esg.core.catalog.profile import Config, Prices, Profile
+from esg.core.catalog.profile import Prices, Profile
 from esg.core.catalog.profile_model import Grid
 from esg.core.policies import PolicySettings, policy
 from esg.emulator.training.bayesian import (

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from esg.core.catalog.profile import Config
+from esg.core.catalog.config import Config
 from esg.profiler.compare import Difference, compare
 from esg.units import ms
 from tests.support.small_catalog import PRICES, SMALL

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.profile import Config
 from esg.errors import Rejected
 from esg.profiler.record import Cell, FunctionRecord, ProfileRecord, begun, read
 from esg.profiler.tables import write_catalog, write_profile

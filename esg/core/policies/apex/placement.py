@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from esg.core.catalog.profile import Config
+from esg.core.catalog.config import Config
 from esg.core.estimation.stage_speed import remote_us
 from esg.core.policies.apex.risk import Price
 from esg.core.policies.interface import Offer, Placement, QueueView

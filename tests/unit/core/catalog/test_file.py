@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.dag import Parallel
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.model import Catalog, LateRequests, scaled
-from esg.core.catalog.profile import Config, Prices
+from esg.core.catalog.late_requests import LateRequests
+from esg.core.catalog.model import Catalog, scaled
+from esg.core.catalog.profile import Prices
 from esg.core.journal.format import functions_digest
 from esg.errors import Rejected
 from esg.units import ms

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Catalog
-from esg.core.catalog.profile import Config
 from esg.core.journal.format import catalog_digest, functions_digest
 from esg.errors import Rejected
 from esg.units import ms

@@ -2,9 +2,10 @@
 
 import pytest
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Catalog
-from esg.core.catalog.profile import Config, Prices, Profile
+from esg.core.catalog.profile import Prices, Profile
 from esg.core.catalog.profile_model import Grid, TimeModel
 from esg.errors import Rejected
 from esg.units import PUSD_PER_USD, US_PER_HOUR, ms, seconds, to_ms, to_usd

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, get_args
 
 import pytest
 
-from esg.core.catalog.profile import Config
+from esg.core.catalog.config import Config
 from esg.core.messages.codec import decode, digest, encode, to_text
 from esg.core.messages.commands import (
     AnswerRequest,
@@ -16,7 +16,6 @@ from esg.core.messages.commands import (
     DropInstance,
     Input,
     JobOrder,
-    Outcome,
     PublishData,
     RefuseApplication,
     RefuseRequest,
@@ -49,6 +48,7 @@ from esg.core.messages.events import (
     TaskFinished,
     Woke,
 )
+from esg.core.messages.outcome import Outcome
 from esg.core.search import Step
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import (

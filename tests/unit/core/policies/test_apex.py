@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from msgspec.structs import replace as struct_replace
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Application, Catalog, Stage
-from esg.core.catalog.profile import Config
 from esg.core.messages.commands import StageReport
 from esg.core.policies import PolicySettings, policy
 from esg.core.policies.apex.features import Feature, left_out

@@ -4,12 +4,13 @@ from itertools import islice
 
 import pytest
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Application, Catalog, Stage
-from esg.core.catalog.profile import Config
 from esg.core.durations import Durations
-from esg.core.messages.commands import AnswerRequest, Command, Outcome, StartTask
+from esg.core.messages.commands import AnswerRequest, Command, StartTask
 from esg.core.messages.events import Event
+from esg.core.messages.outcome import Outcome
 from esg.core.policies import PolicySettings, policy
 from esg.core.policies.aquatope import EFFORT, NODES_PER_MS, Aquatope
 from esg.core.policies.placement import home

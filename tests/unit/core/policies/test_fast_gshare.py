@@ -1,6 +1,6 @@
 """FaST-GShare, rule by rule."""
 
-from esg.core.catalog.profile import Config
+from esg.core.catalog.config import Config
 from esg.core.policies.fast_gshare import FastGShare
 from tests.support.rivals import (
     chain,

@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Application, Catalog, Stage
-from esg.core.catalog.profile import Config
 from esg.core.policies import policy
 from esg.core.policies.baselines import stage_shares
 from esg.core.policies.infless import Infless, Reading

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Application, Catalog, Stage
-from esg.core.catalog.profile import Config
 from esg.core.messages.commands import StartTask
 from esg.core.policies.interface import Policy
 from esg.core.policies.orion import (

@@ -6,8 +6,10 @@ from dataclasses import replace
 import pytest
 from msgspec.structs import replace as changed
 
-from esg.core.catalog.model import Application, Catalog, LateRequests
-from esg.core.messages.commands import Outcome, RefuseRequest
+from esg.core.catalog.late_requests import LateRequests
+from esg.core.catalog.model import Application, Catalog
+from esg.core.messages.commands import RefuseRequest
+from esg.core.messages.outcome import Outcome
 from esg.core.scheduler.admission import AdmissionSettings
 from esg.core.scheduler.scheduler import SchedulerSettings
 from esg.units import ms

@@ -2,8 +2,9 @@
 
 from msgspec.structs import replace
 
-from esg.core.messages.commands import JobOrder, Outcome
+from esg.core.messages.commands import JobOrder
 from esg.core.messages.events import Event, RequestArrived
+from esg.core.messages.outcome import Outcome
 from esg.units import ms
 from tests.support.desk import (
     Desk,

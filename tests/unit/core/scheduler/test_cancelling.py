@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from esg.core.messages.commands import Outcome
+from esg.core.messages.outcome import Outcome
 from esg.units import ms
 from tests.support.desk import (
     Desk,

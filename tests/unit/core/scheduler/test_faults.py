@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from esg.core.messages.commands import Outcome
 from esg.core.messages.events import Woke
+from esg.core.messages.outcome import Outcome
 from esg.core.policies.placement import home
 from esg.core.scheduler.scheduler import SchedulerSettings
 from esg.units import ms

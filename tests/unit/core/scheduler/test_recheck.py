@@ -6,8 +6,8 @@ slices of a node while `thumb` holds one of them.
 
 from collections.abc import Callable, Iterable, Mapping
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog
-from esg.core.catalog.profile import Config
 from esg.core.messages.commands import StartTask
 from esg.core.policies.interface import Hold, Offer, Placement, Policy, QueueView
 from esg.core.scheduler.dispatch import RecheckSettings

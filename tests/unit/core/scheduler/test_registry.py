@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from esg.core.catalog.model import Application, Catalog
-from esg.core.messages.commands import Command, Outcome, RefuseApplication, WarmInstance
+from esg.core.messages.commands import Command, RefuseApplication, WarmInstance
 from esg.core.messages.events import ApplicationRegistered, Event, StageSpec
+from esg.core.messages.outcome import Outcome
 from esg.core.policies import PolicySettings, policy
 from esg.core.policies.esg import Engines
 from esg.core.policies.placement import ranked_homes

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from esg.core.catalog.profile import Config
-from esg.core.messages.commands import AnswerRequest, Outcome, StageReport, StartTask
+from esg.core.catalog.config import Config
+from esg.core.messages.commands import AnswerRequest, StageReport, StartTask
+from esg.core.messages.outcome import Outcome
 from esg.core.policies import PolicySettings, policy
 from esg.core.policies.esg import Engines, Esg
 from esg.core.state.state import Queue

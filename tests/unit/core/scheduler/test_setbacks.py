@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from esg.core.catalog.model import Catalog
-from esg.core.messages.commands import Outcome, StartTask
+from esg.core.messages.commands import StartTask
 from esg.core.messages.events import Event, Woke
+from esg.core.messages.outcome import Outcome
 from esg.core.policies.esg import Engines, Esg
 from esg.core.policies.interface import Hold, Offer, QueueView
 from esg.core.policies.placement import home

@@ -1,6 +1,5 @@
 """Slices that go out of order, and jobs that fail alone, as the scheduler sees them."""
 
-from esg.core.messages.commands import Outcome
 from esg.core.messages.events import (
     Event,
     InvokerReported,
@@ -9,6 +8,7 @@ from esg.core.messages.events import (
     SliceInventory,
     TaskFinished,
 )
+from esg.core.messages.outcome import Outcome
 from esg.units import ms
 from tests.support.desk import Desk, answer, arrived, discard, finished, joined, ready, start
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from esg.core.catalog.profile import Config
+from esg.core.catalog.config import Config
 from esg.core.state.node_books import NodeBooks, SliceBooks
 from esg.errors import Bug
 
