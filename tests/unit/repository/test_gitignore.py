@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.examples import pages
 from tests.support.paths import ROOT
 
 WRITING = "--out", "--journal", "--csv", "--html", "--save-arrivals", "--trace-out"
@@ -13,11 +14,11 @@ UNNAMED = "esg-demo/page", "esg-reproduce.html", "measured/catalog.toml", "secre
 """What commands write where they are told nothing."""
 
 
-def test_what_the_commands_of_the_readme_write_is_ignored() -> None:
+def test_what_the_commands_of_the_docs_write_is_ignored() -> None:
     if not (ROOT / ".git").exists():
         pytest.skip("no clone")
     options = "|".join(WRITING)
-    text = (ROOT / "README.md").read_text("utf-8")
+    text = "".join(page.read_text("utf-8") for page in pages())
     named = {Path(path) for path in re.findall(rf"(?:{options}) ([a-z][\w./-]*)", text)}
     assert len(named) > 5
     folders = {path / "any" if not path.suffix else path for path in named}

@@ -25,7 +25,10 @@ def test_it_is_read_as_a_day_of_counts() -> None:
     assert int(trace.calls.argmax()) in BURST
 
 
-@pytest.mark.parametrize("file", ["README.md", "esg/cli/evaluation/emulate.py", "loadgen/main.py"])
+@pytest.mark.parametrize(
+    "file",
+    ["docs/loadgen.md", "docs/policies.md", "esg/cli/evaluation/emulate.py", "loadgen/main.py"],
+)
 def test_every_trace_in_an_example_is_there(file: str) -> None:
     named = re.findall(
         r"(?:loadgen|esg emulate) --trace ([\w./-]+)", (ROOT / file).read_text("utf-8")

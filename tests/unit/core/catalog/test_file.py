@@ -264,11 +264,11 @@ def test_what_it_says_wins_over_the_default(tmp_path: Path, default: Catalog) ->
     assert (ours.function("deblur").profile.job_cost_pusd > cheaper.job_cost_pusd).all()
 
 
-def test_the_catalog_of_the_readme_is_one_as_it_is_printed(tmp_path: Path) -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
+def test_the_catalog_in_the_docs_is_one_as_it_is_printed(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "catalog.md").read_text("utf-8")
     (printed,) = [
         block.partition("```")[0]
-        for block in readme.split("```toml\n")[1:]
+        for block in page.split("```toml\n")[1:]
         if block.startswith("extends")
     ]
     (tmp_path / "my.toml").write_text(printed, "utf-8")

@@ -1,0 +1,71 @@
+"""The commands of the README and the programs of docs/client.md run as they are printed."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from esg.local.supervisor import Mesh
+from tests.support.examples import commands, programs
+from tests.support.paths import ROOT
+
+LIMIT_S = 300
+DEFAULT_ADDRESS = "127.0.0.1:50051"
+NEEDS_A_SCREEN = ["esg", "top"]
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Surroundings in which `esg up` has a directory of its own, and leaves nothing."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("ESG_")}
+    clean |= {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "ESG_DIR": str(tmp_path / "mesh"),
+    }
+    yield clean
+    subprocess.run(["esg", "down"], env=clean, capture_output=True, timeout=LIMIT_S, check=False)
+
+
+def run(arguments: list[str], environ: dict[str, str]) -> str:
+    done = subprocess.run(
+        arguments,
+        cwd=ROOT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 0, (arguments, done.stdout, done.stderr)
+    return done.stdout
+
+
+def test_the_commands_of_the_readme_run_in_their_order(environ: dict[str, str]) -> None:
+    printed = [line for line in commands(ROOT / "README.md") if line != NEEDS_A_SCREEN]
+    assert [line[1] for line in printed if line[0] == "esg"] == ["up", "submit", "emulate", "down"]
+    (program,) = programs(ROOT / "README.md")
+    for arguments in printed:
+        if arguments[1] == "up":
+            run([*arguments, "--port", "0"], environ)  # any port: other tests run beside
+            environ["ESG_GATEWAY"] = json.loads(run(["esg", "status", "--json"], environ))[
+                "gateway"
+            ]
+            own = program.replace(DEFAULT_ADDRESS, environ["ESG_GATEWAY"])
+            assert "done" in run([sys.executable, "-c", own], environ)
+        else:
+            run(arguments, environ)
+
+
+@pytest.mark.parametrize("number", range(len(programs(ROOT / "docs" / "client.md"))))
+def test_the_programs_of_the_page_about_clients_run(
+    number: int, mesh: Mesh, environ: dict[str, str]
+) -> None:
+    program = programs(ROOT / "docs" / "client.md")[number]
+    assert DEFAULT_ADDRESS in program
+    own = program.replace(DEFAULT_ADDRESS, mesh.gateway)
+    own = own.replace("image-classification", "photo")  # what the tests' catalog has
+    assert run([sys.executable, "-c", own], environ)
