@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 
 import grpc
 
+from esg.backoff import Backoff
 from esg.gateway.request_table import RequestTable
 from esg.protos import controller_v1_pb2 as controller
 from esg.protos import controller_v1_pb2_grpc as controller_grpc
@@ -19,8 +20,7 @@ from esg.runtime.rpc.status import Unavailable
 log = logging.getLogger(__name__)
 
 GIVE_UP_S = 10.0
-PAUSES_S = (0.05, 0.1, 0.2, 0.5, 1.0)
-"""Between attempts; the last one again and again."""
+BACKOFF_S = Backoff(0.05, 1.0)
 
 
 class ControllerStream:
@@ -31,12 +31,12 @@ class ControllerStream:
         self.up = asyncio.Event()
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Keep the link, until this is cancelled."""
         failures = 0
         while True:
             await self._reachable()
             failures = 0 if await self._converse() else failures + 1
-            await asyncio.sleep(PAUSES_S[min(failures, len(PAUSES_S) - 1)])
+            await asyncio.sleep(BACKOFF_S.pause(failures))
 
     async def _reachable(self) -> None:
         """Wait for a connection. gRPC tries again by itself, with pauses of its own."""

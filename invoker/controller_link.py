@@ -16,6 +16,7 @@ from secrets import token_hex
 import grpc
 from msgspec.structs import replace
 
+from esg.backoff import Backoff
 from esg.invoker.node import Node
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import controller_v1_pb2_grpc as wire_grpc
@@ -27,7 +28,7 @@ from esg.runtime.wire.convert import InvokerNews, news_to_wire, order_from_wire
 
 log = logging.getLogger(__name__)
 
-FIRST_DELAY_S, LONGEST_DELAY_S = 0.05, 0.5
+BACKOFF_S = Backoff(0.05, 0.5)
 _LEAVING = wire.InvokerNote(leaving=wire.Leaving())
 
 
@@ -48,7 +49,7 @@ class ControllerLink:
         self._joined = False
         self._leaving = False
         self._left = asyncio.Event()
-        self._delay_s = FIRST_DELAY_S
+        self._retries = 0  # since it last joined
         self.refused: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     @property
@@ -86,8 +87,8 @@ class ControllerLink:
                 except grpc.aio.AioRpcError as error:
                     self._broke(error)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._left.wait(), self._delay_s)
-                self._delay_s = min(LONGEST_DELAY_S, 2 * self._delay_s)
+                    await asyncio.wait_for(self._left.wait(), BACKOFF_S.pause(self._retries))
+                self._retries += 1
 
     async def _attach(
         self, stub: wire_grpc.ControllerStub, node: Node, joined: Callable[[], None]
@@ -132,7 +133,7 @@ class ControllerLink:
         if self._leaving:
             outbox.put(_LEAVING)
         self._joined = True
-        self._delay_s = FIRST_DELAY_S  # if this stream breaks, the controller waits for a moment
+        self._retries = 0  # if this stream breaks, the controller waits for a moment
 
     def _broke(self, error: grpc.aio.AioRpcError) -> None:
         code = error.code()

@@ -7,7 +7,7 @@ from esg.client import ApplicationInfo, AsyncClient, ClientError, MeshStatus, No
 from esg.core.catalog.model import Catalog
 from esg.errors import Rejected
 
-PATIENCE_S = 1.0
+RETRY_TIMEOUT_S = 1.0
 """A mesh that has just been started may need a moment."""
 LIMIT_S = 30.0
 
@@ -60,7 +60,7 @@ def ask(gateway: str, catalog: Catalog) -> Target:
 
 
 async def _ask(gateway: str) -> tuple[dict[str, ApplicationInfo], MeshStatus]:
-    async with AsyncClient(gateway, patience_s=PATIENCE_S) as client:
+    async with AsyncClient(gateway, patience_s=RETRY_TIMEOUT_S) as client:
         applications = {found.name: found for found in await client.list_applications()}
         async for status in client.watch_mesh(0):
             return applications, status

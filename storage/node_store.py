@@ -14,7 +14,7 @@ from esg.runtime.logs import about
 from esg.storage.errors import Missing
 from esg.storage.local_store import LocalStore
 from esg.storage.redis_store import RedisStore
-from esg.storage.retrying import PATIENCE_S, patiently
+from esg.storage.retrying import RETRY_TIMEOUT_S, patiently
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ class NodeStore:
         remote: RedisStore,
         invoker: str,
         *,
-        patience_s: float = PATIENCE_S,
+        patience_s: float = RETRY_TIMEOUT_S,
     ) -> None:
         self._patience_s = patience_s
         self.local = local

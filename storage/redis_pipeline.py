@@ -23,8 +23,8 @@ from redis.exceptions import RedisError, ResponseError
 from esg.errors import Fault, Rejected
 from esg.storage.errors import StorageRefused
 
-PATIENCE_S = 10.0
-PATIENCE_PER_COMMAND_S = 0.05
+REPLY_TIMEOUT_S = 10.0
+TIMEOUT_PER_COMMAND_S = 0.05
 """A server that takes longer for a batch is given up."""
 CONNECT_S = 5.0
 BATCH_BYTES = 16 * 2**20
@@ -89,7 +89,7 @@ class RedisPipeline:
         return batch
 
     async def _round_trip(self, batch: list[tuple[list[Argument], Reply]]) -> None:
-        limit_s = PATIENCE_S + PATIENCE_PER_COMMAND_S * len(batch)
+        limit_s = REPLY_TIMEOUT_S + TIMEOUT_PER_COMMAND_S * len(batch)
         try:
             async with asyncio.timeout(limit_s):
                 connection = await self._pool.get_connection()

@@ -19,14 +19,14 @@ import asyncio
 import secrets
 from collections.abc import Iterable
 
+from esg.backoff import Backoff
 from esg.errors import Fault, Rejected
 from esg.storage.durable import DurablePipeline
 from esg.storage.errors import Missing
 from esg.storage.redis_pipeline import RedisPipeline
 
 PART_BYTES = 4 * 2**20
-FIRST_DELAY_S = 0.001
-LONGEST_DELAY_S = 0.05
+POLL_BACKOFF_S = Backoff(0.001, 0.05)
 
 
 class RedisStore:
@@ -73,7 +73,7 @@ class RedisStore:
         that is away may come back."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
-        delay_s = FIRST_DELAY_S
+        pauses_s = POLL_BACKOFF_S.pauses()
         while True:
             try:
                 return await self.get(request, stage)
@@ -81,8 +81,7 @@ class RedisStore:
                 left_s = deadline - loop.time()
                 if left_s <= 0:
                     raise
-            await asyncio.sleep(min(delay_s, left_s))
-            delay_s = min(2 * delay_s, LONGEST_DELAY_S)
+            await asyncio.sleep(min(next(pauses_s), left_s))
 
     async def discard(self, request: str, stages: Iterable[str]) -> None:
         """Delete the values of these stages, whether they are there or not."""

@@ -1,7 +1,6 @@
-"""Trying again what could not be done just now.
+"""Retries of calls that could not be done just now, with exponential back-off and jitter.
 
-Only `Unavailable` is worth it. The pauses grow and are drawn at random, so that those who were
-refused together do not come back together. A call with a timeout is tried again within it; one
+Only `Unavailable` is worth it. A call with a timeout is tried again within it; one
 without, for as long as the client's patience lasts, counted from its first failure.
 """
 
@@ -12,11 +11,11 @@ from typing import TypeVar
 
 import grpc
 
+from esg.backoff import Backoff
 from esg.client.errors import Unavailable, call_error
 
 T = TypeVar("T")
-FIRST_PAUSE_S = 0.05
-LONGEST_PAUSE_S = 2.0
+BACKOFF_S = Backoff(0.05, 2.0, jitter=0.5)
 
 
 class Patience:
@@ -27,7 +26,7 @@ class Patience:
         self._patience_s = patience_s
         self._ends_s = None if timeout_s is None else self._clock_s() + timeout_s
         self._failing_until_s: float | None = None
-        self._pause_s = FIRST_PAUSE_S
+        self._retries = 0
 
     def left_s(self) -> float | None:
         """What is left of the timeout."""
@@ -35,7 +34,7 @@ class Patience:
 
     def succeeded(self) -> None:
         self._failing_until_s = None
-        self._pause_s = FIRST_PAUSE_S
+        self._retries = 0
 
     def pause_s(self) -> float | None:
         """After a failure: how long to wait, or None to give up."""
@@ -44,8 +43,8 @@ class Patience:
             self._failing_until_s = (
                 now_s + self._patience_s if self._ends_s is None else self._ends_s
             )
-        pause_s = random.uniform(0.5, 1.0) * self._pause_s
-        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+        pause_s = BACKOFF_S.jittered(self._retries, random.random())
+        self._retries += 1
         return pause_s if now_s + pause_s < self._failing_until_s else None
 
 

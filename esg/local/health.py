@@ -12,7 +12,7 @@ from esg.errors import Rejected
 if TYPE_CHECKING:
     from esg.runtime.security.policy import Security
 
-PATIENCE_S = 5.0
+ANSWER_TIMEOUT_S = 5.0
 
 
 async def is_serving(address: str, security: "Security | None" = None) -> bool:
@@ -27,7 +27,7 @@ async def is_serving(address: str, security: "Security | None" = None) -> bool:
     async with channel(callable_address(address), security or ON_THIS_MACHINE) as link:
         stub: Any = health_pb2_grpc.HealthStub(link)
         try:
-            reply = await stub.Check(health_pb2.HealthCheckRequest(), timeout=PATIENCE_S)
+            reply = await stub.Check(health_pb2.HealthCheckRequest(), timeout=ANSWER_TIMEOUT_S)
         except grpc.aio.AioRpcError:
             return False
         return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
@@ -36,7 +36,7 @@ async def is_serving(address: str, security: "Security | None" = None) -> bool:
 async def redis_answers(url: str) -> bool:
     """Whether the embedded server (`unix://...`) takes commands already."""
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(ANSWER_TIMEOUT_S):
             reader, writer = await asyncio.open_unix_connection(unquote(urlsplit(url).path))
             try:
                 writer.write(b"PING\r\n")
@@ -53,7 +53,7 @@ async def check_redis(url: str) -> None:
     from redis.exceptions import RedisError
 
     try:
-        async with Redis.from_url(url, socket_connect_timeout=PATIENCE_S) as server:
+        async with Redis.from_url(url, socket_connect_timeout=ANSWER_TIMEOUT_S) as server:
             await server.ping()
     except (RedisError, OSError, ValueError) as error:
         raise Rejected(

@@ -1,7 +1,8 @@
 """When a process that died is started again, and when it is given up."""
 
-FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 5.0
+from esg.backoff import Backoff
+
+BACKOFF_S = Backoff(0.1, 5.0)
 QUICK_S = 10.0
 MOST_QUICK_DEATHS = 6
 
@@ -25,4 +26,4 @@ class Revival:
         self._quick = self._quick + 1 if age_s < QUICK_S else 0
         if self._quick >= MOST_QUICK_DEATHS:
             return None
-        return float(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**self._quick))
+        return BACKOFF_S.pause(self._quick)

@@ -14,7 +14,7 @@ from esg.runtime.rpc.channels import channel
 from esg.version import __version__
 
 UNKNOWN = "unknown"
-PATIENCE_S = 10.0
+METADATA_TIMEOUT_S = 10.0
 
 
 async def triton_version(addresses: Sequence[str]) -> str:
@@ -24,7 +24,7 @@ async def triton_version(addresses: Sequence[str]) -> str:
             stub = service_pb2_grpc.GRPCInferenceServiceStub(to_server)
             with suppress(grpc.aio.AioRpcError):
                 request = service_pb2.ServerMetadataRequest()
-                return str((await stub.ServerMetadata(request, timeout=PATIENCE_S)).version)
+                return str((await stub.ServerMetadata(request, timeout=METADATA_TIMEOUT_S)).version)
     return ""
 
 

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 PAGE = "/metrics"
 READERS = ("observer", "controller", "gateway", "invoker")
 """Common names of certificates."""
-PATIENCE_S = 10.0
+REQUEST_TIMEOUT_S = 10.0
 LONGEST_REQUEST = 16_384
 """In bytes: what a browser sends, several times over."""
 
@@ -79,7 +79,7 @@ async def metrics_page(
         with suppress(
             OSError, TimeoutError, asyncio.LimitOverrunError, asyncio.IncompleteReadError
         ):
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 asked = await reader.readuntil(b"\r\n\r\n")
                 known = tls is None or may_read(writer.get_extra_info("peercert"))
                 writer.write(response(asked, registry) if known else FORBIDDEN)

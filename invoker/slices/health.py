@@ -11,6 +11,7 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+from esg.backoff import Backoff
 from esg.errors import Fault
 from esg.invoker.gathering import together
 from esg.invoker.node import Node
@@ -21,7 +22,7 @@ from esg.runtime.logs import about
 
 log = logging.getLogger(__name__)
 
-FIRST_DELAY_S, LONGEST_DELAY_S = 0.2, 10.0
+BACKOFF_S = Backoff(0.2, 10.0)
 LONG_LIFE_S = 60.0
 CHECKS_PER_SILENCE = 4
 
@@ -59,17 +60,16 @@ class _Watch:
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
-        delay_s = FIRST_DELAY_S
+        pauses_s = BACKOFF_S.pauses()
         while True:
             began = loop.time()
             reason = await self._trouble()
             for index in self._slices:
                 self._node.slice_lost(index, reason)
             if loop.time() - began > LONG_LIFE_S:
-                delay_s = FIRST_DELAY_S
+                pauses_s = BACKOFF_S.pauses()
             while True:
-                await asyncio.sleep(delay_s)
-                delay_s = min(LONGEST_DELAY_S, 2 * delay_s)
+                await asyncio.sleep(next(pauses_s))
                 try:
                     await self._bring_back()
                     break

@@ -10,7 +10,7 @@ from esg.client import AsyncClient, Outcome, Result
 from esg.client.stream import RequestStream
 from tests.support.expected import photo, scene
 
-PATIENCE_S = 120.0
+RETRY_TIMEOUT_S = 120.0
 APPLICATIONS = {"photo": photo, "scene": scene}
 
 
@@ -22,7 +22,7 @@ class Load:
 
     def __init__(self, address: str, clients: int = 18) -> None:
         self._clients = clients
-        self._client = AsyncClient(address, patience_s=PATIENCE_S)
+        self._client = AsyncClient(address, patience_s=RETRY_TIMEOUT_S)
         self._stream: RequestStream | None = None
         self._stopping = asyncio.Event()
         self._running: list[asyncio.Task[None]] = []
@@ -49,7 +49,7 @@ class Load:
         self._stopping.set()
         try:
             if kind is None:
-                async with asyncio.timeout(PATIENCE_S):
+                async with asyncio.timeout(RETRY_TIMEOUT_S):
                     await asyncio.gather(*self._running)
         finally:
             for task in self._running:
@@ -65,7 +65,7 @@ class Load:
         def new() -> int:
             return sum(self.begun[request] > now for request in self.answered)
 
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(RETRY_TIMEOUT_S):
             while new() < count and not self.wrong:  # noqa: ASYNC110 - anything may come of it
                 await asyncio.sleep(0.02)
 

@@ -26,7 +26,7 @@ SERVICE = "esg.gateway.v1.Pipelines"
 METHODS = public.DESCRIPTOR.services_by_name["Pipelines"].methods_by_name
 LIMIT_S = 60.0
 WAITING = {"Fetch", "Submit", "SubmitChunked", "SubmitMany", "Watch", "WatchMesh"}
-PATIENCE_S = 0.2
+ANSWER_TIMEOUT_S = 0.2
 """For calls that wait for the end of a request: no node is there to run any."""
 REFUSALS = {
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -91,7 +91,7 @@ def link(address: str) -> Iterator[grpc.Channel]:
 def answered(link: grpc.Channel, method: str, messages: list[bytes]) -> grpc.StatusCode:
     """Make a call with these encoded messages, and read its answers. Nonsense never waits."""
     waits = method in WAITING and all(decodes(method, message) for message in messages)
-    patience_s = PATIENCE_S if waits else LIMIT_S
+    patience_s = ANSWER_TIMEOUT_S if waits else LIMIT_S
     call = link.stream_stream(f"/{SERVICE}/{method}")(iter(messages), timeout=patience_s)
     try:
         for number, _ in enumerate(call):

@@ -40,7 +40,7 @@ from esg.runtime.wire.convert import InvokerNews
 from esg.storage.local_store import LocalStore
 from esg.storage.node_store import NodeStore
 from esg.storage.redis_store import RedisStore
-from esg.storage.retrying import PATIENCE_S
+from esg.storage.retrying import RETRY_TIMEOUT_S
 from esg.units import ms, seconds
 from tests.support.patience import LIMIT_S
 
@@ -223,7 +223,7 @@ async def live_node(
     folder: Path,
     make_remote: Callable[..., RedisStore] = RedisStore,
     report: Callable[[InvokerNews], None] = lambda news: None,
-    patience_s: float = PATIENCE_S,
+    patience_s: float = RETRY_TIMEOUT_S,
     **settings: Any,
 ) -> AsyncIterator[LiveNode]:
     """Everything that the node tells is kept, and told to `report` as well."""

@@ -13,6 +13,7 @@
 
 from collections.abc import Callable, Sequence
 
+from esg.backoff import Backoff
 from esg.core.catalog.model import Catalog, Function
 from esg.core.estimation.ewma import ewma
 from esg.core.messages.outcome import Outcome
@@ -40,7 +41,7 @@ def pause_us(first_us: int, failures: int) -> int:
     """
     if failures < 2:
         return 0
-    return min(LONGEST_PAUSE_US, first_us << min(failures - 2, 30))
+    return Backoff(first_us, LONGEST_PAUSE_US).pause(failures - 2)
 
 
 class Setbacks:
@@ -82,7 +83,7 @@ class Setbacks:
         failures = node.slices[index].failed_loads
         failed = failures.setdefault(function.name, FailedLoads())
         failed.count += 1
-        spared_us = min(LONGEST_PAUSE_US, function.cold_start_us << min(failed.count - 1, 30))
+        spared_us = Backoff(function.cold_start_us, LONGEST_PAUSE_US).pause(failed.count - 1)
         failed.until_us = now_us + max(1, spared_us)
         failed.quarantined = True
         self._state.release_at_us = min(self._state.release_at_us, failed.until_us)

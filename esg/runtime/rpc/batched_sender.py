@@ -11,7 +11,8 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-PATIENCE_S = 0.02
+FLUSH_AFTER_S = 0.02
+"""How long a note that nobody waits for lingers (as with Nagle's algorithm, for company)."""
 
 
 class BatchedSender(Generic[T]):
@@ -21,7 +22,7 @@ class BatchedSender(Generic[T]):
         self._notes: list[T] = []
         self._ready = asyncio.Event()
         self._closed = False
-        self._patience: asyncio.TimerHandle | None = None
+        self._flush: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._notes)
@@ -33,9 +34,9 @@ class BatchedSender(Generic[T]):
     def put_lazily(self, note: T) -> None:
         """Nobody waits for this one: it leaves with the next note, or after a moment."""
         self._notes.append(note)
-        if not self._ready.is_set() and self._patience is None:
+        if not self._ready.is_set() and self._flush is None:
             loop = asyncio.get_running_loop()
-            self._patience = loop.call_later(PATIENCE_S, self._ready.set)
+            self._flush = loop.call_later(FLUSH_AFTER_S, self._ready.set)
 
     def close(self) -> None:
         """No more will come; what is here is still sent."""
@@ -51,9 +52,9 @@ class BatchedSender(Generic[T]):
             group, self._notes = self._notes[:limit], self._notes[limit:]
             if not self._notes and not self._closed:
                 self._ready.clear()
-                if self._patience is not None:
-                    self._patience.cancel()
-                    self._patience = None
+                if self._flush is not None:
+                    self._flush.cancel()
+                    self._flush = None
             if group:
                 yield group
             elif self._closed:

@@ -11,6 +11,7 @@ from typing import Any
 
 import grpc
 
+from esg.backoff import Backoff
 from esg.runtime.rpc.addresses import check_address
 from esg.runtime.security.plain import FOR_SERVICES, check_calling
 from esg.runtime.security.policy import ON_THIS_MACHINE, Security
@@ -23,9 +24,10 @@ AMONG_OURSELVES = [
     ("grpc.max_send_message_length", -1),
 ]
 """For the controller: what it is told is small, even all of it at once after a link broke."""
+BACKOFF_MS = Backoff(50, 1000)
 STAY_CONNECTED = [
-    ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.initial_reconnect_backoff_ms", BACKOFF_MS.first),
+    ("grpc.max_reconnect_backoff_ms", BACKOFF_MS.longest),
 ]
 NO_PROXY = ("grpc.enable_http_proxy", 0)
 """Nothing goes through a proxy that the environment names, wherever it goes."""

@@ -15,7 +15,7 @@ import ssl
 import sys
 from collections.abc import Callable, Iterator
 
-PATIENCE_S = 5.0
+CONNECT_TIMEOUT_S = 5.0
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "::1"}
 READY_FILE = "ESG_READY_FILE"
 
@@ -29,7 +29,7 @@ SERVING = b"\x00\x00\x00\x00\x02\x08\x01"
 
 def is_serving(host: str, port: int, tls: ssl.SSLContext | None) -> bool:
     """A service's own opinion; an OSError if it does not answer."""
-    connection = socket.create_connection((host, port), PATIENCE_S)
+    connection = socket.create_connection((host, port), CONNECT_TIMEOUT_S)
     if tls is not None:
         connection = tls.wrap_socket(connection)
     with connection, connection.makefile("rb") as answer:

@@ -9,6 +9,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from esg.backoff import Backoff
 from esg.core.messages.commands import StopTask, WarmInstance
 from esg.core.messages.events import InstanceReady, TaskFailed
 from esg.invoker import controller_link as link_module
@@ -240,8 +241,7 @@ async def test_a_controller_that_is_started_again_is_found(redis_url: str, tmp_p
 async def test_one_that_had_joined_comes_back_at_once_however_often(
     controller: ScriptedController, invoker: Linked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link_module, "FIRST_DELAY_S", 0.01)
-    monkeypatch.setattr(link_module, "LONGEST_DELAY_S", 3600)
+    monkeypatch.setattr(link_module, "BACKOFF_S", Backoff(0.01, 3600.0))
     for number in range(1, 20):  # the last delay would be more than an hour
         (await joined(controller, number)).end()
     await joined(controller, 20)
@@ -322,8 +322,7 @@ async def test_it_does_not_wait_to_leave_where_nobody_is(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(link_module, "FIRST_DELAY_S", 3600)
-    monkeypatch.setattr(link_module, "LONGEST_DELAY_S", 3600)
+    monkeypatch.setattr(link_module, "BACKOFF_S", Backoff(3600.0, 3600.0))
     async with linked("127.0.0.1:1", redis_url, tmp_path) as invoker:
         await until(lambda: "no controller" in caplog.messages)
         invoker.link.leave()

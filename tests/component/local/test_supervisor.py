@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from esg.backoff import Backoff
 from esg.errors import Fault, Rejected
 from esg.local.health import is_serving, redis_answers
 from esg.local.procfs import look
@@ -31,7 +32,7 @@ def news() -> list[tuple[str, ProcessState]]:
 def _all_deaths_are_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long a process takes to start and to fail here; and none is paused after."""
     monkeypatch.setattr("esg.local.restart_policy.QUICK_S", float("inf"))
-    monkeypatch.setattr("esg.local.restart_policy.FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("esg.local.restart_policy.BACKOFF_S", Backoff(0.001, 5.0))
 
 
 def gone(pids: dict[str, int]) -> bool:

@@ -193,7 +193,7 @@ async def test_a_redis_that_hangs_is_a_fault_and_is_used_again_when_it_wakes(
     await store.ping()
     own_server.signal(signal.SIGSTOP)
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "PATIENCE_S", 0.05)
+        patch.setattr(pipeline, "REPLY_TIMEOUT_S", 0.05)
         with pytest.raises(Fault, match=r"no answer within 0\.1 s"):
             await store.ping()
     own_server.signal(signal.SIGCONT)
