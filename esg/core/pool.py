@@ -48,6 +48,7 @@ from esg.core.messages.node import (
     TellScheduler,
     UnloadModel,
 )
+from esg.core.state.node_books import lru_victims
 from esg.units import seconds
 
 KEEP_ALIVE_US = seconds(600)
@@ -321,19 +322,16 @@ class Pool:
                 return
 
     def _make_room(self, index: int, memory_mb: int) -> None:
-        """Unload the longest unused models until, once they are gone, this much fits."""
+        """Unload the least recently used models until, once they are gone, this much fits."""
         part = self.slices[index]
         leaving = [m.memory_mb for m in part.models.values() if m.state is UNLOADING]
         missing = memory_mb - part.memory_free_mb - sum(leaving)
-        idle = sorted(
-            (model.used_us, name)
+        idle = [
+            (model.used_us, name, model.memory_mb)
             for name, model in part.models.items()
             if model.state is READY and not self._in_use(part, name)
-        )
-        for _, name in idle:
-            if missing <= 0:
-                return
-            missing -= part.models[name].memory_mb
+        ]
+        for name in lru_victims(idle, missing)[0]:
             self._unload(index, name)
             self._gone(index, name, "its memory was needed")
 

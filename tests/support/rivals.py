@@ -17,7 +17,7 @@ from esg.core.scheduler.invariants import AnswerBook, check
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.search.plan import Plan, Step
 from esg.core.state.node_books import NodeBooks
-from esg.core.state.state import Job, Queue, Request, StageRun, State
+from esg.core.state.state import IntervalEstimate, Job, Queue, Request, StageRun, State
 from esg.emulator.run import build_pools, requests
 from esg.emulator.scenario import Scenario
 from esg.emulator.world import World
@@ -78,8 +78,8 @@ def queue_view(
         for number, name in enumerate(names, 1)
     }
     jobs = [Job(name, found[name].number, ms(now_ms), slo_us, planned) for name in names]
-    queue = Queue(f"app/{stage}", "app", stage, jobs=jobs, interval_us=ms(interval_ms))
-    queue.last_arrival_us = ms(now_ms)
+    arrivals = IntervalEstimate(latest_us=ms(now_ms), average_us=ms(interval_ms))
+    queue = Queue(f"app/{stage}", "app", stage, jobs=jobs, arrivals=arrivals)
     queues = {f"app/{name}": Queue(f"app/{name}", "app", name) for name in app.stages}
     state = State(requests=found, queues=queues | {queue.name: queue})
     return QueueView(ms(now_ms), app, app.stages[stage], queue, state)

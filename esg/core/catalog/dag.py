@@ -25,8 +25,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
-import rustworkx as rx
-
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
@@ -124,6 +122,8 @@ class _Reduction:
 
     def _parts(self, heads: list[str]) -> list[list[str]]:
         """The heads, parted where nothing connects their subtrees."""
+        import rustworkx as rx
+
         graph = rx.PyGraph()
         graph.add_nodes_from(heads)
         graph.add_edges_from_no_data(
@@ -148,6 +148,8 @@ def _dominator_children(
     after: Mapping[str, Sequence[str]], order: list[str]
 ) -> dict[str, list[str]]:
     """The dominator tree, from each stage to those it immediately dominates, in order."""
+    import rustworkx as rx  # here, since most who import a catalog's types build no application
+
     number = {stage: i for i, stage in enumerate(order)}
     graph = rx.PyDiGraph()
     graph.add_nodes_from(order)

@@ -2,7 +2,7 @@
 
 One line of JSON each, the first being a header that says which code, catalog and policy wrote it:
 
-    {"journal": 2, "esg": "0.1.0", "catalog": "f3...", "policy": "esg", ...}
+    {"journal": 4, "esg": "0.1.0", "catalog": "f3...", "policy": "esg", ...}
     {"snapshot": {...}, "memory": {...}, "wall_us": 1793870400000000}
     {"at": 12000, "event": "RequestArrived", "is": {"request": "r1", ...}, "orders": "9c..."}
 
@@ -35,7 +35,7 @@ from esg.errors import Rejected
 from esg.suggest import shortened
 from esg.version import __version__
 
-FORMAT = 3
+FORMAT = 4
 SEGMENTS = "[0-9]*.journal"
 """The files of a journal that is a directory; in the order of their names."""
 TRAINED = "trained"

@@ -162,7 +162,7 @@ class Infless:
         while batch:
             column = menu.columns[batch]
             effort += len(column.times_us)
-            plans = column.within(_limit_us(budget, batch, view.queue.interval_us))
+            plans = column.within(_limit_us(budget, batch, view.queue.arrivals.average_us))
             if plans:
                 return Offer(plans, effort)
             batch = menu.largest(batch // 2)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from esg.core.catalog.late_requests import LateRequests
 from esg.core.catalog.model import Application, Catalog, plain_name
-from esg.core.estimation.ewma import ewma
+from esg.core.estimation.ewma import observe_interval
 from esg.core.messages.outcome import Outcome
 from esg.core.state.state import NEVER_US, Job, Queue, Request, State, Traffic, queue_name
 from esg.units import seconds, to_ms
@@ -56,21 +56,13 @@ def observe_done(traffic: Traffic, now_us: int, *, waiting: bool) -> None:
     >>> traffic = Traffic()
     >>> for at, waiting in ((0, True), (40, True), (40, True), (80, False)):
     ...     observe_done(traffic, at, waiting=waiting)
-    >>> traffic.interval_us  # 40, then a quarter of the way to 20: two were answered at 40
+    >>> traffic.answers.average_us  # 40, then a quarter of the way to 20: two were answered at 40
     35
     >>> observe_done(traffic, 5000, waiting=True)  # nobody waited in between
-    >>> traffic.interval_us
+    >>> traffic.answers.average_us
     35
     """
-    if now_us == traffic.done_us:
-        traffic.done_together += 1
-    else:
-        if traffic.backlogged:
-            interval_us = (now_us - traffic.done_us) // traffic.done_together
-            old_us = traffic.interval_us or interval_us
-            traffic.interval_us = max(1, ewma(old_us, interval_us))
-        traffic.done_us = now_us
-        traffic.done_together = 1
+    observe_interval(traffic.answers, now_us, counts=traffic.backlogged)
     traffic.backlogged = waiting
 
 
@@ -122,8 +114,8 @@ class AdmissionControl:
         """The time between answers: measured, or reckoned at the minimum configs; 0 if nobody is
         there to do anything."""
         slices = sum(len(node.slices) for node in self._state.open_nodes().values())
-        if traffic.interval_us or not slices:
-            return traffic.interval_us
+        if traffic.answers.average_us or not slices:
+            return traffic.answers.average_us
         profiles = [stage.function.profile for stage in application.stages.values()]
         return sum(p.time_us_of(p.minimum) * p.minimum.vgpus for p in profiles) // slices
 

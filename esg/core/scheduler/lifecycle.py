@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 
 from esg.core.catalog.model import Application, Catalog, plain_name
+from esg.core.estimation.ewma import observe_interval
 from esg.core.messages.commands import (
     AnswerRequest,
     Command,
@@ -20,7 +21,7 @@ from esg.core.messages.commands import (
 from esg.core.messages.events import RequestArrived
 from esg.core.messages.outcome import Outcome
 from esg.core.scheduler.admission import drop_at_us, observe_done, saving_us
-from esg.core.scheduler.prewarming import PreWarmer, observe_arrival
+from esg.core.scheduler.prewarming import PreWarmer
 from esg.core.search.plan import Step
 from esg.core.state.state import (
     BLOCKED,
@@ -290,7 +291,7 @@ class Lifecycle:
 
     def _note_call(self, queue: Queue, now_us: int) -> None:
         """A job came for the first time; jobs that come back say nothing about the next call."""
-        observe_arrival(queue, now_us)
+        observe_interval(queue.arrivals, now_us)
         if self._prewarmer is not None:
             self._prewarmer.schedule_prewarm(queue, now_us)
 

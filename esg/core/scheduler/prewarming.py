@@ -26,29 +26,6 @@ HEADROOM = 4
 stages pre-warmed."""
 
 
-def observe_arrival(queue: Queue, now_us: int) -> None:
-    """Note that a job came to the queue. Jobs that come together share the interval before them.
-
-    >>> queue = Queue("app/f", "app", "f")
-    >>> for at in (0, 100, 140, 140):
-    ...     observe_arrival(queue, at)
-    >>> queue.interval_us  # 100, then a quarter of the way to 40
-    85
-    >>> observe_arrival(queue, 220)  # two came at 140: one every 40
-    >>> queue.interval_us
-    73
-    """
-    if now_us == queue.last_arrival_us:
-        queue.arrived_together += 1
-        return
-    if queue.last_arrival_us >= 0:
-        interval_us = (now_us - queue.last_arrival_us) // queue.arrived_together
-        old_us = queue.interval_us or interval_us
-        queue.interval_us = ewma(old_us, interval_us) or 1
-    queue.last_arrival_us = now_us
-    queue.arrived_together = 1
-
-
 def observe_cold_start(state: State, function: str, loading_us: int) -> None:
     """Note how long a model took to load; the average of such times is what to expect.
 
@@ -117,7 +94,7 @@ class PreWarmer:
             return
         function = self._functions[queue.name]
         cold_start_us = self._state.cold_starts_us.get(function.name, function.cold_start_us)
-        start_us = now_us + queue.interval_us - cold_start_us
+        start_us = now_us + queue.arrivals.average_us - cold_start_us
         if start_us > now_us:
             queue.warm_at_us = start_us
             self._waiting[queue.name] = queue
@@ -168,8 +145,8 @@ class PreWarmer:
         for the call that has just come."""
         work = 0
         for _, root, service_us in self._demands[function.name]:
-            if root.interval_us:
-                work -= -HEADROOM * service_us // root.interval_us
+            if root.arrivals.average_us:
+                work -= -HEADROOM * service_us // root.arrivals.average_us
         return max(1, work)
 
     def _load_on(self, node: NodeBooks, function: Function, count: int, now_us: int) -> int:
@@ -192,8 +169,8 @@ class PreWarmer:
         interval is known."""
         wanted = 0
         for queue, _, service_us in self._demands[function.name]:
-            if queue.interval_us:
-                wanted -= -service_us // queue.interval_us
+            if queue.arrivals.average_us:
+                wanted -= -service_us // queue.arrivals.average_us
         return wanted
 
     def _nearest(self, queue: Queue) -> list[NodeBooks]:

@@ -15,6 +15,23 @@ from esg.core.messages.codec import Record
 from esg.errors import Bug
 
 
+def lru_victims(idle: Iterable[tuple[int, str, int]], missing_mb: int) -> tuple[list[str], int]:
+    """LRU eviction: which idle models go, the least recently used first, until so much more memory
+    is free; and how much is missing when all of them are gone. Each is given as when it was last
+    used, its name and its memory.
+
+    >>> lru_victims([(30, "b", 200), (10, "c", 200), (20, "a", 200)], missing_mb=300)
+    (['c', 'a'], -100)
+    """
+    victims: list[str] = []
+    for _, name, memory_mb in sorted(idle):
+        if missing_mb <= 0:
+            break
+        victims.append(name)
+        missing_mb -= memory_mb
+    return victims, missing_mb
+
+
 class Resident(Record):
     """A function's model on a slice: being loaded, or ready."""
 
@@ -46,16 +63,10 @@ class SliceBooks(Record):
         return failed is not None and failed.quarantined
 
     def evictable(self, memory_mb: int) -> list[str] | None:
-        """The longest unused models that must go so that this much fits; None if it never does."""
-        missing = memory_mb - self.memory_free_mb
-        victims: list[str] = []
-        idle = [(r.used_us, name) for name, r in self.residents.items() if r.ready]
-        for _, name in sorted(idle):
-            if missing <= 0:
-                break
-            victims.append(name)
-            missing -= self.residents[name].memory_mb
-        return victims if missing <= 0 else None
+        """The models that must go so that this much fits; None if it never does."""
+        idle = [(r.used_us, name, r.memory_mb) for name, r in self.residents.items() if r.ready]
+        victims, missing_mb = lru_victims(idle, memory_mb - self.memory_free_mb)
+        return victims if missing_mb <= 0 else None
 
 
 class Taken(Record):

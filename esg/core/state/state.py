@@ -82,6 +82,14 @@ class Rest(Record):
     until_us: int
 
 
+class IntervalEstimate(Record):
+    """How often something happens, from when it did (see `estimation.ewma.observe_interval`)."""
+
+    latest_us: int = -1  # when it happened last; below 0 if it never has
+    together: int = 0  # how often at that very instant: jobs of a batch go on together
+    average_us: int = 0  # the moving average of the time in between; 0 while it is not known
+
+
 class Queue(Record):
     """The AFW queue of one stage of one application; jobs in the order of their requests.
 
@@ -98,9 +106,7 @@ class Queue(Record):
     rounds: int = 0
     releases_seen: int = 0
     retry_at_us: int = NEVER_US
-    last_arrival_us: int = -1
-    arrived_together: int = 0  # jobs that came at that very instant, as a batch's do
-    interval_us: int = 0  # the average time between jobs; 0 while it is not known
+    arrivals: IntervalEstimate = field(default_factory=IntervalEstimate)  # of jobs
     warm_at_us: int = NEVER_US
     drop_at_us: int = NEVER_US  # when the first job may be past saving; see `overload`
     pace_ppm: int = PPM  # what tasks take over what their profile says, in millionths
@@ -137,10 +143,8 @@ class Traffic(Record):
     `dispatch`)."""
 
     under_way: int = 0
-    done_us: int = -1
-    done_together: int = 0  # requests that were answered at that very instant, as a batch's are
-    backlogged: bool = False  # others were waiting then
-    interval_us: int = 0  # the average time between answers; 0 while it is not known
+    answers: IntervalEstimate = field(default_factory=IntervalEstimate)
+    backlogged: bool = False  # others were waiting at the latest answer
     vgpu_time_used_us: int = 0
 
 

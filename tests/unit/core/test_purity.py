@@ -92,3 +92,10 @@ def test_a_file_of_the_core_that_knows_the_world_is_caught(snippet: str, complai
 def test_a_file_of_the_core_that_behaves_is_not_caught() -> None:
     assert complaints("esg/core/good.py", "import json\nimport numpy as np") == []
     assert complaints("esg/core/catalog/file.py", "import csv\nopen('x')") == []
+
+
+def test_the_graph_library_is_imported_only_where_a_dag_is_analysed() -> None:
+    """Importing it takes as long as the rest of the catalog's own modules."""
+    for file, source in sources("esg/core"):
+        at_the_top = [one for one in ast.parse(source).body if isinstance(one, ast.Import)]
+        assert "rustworkx" not in [alias.name for one in at_the_top for alias in one.names], file

@@ -168,7 +168,7 @@ def test_a_torn_journal_is_refused_by_its_line(
         (b"\xff\xfe\x00\n", "not a journal: it is not text"),
         (b"at_us,application\n5,photo\n", "journal line 1: not JSON"),
         (b"{}\n", "header"),
-        (b'{"journal":3,"esg":"9","catalog":"","policy":"esg","settings":{}}\n', "only the same"),
+        (b'{"journal":4,"esg":"9","catalog":"","policy":"esg","settings":{}}\n', "only the same"),
     ],
 )
 def test_what_is_no_journal_is_refused(tmp_path: Path, content: bytes, words: str) -> None:

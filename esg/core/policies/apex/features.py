@@ -40,7 +40,7 @@ def listed(names: str) -> tuple[str, ...]:
 def left_out(names: Iterable[str]) -> frozenset[Feature]:
     """
     >>> sorted(left_out(["risk", "holding"]))
-    [<Ingredient.HOLDING: 'holding'>, <Ingredient.RISK: 'risk'>]
+    [<Feature.HOLDING: 'holding'>, <Feature.RISK: 'risk'>]
     """
     known = [str(ingredient) for ingredient in Feature]
     found = []

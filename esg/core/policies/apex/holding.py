@@ -74,8 +74,8 @@ def _by_chance(view: QueueView) -> Iterator[Wait]:
     """One more job, sooner or later. After one average interval it has come in half of all cases;
     that is a little less than if arrivals knew nothing of each other. The longer nobody has come,
     the longer that is likely to go on."""
-    interval_us = view.queue.interval_us
-    silent_us = view.now_us - view.queue.last_arrival_us
+    interval_us = view.queue.arrivals.average_us
+    silent_us = view.now_us - view.queue.arrivals.latest_us
     for quarter in QUARTERS:
         wait_us = interval_us * quarter // 4 - silent_us
         if wait_us > 0:

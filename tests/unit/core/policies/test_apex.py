@@ -217,9 +217,9 @@ def test_nobody_waits_for_those_who_should_have_come_long_ago() -> None:
     pairs = chain(PAIRS)
     lone = trusted(queue_view(pairs, slo_ms=60_000, interval_ms=10))
     assert held_until_ms(pairs, lone) == 40
-    lone.queue.last_arrival_us -= ms(39)
+    lone.queue.arrivals.latest_us -= ms(39)
     assert held_until_ms(pairs, lone) == 1
-    lone.queue.last_arrival_us -= ms(1)
+    lone.queue.arrivals.latest_us -= ms(1)
     assert held_until_ms(pairs, lone) is None
 
 

@@ -4,10 +4,10 @@
 and 40 ms each. Slices have 1000 MB unless a story says otherwise.
 """
 
+from esg.core.estimation.ewma import observe_interval
 from esg.core.messages.commands import DropInstance, StartTask, WarmInstance
 from esg.core.messages.events import InvokerLeaving
-from esg.core.scheduler.prewarming import observe_arrival
-from esg.core.state.state import Queue
+from esg.core.state.state import IntervalEstimate
 from esg.units import ms, seconds
 from tests.support.desk import (
     Desk,
@@ -113,11 +113,11 @@ def test_news_of_models_and_slices_that_nobody_knows_are_ignored(desk: Desk) -> 
 
 
 def test_the_average_follows_the_newest_interval_by_a_quarter() -> None:
-    queue = Queue("app/stage", "app", "stage")
+    arrivals = IntervalEstimate()
     seen = []
     for at_us in (1000, 2000, 3000, 3400, 3800):
-        observe_arrival(queue, at_us)
-        seen.append(queue.interval_us)
+        observe_interval(arrivals, at_us)
+        seen.append(arrivals.average_us)
     assert seen == [0, 1000, 1000, 850, 737]
 
 
