@@ -131,9 +131,10 @@ class ControllerServicer(wire_grpc.ControllerServicer):
             self._requests.begin(event.request, record_of(event, memo))
 
     async def watch(self) -> None:
-        """Give up invokers that are silent, and forget applications that are gone; runs as long as
-        the controller does."""
-        await asyncio.gather(self.invokers.watch(), self._forget())
+        """Forget applications that are gone; runs as long as the controller does."""
+        while True:
+            await asyncio.sleep(FORGET_S)
+            self.forget_gone()
 
     async def finish(self) -> None:
         """Take nothing new, and wait until everyone is answered: the scheduler is done with a
@@ -141,11 +142,6 @@ class ControllerServicer(wire_grpc.ControllerServicer):
         self.gateways.draining = True
         if self._requests:
             await self._idle.wait()
-
-    async def _forget(self) -> None:
-        while True:
-            await asyncio.sleep(FORGET_S)
-            self.forget_gone()
 
     def forget_gone(self) -> None:
         """An application that was deleted is needed until its last request is answered."""

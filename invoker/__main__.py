@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from esg.core.catalog.model import Catalog
+from esg.core.messages.events import InvokerNews
 from esg.core.messages.node import ModelLoaded
 from esg.core.pool import Pool
 from esg.errors import Rejected
@@ -28,7 +29,6 @@ from esg.runtime.metrics_page import metrics_page
 from esg.runtime.rpc.server import Server, run_service, say_ready
 from esg.runtime.security.policy import between_services
 from esg.runtime.settings import CommonSettings, InvokerSettings, Settings
-from esg.runtime.wire.convert import InvokerNews
 from esg.storage.local_store import LocalStore
 from esg.storage.node_store import NodeStore
 from esg.storage.redis_store import RedisStore
@@ -60,8 +60,8 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
         metrics = NodeMetrics(pool)
 
         def report(news: InvokerNews) -> None:
-            metrics.reported(news)
-            link.report(news)
+            if link.report(news):
+                metrics.reported(news)
 
         cpu = CpuParts(vcpus, own.handler_timeout_s)
         began_ns = time.monotonic_ns()

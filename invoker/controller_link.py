@@ -1,22 +1,20 @@
 """The invoker's end of its stream to the controller, for as long as the process lives.
 
-News are numbered and kept until the controller acknowledges them: then they are in its journal.
-Whenever the node joins again, be it that a stream broke or that the controller was started anew, it
-first says what was not acknowledged, and then its inventory. So no task that ended is missed, and
-the controller takes no news twice.
+What is said, and what is said again, is decided in `esg.core.sessions.node_end`; here is the stream
+on which that happens.
 """
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from secrets import token_hex
 
 import grpc
 from msgspec.structs import replace
 
-from esg.backoff import Backoff
+from esg.core.messages.events import InvokerNews
+from esg.core.sessions.node_end import NodeNote, NodeReporter
 from esg.invoker.node import Node
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import controller_v1_pb2_grpc as wire_grpc
@@ -24,12 +22,10 @@ from esg.runtime.logs import about
 from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.channels import channel
 from esg.runtime.security.policy import ON_THIS_MACHINE, Security
-from esg.runtime.wire.convert import InvokerNews, news_to_wire, order_from_wire
+from esg.runtime.wire.convert import news_to_wire, order_from_wire
+from esg.units import US_PER_S
 
 log = logging.getLogger(__name__)
-
-BACKOFF_S = Backoff(0.05, 0.5)
-_LEAVING = wire.InvokerNote(leaving=wire.Leaving())
 
 
 class ControllerLink:
@@ -40,36 +36,26 @@ class ControllerLink:
     ) -> None:
         self._address = address
         self._security = security
-        self._greeting = wire.Greeting(invoker=invoker, catalog=functions, session=token_hex(8))
-        self._reports: deque[wire.InvokerNote] = deque()  # that are not acknowledged
-        self._reported = 0
-        self._outbox: BatchedSender[wire.InvokerNote] | None = (
-            None  # of the stream, if there is one
-        )
-        self._joined = False
-        self._leaving = False
+        self._reporter = NodeReporter(invoker, token_hex(8), functions)
+        self._outbox: BatchedSender[wire.InvokerNote] | None = None  # if there is a stream
         self._left = asyncio.Event()
-        self._retries = 0  # since it last joined
         self.refused: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     @property
     def unacknowledged(self) -> int:
         """How many news the controller may not have in its journal."""
-        return len(self._reports)
+        return len(self._reporter.unacknowledged)
 
-    def report(self, event: InvokerNews) -> None:
-        note = news_to_wire(event)
-        self._reported += 1
-        note.number = self._reported
-        self._reports.append(note)
-        if self._outbox is not None and self._joined:
-            self._outbox.put(note)
+    def report(self, event: InvokerNews) -> bool:
+        """News of the node. Whether they are anybody's business: not while it starts afresh."""
+        note = self._reporter.report(event)
+        if note is not None:
+            self._say([note])
+        return note is not None
 
     def say_leaving(self) -> None:
-        """No new work, please; also when it joins again before it has left."""
-        self._leaving = True
-        if self._outbox is not None and self._joined:
-            self._outbox.put(_LEAVING)
+        """No new work, please."""
+        self._say([self._reporter.leave()])
 
     def leave(self) -> None:
         """Go: the stream ends when all news are sent."""
@@ -78,7 +64,8 @@ class ControllerLink:
             self._outbox.close()
 
     async def run(self, node: Node, joined: Callable[[], None]) -> None:
-        """Until it has left, or is refused. `joined`: whenever the controller knows this node."""
+        """Keep the node attached until it has left, or is refused. `joined` is called whenever the
+        controller knows this node."""
         async with channel(self._address, self._security) as to_controller:
             stub = wire_grpc.ControllerStub(to_controller)
             while not self._left.is_set() and not self.refused.done():
@@ -87,26 +74,29 @@ class ControllerLink:
                 except grpc.aio.AioRpcError as error:
                     self._broke(error)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._left.wait(), BACKOFF_S.pause(self._retries))
-                self._retries += 1
+                    pause_s = self._reporter.ended() / US_PER_S
+                    await asyncio.wait_for(self._left.wait(), pause_s)
 
     async def _attach(
         self, stub: wire_grpc.ControllerStub, node: Node, joined: Callable[[], None]
     ) -> None:
         """One stream, from greeting to end."""
         outbox = self._outbox = BatchedSender()
-        outbox.put(wire.InvokerNote(greeting=self._greeting))
+        node_name, session, functions = self._reporter.greeting
+        greeting = wire.Greeting(invoker=node_name, session=session, catalog=functions)
+        outbox.put(wire.InvokerNote(greeting=greeting))
         orders = stub.Attach(_messages(outbox))
         heartbeat: asyncio.Task[None] | None = None
         try:
             async for message in orders:
-                self._acknowledged(message.acknowledged)
+                self._reporter.acknowledged(message.acknowledged)
                 for order in message.orders:
                     if order.WhichOneof("order") == "welcome":
                         if order.welcome.start_afresh:
-                            self._reports.clear()
+                            self._reporter.start_afresh()
                             await node.start_afresh()
-                        self._join(node, outbox)
+                        inventory = replace(node.pool.joined(), kept=node.store.kept)
+                        self._say(self._reporter.join(inventory))
                         heartbeat = asyncio.create_task(
                             _beat(node, outbox, order.welcome.heartbeat_ms / 1000)
                         )
@@ -116,24 +106,17 @@ class ControllerLink:
         finally:
             outbox.close()
             self._outbox = None
-            self._joined = False
             if heartbeat is not None:
                 heartbeat.cancel()
             orders.cancel()
 
-    def _acknowledged(self, number: int) -> None:
-        while self._reports and self._reports[0].number <= number:
-            self._reports.popleft()
-
-    def _join(self, node: Node, outbox: BatchedSender[wire.InvokerNote]) -> None:
-        """What the controller may not know comes first: a task that ended is then not missed."""
-        for note in self._reports:
-            outbox.put(note)
-        outbox.put(news_to_wire(replace(node.pool.joined(), kept=node.store.kept)))
-        if self._leaving:
-            outbox.put(_LEAVING)
-        self._joined = True
-        self._retries = 0  # if this stream breaks, the controller waits for a moment
+    def _say(self, notes: Iterable[NodeNote]) -> None:
+        """On the stream, if the node has joined; otherwise it will be said when it joins."""
+        if self._outbox is not None and self._reporter.joined:
+            for number, event in notes:
+                note = news_to_wire(event)
+                note.number = number
+                self._outbox.put(note)
 
     def _broke(self, error: grpc.aio.AioRpcError) -> None:
         code = error.code()

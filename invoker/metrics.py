@@ -7,10 +7,9 @@ from prometheus_client import Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from esg.core.messages.events import TaskFailed, TaskFinished
+from esg.core.messages.events import InvokerNews, TaskFailed, TaskFinished
 from esg.core.pool import Pool
 from esg.runtime.metrics_page import LATENCY_BUCKETS_S
-from esg.runtime.wire.convert import InvokerNews
 
 
 class NodeMetrics(Collector):

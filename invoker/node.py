@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar, assert_never
 
 from esg.core.messages.commands import DiscardData, PublishData, StartTask
-from esg.core.messages.events import JobFailure, Woke
+from esg.core.messages.events import InvokerNews, JobFailure, Woke
 from esg.core.messages.node import (
     AbortTask,
     ExecuteTask,
@@ -33,7 +33,7 @@ from esg.invoker.handlers.handler import CpuParts
 from esg.invoker.slices.client import SliceClient, SliceGone
 from esg.runtime.logs import about
 from esg.runtime.settings import InvokerSettings
-from esg.runtime.wire.convert import InvokerNews, InvokerOrder
+from esg.runtime.wire.convert import InvokerOrder
 from esg.storage.node_store import NodeStore
 from esg.units import US_PER_S
 
@@ -106,19 +106,15 @@ class Node:
             self.found(ModelLoaded(slice=index, function=function))
 
     async def start_afresh(self) -> None:
-        """Stop every task and forget all data, without a word about it: nobody waits for it."""
-        report, self._report = self._report, lambda _: None
-        try:
-            running = list(self._executing.values())
-            for task in list(self.pool.running):
-                self._tell(TaskEnded(task=task, failure="given up"))
-            for execution in running:
-                execution.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
-            self.store.clear()
-            self._changed.set()
-        finally:
-            self._report = report
+        """Stop every task and forget all data; its link says nothing about that."""
+        running = list(self._executing.values())
+        for task in list(self.pool.running):
+            self._tell(TaskEnded(task=task, failure="given up"))
+        for execution in running:
+            execution.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        self.store.clear()
+        self._changed.set()
 
     async def finish(self) -> None:
         """Wait until nothing runs here, and nobody needs anything that is kept here."""

@@ -29,14 +29,13 @@ from benchmarks.triton.functions import write_functions
 from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
 from esg.core.messages.commands import Input, JobOrder, StartTask
-from esg.core.messages.events import TaskFailed, TaskFinished
+from esg.core.messages.events import InvokerNews, TaskFailed, TaskFinished
 from esg.core.pool import Pool
 from esg.invoker.handlers.handler import CpuParts
 from esg.invoker.node import Node
 from esg.invoker.slices.bringup import SliceSet, slice_set
 from esg.invoker.slices.client import SliceClient
 from esg.runtime.settings import CommonSettings, InvokerSettings
-from esg.runtime.wire.convert import InvokerNews
 from esg.storage.local_store import LocalStore
 from esg.storage.node_store import NodeStore
 from esg.storage.redis_store import RedisStore

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from esg.core.catalog.toml_fields import TomlFields
+from esg.core.sessions.settings import SessionSettings
 from esg.errors import Rejected
 from esg.suggest import did_you_mean
+from esg.units import US_PER_MS
 
 T = TypeVar("T")
 PREFIX = "ESG_"
@@ -25,6 +27,7 @@ OTHER_VARIABLES = {FILE_VARIABLE, "ESG_READY_FILE", "ESG_GATEWAY", "ESG_DIR", *C
 """Variables that are no setting of a service: clients and the command line have their own."""
 
 DEFAULT_POLICY = "apex"
+SESSIONS = SessionSettings()
 LARGEST_PORT = 65_535
 NO_MAXIMUM = 10**12
 """Beyond this a number is a slip, whatever it is about."""
@@ -194,12 +197,16 @@ class ControllerSettings:
         "policy alone decides who comes first",
         minimum=0,
     )
-    heartbeat_ms: int = setting(1000, "how often an invoker sends its inventory", minimum=10)
+    heartbeat_ms: int = setting(
+        SESSIONS.heartbeat_us // US_PER_MS, "how often an invoker sends its inventory", minimum=10
+    )
     lost_after_ms: int = setting(
-        5000, "an invoker that has been silent for so long is lost, with all it ran", minimum=10
+        SESSIONS.lost_after_us // US_PER_MS,
+        "an invoker that has been silent for so long is lost, with all it ran",
+        minimum=10,
     )
     rejoin_ms: int = setting(
-        1000,
+        SESSIONS.rejoin_us // US_PER_MS,
         "how long an invoker whose connection broke may take to come back before it is lost",
         minimum=0,
     )

@@ -18,6 +18,8 @@ from esg.core.messages.events import (
     InstanceGone,
     InstanceReady,
     InvokerJoined,
+    InvokerLeaving,
+    InvokerNews,
     InvokerReported,
     JobFailure,
     RunningTask,
@@ -30,7 +32,6 @@ from esg.errors import Rejected
 from esg.protos import controller_v1_pb2 as wire
 from esg.runtime.wire.checks import check_news
 from esg.runtime.wire.convert import (
-    InvokerNews,
     InvokerOrder,
     news_from_wire,
     news_to_wire,
@@ -118,6 +119,7 @@ news = st.one_of(
         failed=rows(failures),
     ),
     st.builds(TaskFailed, task=names, invoker=NODE, reason=names, missing=rows(outputs)),
+    st.builds(InvokerLeaving, invoker=NODE),
     st.builds(InstanceReady, invoker=NODE, slice=numbers, function=names),
     st.builds(InstanceGone, invoker=NODE, slice=numbers, function=names, reason=names),
 ).filter(can_be)

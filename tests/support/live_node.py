@@ -28,6 +28,7 @@ from esg.core.catalog.profile import Prices, Profile
 from esg.core.durations import Durations, DurationSettings
 from esg.core.emulated_output import emulated_output, output_size
 from esg.core.messages.commands import Input, JobOrder, StartTask
+from esg.core.messages.events import InvokerNews
 from esg.core.pool import Pool
 from esg.invoker.emulated.repository import Repository
 from esg.invoker.emulated.service import EmulatedSlice
@@ -36,7 +37,6 @@ from esg.invoker.node import Node
 from esg.invoker.slices.client import SliceClient
 from esg.runtime.rpc.server import Server
 from esg.runtime.settings import InvokerSettings
-from esg.runtime.wire.convert import InvokerNews
 from esg.storage.local_store import LocalStore
 from esg.storage.node_store import NodeStore
 from esg.storage.redis_store import RedisStore

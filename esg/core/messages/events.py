@@ -211,6 +211,17 @@ Exogenous = (
 )
 Endogenous = InvokerReported | TaskFinished | TaskFailed | InstanceReady | InstanceGone | Woke
 Event = Exogenous | Endogenous
+InvokerNews = (
+    InvokerJoined
+    | InvokerReported
+    | InvokerLeaving
+    | TaskFinished
+    | TaskFailed
+    | InstanceReady
+    | InstanceGone
+)
+"""What a node itself has to say."""
+
 EVENTS: tuple[type[Event], ...] = (
     RequestArrived,
     RequestCancelled,

@@ -11,6 +11,8 @@ from esg.core.messages.events import (
     InstanceGone,
     InstanceReady,
     InvokerJoined,
+    InvokerLeaving,
+    InvokerNews,
     InvokerReported,
     RunningTask,
     SliceInventory,
@@ -29,10 +31,8 @@ LONGEST_US = 2**50
 """Some 35 years; sums of such times fit into 64 bits."""
 LAST_TASK = 2**53
 
-News = InvokerJoined | InvokerReported | TaskFinished | TaskFailed | InstanceReady | InstanceGone
 
-
-def check_news(event: News) -> None:
+def check_news(event: InvokerNews) -> None:
     """Refuse what cannot be."""
     match event:
         case InvokerJoined():
@@ -41,6 +41,8 @@ def check_news(event: News) -> None:
             _check_names(*event.kept)
             if sum(task.vcpus for task in event.running) > event.vcpus:
                 raise Rejected("an inventory: its tasks hold more vCPUs than there are")
+        case InvokerLeaving():
+            pass
         case InvokerReported():
             _check_inventory(event.slices, event.running, event.latest_task)
         case TaskFinished():

@@ -22,6 +22,8 @@ from esg.core.messages.events import (
     InstanceGone,
     InstanceReady,
     InvokerJoined,
+    InvokerLeaving,
+    InvokerNews,
     InvokerReported,
     JobFailure,
     RunningTask,
@@ -37,9 +39,6 @@ from esg.runtime.rpc.status import clipped
 from esg.runtime.wire.checks import check_news
 
 InvokerOrder = StartTask | StopTask | WarmInstance | DropInstance | PublishData | DiscardData
-InvokerNews = (
-    InvokerJoined | InvokerReported | TaskFinished | TaskFailed | InstanceReady | InstanceGone
-)
 
 
 def config_to_wire(config: Config) -> model.Config:
@@ -202,6 +201,7 @@ _NEWS_WRITERS: dict[type[Any], Callable[[Any], wire.InvokerNote]] = {
     InvokerReported: lambda event: wire.InvokerNote(
         inventory=_inventory(0, event.slices, event.running, event.latest_task)
     ),
+    InvokerLeaving: lambda _: wire.InvokerNote(leaving=wire.Leaving()),
     TaskFinished: lambda event: wire.InvokerNote(
         finished=wire.TaskFinished(
             task=event.task,
@@ -240,6 +240,7 @@ _NEWS_READERS: dict[str | None, Callable[[wire.InvokerNote, str], InvokerNews]] 
         running=_running(note.inventory),
         latest_task=note.inventory.latest_task,
     ),
+    "leaving": lambda _, invoker: InvokerLeaving(invoker=invoker),
     "finished": lambda note, invoker: TaskFinished(
         task=note.finished.task,
         invoker=invoker,

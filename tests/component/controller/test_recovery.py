@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ from msgspec.structs import replace as changed
 from esg.controller.event_log import Journal
 from esg.controller.recovery import recover
 from esg.core.journal.format import Segment
+from esg.core.sessions.controller_end import NodeSession
+from esg.core.sessions.settings import SessionSettings
 from esg.errors import Rejected
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.settings import ControllerSettings
 from esg.runtime.trained_configs import learnt_text
 from esg.storage.keys import payload_stage
+from esg.units import ms
 from tests.support.controller_peers import (
     Running,
     finished,
@@ -111,7 +115,8 @@ async def test_an_order_that_was_never_heard_is_decided_again(tmp_path: Path) ->
 async def test_a_node_that_does_not_come_back_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("esg.controller.invoker_streams.RETURN_S", 0.01)
+    hasty = partial(SessionSettings, return_us=ms(10))
+    monkeypatch.setattr("esg.controller.invoker_streams.SessionSettings", hasty)
     async with journaled(tmp_path) as first, invoker(first) as node:
         node.say(greeting(), joined())
         await until(lambda: first.state.nodes)
@@ -136,12 +141,16 @@ async def test_a_process_is_remembered_with_the_node_that_it_joined_as(tmp_path:
         async with invoker(first) as node:
             node.say(greeting(session="s1"), joined())
             await until(lambda: first.service.remembered()().sessions)
-        await until(lambda: invokers._links["n0"].outbox is None)
+        await until(lambda: _is_away(invokers._sessions.of("n0")))
         invokers._greet(greeting(session="s2").greeting)
         assert first.state.nodes  # of the other process: its end is not in the journal yet
         assert first.service.remembered()().sessions == {"n0": "s1"}
         await until(lambda: not first.state.nodes)
         await until(lambda: not first.service.remembered()().sessions)
+
+
+def _is_away(session: NodeSession | None) -> bool:
+    return session is not None and session.stream is None
 
 
 async def test_answers_and_fingerprints_are_remembered(tmp_path: Path) -> None:
@@ -201,7 +210,7 @@ async def test_no_order_is_forgotten_when_a_segment_ends(
         door.say(wire.GatewayNote(follow="r1"))
         await door.hears("accepted")
         node.say(greeting(), joined(running(order), latest_task=1))
-        await until(lambda: second.service.invokers._links["n0"].joined)
+        await until(lambda: second.service.invokers._sessions.reachable("n0"))
         node.say(finished(order.start.task))
         await door.hears("result")
         assert [note.progress.finished for note in door.of("progress")] == [False, True]

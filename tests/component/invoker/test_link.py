@@ -12,8 +12,9 @@ import pytest
 from esg.backoff import Backoff
 from esg.core.messages.commands import StopTask, WarmInstance
 from esg.core.messages.events import InstanceReady, TaskFailed
-from esg.invoker import controller_link as link_module
+from esg.core.sessions import node_end
 from esg.invoker.controller_link import ControllerLink
+from esg.units import ms, seconds
 from tests.support.live_node import LiveNode, job, live_node, output_of, start, until
 from tests.support.patience import LIMIT_S
 from tests.support.scripted_invoker_controller import Attachment, ScriptedController, serving
@@ -241,7 +242,7 @@ async def test_a_controller_that_is_started_again_is_found(redis_url: str, tmp_p
 async def test_one_that_had_joined_comes_back_at_once_however_often(
     controller: ScriptedController, invoker: Linked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link_module, "BACKOFF_S", Backoff(0.01, 3600.0))
+    monkeypatch.setattr(node_end, "BACKOFF_US", Backoff(ms(10), seconds(3600)))
     for number in range(1, 20):  # the last delay would be more than an hour
         (await joined(controller, number)).end()
     await joined(controller, 20)
@@ -322,7 +323,7 @@ async def test_it_does_not_wait_to_leave_where_nobody_is(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(link_module, "BACKOFF_S", Backoff(3600.0, 3600.0))
+    monkeypatch.setattr(node_end, "BACKOFF_US", Backoff(seconds(3600), seconds(3600)))
     async with linked("127.0.0.1:1", redis_url, tmp_path) as invoker:
         await until(lambda: "no controller" in caplog.messages)
         invoker.link.leave()

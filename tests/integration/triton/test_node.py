@@ -13,14 +13,13 @@ import pytest_asyncio
 from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
 from esg.core.messages.commands import DropInstance, Input, JobOrder, StartTask
-from esg.core.messages.events import InstanceReady, TaskFinished
+from esg.core.messages.events import InstanceReady, InvokerNews, TaskFinished
 from esg.core.pool import Pool
 from esg.invoker.handlers.handler import CpuParts
 from esg.invoker.node import Node
 from esg.invoker.slices.bringup import SliceSet, slice_set
 from esg.invoker.slices.shm.region import MEMORY
 from esg.runtime.settings import CommonSettings, InvokerSettings
-from esg.runtime.wire.convert import InvokerNews
 from esg.storage.local_store import LocalStore
 from esg.storage.node_store import NodeStore
 from esg.storage.redis_store import RedisStore
