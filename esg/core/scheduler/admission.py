@@ -23,7 +23,8 @@ from esg.core.catalog.late_requests import LateRequests
 from esg.core.catalog.model import Application, Catalog, plain_name
 from esg.core.estimation.ewma import observe_interval
 from esg.core.messages.outcome import Outcome
-from esg.core.state.state import NEVER_US, Job, Queue, Request, State, Traffic, queue_name
+from esg.core.scheduler.books import Books
+from esg.core.state.state import NEVER_US, Job, Queue, Request, Traffic, queue_name
 from esg.units import seconds, to_ms
 
 UNKNOWN_RETRY_US = seconds(1)
@@ -67,25 +68,24 @@ def observe_done(traffic: Traffic, now_us: int, *, waiting: bool) -> None:
 
 
 class AdmissionControl:
-    """Guards the door and the queues. All memory is in `state`.
+    """Guards the door and the queues.
 
     `end` answers a request and forgets it.
     """
 
     def __init__(
         self,
-        catalog: Catalog,
-        state: State,
+        books: Books,
         settings: AdmissionSettings,
         end: Callable[[Request, Outcome, str, int], None],
     ) -> None:
-        self._state = state
+        self._state = state = books.state
         self._settings = settings
         self._end = end
         self._queues: dict[str, list[Queue]] = {}
         for queue in state.queues.values():
             self._queues.setdefault(plain_name(queue.application), []).append(queue)
-        self._dropping = [(state.queues[name], us) for name, us in saving_us(catalog).items()]
+        self._dropping = [(state.queues[name], us) for name, us in saving_us(books.planned).items()]
         self.drops = bool(self._dropping)
         """Whether any application wants its late requests dropped."""
 

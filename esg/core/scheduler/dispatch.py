@@ -14,15 +14,14 @@ room: an application that was given more vGPU time than another, by a quantum or
 it. So a flood of requests for one application delays the others by a quantum at most.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 
 from msgspec.structs import replace
 
-from esg.core.catalog.model import Catalog, Stage, plain_name
+from esg.core.catalog.model import Stage, plain_name
 from esg.core.messages.commands import (
-    Command,
     DropInstance,
     Input,
     JobOrder,
@@ -31,10 +30,12 @@ from esg.core.messages.commands import (
 )
 from esg.core.policies.interface import Hold, Offer, Placement, Policy, QueueView
 from esg.core.policies.placement import locality_first
-from esg.core.search.plan import Plan, Step
+from esg.core.scheduler.books import Books
+from esg.core.scheduler.lifecycle import Lifecycle
+from esg.core.search.plan import Plan
 from esg.core.state.candidates import not_a_third_time, rather_elsewhere
 from esg.core.state.node_books import NodeBooks
-from esg.core.state.state import NEVER_US, RUNNING, Job, Queue, Request, State, Task
+from esg.core.state.state import NEVER_US, Queue, Request, Task
 from esg.errors import Bug
 from esg.units import ms
 
@@ -51,24 +52,22 @@ class RecheckSettings:
 
 
 class Dispatcher:
-    """Turns queued jobs into tasks. All memory is in `state`, and `busy` are those of its queues
-    that have jobs; all orders are emitted."""
+    """Turns queued jobs into tasks."""
 
     def __init__(
         self,
-        catalog: Catalog,
-        state: State,
-        busy: dict[str, Queue],
+        books: Books,
+        lifecycle: Lifecycle,
         policy: Policy,
-        emit: Callable[[Command], None],
         recheck: RecheckSettings,
         fair_quantum_us: int = 0,
     ) -> None:
-        self._catalog = catalog
-        self._state = state
-        self._busy = busy
+        self._catalog = books.planned
+        self._state = books.state
+        self._busy = books.busy
+        self._emit = books.emit
+        self._lifecycle = lifecycle
         self._policy = policy
-        self._emit = emit
         self._recheck = recheck
         self._fair_quantum_us = fair_quantum_us
 
@@ -170,11 +169,10 @@ class Dispatcher:
     def _start(self, view: QueueView, offer: Offer, placement: Placement) -> None:
         plan, node, queue = placement.plan, placement.node, view.queue
         state, config, function = self._state, plan.config, view.stage.function
-        jobs = _taken_from(queue, config.batch, offer.picks)
-        if not queue.jobs:
-            del self._busy[queue.name]
         state.tasks_started = number = state.tasks_started + 1
         name = f"t{number}"
+        planned = plan.steps if offer.travels else ()
+        requests = self._lifecycle.start_jobs(queue, config.batch, offer.picks, name, planned)
         taken = node.take(
             name, function.name, function.memory_mb, config, view.now_us, placement.slices
         )
@@ -186,7 +184,7 @@ class Dispatcher:
             stage=queue.stage,
             config=config,
             slices=taken.slices,
-            requests=tuple([job.request for job in jobs]),
+            requests=tuple([request.name for request in requests]),
             started_us=view.now_us,
         )
         predicted_us = function.profile.time_us_of(config)
@@ -195,7 +193,6 @@ class Dispatcher:
         )
         for index, other in taken.dropped:
             self._emit(DropInstance(invoker=node.invoker, slice=index, function=other))
-        planned = plan.steps if offer.travels else ()
         self._emit(
             StartTask(
                 task=name,
@@ -205,7 +202,7 @@ class Dispatcher:
                 function=function.name,
                 config=config,
                 slices=taken.slices,
-                jobs=self._job_orders(view, jobs, task, planned),
+                jobs=self._job_orders(view, requests, task),
                 publish=not view.application.successors[queue.stage],
                 predicted_us=predicted_us,
                 effort=offer.effort,
@@ -214,24 +211,15 @@ class Dispatcher:
         )
 
     def _job_orders(
-        self, view: QueueView, jobs: Iterable[Job], task: Task, planned: tuple[Step, ...]
+        self, view: QueueView, requests: Iterable[Request], task: Task
     ) -> tuple[JobOrder, ...]:
-        """Note that the jobs run, and have their inputs brought to where they do."""
+        """What the jobs read, and have that brought to where they run."""
         orders = []
-        stage, after, is_read = (
-            task.stage,
-            view.stage.after,
-            bool(view.application.successors[task.stage]),
-        )
-        for job in jobs:
-            request = self._state.requests[job.request]
-            run = request.runs[stage]
-            run.phase = RUNNING
-            run.task = task.name
-            run.planned = planned
+        after, is_read = view.stage.after, bool(view.application.successors[task.stage])
+        for request in requests:
             publish = request.all_stages and is_read
             inputs = self._inputs(request, after, task) if after else PAYLOAD
-            orders.append(JobOrder(request=job.request, inputs=inputs, publish=publish))
+            orders.append(JobOrder(request=request.name, inputs=inputs, publish=publish))
         return tuple(orders)
 
     def _inputs(self, request: Request, after: Iterable[str], task: Task) -> tuple[Input, ...]:
@@ -246,20 +234,6 @@ class Dispatcher:
                     source.published = True
                     self._emit(PublishData(invoker=keeper, request=request.name, stage=before))
         return tuple(inputs)
-
-
-def _taken_from(queue: Queue, batch: int, picks: tuple[int, ...]) -> list[Job]:
-    """A batch of jobs, which leave their queue: the oldest, or those that were picked."""
-    if not picks:
-        jobs = queue.jobs[:batch]
-        del queue.jobs[:batch]
-    else:
-        jobs = [*map(queue.jobs.__getitem__, picks[:batch])]
-        for place in sorted(picks[:batch], reverse=True):
-            del queue.jobs[place]
-    if len(jobs) < batch:
-        raise Bug(f"{queue.name}: a batch of {batch} from {len(jobs)} jobs")
-    return jobs
 
 
 def _minimum(stage: Stage) -> Plan:

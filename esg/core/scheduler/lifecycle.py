@@ -7,13 +7,11 @@ had.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable
 
-from esg.core.catalog.model import Application, Catalog, plain_name
+from esg.core.catalog.model import Application, plain_name
 from esg.core.estimation.ewma import observe_interval
 from esg.core.messages.commands import (
     AnswerRequest,
-    Command,
     DiscardData,
     StageReport,
     StopTask,
@@ -21,6 +19,7 @@ from esg.core.messages.commands import (
 from esg.core.messages.events import RequestArrived
 from esg.core.messages.outcome import Outcome
 from esg.core.scheduler.admission import drop_at_us, observe_done, saving_us
+from esg.core.scheduler.books import Books
 from esg.core.scheduler.prewarming import PreWarmer
 from esg.core.search.plan import Step
 from esg.core.state.state import (
@@ -34,31 +33,23 @@ from esg.core.state.state import (
     Request,
     Rest,
     StageRun,
-    State,
     Task,
     Traffic,
     queue_name,
 )
+from esg.errors import Bug
 
 NEED_INPUTS = (BLOCKED, RESTING, QUEUED)
 
 
 class Lifecycle:
-    """Moves requests along. All memory is in `state`, and `busy` are those of its queues that have
-    jobs; all that must be done is emitted."""
+    """Moves requests along. Nobody else changes a job's phase, or which queues are busy."""
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        state: State,
-        busy: dict[str, Queue],
-        emit: Callable[[Command], None],
-        prewarmer: PreWarmer | None,
-    ) -> None:
-        self._catalog = catalog
-        self._state = state
-        self._busy = busy
-        self._emit = emit
+    def __init__(self, books: Books, prewarmer: PreWarmer | None) -> None:
+        self._catalog = catalog = books.planned
+        self._state = books.state
+        self._busy = books.busy
+        self._emit = books.emit
         self._prewarmer = prewarmer
         self._onward = {
             (name, stage): application.onward(stage)
@@ -89,6 +80,22 @@ class Lifecycle:
         self._count_in(plain_name(application.name))
         queue = self._queue_up(request, application.root, now_us)
         self._note_call(queue, now_us)
+
+    def start_jobs(
+        self, queue: Queue, batch: int, picks: tuple[int, ...], task: str, planned: tuple[Step, ...]
+    ) -> list[Request]:
+        """Let a batch of jobs run in this task: the oldest of their queue, or those that were
+        picked. Returns their requests."""
+        jobs = _taken_from(queue, batch, picks)
+        if not queue.jobs:
+            del self._busy[queue.name]
+        requests = [self._state.requests[job.request] for job in jobs]
+        for request in requests:
+            run = request.runs[queue.stage]
+            run.phase = RUNNING
+            run.task = task
+            run.planned = planned
+        return requests
 
     def finish_job(self, request: Request, task: Task, cost_pusd: int, now_us: int) -> None:
         """One job of a task is done: the stages that waited for it may start."""
@@ -310,6 +317,19 @@ class Lifecycle:
         task = self._state.tasks.get(name)  # its own failure may be why the request ends
         if task is not None and not any(self.wants(request, task) for request in task.requests):
             self._emit(StopTask(invoker=task.invoker, task=name))
+
+
+def _taken_from(queue: Queue, batch: int, picks: tuple[int, ...]) -> list[Job]:
+    if not picks:
+        jobs = queue.jobs[:batch]
+        del queue.jobs[:batch]
+    else:
+        jobs = [*map(queue.jobs.__getitem__, picks[:batch])]
+        for place in sorted(picks[:batch], reverse=True):
+            del queue.jobs[place]
+    if len(jobs) < batch:
+        raise Bug(f"{queue.name}: a batch of {batch} from {len(jobs)} jobs")
+    return jobs
 
 
 def _position(queue: Queue, number: int) -> int:

@@ -4,11 +4,8 @@ The books follow what is: what a node says it runs and has is compared with what
 differs is stopped, given back, discarded or done again.
 """
 
-from collections.abc import Callable
-
 from esg.core.catalog.config import Config
-from esg.core.catalog.model import Catalog
-from esg.core.messages.commands import Command, DiscardData, PublishData, StopTask
+from esg.core.messages.commands import DiscardData, PublishData, StopTask
 from esg.core.messages.events import (
     InstanceGone,
     InstanceReady,
@@ -17,34 +14,33 @@ from esg.core.messages.events import (
     RunningTask,
     SliceInventory,
 )
+from esg.core.scheduler.books import Books
 from esg.core.scheduler.lifecycle import Lifecycle
 from esg.core.scheduler.prewarming import observe_cold_start
 from esg.core.scheduler.setbacks import Setbacks
 from esg.core.scheduler.tasks import Tasks
 from esg.core.state.node_books import NodeBooks
-from esg.core.state.state import Phase, State, Task
+from esg.core.state.state import Phase, Task
 
 
 class Nodes:
-    """All memory is in `state`; all that must be done is emitted."""
+    """The nodes of a mesh, as they come and go."""
 
     def __init__(
         self,
-        catalog: Catalog,
-        state: State,
+        books: Books,
         lifecycle: Lifecycle,
         tasks: Tasks,
         setbacks: Setbacks,
-        emit: Callable[[Command], None],
         *,
         follow_profiles: bool,
     ) -> None:
-        self._catalog = catalog
-        self._state = state
+        self._catalog = books.catalog
+        self._state = books.state
         self._lifecycle = lifecycle
         self._tasks = tasks
         self._setbacks = setbacks
-        self._emit = emit
+        self._emit = books.emit
         self._follow_profiles = follow_profiles
 
     def joined(self, now_us: int, event: InvokerJoined) -> None:

@@ -11,13 +11,14 @@ first requests get to them. Instances are then spread evenly over the nodes, and
 for each that is kept busy: a task needs a slice that has its model and is free.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from esg.core.catalog.model import Application, Catalog, Function
+from esg.core.catalog.model import Application, Function
 from esg.core.estimation.ewma import ewma
-from esg.core.messages.commands import Command, WarmInstance
+from esg.core.messages.commands import WarmInstance
 from esg.core.policies.placement import ranked_homes
+from esg.core.scheduler.books import Books
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import NEVER_US, Queue, State, queue_name
 
@@ -55,18 +56,16 @@ class PreWarmer:
 
     def __init__(
         self,
-        catalog: Catalog,
+        books: Books,
         current: Iterable[Application],
-        state: State,
-        emit: Callable[[Command], None],
         *,
         prewarm_all_stages: bool = False,
     ) -> None:
-        self._catalog = catalog
-        self._foresight = prewarm_all_stages
-        self._state = state
-        self._emit = emit
-        queues = state.queues
+        self._catalog = catalog = books.planned
+        self._prewarm_all_stages = prewarm_all_stages
+        self._state = books.state
+        self._emit = books.emit
+        queues = books.state.queues
         self._functions = {
             queue_name(application.name, stage.name): stage.function
             for application in catalog.applications.values()
@@ -86,7 +85,7 @@ class PreWarmer:
 
     def schedule_prewarm(self, queue: Queue, now_us: int) -> None:
         """After an arrival: when must loading begin, so that the next one finds a warm model?"""
-        if self._foresight:
+        if self._prewarm_all_stages:
             application = self._catalog.applications[queue.application]
             if queue.stage == application.root:
                 for stage in application.stages.values():

@@ -48,6 +48,7 @@ from esg.core.messages.events import (
 from esg.core.messages.outcome import Outcome
 from esg.core.policies.interface import Policy
 from esg.core.scheduler.admission import AdmissionControl, AdmissionSettings
+from esg.core.scheduler.books import Books
 from esg.core.scheduler.dispatch import Dispatcher, RecheckSettings
 from esg.core.scheduler.lifecycle import Lifecycle
 from esg.core.scheduler.nodes import Nodes
@@ -202,45 +203,36 @@ class Scheduler:
             for name, application in self._current.items()
         }
         current = [planned.applications[a.name] for a in self._current.values()]
-        prewarm_all_stages = footing.policy.prewarm_all_stages
-        prewarmer = PreWarmer(
-            planned, current, self.state, self._emit, prewarm_all_stages=prewarm_all_stages
-        )
-        self._prewarmer = prewarmer if self._settings.prewarm else None
+        policy = footing.policy
         self._busy = {name: queue for name, queue in self.state.queues.items() if queue.jobs}
-        self._lifecycle = Lifecycle(planned, self.state, self._busy, self._emit, self._prewarmer)
-        self._overload = AdmissionControl(
-            planned, self.state, self._settings.overload, self._lifecycle.end
-        )
-        self._setbacks = setbacks = Setbacks(
-            planned, self.state, self._settings.max_attempts, self._lifecycle.end
-        )
+        books = Books(footing.catalog, planned, self.state, self._busy, self._emit)
+        self._prewarmer = None
+        if self._settings.prewarm:
+            self._prewarmer = PreWarmer(
+                books, current, prewarm_all_stages=policy.prewarm_all_stages
+            )
+        self._lifecycle = Lifecycle(books, self._prewarmer)
+        self._overload = AdmissionControl(books, self._settings.overload, self._lifecycle.end)
+        self._setbacks = Setbacks(books, self._settings.max_attempts, self._lifecycle.end)
         self._tasks = Tasks(
-            footing.catalog,
-            planned,
-            self.state,
+            books,
             self._lifecycle,
-            setbacks,
-            self._emit,
+            self._setbacks,
             max_attempts=self._settings.max_attempts,
             retry_pause_us=self._settings.retry_pause_us,
             follow_profiles=self._settings.follow_profiles,
         )
         self._nodes = Nodes(
-            footing.catalog,
-            self.state,
+            books,
             self._lifecycle,
             self._tasks,
-            setbacks,
-            self._emit,
+            self._setbacks,
             follow_profiles=self._settings.follow_profiles,
         )
         self._dispatcher = Dispatcher(
-            planned,
-            self.state,
-            self._busy,
-            footing.policy,
-            self._emit,
+            books,
+            self._lifecycle,
+            policy,
             self._settings.recheck,
             self._settings.fair_quantum_us,
         )

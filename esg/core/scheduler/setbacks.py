@@ -14,11 +14,12 @@
 from collections.abc import Callable, Sequence
 
 from esg.backoff import Backoff
-from esg.core.catalog.model import Catalog, Function
+from esg.core.catalog.model import Function
 from esg.core.estimation.ewma import ewma
 from esg.core.messages.outcome import Outcome
+from esg.core.scheduler.books import Books
 from esg.core.state.node_books import FailedLoads, NodeBooks
-from esg.core.state.state import NEVER_US, PPM, Job, Request, State
+from esg.core.state.state import NEVER_US, PPM, Job, Request
 from esg.units import ms, seconds
 
 LONGEST_PAUSE_US = seconds(10)
@@ -45,17 +46,16 @@ def pause_us(first_us: int, failures: int) -> int:
 
 
 class Setbacks:
-    """All memory is in `state`. `end` answers a request and forgets it."""
+    """`end` answers a request and forgets it."""
 
     def __init__(
         self,
-        catalog: Catalog,
-        state: State,
+        books: Books,
         max_attempts: int,
         end: Callable[[Request, Outcome, str, int], None],
     ) -> None:
-        self._catalog = catalog
-        self._state = state
+        self._catalog = books.planned
+        self._state = books.state
         self._max_attempts = max_attempts
         self._end = end
 

@@ -3,41 +3,37 @@
 How long they took says something about profiles, stages and nodes.
 """
 
-from collections.abc import Callable
-
-from esg.core.catalog.model import Catalog, Stage
+from esg.core.catalog.model import Stage
 from esg.core.estimation.drift import corrections_due, observe
 from esg.core.estimation.stage_speed import observe_run
-from esg.core.messages.commands import Command, CorrectProfiles, DiscardData
+from esg.core.messages.commands import CorrectProfiles, DiscardData
 from esg.core.messages.events import TaskFailed, TaskFinished
 from esg.core.messages.outcome import Outcome
+from esg.core.scheduler.books import Books
 from esg.core.scheduler.lifecycle import Lifecycle
 from esg.core.scheduler.setbacks import Setbacks, pause_us
-from esg.core.state.state import PPM, State, Task, queue_name
+from esg.core.state.state import PPM, Task, queue_name
 
 
 class Tasks:
-    """All memory is in `state`. What is paid goes by `catalog`, what was expected by `planned`."""
+    """The ends of tasks, good or bad."""
 
     def __init__(
         self,
-        catalog: Catalog,
-        planned: Catalog,
-        state: State,
+        books: Books,
         lifecycle: Lifecycle,
         setbacks: Setbacks,
-        emit: Callable[[Command], None],
         *,
         max_attempts: int,
         retry_pause_us: int,
         follow_profiles: bool,
     ) -> None:
-        self._catalog = catalog
-        self._planned = planned
-        self._state = state
+        self._catalog = books.catalog
+        self._planned = books.planned
+        self._state = books.state
         self._lifecycle = lifecycle
         self._setbacks = setbacks
-        self._emit = emit
+        self._emit = books.emit
         self._max_attempts = max_attempts
         self._retry_pause_us = retry_pause_us
         self._follow_profiles = follow_profiles
