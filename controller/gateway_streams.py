@@ -27,8 +27,7 @@ from esg.runtime.rpc.status import (
     Exhausted,
     NotFound,
     Unavailable,
-    retry_after_us,
-    status,
+    refusal,
 )
 from esg.runtime.security.ownership import owned, seen
 from esg.storage.keys import payload_stage
@@ -306,8 +305,5 @@ def _unknown(request: str) -> NotFound:
 
 
 def _refuse(follower: Follower, request: str, error: Exception) -> None:
-    code, message = status(error)
-    refused = wire.Refused(
-        code=code.value[0], message=message, retry_after_us=retry_after_us(error)
-    )
+    refused = refusal(wire.Refused, error)
     follower.put(wire.ControllerNote(request_id=request, refused=refused))

@@ -15,11 +15,16 @@ from esg.protos import controller_v1_pb2 as controller
 from esg.protos import controller_v1_pb2_grpc as controller_grpc
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import model_v1_pb2 as model
-from esg.runtime.rpc.status import AlreadyExists, Forbidden, NotFound, Unavailable, problem
+from esg.runtime.rpc.status import AlreadyExists, Forbidden, NotFound, Unavailable, error_of
 from esg.runtime.security.ownership import owned, plainly, seen
 from esg.suggest import did_you_mean
 
 CALL_TIMEOUT_S = 10.0
+NO_ANSWER = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.CANCELLED,
+)
 MOST_STAGES = 1000
 """What is larger is not even looked at; the controller has a limit of its own."""
 
@@ -141,7 +146,6 @@ async def _answer(method: Any, request: Any, owner: str) -> Any:
 
 
 def _problem(error: grpc.aio.AioRpcError, owner: str) -> Exception:
-    code, details = error.code(), error.details() or ""
-    if code is grpc.StatusCode.UNAVAILABLE:
+    if error.code() in NO_ANSWER:
         return Unavailable("the controller cannot be reached at the moment; try again")
-    return problem(code.value[0], plainly(owner, details))
+    return error_of(error.code().value[0], plainly(owner, error.details() or ""))

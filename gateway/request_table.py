@@ -45,7 +45,7 @@ from esg.gateway.request import PendingReply, TrackedRequest
 from esg.protos import controller_v1_pb2 as controller
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.logs import about
-from esg.runtime.rpc.status import AlreadyExists, Exhausted, NotFound, Unavailable, problem
+from esg.runtime.rpc.status import AlreadyExists, Exhausted, NotFound, Unavailable, refusal_error
 from esg.runtime.security.ownership import owned, plainly, seen
 from esg.storage.keys import payload_stage
 
@@ -246,11 +246,7 @@ class RequestTable:
         self._tidy(request)
 
     def _refused(self, request: TrackedRequest, refused: controller.Refused) -> None:
-        error = problem(
-            refused.code,
-            plainly(request.owner, refused.message),
-            refused.retry_after_us if refused.HasField("retry_after_us") else None,
-        )
+        error: Exception = refusal_error(refused, plainly(request.owner, refused.message))
         question = request.open.popleft() if request.open else request.origin
         if request.open:
             # Nobody knew it when it was asked about, but it has been submitted since

@@ -16,7 +16,7 @@ from esg.gateway.request_table import RequestTable
 from esg.gateway.validation import check_id, checked
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import model_v1_pb2 as model
-from esg.runtime.rpc.status import NotFound, Unavailable
+from esg.runtime.rpc.status import FailedPrecondition, NotFound, Unavailable
 from esg.runtime.security.ownership import owned
 from esg.runtime.settings import GatewaySettings
 from esg.storage.errors import Missing
@@ -94,6 +94,8 @@ class Requests:
     async def _stored(self, request: TrackedRequest, storing: asyncio.Task[None]) -> None:
         try:
             await asyncio.shield(storing)  # others may wait for it too
+        except FailedPrecondition:
+            raise  # it will not be submitted again
         except Fault:
             # The client is told to try again, and then finds the request waiting for its payload
             request.kept = True

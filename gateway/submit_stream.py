@@ -11,7 +11,7 @@ from esg.gateway.requests import Requests
 from esg.protos import gateway_v1_pb2 as public
 from esg.runtime.logs import about
 from esg.runtime.rpc.batched_sender import BatchedSender
-from esg.runtime.rpc.status import retry_after_us, status
+from esg.runtime.rpc.status import refusal
 
 log = logging.getLogger(__name__)
 
@@ -86,11 +86,8 @@ class SubmitStream:
         except Exception as error:
             if not isinstance(error, Rejected | Fault):
                 log.exception("call failed", extra=about(request=asked.request_id))
-            code, message = status(error)
-            refusal = public.Refusal(
-                code=code.value[0], message=message, retry_after_us=retry_after_us(error)
-            )
-            reply = public.Reply(request_id=asked.request_id, refusal=refusal)
+            refused = refusal(public.Refusal, error)
+            reply = public.Reply(request_id=asked.request_id, refusal=refused)
         except asyncio.CancelledError:
             if request is not None:
                 self._desk.leave(request)

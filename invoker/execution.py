@@ -170,8 +170,8 @@ class Execution:
             raise
 
 
-class MissingInputs(Exception):
-    """Inputs that could not be had."""
+class MissingInputs(Fault):
+    """Inputs that could not be had; the scheduler has them made again."""
 
     def __init__(self, outputs: tuple[StageOutput, ...]) -> None:
         names = ", ".join(f"{o.stage or 'payload'} of {o.request}" for o in outputs)

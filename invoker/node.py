@@ -189,7 +189,7 @@ class Node:
             if failed:
                 self._look_again(order, failed)
             return
-        known = isinstance(error, MissingInputs | Fault | Rejected)
+        known = isinstance(error, Fault | Rejected)
         reason = str(error) if known else f"{type(error).__name__}: {error}"
         log.warning(
             "task failed",

@@ -1,6 +1,7 @@
-"""What storage has to say when it cannot give what was asked for."""
+"""Errors of storage: data that is not there, and servers that refuse."""
 
 from esg.errors import Fault
+from esg.runtime.rpc.status import FailedPrecondition
 from esg.storage.keys import is_payload
 
 
@@ -14,5 +15,5 @@ class Missing(Fault):
         self.stage = stage
 
 
-class StorageRefused(Fault):
-    """The server does not do what it was asked."""
+class StorageRefused(FailedPrecondition):
+    """The server does not do what it was asked, and will not however often it is asked."""

@@ -18,7 +18,14 @@ from redis.asyncio import ConnectionPool
 from redis.asyncio.connection import AbstractConnection, UnixDomainSocketConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import (
+    ClusterDownError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TryAgainError,
+)
 
 from esg.errors import Fault, Rejected
 from esg.storage.errors import StorageRefused
@@ -26,6 +33,8 @@ from esg.storage.errors import StorageRefused
 REPLY_TIMEOUT_S = 10.0
 TIMEOUT_PER_COMMAND_S = 0.05
 """A server that takes longer for a batch is given up."""
+PASSING = (OutOfMemoryError, ReadOnlyError, TryAgainError, ClusterDownError)
+"""Replies of a server that is full, or not the primary, for a while; all other errors stay."""
 CONNECT_S = 5.0
 BATCH_BYTES = 16 * 2**20
 COPIED_BYTES = 64 * 1024
@@ -117,7 +126,8 @@ class RedisPipeline:
             answer = await connection.read_response(disable_decoding=True)
         except ResponseError as error:  # about this command alone
             if not reply.done():
-                reply.set_exception(StorageRefused(f"Redis at {self.where} refuses: {error}"))
+                kind = Fault if isinstance(error, PASSING) else StorageRefused
+                reply.set_exception(kind(f"Redis at {self.where} refuses: {error}"))
         else:
             if not reply.done():
                 reply.set_result(answer)

@@ -15,21 +15,7 @@ environment; for TLS see `Credentials`.
 from esg.client.aio import AsyncClient
 from esg.client.applications import ApplicationInfo, LateRequests, PipelineStage
 from esg.client.credentials import Credentials
-from esg.client.errors import (
-    AlreadyExists,
-    Cancelled,
-    ClientError,
-    DeadlineExceeded,
-    Exhausted,
-    Forbidden,
-    InvalidRequest,
-    NoGateway,
-    NotFound,
-    NotTrusted,
-    ServerError,
-    Unauthenticated,
-    Unavailable,
-)
+from esg.client.errors import ClientError, NoGateway, NotTrusted
 from esg.client.results import Config, Outcome, Progress, RequestState, Result, StageResult
 from esg.client.status import (
     ApplicationStatus,
@@ -41,6 +27,19 @@ from esg.client.status import (
 )
 from esg.client.stream import RequestStream
 from esg.client.sync import Client, SyncRequestStream
+from esg.runtime.rpc.status import (
+    AlreadyExists,
+    Cancelled,
+    DeadlineExceeded,
+    Exhausted,
+    FailedPrecondition,
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    ServerError,
+    Unauthenticated,
+    Unavailable,
+)
 
 __all__ = [
     # The two ways in
@@ -72,6 +71,7 @@ __all__ = [
     "ClientError",
     "DeadlineExceeded",
     "Exhausted",
+    "FailedPrecondition",
     "Forbidden",
     "InvalidRequest",
     "NoGateway",

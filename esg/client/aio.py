@@ -23,7 +23,7 @@ from esg.client.applications import (
 )
 from esg.client.closing import Closing
 from esg.client.credentials import Credentials, authorized
-from esg.client.errors import ClientError, ServerError, Unavailable, call_error
+from esg.client.errors import ClientError, call_error
 from esg.client.results import Progress, RequestState, Result, progress_of, result_of
 from esg.client.retries import Patience, persistently
 from esg.client.slo import slo_us_of
@@ -32,6 +32,7 @@ from esg.client.stream import RequestStream
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.runtime.rpc.channels import channel
+from esg.runtime.rpc.status import ServerError, Unavailable
 from esg.runtime.security.plain import FOR_CLIENTS
 
 T = TypeVar("T")

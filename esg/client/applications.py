@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from esg.client.errors import InvalidRequest
 from esg.client.slo import CENTURY_MS, slo_us_of
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import model_v1_pb2 as model
+from esg.runtime.rpc.status import InvalidRequest
 
 LateRequests = Literal["finish", "drop"]
 """What becomes of requests that will be late: finished all the same, or refused and dropped."""

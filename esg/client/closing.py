@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 
-from esg.client.errors import Unavailable
+from esg.runtime.rpc.status import Unavailable
 
 
 def client_closed() -> Unavailable:

@@ -12,7 +12,8 @@ from typing import TypeVar
 import grpc
 
 from esg.backoff import Backoff
-from esg.client.errors import Unavailable, call_error
+from esg.client.errors import call_error
+from esg.runtime.rpc.status import Unavailable
 
 T = TypeVar("T")
 BACKOFF_S = Backoff(0.05, 2.0, jitter=0.5)

@@ -1,6 +1,6 @@
 """Deadlines: milliseconds for people, whole microseconds on the wire."""
 
-from esg.client.errors import InvalidRequest
+from esg.runtime.rpc.status import InvalidRequest
 from esg.units import US_PER_MS, ms
 
 DAY_MS = 86_400_000

@@ -17,20 +17,14 @@ from typing import Self
 import grpc
 
 from esg.client.closing import Closing, client_closed
-from esg.client.errors import (
-    ClientError,
-    InvalidRequest,
-    Unavailable,
-    call_error,
-    client_error,
-)
+from esg.client.errors import ClientError, call_error
 from esg.client.results import Result, result_of
 from esg.client.retries import Patience
 from esg.client.slo import slo_us_of
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.runtime.rpc.batched_sender import BatchedSender
-from esg.units import US_PER_S
+from esg.runtime.rpc.status import InvalidRequest, Unavailable, refusal_error
 
 MESSAGE_BYTES = 2**20
 """A group that is larger goes out as several, so that no answer waits for a long message; a payload
@@ -214,7 +208,7 @@ class RequestStream:
         if asked is None or asked.message is None:
             return
         if reply.HasField("refusal"):
-            self._refused(asked, _refusal(reply.refusal))
+            self._refused(asked, refusal_error(reply.refusal))
         elif reply.done.fetch_outputs:
             asked.message = None  # if the stream breaks now, the call goes on
             self._begin_call(asked, partial(self._fetch, asked.request_id))
@@ -283,11 +277,6 @@ class RequestStream:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _refusal(told: public.Refusal) -> ClientError:
-    wait_s = told.retry_after_us / US_PER_S if told.HasField("retry_after_us") else None
-    return client_error(told.code, told.message, wait_s)
 
 
 async def _messages(

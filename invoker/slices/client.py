@@ -21,7 +21,7 @@ from tritonclient.grpc import service_pb2 as triton
 from tritonclient.grpc import service_pb2_grpc
 
 from esg.errors import Fault
-from esg.invoker.slices.shm.transfer import SharedMemory
+from esg.invoker.slices.shm.transfer import SharedMemory, SharedMemoryRefused
 from esg.invoker.tensors.arrays import Stacked, Tensors, outputs_of, per_job, stacked
 from esg.invoker.tensors.raw_encoding import serialized
 from esg.runtime.rpc.channels import plain_channel
@@ -196,7 +196,7 @@ class SliceClient:
         if self._conversations.setdefault(function, conversation) is not conversation:
             conversation.end()  # there were two calls at once; one stream is enough
         if answer.error_message:
-            raise Fault(answer.error_message)
+            raise _kind(answer.error_message)(answer.error_message)
         return answer.infer_response
 
     async def _states(self) -> dict[str, str]:
@@ -209,7 +209,7 @@ class SliceClient:
         try:
             return await call
         except grpc.aio.AioRpcError as error:
-            kind = _KINDS.get(error.code(), Fault)
+            kind = _KINDS.get(error.code()) or _kind(error.details() or "")
             raise kind(self._words(doing, f"{error.code().name}: {error.details()}")) from None
         except asyncio.CancelledError:
             # a call whose channel was closed says that it was cancelled: the caller was not
@@ -224,6 +224,11 @@ class SliceClient:
 
     def _words(self, doing: str, why: str) -> str:
         return f"slice {self.address} did not {doing}: {why}"
+
+
+def _kind(said: str) -> type[Fault]:
+    """By what Triton says: it has no code for it."""
+    return SharedMemoryRefused if "shared memory" in said else Fault
 
 
 _KINDS: dict[grpc.StatusCode, type[Fault]] = {

@@ -23,7 +23,7 @@ from esg.protos import controller_v1_pb2_grpc as wire_grpc
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.server import Server, say_ready
-from esg.runtime.rpc.status import AlreadyExists, NotFound, aborting, retry_after_us, status
+from esg.runtime.rpc.status import AlreadyExists, NotFound, aborting, refusal
 from esg.storage.keys import payload_stage
 from esg.storage.redis_store import RedisStore
 
@@ -121,10 +121,7 @@ class ScriptedController(wire_grpc.ControllerServicer):
 
     def refuse(self, request: str, error: Exception) -> None:
         link, _ = self._requests[request].unanswered.popleft()
-        code, message = status(error)
-        refused = wire.Refused(
-            code=code.value[0], message=message, retry_after_us=retry_after_us(error)
-        )
+        refused = refusal(wire.Refused, error)
         link.put(wire.ControllerNote(request_id=request, refused=refused))
 
     def lose_payload(self, request: str) -> None:

@@ -1,18 +1,19 @@
-"""What went wrong, as gRPC status codes: the one place where the two are mapped.
+"""Errors as gRPC status codes: the one table, for services that raise and clients that read them.
 
-A service raises what it means; `status` says it on the wire. Whoever is to blame is in the type:
-`Rejected` and its kinds are the caller's doing, `Fault` the world's, anything else is ours.
+A service raises what it means, and `status` says it on the wire; `error_of` is the same error on
+the other side. Whoever is to blame is in the type: `Rejected` and its kinds are the caller's doing,
+`Fault` and its kinds the world's, anything else is a bug of the service.
 """
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import grpc
 
 from esg.errors import Fault, Rejected
-from esg.units import US_PER_MS
+from esg.units import US_PER_MS, US_PER_S
 
 log = logging.getLogger(__name__)
 
@@ -22,44 +23,80 @@ RETRY_AFTER = "retry-after-ms"
 LONGEST_TEXT = 2000
 
 
-class NotFound(Rejected):
-    """There is nothing of that name."""
+class CallError(Exception):
+    """Something that was asked of a service was not done."""
 
 
-class AlreadyExists(Rejected):
-    """The name is taken."""
+class InvalidRequest(CallError, Rejected):
+    """What was asked for cannot be."""
 
 
-class Unauthenticated(Rejected):
-    """Who asks is not known."""
+class NotFound(CallError, Rejected):
+    """There is nothing of that name: no such application or request."""
 
 
-class Forbidden(Rejected):
+class AlreadyExists(CallError, Rejected):
+    """The name is taken, or the request id was used for something else."""
+
+
+class Unauthenticated(CallError, Rejected):
+    """Who asks is not known: no token, or none that is known."""
+
+
+class Forbidden(CallError, Rejected):
     """Who asks is known, and may not."""
 
 
-class Exhausted(Rejected):
-    """A limit: fewer, smaller or later will do; if later, then perhaps after this time."""
+class Exhausted(CallError, Rejected):
+    """A limit: payload size, requests under way, requests per second; or more requests than can be
+    done in time. Fewer, smaller or later will do; if later, then perhaps after this time."""
 
     def __init__(self, message: str, retry_after_us: int | None = None) -> None:
         super().__init__(message)
         self.retry_after_us = retry_after_us
 
+    @property
+    def retry_after_s(self) -> float | None:
+        return None if self.retry_after_us is None else self.retry_after_us / US_PER_S
 
-class Unavailable(Fault):
+
+class FailedPrecondition(CallError, Fault):
+    """The mesh is not set up for it, and no retry cures that; whoever runs the mesh can."""
+
+
+class Unavailable(CallError, Fault):
     """It cannot be done now; the same again may work."""
 
 
+class DeadlineExceeded(CallError, Fault):
+    """The time that the call was given is over."""
+
+
+class Cancelled(CallError, Fault):
+    """The call was broken off."""
+
+
+class ServerError(CallError, Fault):
+    """The mesh failed in a way that it should not."""
+
+
 _CODES: dict[type[Exception], grpc.StatusCode] = {
+    InvalidRequest: grpc.StatusCode.INVALID_ARGUMENT,
     NotFound: grpc.StatusCode.NOT_FOUND,
     AlreadyExists: grpc.StatusCode.ALREADY_EXISTS,
     Unauthenticated: grpc.StatusCode.UNAUTHENTICATED,
     Forbidden: grpc.StatusCode.PERMISSION_DENIED,
     Exhausted: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    Rejected: grpc.StatusCode.INVALID_ARGUMENT,
+    FailedPrecondition: grpc.StatusCode.FAILED_PRECONDITION,
     Unavailable: grpc.StatusCode.UNAVAILABLE,
+    DeadlineExceeded: grpc.StatusCode.DEADLINE_EXCEEDED,
+    Cancelled: grpc.StatusCode.CANCELLED,
+    ServerError: grpc.StatusCode.INTERNAL,
+    # What is raised where nobody thinks of calls
+    Rejected: grpc.StatusCode.INVALID_ARGUMENT,
     Fault: grpc.StatusCode.UNAVAILABLE,
 }
+_ERRORS = {code.value[0]: kind for kind, code in _CODES.items() if issubclass(kind, CallError)}
 
 
 def clipped(text: str) -> str:
@@ -84,14 +121,35 @@ def retry_after_us(error: Exception) -> int | None:
     return error.retry_after_us if isinstance(error, Exhausted) else None
 
 
-def problem(code: int, message: str, retry_after_us: int | None = None) -> Exception:
-    """The way back: an error for a code that came over the wire."""
-    if retry_after_us is not None and code == _CODES[Exhausted].value[0]:
-        return Exhausted(message, retry_after_us)
-    for kind, known in _CODES.items():
-        if known.value[0] == code:
-            return kind(message)
-    return Fault(message)
+def error_of(code: int, message: str, retry_after_us: int | None = None) -> CallError:
+    """The error for a status that came over the wire: what `status` was given on the other side."""
+    kind = _ERRORS.get(code, ServerError)
+    return Exhausted(message, retry_after_us) if kind is Exhausted else kind(message)
+
+
+class Refusal(Protocol):
+    """A status as a message on a stream, where other requests go on."""
+
+    code: int
+    message: str
+    retry_after_us: int
+
+    def HasField(self, field_name: Any, /) -> bool: ...  # noqa: N802 - protobuf's
+
+
+R = TypeVar("R", bound=Refusal)
+
+
+def refusal(kind: Callable[..., R], error: Exception) -> R:
+    """An error as such a message, of the kind that the stream has."""
+    code, message = status(error)
+    return kind(code=code.value[0], message=message, retry_after_us=retry_after_us(error))
+
+
+def refusal_error(told: Refusal, message: str = "") -> CallError:
+    """The error that such a message tells of; with other words, if some are given."""
+    wait_us = told.retry_after_us if told.HasField("retry_after_us") else None
+    return error_of(told.code, message or told.message, wait_us)
 
 
 @asynccontextmanager

@@ -35,8 +35,12 @@ Ask = Callable[[bytes], Awaitable[Any]]
 Shapes = tuple[str, tuple[tuple[str, str, tuple[int, ...]], ...]]
 
 
+class SharedMemoryRefused(Fault):
+    """What a model gave does not fit where it was to be put."""
+
+
 class SharedMemory:
-    """Of one slice. `name` is what its regions' names begin with."""
+    """The shared memory of one slice. `name` is what its regions' names begin with."""
 
     def __init__(self, name: str, limit_bytes: int) -> None:
         self._name = name
@@ -91,7 +95,7 @@ class SharedMemory:
             }
         except BaseException as error:
             self._retire()
-            if sizes and isinstance(error, Fault) and "shared memory" in str(error):
+            if sizes and isinstance(error, SharedMemoryRefused):
                 self._expected[shapes] = dict.fromkeys(sizes, 0)
                 return None
             raise

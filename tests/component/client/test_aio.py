@@ -14,6 +14,7 @@ from esg.client import (
     Config,
     DeadlineExceeded,
     Exhausted,
+    FailedPrecondition,
     InvalidRequest,
     NoGateway,
     NotFound,
@@ -26,6 +27,7 @@ from esg.client import (
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc import status as problems
 from tests.component.gateway.conftest import Keys
+from tests.support.redis_server import RedisServer
 from tests.support.running_gateway import Gateways
 from tests.support.scripted_controller import KNOWN, LIMIT_S, ScriptedController, until
 
@@ -263,6 +265,21 @@ async def test_who_is_refused_for_now_is_told_when_to_come_back(
     with pytest.raises(Exhausted, match="too many") as caught:
         await waiting
     assert caught.value.retry_after_s == 1.235
+
+
+async def test_what_no_retry_cures_is_not_tried_again(
+    mesh: AsyncClient, controller: ScriptedController, redis_server: RedisServer
+) -> None:
+    with redis_server.client() as inside:
+        inside.config_set("appendonly", "no")
+        try:
+            waiting = asyncio.create_task(mesh.submit_async(KNOWN, b"abc", request_id="r1"))
+            await controller.takes_in("r1")
+            with pytest.raises(FailedPrecondition, match="appendonly yes"):
+                await waiting
+        finally:
+            inside.config_set("appendonly", "yes")
+    await controller.hears("cancel")  # and no second submission before
 
 
 async def test_patience_has_an_end(address: str, controller: ScriptedController) -> None:

@@ -227,8 +227,9 @@ async def test_a_request_that_nobody_waits_for_is_not_accepted_without_its_paylo
             await controller.takes_in("r1")  # it is in Redis, but only there
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await call
-            assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+            assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION  # no retry cures it
             assert "appendonly yes, or set durable_payloads" in (caught.value.details() or "")
+            await controller.hears("cancel")
             await answered(stub, controller, "r2")  # whoever waits can bring it again
         finally:
             inside.config_set("appendonly", "yes")

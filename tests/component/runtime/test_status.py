@@ -7,19 +7,30 @@ import grpc
 import pytest
 
 from esg.errors import Bug, Fault, Rejected
+from esg.protos import controller_v1_pb2 as controller
+from esg.protos import gateway_v1_pb2 as public
 from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.server import Server
 from esg.runtime.rpc.status import (
     AlreadyExists,
+    CallError,
+    Cancelled,
+    DeadlineExceeded,
     Exhausted,
+    FailedPrecondition,
     Forbidden,
+    InvalidRequest,
     NotFound,
+    ServerError,
     Unauthenticated,
     Unavailable,
     aborting,
-    problem,
+    error_of,
+    refusal,
+    refusal_error,
     status,
 )
+from esg.storage.errors import StorageRefused
 
 PAIRS = [
     (NotFound, grpc.StatusCode.NOT_FOUND),
@@ -27,20 +38,37 @@ PAIRS = [
     (Unauthenticated, grpc.StatusCode.UNAUTHENTICATED),
     (Forbidden, grpc.StatusCode.PERMISSION_DENIED),
     (Exhausted, grpc.StatusCode.RESOURCE_EXHAUSTED),
-    (Rejected, grpc.StatusCode.INVALID_ARGUMENT),
+    (InvalidRequest, grpc.StatusCode.INVALID_ARGUMENT),
+    (FailedPrecondition, grpc.StatusCode.FAILED_PRECONDITION),
     (Unavailable, grpc.StatusCode.UNAVAILABLE),
+    (DeadlineExceeded, grpc.StatusCode.DEADLINE_EXCEEDED),
+    (Cancelled, grpc.StatusCode.CANCELLED),
+    (ServerError, grpc.StatusCode.INTERNAL),
 ]
 
 
 @pytest.mark.parametrize(("kind", "code"), PAIRS)
-def test_a_problem_survives_the_wire(kind: type[Exception], code: grpc.StatusCode) -> None:
+def test_an_error_survives_the_wire(kind: type[CallError], code: grpc.StatusCode) -> None:
     assert status(kind("the words")) == (code, "the words")
-    back = problem(code.value[0], "the words")
+    back = error_of(code.value[0], "the words")
     assert (type(back), str(back)) == (kind, "the words")
 
 
-def test_a_fault_may_work_the_next_time() -> None:
+@pytest.mark.parametrize("kind", [controller.Refused, public.Refusal])
+def test_an_error_survives_as_a_message_on_a_stream(kind: Any) -> None:
+    for error in (Exhausted("too many", 1_500_000), Exhausted("too large"), NotFound("no such")):
+        back = refusal_error(refusal(kind, error))
+        assert (type(back), str(back), vars(back)) == (type(error), str(error), vars(error))
+    assert str(refusal_error(refusal(kind, NotFound("bob~r1")), "r1")) == "r1"
+
+
+def test_a_fault_may_work_the_next_time_and_a_rejection_will_not() -> None:
     assert status(Fault("gone"))[0] is grpc.StatusCode.UNAVAILABLE
+    assert status(Rejected("no"))[0] is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_what_no_retry_cures_is_not_unavailable() -> None:
+    assert status(StorageRefused("no log"))[0] is grpc.StatusCode.FAILED_PRECONDITION
 
 
 def test_a_kind_of_its_own_is_told_as_what_it_is_a_kind_of() -> None:
@@ -57,8 +85,8 @@ def test_our_own_mistakes_tell_a_client_nothing(error: Exception) -> None:
     assert "secret" not in words
 
 
-def test_an_unheard_of_code_is_the_worlds_fault() -> None:
-    assert type(problem(grpc.StatusCode.INTERNAL.value[0], "x")) is Fault
+def test_an_unheard_of_code_is_the_servers_error() -> None:
+    assert type(error_of(grpc.StatusCode.DATA_LOSS.value[0], "x")) is ServerError
 
 
 Call = Callable[[bytes], Any]

@@ -85,6 +85,19 @@ async def test_an_error_reply_goes_to_its_own_waiter(line: RedisPipeline) -> Non
     assert "not an integer" in str(answers[1])
 
 
+async def test_a_server_that_is_full_may_have_room_later(
+    line: RedisPipeline, inside: Redis
+) -> None:
+    inside.config_set("maxmemory", "1")
+    try:
+        with pytest.raises(Fault, match=r"refuses: .*maxmemory") as full:
+            await line.send(b"SET", b"k", b"text")
+    finally:
+        inside.config_set("maxmemory", "0")
+    assert not isinstance(full.value, StorageRefused)
+    assert await line.send(b"SET", b"k", b"text") == b"OK"
+
+
 async def test_a_command_is_carried_out_although_its_caller_gave_up(line: RedisPipeline) -> None:
     line.send(b"SET", b"k", b"1").cancel()
     assert await line.send(b"GET", b"k") == b"1"
