@@ -1,32 +1,12 @@
 """The scheduler's words as protobuf: results, progress, applications."""
 
 from esg.core.catalog.config import Config
-from esg.core.catalog.late_requests import LateRequests
 from esg.core.catalog.model import Application
 from esg.core.messages.commands import AnswerRequest, StageReport
-from esg.core.messages.outcome import Outcome
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
-from esg.runtime.wire.convert import config_to_wire
+from esg.runtime.wire.enums import LATE_REQUESTS, OUTCOMES, config_to_wire
 from esg.units import to_usd
-
-_OUTCOMES = {
-    Outcome.DONE: model.OUTCOME_DONE,
-    Outcome.FAILED: model.OUTCOME_FAILED,
-    Outcome.CANCELLED: model.OUTCOME_CANCELLED,
-    Outcome.DROPPED: model.OUTCOME_DROPPED,
-}
-
-_LATE_REQUESTS = {
-    LateRequests.FINISH: model.LATE_REQUESTS_FINISH,
-    LateRequests.DROP: model.LATE_REQUESTS_DROP,
-}
-
-
-def late_requests_from_wire(said: model.LateRequests) -> LateRequests:
-    """What is not said, or not known here, is what everybody gets."""
-    known = {number: name for name, number in _LATE_REQUESTS.items()}
-    return known.get(said, LateRequests.FINISH)
 
 
 def result_to_wire(answer: AnswerRequest, name: str, now_us: int) -> model.Result:
@@ -34,7 +14,7 @@ def result_to_wire(answer: AnswerRequest, name: str, now_us: int) -> model.Resul
     return model.Result(
         request_id=answer.request,
         application=name,
-        outcome=_OUTCOMES[answer.outcome],
+        outcome=OUTCOMES[answer.outcome],
         reason=answer.reason,
         slo_met=answer.slo_met,
         slo_us=answer.deadline_us - answer.arrived_us,
@@ -82,7 +62,7 @@ def application_to_wire(application: Application, name: str, version: int) -> mo
             for stage in application.stages.values()
         ],
         slo_us=application.slo_us,
-        late_requests=_LATE_REQUESTS[application.late_requests],
+        late_requests=LATE_REQUESTS[application.late_requests],
         version=version,
         alone_us=application.alone_us,
         fastest_us=application.fastest_us()[application.root],

@@ -7,7 +7,7 @@ from typing import Any, assert_never
 
 import grpc
 
-from esg.controller.convert import application_to_wire, late_requests_from_wire
+from esg.controller.convert import application_to_wire
 from esg.controller.corrector import Corrector
 from esg.controller.counters import Counters
 from esg.controller.driver import Driver, EventLog
@@ -54,6 +54,7 @@ from esg.runtime.metrics_page import FORGET_S
 from esg.runtime.rpc.status import AlreadyExists, NotFound, aborting
 from esg.runtime.security.tls import check_peer
 from esg.runtime.settings import ControllerSettings
+from esg.runtime.wire.enums import late_requests_from_wire
 from esg.suggest import did_you_mean
 from esg.units import seconds
 

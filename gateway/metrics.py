@@ -13,6 +13,7 @@ from esg.gateway.applications import Applications
 from esg.gateway.request_table import RequestTable
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.metrics_page import FORGET_S, LATENCY_BUCKETS_S, UnusedNames
+from esg.runtime.wire.enums import outcome_from_wire
 
 
 class RequestMetrics(Collector):
@@ -37,7 +38,7 @@ class RequestMetrics(Collector):
         self._gone = UnusedNames()
 
     def ended(self, result: model.Result) -> None:
-        outcome = model.Outcome.Name(result.outcome).removeprefix("OUTCOME_").lower()
+        outcome = outcome_from_wire(result.outcome)
         in_time = "yes" if result.slo_met else "no"
         series = self._series.setdefault(result.application, set())
         labels = result.application, outcome, in_time

@@ -47,6 +47,7 @@ from esg.protos import model_v1_pb2 as model
 from esg.runtime.logs import about
 from esg.runtime.rpc.status import AlreadyExists, Exhausted, NotFound, Unavailable, refusal_error
 from esg.runtime.security.ownership import owned, plainly, seen
+from esg.runtime.wire.enums import outcome_from_wire
 from esg.storage.keys import payload_stage
 
 log = logging.getLogger(__name__)
@@ -306,7 +307,7 @@ class RequestTable:
                 extra=about(
                     request=request.id,
                     application=result.application,
-                    outcome=model.Outcome.Name(result.outcome).removeprefix("OUTCOME_").lower(),
+                    outcome=outcome_from_wire(result.outcome),
                     slo_met=result.slo_met,
                     latency_us=result.latency_us,
                 ),

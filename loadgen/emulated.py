@@ -9,7 +9,6 @@ its profile is the emulator's guess: see benchmarks/fidelity.py for a comparison
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from esg.core.catalog.late_requests import LateRequests
 from esg.core.catalog.model import Application, Catalog, Stage, plain_name
 from esg.core.messages.commands import Command, StartTask
 from esg.core.messages.events import Event
@@ -36,7 +35,7 @@ def conditions_of(target: Target, catalog: Catalog) -> tuple[Catalog, Scenario]:
         factors.append(factor)
         slo_us = max(1, round(ms(told.slo_ms) / factor))
         applications[name] = Application.of(
-            name, stages, slo_us=slo_us, late_requests=LateRequests(told.late_requests)
+            name, stages, slo_us=slo_us, late_requests=told.late_requests
         )
     scenario = replace(
         _by_default(catalog),

@@ -8,10 +8,11 @@ import typer
 
 from esg.console.conditions import all_different
 from esg.console.entry import run_app
-from esg.console.options import USUAL_GATEWAY, AsJson, CatalogFile, Gateway, read_catalog
+from esg.console.options import AsJson, CatalogFile, Gateway, read_catalog
 from esg.console.terminal import print_json, terminal
 from esg.errors import Fault, Rejected
 from esg.loadgen import options
+from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +57,7 @@ def loadgen(
     seed: options.Seed = 0,
     save_arrivals: options.SaveArrivals = None,
     dry_run: options.DryRun = False,
-    gateway: Gateway = USUAL_GATEWAY,
+    gateway: Gateway = DEFAULT_GATEWAY,
     payload: options.PayloadFolder = None,
     payload_scale: options.PayloadScale = None,
     workers: options.Workers = 1,

@@ -13,10 +13,10 @@ environment; for TLS see `Credentials`.
 """
 
 from esg.client.aio import AsyncClient
-from esg.client.applications import ApplicationInfo, LateRequests, PipelineStage
+from esg.client.applications import ApplicationInfo, PipelineStage
 from esg.client.credentials import Credentials
 from esg.client.errors import ClientError, NoGateway, NotTrusted
-from esg.client.results import Config, Outcome, Progress, RequestState, Result, StageResult
+from esg.client.results import Progress, RequestState, Result, StageResult
 from esg.client.status import (
     ApplicationStatus,
     MeshStatus,
@@ -27,6 +27,9 @@ from esg.client.status import (
 )
 from esg.client.stream import RequestStream
 from esg.client.sync import Client, SyncRequestStream
+from esg.core.catalog.config import Config
+from esg.core.catalog.late_requests import LateRequests
+from esg.core.messages.outcome import Outcome
 from esg.runtime.rpc.status import (
     AlreadyExists,
     Cancelled,

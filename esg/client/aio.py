@@ -16,7 +16,7 @@ import grpc
 
 from esg.client.applications import (
     ApplicationInfo,
-    LateRequests,
+    LateRequestsName,
     PipelineStage,
     application_of,
     definition,
@@ -29,8 +29,10 @@ from esg.client.retries import Patience, persistently
 from esg.client.slo import slo_us_of
 from esg.client.status import MeshStatus, status_of
 from esg.client.stream import RequestStream
+from esg.core.catalog.late_requests import LateRequests
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
+from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.status import ServerError, Unavailable
 from esg.runtime.security.plain import FOR_CLIENTS
@@ -38,7 +40,6 @@ from esg.runtime.security.plain import FOR_CLIENTS
 T = TypeVar("T")
 PIECE_BYTES = 2**20
 """Larger payloads are sent in pieces of this size."""
-DEFAULT_ADDRESS = "127.0.0.1:50051"
 
 
 class AsyncClient:
@@ -51,7 +52,7 @@ class AsyncClient:
 
     def __init__(
         self,
-        address: str = DEFAULT_ADDRESS,
+        address: str = DEFAULT_GATEWAY,
         *,
         patience_s: float = 10.0,
         token: str | None = None,
@@ -207,7 +208,7 @@ class AsyncClient:
         *,
         slo_ms: float | None = None,
         slo_scale: float | None = None,
-        late_requests: LateRequests = "finish",
+        late_requests: LateRequests | LateRequestsName = LateRequests.FINISH,
         timeout_s: float | None = None,
     ) -> ApplicationInfo:
         """Add an application. Its SLO is a time, or a multiple of its time alone; 1 by default."""
@@ -221,7 +222,7 @@ class AsyncClient:
         *,
         slo_ms: float | None = None,
         slo_scale: float | None = None,
-        late_requests: LateRequests = "finish",
+        late_requests: LateRequests | LateRequestsName = LateRequests.FINISH,
         timeout_s: float | None = None,
     ) -> ApplicationInfo:
         """Replace an application; requests under way go on with the version they began with."""

@@ -5,17 +5,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from esg.client.slo import CENTURY_MS, slo_us_of
+from esg.core.catalog.late_requests import LateRequests
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc.status import InvalidRequest
+from esg.runtime.wire.enums import LATE_REQUESTS, late_requests_from_wire
 
-LateRequests = Literal["finish", "drop"]
+LateRequestsName = Literal["finish", "drop"]
 """What becomes of requests that will be late: finished all the same, or refused and dropped."""
-
-_LATE_REQUESTS: dict[str, model.LateRequests] = {
-    "finish": model.LATE_REQUESTS_FINISH,
-    "drop": model.LATE_REQUESTS_DROP,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +34,7 @@ class ApplicationInfo:
     """Its time alone at the minimum config."""
     fastest_ms: float
     """With every stage at its fastest config: no SLO can be shorter."""
-    late_requests: LateRequests = "finish"
+    late_requests: LateRequests = LateRequests.FINISH
 
 
 def application_of(told: model.Application) -> ApplicationInfo:
@@ -45,7 +42,7 @@ def application_of(told: model.Application) -> ApplicationInfo:
         name=told.name,
         stages=tuple(PipelineStage(s.function, tuple(s.after), s.name) for s in told.stages),
         slo_ms=told.slo_us / 1000,
-        late_requests="drop" if told.late_requests == model.LATE_REQUESTS_DROP else "finish",
+        late_requests=late_requests_from_wire(told.late_requests),
         version=told.version,
         alone_ms=told.alone_us / 1000,
         fastest_ms=told.fastest_us / 1000,
@@ -57,17 +54,17 @@ def definition(
     stages: Sequence[PipelineStage],
     slo_ms: float | None,
     slo_scale: float | None,
-    late_requests: LateRequests = "finish",
+    late_requests: LateRequests | LateRequestsName = LateRequests.FINISH,
 ) -> public.RegisterApplicationRequest:
     """What the gateway is told about an application."""
     if slo_ms is not None and slo_scale is not None:
         raise InvalidRequest("slo_ms and slo_scale say the same in two ways; give one of them")
-    if late_requests not in _LATE_REQUESTS:
+    if late_requests not in LATE_REQUESTS:
         raise InvalidRequest(f"late_requests is {late_requests!r}; say 'finish' or 'drop'")
     return public.RegisterApplicationRequest(
         name=name,
         stages=[model.Stage(name=s.name, function=s.function, after=s.after) for s in stages],
         slo_us=slo_us_of(slo_ms, CENTURY_MS),
         slo_scale=slo_scale,
-        late_requests=_LATE_REQUESTS[late_requests],
+        late_requests=LATE_REQUESTS[LateRequests(late_requests)],
     )

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from esg.errors import Rejected
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
-from esg.runtime.security.policy import Security
-from esg.runtime.security.tls import ClientTls, Identity
+from esg.runtime.security.tls import ClientTls, Identity, Security
 
 TOKEN, CA = "ESG_TOKEN", "ESG_CLIENT_CA"
 CERTIFICATE, KEY = "ESG_CLIENT_CERTIFICATE", "ESG_CLIENT_KEY"

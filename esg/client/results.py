@@ -1,25 +1,11 @@
 """What became of a request. Times are milliseconds from its arrival at the mesh."""
 
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import NamedTuple
 
+from esg.core.catalog.config import Config
+from esg.core.messages.outcome import Outcome
 from esg.protos import model_v1_pb2 as model
-
-
-class Outcome(StrEnum):
-    DONE = "done"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    DROPPED = "dropped"  # it could not be done in time any more, and its application drops such
-
-
-class Config(NamedTuple):
-    """How a stage ran: how many jobs together, on how many CPU cores and MIG slices."""
-
-    batch: int
-    vcpus: int
-    vgpus: int
+from esg.runtime.wire.enums import config_from_wire, outcome_from_wire
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,19 +69,11 @@ class RequestState:
     result: Result | None
 
 
-_OUTCOMES = {
-    model.OUTCOME_DONE: Outcome.DONE,
-    model.OUTCOME_FAILED: Outcome.FAILED,
-    model.OUTCOME_CANCELLED: Outcome.CANCELLED,
-    model.OUTCOME_DROPPED: Outcome.DROPPED,
-}
-
-
 def result_of(told: model.Result, outputs: dict[str, bytes] | None = None) -> Result:
     return Result(
         request_id=told.request_id,
         application=told.application,
-        outcome=_OUTCOMES.get(told.outcome, Outcome.FAILED),
+        outcome=outcome_from_wire(told.outcome),
         reason=told.reason,
         slo_met=told.slo_met,
         slo_ms=told.slo_us / 1000,
@@ -111,7 +89,7 @@ def progress_of(told: model.StageProgress) -> Progress:
         stage=told.stage,
         task=told.task,
         node=told.node,
-        config=_config(told.config),
+        config=config_from_wire(told.config),
         finished=told.finished,
         at_ms=told.at_us / 1000,
     )
@@ -122,13 +100,9 @@ def _stage(told: model.StageResult) -> StageResult:
         stage=told.stage,
         task=told.task,
         node=told.node,
-        config=_config(told.config),
+        config=config_from_wire(told.config),
         ready_ms=told.ready_us / 1000,
         started_ms=told.started_us / 1000,
         finished_ms=told.finished_us / 1000,
         cost_usd=told.cost_usd,
     )
-
-
-def _config(told: model.Config) -> Config:
-    return Config(told.batch, told.vcpus, told.vgpus)

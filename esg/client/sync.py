@@ -8,13 +8,15 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from esg.client.aio import DEFAULT_ADDRESS, AsyncClient
-from esg.client.applications import ApplicationInfo, LateRequests, PipelineStage
+from esg.client.aio import AsyncClient
+from esg.client.applications import ApplicationInfo, LateRequestsName, PipelineStage
 from esg.client.closing import client_closed
 from esg.client.credentials import Credentials
 from esg.client.results import Progress, RequestState, Result
 from esg.client.status import MeshStatus
 from esg.client.stream import RequestStream
+from esg.core.catalog.late_requests import LateRequests
+from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 
 T = TypeVar("T")
 LAST_WORDS_S = 5.0
@@ -26,7 +28,7 @@ class Client:
 
     def __init__(
         self,
-        address: str = DEFAULT_ADDRESS,
+        address: str = DEFAULT_GATEWAY,
         *,
         patience_s: float = 10.0,
         token: str | None = None,
@@ -142,7 +144,7 @@ class Client:
         *,
         slo_ms: float | None = None,
         slo_scale: float | None = None,
-        late_requests: LateRequests = "finish",
+        late_requests: LateRequests | LateRequestsName = LateRequests.FINISH,
         timeout_s: float | None = None,
     ) -> ApplicationInfo:
         return self._wait(
@@ -163,7 +165,7 @@ class Client:
         *,
         slo_ms: float | None = None,
         slo_scale: float | None = None,
-        late_requests: LateRequests = "finish",
+        late_requests: LateRequests | LateRequestsName = LateRequests.FINISH,
         timeout_s: float | None = None,
     ) -> ApplicationInfo:
         return self._wait(

@@ -81,8 +81,6 @@ RunDir = Annotated[
     ),
 ]
 
-USUAL_GATEWAY = "127.0.0.1:50051"
-
 Gateway = Annotated[
     str,
     typer.Option(

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from esg.errors import Rejected
 
 if TYPE_CHECKING:
-    from esg.runtime.security.policy import Security
+    from esg.runtime.security.tls import Security
 
 ANSWER_TIMEOUT_S = 5.0
 
@@ -20,9 +20,9 @@ async def is_serving(address: str, security: "Security | None" = None) -> bool:
     import grpc
     from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-    from esg.local.secure import callable_address
+    from esg.runtime.rpc.addresses import callable_address
     from esg.runtime.rpc.channels import channel
-    from esg.runtime.security.policy import ON_THIS_MACHINE
+    from esg.runtime.security.tls import ON_THIS_MACHINE
 
     async with channel(callable_address(address), security or ON_THIS_MACHINE) as link:
         stub: Any = health_pb2_grpc.HealthStub(link)

@@ -14,6 +14,7 @@ from typing import Any
 from esg.errors import Rejected
 from esg.local.health import without_password
 from esg.runtime.logs import check_logging
+from esg.runtime.rpc.addresses import READY_FILE
 from esg.runtime.settings import (
     CLIENT_VARIABLES,
     FILE_VARIABLE,
@@ -85,7 +86,7 @@ class Chosen:
             raise Rejected("vgpus are emulated slices; give either vgpus or slices, not both")
         self.nodes = options.nodes
         self.environ = dict(os.environ if environ is None else environ)
-        for name in ("ESG_READY_FILE", *CLIENT_VARIABLES):
+        for name in (READY_FILE, *CLIENT_VARIABLES):
             self.environ.pop(name, None)
         self.secure = options.secure
         self.resume = options.resume

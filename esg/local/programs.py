@@ -14,6 +14,7 @@ from esg.local.options import Chosen
 from esg.local.process import Program
 from esg.local.run_directory import RunDirectory
 from esg.local.secure import CLIENT, SecureFolder, probing
+from esg.runtime.rpc.addresses import READY_FILE, socket_address
 from esg.runtime.settings import InvokerSettings, environment
 
 REDIS, CONTROLLER, GATEWAY, INVOKER = "redis", "controller", "gateway", "invoker"
@@ -99,7 +100,7 @@ class Programs:
         if program.name == REDIS:
             return program  # its socket has a fixed name, and its log has the data
         service = program.name if program.name in (CONTROLLER, GATEWAY) else INVOKER
-        port = int(address.rpartition(":")[2])
+        port = socket_address(address)[1]
         self._ready_file(program.name).unlink(missing_ok=True)
         return program.with_environ(environment(service, {"port": port}))
 
@@ -124,7 +125,7 @@ class Programs:
             | environment("common", {"redis_url": self.redis_url})
             | environment("common", self.secure.identity(service) if self.secure else {})
             | environment(service, own)
-            | {"ESG_READY_FILE": str(ready)},
+            | {READY_FILE: str(ready)},
             log=self._log(name),
             probe=probe,
             essential=essential,

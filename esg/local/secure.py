@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from esg.files import written
+from esg.runtime.rpc.addresses import EVERY_INTERFACE, callable_address
 from esg.runtime.security.plain import is_loopback
-from esg.runtime.security.policy import Security, between_services
-from esg.runtime.security.tls import ClientTls, Identity
+from esg.runtime.security.policy import between_services
+from esg.runtime.security.tls import ClientTls, Identity, Security
 from esg.runtime.settings import CommonSettings, GatewaySettings
 
 ME = "me"
 CLIENT = "client"
 DAYS = 90
-EVERY_INTERFACE = ("0.0.0.0", "::", "[::]")
 
 
 class SecureFolder:
@@ -86,17 +86,6 @@ class SecureFolder:
             file.write(f"{token}\n")
         me = TokenEntry(name=ME, digest=digest_of(token), operator=True)
         write_entries(self._tokens, {**known, ME: me})
-
-
-def callable_address(address: str) -> str:
-    """Where a process that listens on every interface can be called from this machine.
-
-    >>> callable_address("0.0.0.0:50051"), callable_address("[::]:7"), callable_address("h:1")
-    ('127.0.0.1:50051', '[::1]:7', 'h:1')
-    """
-    host, _, port = address.rpartition(":")
-    there = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "[::]": "[::1]"}.get(host, host)
-    return f"{there}:{port}"
 
 
 def probing(service: str, settings: Mapping[str, Mapping[str, Any]]) -> Security:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from esg.core.catalog.toml_fields import TomlFields
 from esg.core.sessions.settings import SessionSettings
 from esg.errors import Rejected
+from esg.runtime.rpc.addresses import GATEWAY_PORT, HIGHEST_PORT, LOOPBACK, READY_FILE
 from esg.suggest import did_you_mean
 from esg.units import US_PER_MS
 
@@ -23,12 +24,11 @@ T = TypeVar("T")
 PREFIX = "ESG_"
 FILE_VARIABLE = "ESG_SETTINGS"
 CLIENT_VARIABLES = {"ESG_TOKEN", "ESG_CLIENT_CA", "ESG_CLIENT_CERTIFICATE", "ESG_CLIENT_KEY"}
-OTHER_VARIABLES = {FILE_VARIABLE, "ESG_READY_FILE", "ESG_GATEWAY", "ESG_DIR", *CLIENT_VARIABLES}
+OTHER_VARIABLES = {FILE_VARIABLE, READY_FILE, "ESG_GATEWAY", "ESG_DIR", *CLIENT_VARIABLES}
 """Variables that are no setting of a service: clients and the command line have their own."""
 
 DEFAULT_POLICY = "apex"
 SESSIONS = SessionSettings()
-LARGEST_PORT = 65_535
 NO_MAXIMUM = 10**12
 """Beyond this a number is a slip, whatever it is about."""
 
@@ -41,12 +41,12 @@ def setting(
 
 
 def port_setting(default: int, help: str) -> Any:
-    return setting(default, f"{help}; 0 for any free one", minimum=0, maximum=LARGEST_PORT)
+    return setting(default, f"{help}; 0 for any free one", minimum=0, maximum=HIGHEST_PORT)
 
 
 def metrics_port_setting() -> Any:
     return setting(
-        0, "the port of its page for Prometheus, /metrics; 0: none", minimum=0, maximum=LARGEST_PORT
+        0, "the port of its page for Prometheus, /metrics; 0: none", minimum=0, maximum=HIGHEST_PORT
     )
 
 
@@ -75,7 +75,7 @@ class CommonSettings:
         False, "whether services may listen and call without TLS off the loopback"
     )
     metrics_host: str = setting(
-        "127.0.0.1", "the address of the pages for Prometheus; 0.0.0.0 for every interface"
+        LOOPBACK, "the address of the pages for Prometheus; 0.0.0.0 for every interface"
     )
     log_level: str = setting("info", "debug, info, warning or error")
     log_format: str = setting("json", "json (an object per line) or text")
@@ -88,8 +88,8 @@ class CommonSettings:
 class GatewaySettings:
     """The public door."""
 
-    host: str = setting("127.0.0.1", "the address to listen on; 0.0.0.0 for every interface")
-    port: int = port_setting(50051, "the port to listen on")
+    host: str = setting(LOOPBACK, "the address to listen on; 0.0.0.0 for every interface")
+    port: int = port_setting(GATEWAY_PORT, "the port to listen on")
     metrics_port: int = metrics_port_setting()
     controller: str = setting("127.0.0.1:50052", "where the controller listens")
     tls_certificate: str = setting(
@@ -134,7 +134,7 @@ class GatewaySettings:
 class ControllerSettings:
     """The scheduler's shell."""
 
-    host: str = setting("127.0.0.1", "the address to listen on")
+    host: str = setting(LOOPBACK, "the address to listen on")
     port: int = port_setting(50052, "the port to listen on")
     metrics_port: int = metrics_port_setting()
     policy: str = setting(
@@ -228,7 +228,7 @@ class InvokerSettings:
     """One worker node."""
 
     node: str = setting("", "its name; empty: the host's")
-    host: str = setting("127.0.0.1", "the address of its health service")
+    host: str = setting(LOOPBACK, "the address of its health service")
     port: int = port_setting(0, "the port of its health service")
     metrics_port: int = metrics_port_setting()
     controller: str = setting("127.0.0.1:50052", "where the controller listens")

@@ -1,14 +1,12 @@
 """Which slices a node has: what its setting `slices` means."""
 
-import re
 from dataclasses import dataclass
 
 from esg.errors import Rejected
+from esg.runtime.rpc.addresses import is_address
 
 MOST = 256
 """More slices than that on one node are a slip."""
-
-_ADDRESS = re.compile(r"(?P<host>[^\s:,/\[\]]+|\[[0-9a-fA-F:.]+\]):(?P<port>[0-9]{1,5})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +61,7 @@ def parse_slices(text: str) -> Kind:
         return Mig()
     addresses = tuple(address.strip() for address in text.split(","))
     for address in addresses:
-        match = _ADDRESS.fullmatch(address)
-        if match is None or not 1 <= int(match["port"]) <= 65535:
+        if not is_address(address):
             raise Rejected(
                 f"invoker.slices: {address!r} is no address; give emulated:N, cpu:N, mig, or "
                 "Triton servers as host:port,host:port,..."

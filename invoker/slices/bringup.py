@@ -18,7 +18,8 @@ from esg.invoker.triton.install import find_triton
 from esg.invoker.triton.model_repository import assemble
 from esg.invoker.triton.server import MODELS, TritonServer, link_backends
 from esg.runtime.logs import about
-from esg.runtime.security.plain import check_calling, host_of, is_loopback
+from esg.runtime.rpc.addresses import host_of
+from esg.runtime.security.plain import check_calling, is_loopback
 from esg.runtime.settings import CommonSettings, InvokerSettings
 from esg.runtime.slice_kinds import Addresses, Cpu, Emulated, Mig, parse_slices
 

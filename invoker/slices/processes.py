@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from esg.errors import Fault
-from esg.runtime.rpc.server import READY_FILE
+from esg.runtime.rpc.addresses import READY_FILE
 from esg.runtime.settings import environment
 from esg.runtime.tether import tied
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from esg.local.supervisor import Mesh
+from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 from tests.support.examples import commands, programs
 from tests.support.paths import ROOT
 
 LIMIT_S = 300
-DEFAULT_ADDRESS = "127.0.0.1:50051"
 NEEDS_A_SCREEN = ["esg", "top"]
 
 
@@ -54,7 +54,7 @@ def test_the_commands_of_the_readme_run_in_their_order(environ: dict[str, str]) 
             environ["ESG_GATEWAY"] = json.loads(run(["esg", "status", "--json"], environ))[
                 "gateway"
             ]
-            own = program.replace(DEFAULT_ADDRESS, environ["ESG_GATEWAY"])
+            own = program.replace(DEFAULT_GATEWAY, environ["ESG_GATEWAY"])
             assert "done" in run([sys.executable, "-c", own], environ)
         else:
             run(arguments, environ)
@@ -65,7 +65,7 @@ def test_the_programs_of_the_page_about_clients_run(
     number: int, mesh: Mesh, environ: dict[str, str]
 ) -> None:
     program = programs(ROOT / "docs" / "client.md")[number]
-    assert DEFAULT_ADDRESS in program
-    own = program.replace(DEFAULT_ADDRESS, mesh.gateway)
+    assert DEFAULT_GATEWAY in program
+    own = program.replace(DEFAULT_GATEWAY, mesh.gateway)
     own = own.replace("image-classification", "photo")  # what the tests' catalog has
     assert run([sys.executable, "-c", own], environ)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from esg.gateway.__main__ import main
-from esg.runtime.rpc.server import READY_FILE
+from esg.runtime.rpc.addresses import READY_FILE
 from esg.runtime.settings import CommonSettings, Settings, environment
 from tests.support.paths import ROOT
 from tests.support.scripted_controller import LIMIT_S, PREFIX, until

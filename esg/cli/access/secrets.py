@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from esg.console.options import MOST_DAYS, at_least
+from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 
 AUTHORITY_KEY = "ca.key"
-GATEWAY = "127.0.0.1:50051"
 
 
 def secrets(
@@ -54,7 +54,7 @@ def secrets(
     new = make_certificates(directory, hosts=host or (), days=days)
     folder = SecureFolder(directory.absolute())
     folder.let_me_in()
-    folder.say_how_to_call(GATEWAY)
+    folder.say_how_to_call(DEFAULT_GATEWAY)
     _let_containers_read(directory)
     print(f"{directory}: {'a new authority' if new else 'the authority is kept'}, new certificates")
     print(f"to call the mesh from this host: source {folder.client_env}")

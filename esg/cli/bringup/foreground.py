@@ -23,12 +23,12 @@ from esg.console.terminal import terminal
 from esg.console.words import counted
 from esg.errors import Fault, Rejected
 from esg.local.supervisor import Mesh, MeshOptions, Process, ProcessState
+from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 from esg.runtime.slice_kinds import Addresses, Cpu, Emulated, Mig, parse_slices
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-USUAL_GATEWAY = "127.0.0.1:50051"
 INDENT = "    "
 NAME_WIDTH = 11
 
@@ -157,7 +157,7 @@ def try_text(gateway: str, client_env: Path | None, catalog: str) -> str:
     ready = ""
     if client_env is not None:
         ready = f". {shlex.quote(str(client_env))} && "
-    elif gateway != USUAL_GATEWAY:
+    elif gateway != DEFAULT_GATEWAY:
         ready = f"ESG_GATEWAY={shlex.quote(gateway)} "
     return f"try: {ready}esg submit {shlex.quote(application)} FILE"
 

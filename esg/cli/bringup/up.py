@@ -179,12 +179,12 @@ def up(
     """
     from esg.local.options import Chosen, MeshOptions
     from esg.local.run_directory import default_directory
-    from esg.runtime.settings import LARGEST_PORT
+    from esg.runtime.rpc.addresses import HIGHEST_PORT
 
     if policy is not None and len(policy_names(policy)) > 1:
         raise Rejected(f"--policy is {policy}; a mesh has one")
-    if port is not None and not 0 <= port <= LARGEST_PORT:
-        raise Rejected(f"--port is {port}; it must be from 0 to {LARGEST_PORT}")
+    if port is not None and not 0 <= port <= HIGHEST_PORT:
+        raise Rejected(f"--port is {port}; it must be from 0 to {HIGHEST_PORT}")
     if catalog is not None:
         read_catalog(catalog)
     if nodes is None:

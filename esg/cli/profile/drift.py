@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from esg.console.options import USUAL_GATEWAY, AsJson, CatalogFile, Gateway, read_catalog
+from esg.console.options import AsJson, CatalogFile, Gateway, read_catalog
 from esg.console.terminal import open_table, print_json, terminal
+from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def drift(
-    gateway: Gateway = USUAL_GATEWAY,
+    gateway: Gateway = DEFAULT_GATEWAY,
     journal: Annotated[
         Path | None,
         typer.Option(

@@ -10,9 +10,10 @@ import typer
 from esg.cli.requests.connection import run_live
 from esg.cli.requests.outputs import Folder
 from esg.cli.requests.view import print_result, result_document
-from esg.console.options import USUAL_GATEWAY, AsJson, Gateway
+from esg.console.options import AsJson, Gateway
 from esg.console.terminal import print_json, terminal
 from esg.errors import Rejected
+from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 
 if TYPE_CHECKING:
     from esg.client import RequestState, Result
@@ -26,7 +27,7 @@ def get(
         Path | None,
         typer.Option(metavar="DIR", help="Wait for it, and write its outputs there, as ID.STAGE."),
     ] = None,
-    gateway: Gateway = USUAL_GATEWAY,
+    gateway: Gateway = DEFAULT_GATEWAY,
     as_json: AsJson = False,
 ) -> None:
     """Show what has become of a request.
@@ -54,7 +55,7 @@ def get(
 
 
 def cancel(
-    request_id: RequestId, gateway: Gateway = USUAL_GATEWAY, as_json: AsJson = False
+    request_id: RequestId, gateway: Gateway = DEFAULT_GATEWAY, as_json: AsJson = False
 ) -> None:
     """Cancel a request, if it has not ended yet."""
     done = run_live(_cancel(gateway, request_id))

@@ -13,10 +13,11 @@ import typer
 from esg.cli.requests.connection import run_live
 from esg.cli.requests.outputs import Folder
 from esg.cli.requests.view import EMULATED, StageBars, is_emulated, print_result, result_document
-from esg.console.options import LONGEST_MS, USUAL_GATEWAY, AsJson, Gateway, above_zero
+from esg.console.options import LONGEST_MS, AsJson, Gateway, above_zero
 from esg.console.terminal import print_json, print_line, terminal
 from esg.console.words import counted
 from esg.errors import Fault, Rejected
+from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 
 if TYPE_CHECKING:
     from esg.client import AsyncClient, Result
@@ -73,7 +74,7 @@ def submit(
         bool,
         typer.Option("--all-stages", help="Outputs of all stages, not only of the last ones."),
     ] = False,
-    gateway: Gateway = USUAL_GATEWAY,
+    gateway: Gateway = DEFAULT_GATEWAY,
     as_json: AsJson = False,
 ) -> None:
     """Run files through an application of a live mesh.

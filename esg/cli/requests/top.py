@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esg.console.options import USUAL_GATEWAY, Gateway, above_zero
+from esg.console.options import Gateway, above_zero
 from esg.console.terminal import print_json, terminal
+from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -20,7 +21,7 @@ LONGEST_S = 3600
 
 
 def top(
-    gateway: Gateway = USUAL_GATEWAY,
+    gateway: Gateway = DEFAULT_GATEWAY,
     interval: Annotated[
         float,
         typer.Option(metavar="S", callback=above_zero(LONGEST_S), help="Seconds between looks."),

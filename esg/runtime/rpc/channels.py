@@ -14,8 +14,7 @@ import grpc
 from esg.backoff import Backoff
 from esg.runtime.rpc.addresses import check_address
 from esg.runtime.security.plain import FOR_SERVICES, check_calling
-from esg.runtime.security.policy import ON_THIS_MACHINE, Security
-from esg.runtime.security.tls import ClientTls
+from esg.runtime.security.tls import ON_THIS_MACHINE, ClientTls, Security
 
 ANY_SIZE = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 """For links over which payloads go; elsewhere, as at the public door, sizes are limited."""

@@ -15,9 +15,9 @@ import ssl
 import sys
 from collections.abc import Callable, Iterator
 
+from esg.runtime.rpc.addresses import READY_FILE, callable_address, socket_address
+
 CONNECT_TIMEOUT_S = 5.0
-EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "::1"}
-READY_FILE = "ESG_READY_FILE"
 
 DATA, HEADERS, RST_STREAM, SETTINGS, GOAWAY = 0, 1, 3, 4, 7
 END_STREAM, END_HEADERS = 1, 4
@@ -78,10 +78,10 @@ def serving_at() -> tuple[str, int]:
     file = os.environ.get(READY_FILE, "")
     try:
         with open(file, encoding="utf-8") as ready:  # noqa: PTH123 - see above
-            host, _, port = ready.read().rpartition(":")
+            address = callable_address(ready.read())
     except OSError:
         raise OSError(f"not serving yet: {READY_FILE}, {file!r}, is not there") from None
-    return EVERYWHERE.get(host, host), int(port)
+    return socket_address(address)
 
 
 def certificate() -> tuple[str, str]:

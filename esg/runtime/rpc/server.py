@@ -22,14 +22,14 @@ from grpc_reflection.v1alpha import reflection
 from esg.errors import Fault, Rejected
 from esg.files import written
 from esg.runtime.logs import about, start_logging
+from esg.runtime.rpc.addresses import READY_FILE
 from esg.runtime.rpc.channels import ANY_SIZE
 from esg.runtime.security.plain import check_listening, check_redis
-from esg.runtime.security.policy import ON_THIS_MACHINE, Security
+from esg.runtime.security.tls import ON_THIS_MACHINE, Security
 from esg.runtime.settings import CommonSettings, Settings, service_settings
 
 log = logging.getLogger(__name__)
 
-READY_FILE = "ESG_READY_FILE"
 BURSTS = [
     # A burst of calls beyond some thousand gets random CANCELLED with the defaults
     ("grpc.server.max_pending_requests", 100_000),

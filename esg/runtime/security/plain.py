@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from esg.errors import Rejected
+from esg.runtime.rpc.addresses import host_of
 
 INSIST = (
     "insecure = true (ESG_INSECURE=true) if everyone on that network may read and change what is "
@@ -31,14 +32,6 @@ def is_loopback(host: str) -> bool:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
-
-
-def host_of(address: str) -> str:
-    """
-    >>> host_of("10.0.0.7:50051"), host_of("[::1]:50051"), host_of("dns:///mesh.local:443")
-    ('10.0.0.7', '[::1]', 'mesh.local')
-    """
-    return address.rpartition("/")[2].rpartition(":")[0]
 
 
 def check_listening(host: str, *, insecure: bool) -> None:

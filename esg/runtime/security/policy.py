@@ -1,27 +1,10 @@
-"""How a process speaks with others, as its settings say: with TLS, or without."""
+"""Security of a service as its settings say: with TLS to whom, or without."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from esg.errors import Rejected
-from esg.runtime.security.tls import ClientTls, Identity, ServerTls
+from esg.runtime.security.tls import ClientTls, Identity, Security, ServerTls
 from esg.runtime.settings import CommonSettings, GatewaySettings
-
-
-@dataclass(frozen=True, slots=True)
-class Security:
-    """`server` is for whoever calls this process, `client` for whom it calls; None: no TLS.
-
-    `insecure` allows plain text where others could read it.
-    """
-
-    server: ServerTls | None = None
-    client: ClientTls | None = None
-    insecure: bool = False
-
-
-ON_THIS_MACHINE = Security()
-"""Plain text, and only on the loopback."""
 
 
 def between_services(common: CommonSettings) -> Security:

@@ -114,6 +114,23 @@ class ClientTls:
         return grpc.ssl_channel_credentials(authorities(self._trusted), key, certificate)
 
 
+@dataclass(frozen=True, slots=True)
+class Security:
+    """How a process speaks with others, with TLS or without.
+
+    `server` is for whoever calls this process, `client` for whom it calls; None: no TLS. `insecure`
+    allows plain text where others could read it.
+    """
+
+    server: ServerTls | None = None
+    client: ClientTls | None = None
+    insecure: bool = False
+
+
+ON_THIS_MACHINE = Security()
+"""Plain text, and only on the loopback."""
+
+
 def check_peer(context: Context, service: str) -> None:
     """Refuse a peer whose certificate has not this service of the mesh as its common name.
 

@@ -7,7 +7,6 @@ side of the wire there are only the brains' own events and commands.
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from esg.core.catalog.config import Config
 from esg.core.messages.commands import (
     DiscardData,
     DropInstance,
@@ -34,15 +33,11 @@ from esg.core.messages.events import (
 )
 from esg.errors import Rejected
 from esg.protos import controller_v1_pb2 as wire
-from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc.status import clipped
 from esg.runtime.wire.checks import check_news
+from esg.runtime.wire.enums import config_from_wire, config_to_wire
 
 InvokerOrder = StartTask | StopTask | WarmInstance | DropInstance | PublishData | DiscardData
-
-
-def config_to_wire(config: Config) -> model.Config:
-    return model.Config(batch=config.batch, vcpus=config.vcpus, vgpus=config.vgpus)
 
 
 def order_to_wire(order: InvokerOrder) -> wire.Order:
@@ -96,14 +91,13 @@ def _start_to_wire(order: StartTask) -> wire.Order:
 
 def _start_from_wire(order: wire.Order, invoker: str) -> StartTask:
     start = order.start
-    config = start.config
     return StartTask(
         task=start.task,
         invoker=invoker,
         application=start.application,
         stage=start.stage,
         function=start.function,
-        config=Config(config.batch, config.vcpus, config.vgpus),
+        config=config_from_wire(start.config),
         slices=tuple(start.slices),
         jobs=tuple(
             JobOrder(

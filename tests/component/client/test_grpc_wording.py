@@ -12,8 +12,7 @@ from esg.client.grpc_wording import says
 from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.server import Server
 from esg.runtime.security.authority import make_certificates
-from esg.runtime.security.policy import ON_THIS_MACHINE, Security
-from esg.runtime.security.tls import ClientTls, Identity, ServerTls
+from esg.runtime.security.tls import ON_THIS_MACHINE, ClientTls, Identity, Security, ServerTls
 from tests.support.patience import LIMIT_S
 
 HOST = "127.0.0.1"

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from esg import client
+from esg.core.catalog.config import Config
+from esg.core.catalog.late_requests import LateRequests
+from esg.core.messages.outcome import Outcome
 
 
 def parts_of(hint: Any) -> Iterator[Any]:
@@ -45,4 +48,7 @@ def test_every_type_that_is_taken_or_given_can_be_imported(start: type) -> None:
 
 def test_the_names_of_all_are_there() -> None:
     assert [name for name in client.__all__ if not hasattr(client, name)] == []
-    assert typing.get_args(client.LateRequests) == ("finish", "drop")
+
+
+def test_the_types_that_the_core_has_too_are_the_cores() -> None:
+    assert (client.Config, client.Outcome, client.LateRequests) == (Config, Outcome, LateRequests)

@@ -10,7 +10,8 @@ import pytest
 
 from esg.runtime.rpc.server import Server
 from esg.runtime.security.authority import make_certificates
-from esg.runtime.security.policy import Security, between_services
+from esg.runtime.security.policy import between_services
+from esg.runtime.security.tls import Security
 from esg.runtime.settings import CommonSettings
 from tests.support.paths import ROOT
 

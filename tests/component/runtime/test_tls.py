@@ -16,8 +16,8 @@ from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.server import Server
 from esg.runtime.rpc.status import aborting
 from esg.runtime.security.authority import make_certificates
-from esg.runtime.security.policy import Security, between_services, public_door
-from esg.runtime.security.tls import ClientTls, Identity, ServerTls, check_peer
+from esg.runtime.security.policy import between_services, public_door
+from esg.runtime.security.tls import ClientTls, Identity, Security, ServerTls, check_peer
 from esg.runtime.settings import CommonSettings, GatewaySettings
 
 LOOPBACK = "127.0.0.1"
