@@ -102,8 +102,8 @@ class Stopwatch:
             self.sides[event.application].asked += 1
         for command in commands:
             match command:
-                case RefuseRequest() if isinstance(event, RequestArrived):
-                    self.sides[event.application].refused_us.append(took_us)
+                case RefuseRequest():
+                    self.sides[command.application].refused_us.append(took_us)
                 case AnswerRequest(outcome="dropped"):
                     self.sides[command.application].ends["dropped"] += 1
                 case AnswerRequest():

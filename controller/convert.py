@@ -1,12 +1,29 @@
 """The scheduler's words as protobuf: results, progress, applications."""
 
+from typing import assert_never
+
 from esg.core.catalog.config import Config
 from esg.core.catalog.model import Application
-from esg.core.messages.commands import AnswerRequest, StageReport
+from esg.core.messages.commands import AnswerRequest, RefusalKind, StageReport
+from esg.errors import Rejected
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
+from esg.runtime.rpc.status import Exhausted, NotFound
 from esg.runtime.wire.enums import LATE_REQUESTS, OUTCOMES, config_to_wire
 from esg.units import to_usd
+
+
+def refusal_error(kind: RefusalKind, reason: str, retry_after_us: int | None = None) -> Exception:
+    """A refusal as the error that its kind stands for; the gRPC status follows from that."""
+    match kind:
+        case RefusalKind.UNKNOWN_APPLICATION:
+            return NotFound(reason)
+        case RefusalKind.INVALID | RefusalKind.IMPOSSIBLE:
+            return Rejected(reason)
+        case RefusalKind.OVERLOADED:
+            return Exhausted(reason, retry_after_us)
+        case _:
+            assert_never(kind)
 
 
 def result_to_wire(answer: AnswerRequest, name: str, now_us: int) -> model.Result:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from esg.core.messages.commands import AnswerRequest, RefuseRequest, StartTask
+from esg.core.messages.commands import AnswerRequest, RefusalKind, RefuseRequest, StartTask
 from esg.core.messages.events import TaskFinished
 from esg.core.messages.outcome import Outcome
 from esg.protos import model_v1_pb2 as model
@@ -70,11 +70,11 @@ class Counters:
     def accepted(self, application: str) -> None:
         self._of(application).arrived += 1
 
-    def refused(self, application: str, refusal: RefuseRequest) -> None:
-        tally = self._of(application)
+    def refused(self, refusal: RefuseRequest) -> None:
+        tally = self._of(refusal.application)
         tally.arrived += 1
         tally.refused += 1
-        tally.overloaded += refusal.retry_after_us is not None
+        tally.overloaded += refusal.kind is RefusalKind.OVERLOADED
 
     def started(self, order: StartTask) -> None:
         self.tasks += 1

@@ -11,20 +11,18 @@ from collections.abc import AsyncIterator
 
 from msgspec.structs import replace
 
-from esg.controller.convert import progress_note, result_to_wire
+from esg.controller.convert import progress_note, refusal_error, result_to_wire
 from esg.controller.driver import Driver
 from esg.controller.request_log import AnsweredRequest, Follower, RequestLog, RequestRecord
 from esg.core.journal.format import Memo
 from esg.core.messages.commands import AnswerRequest, Input, JobOrder, RefuseRequest, StartTask
 from esg.core.messages.events import RequestArrived, RequestCancelled
 from esg.core.state.state import Request
-from esg.errors import Rejected
 from esg.protos import controller_v1_pb2 as wire
 from esg.runtime.logs import about
 from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.status import (
     AlreadyExists,
-    Exhausted,
     NotFound,
     Unavailable,
     refusal,
@@ -208,29 +206,23 @@ class GatewayStreams:
 
     # ---- what the scheduler decided
 
-    def accepted(self, event: RequestArrived, now_us: int) -> None:
-        record = self._requests.under_way(event.request)
+    def accepted(self, request: str, now_us: int) -> None:
+        record = self._requests.under_way(request)
         if record is not None:
             record.arrived_us = now_us
             accepted = wire.Accepted(
                 application=record.application, content_hash=record.content_hash
             )
-            record.tell(wire.ControllerNote(request_id=event.request, accepted=accepted))
+            record.tell(wire.ControllerNote(request_id=request, accepted=accepted))
 
     def refused(self, command: RefuseRequest) -> None:
         record = self._requests.refuse(command.request)
         if record is None:
             return
         log.info("refused", extra=about(request=command.request, reason=command.reason))
-        error = self._refusal(command, record)
+        error = refusal_error(command.kind, command.reason, command.retry_after_us)
         for follower in record.followers:
             _refuse(follower, command.request, error)
-
-    def _refusal(self, command: RefuseRequest, record: RequestRecord) -> Exception:
-        if command.retry_after_us is not None:
-            return Exhausted(command.reason, command.retry_after_us)
-        known = self._driver.scheduler.current(record.application) is not None
-        return Rejected(command.reason) if known else NotFound(command.reason)
 
     def payload_lost(self, request: str) -> None:
         """A task did not find it. The next one waits for it, too: it may be brought meanwhile."""

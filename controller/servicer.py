@@ -7,7 +7,7 @@ from typing import Any, assert_never
 
 import grpc
 
-from esg.controller.convert import application_to_wire
+from esg.controller.convert import application_to_wire, refusal_error
 from esg.controller.corrector import Corrector
 from esg.controller.counters import Counters
 from esg.controller.driver import Driver, EventLog
@@ -20,12 +20,15 @@ from esg.controller.status import mesh_status
 from esg.core.catalog.model import plain_name
 from esg.core.journal.format import Memo
 from esg.core.messages.commands import (
+    AcceptApplication,
+    AdmitRequest,
     AnswerRequest,
     Command,
     CorrectProfiles,
     DiscardData,
     DropInstance,
     PublishData,
+    RefusalKind,
     RefuseApplication,
     RefuseRequest,
     StartTask,
@@ -45,7 +48,6 @@ from esg.core.messages.events import (
     TaskFinished,
 )
 from esg.core.scheduler.scheduler import Scheduler
-from esg.errors import Rejected
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import controller_v1_pb2_grpc as wire_grpc
 from esg.protos import model_v1_pb2 as model
@@ -191,9 +193,7 @@ class ControllerServicer(wire_grpc.ControllerServicer):
                     late_requests=late_requests_from_wire(request.late_requests),
                 )
             )
-            for command in commands:
-                if isinstance(command, RefuseApplication):
-                    raise Rejected(command.reason)
+            _check_accepted(commands)
             return self._application(request.name)
 
     async def ListApplications(  # noqa: N802
@@ -210,7 +210,7 @@ class ControllerServicer(wire_grpc.ControllerServicer):
         async with self._called(context, "gateway"):
             if self._scheduler.current(request.name) is None:
                 raise self._unknown_application(request.name)
-            await self.driver.ask(ApplicationRetired(application=request.name))
+            _check_accepted(await self.driver.ask(ApplicationRetired(application=request.name)))
             return wire.DeleteApplicationReply()
 
     async def WatchMesh(  # noqa: N802
@@ -252,8 +252,6 @@ class ControllerServicer(wire_grpc.ControllerServicer):
     def perform(self, now_us: int, event: Event, commands: list[Command]) -> None:
         """Let everyone know who is concerned."""
         match event:
-            case RequestArrived():
-                self._request_arrived(now_us, event, commands)
             case TaskFinished():
                 self._task_finished(now_us, event)
             case TaskFailed():
@@ -279,27 +277,22 @@ class ControllerServicer(wire_grpc.ControllerServicer):
                 self.gateways.started(command, now_us)
             case StopTask() | WarmInstance() | DropInstance() | PublishData() | DiscardData():
                 self.invokers.send(command)
+            case AdmitRequest():
+                self._tally.accepted(plain_name(command.application))
+                self.gateways.accepted(command.request, now_us)
             case AnswerRequest():
                 self._tally.answered(plain_name(command.application), command, now_us)
                 self.gateways.answered(command, now_us)
             case RefuseRequest():
+                if command.kind is not RefusalKind.UNKNOWN_APPLICATION:
+                    self._tally.refused(command)
                 self.gateways.refused(command)
-            case RefuseApplication():
+            case AcceptApplication() | RefuseApplication():
                 pass  # whoever asked sees it
             case CorrectProfiles():
                 self.corrector.correct(command.corrections)
             case _:
                 assert_never(command)
-
-    def _request_arrived(self, now_us: int, event: RequestArrived, commands: list[Command]) -> None:
-        refusal = next((c for c in commands if isinstance(c, RefuseRequest)), None)
-        known = self._scheduler.current(event.application) is not None
-        if refusal is None:
-            self.gateways.accepted(event, now_us)
-            if known:
-                self._tally.accepted(event.application)
-        elif known:
-            self._tally.refused(event.application, refusal)
 
     def _task_finished(self, now_us: int, event: TaskFinished) -> None:
         self._tally.finished(event)
@@ -320,3 +313,9 @@ class ControllerServicer(wire_grpc.ControllerServicer):
         running = self._scheduler.state.tasks
         if len(self._orders) > len(running):
             self._orders = {name: o for name, o in self._orders.items() if name in running}
+
+
+def _check_accepted(commands: list[Command]) -> None:
+    for command in commands:
+        if isinstance(command, RefuseApplication):
+            raise refusal_error(command.kind, command.reason)

@@ -16,8 +16,14 @@ from typing import Any
 import numpy as np
 
 from esg.core.catalog.model import plain_name
-from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest, StartTask
-from esg.core.messages.events import Event, InvokerJoined, RequestArrived, TaskFailed, TaskFinished
+from esg.core.messages.commands import (
+    AdmitRequest,
+    AnswerRequest,
+    Command,
+    RefuseRequest,
+    StartTask,
+)
+from esg.core.messages.events import Event, InvokerJoined, TaskFailed, TaskFinished
 from esg.core.messages.outcome import Outcome
 from esg.core.state.state import State
 from esg.units import US_PER_S, to_ms, to_usd
@@ -54,8 +60,7 @@ class Report:
     slices: dict[str, int] = field(default_factory=dict)  # of every node that ever joined
     vgpu_busy_us: int = 0
     _vgpus_of: dict[str, int] = field(default_factory=dict)
-    _earlier: set[str] = field(default_factory=set)
-    _under_way: set[str] = field(default_factory=set)
+    _under_way: set[str] = field(default_factory=set)  # admitted since it began
 
     @staticmethod
     def from_here(state: State) -> "Report":
@@ -63,7 +68,6 @@ class Report:
         return Report(
             slices={name: len(node.slices) for name, node in state.nodes.items()},
             _vgpus_of={name: task.config.vgpus for name, task in state.tasks.items()},
-            _earlier=set(state.requests),
         )
 
     def observe(self, now_us: int, event: Event, commands: Sequence[Command]) -> None:
@@ -73,8 +77,6 @@ class Report:
             vgpus = self._vgpus_of.pop(event.task, 0)
             self.vgpu_busy_us += vgpus * (event.loading_us + event.running_us)
             self.cold_tasks += event.loading_us > 0
-        elif type(event) is RequestArrived:
-            self._arrived(now_us, event)
         elif type(event) is TaskFailed:
             self._vgpus_of.pop(event.task, None)
         elif type(event) is InvokerJoined:
@@ -84,18 +86,18 @@ class Report:
                 self._started(command)
             elif type(command) is AnswerRequest:
                 self._answered(now_us, command)
+            elif type(command) is AdmitRequest:
+                self._under_way.add(command.request)
+                self._arrived(now_us, plain_name(command.application))
             elif type(command) is RefuseRequest:
-                self._under_way.discard(command.request)
+                self._arrived(now_us, command.application)
                 self.refused += 1
                 self.last_us = now_us
 
-    def _arrived(self, now_us: int, event: RequestArrived) -> None:
-        """A client that was not sure to have been heard may have said so twice."""
-        if event.request not in self._under_way and event.request not in self._earlier:
-            self._under_way.add(event.request)
-            if self.first_us is None:
-                self.first_us = now_us
-            self._tally(event.application).arrived += 1
+    def _arrived(self, now_us: int, application: str) -> None:
+        if self.first_us is None:
+            self.first_us = now_us
+        self._tally(application).arrived += 1
 
     def _started(self, order: StartTask) -> None:
         self.tasks += 1
@@ -112,10 +114,9 @@ class Report:
                         self.remote_transfers += 1
 
     def _answered(self, now_us: int, answer: AnswerRequest) -> None:
-        if answer.request in self._earlier:
-            self._earlier.remove(answer.request)
+        if answer.request not in self._under_way:
             return
-        self._under_way.discard(answer.request)
+        self._under_way.remove(answer.request)
         self.last_us = now_us
         tally = self._tally(plain_name(answer.application))
         tally.cost_pusd += answer.cost_pusd

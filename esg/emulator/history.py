@@ -34,13 +34,12 @@ from esg.core.journal.format import (
 from esg.core.messages.codec import Fingerprint, decode
 from esg.core.messages.commands import Command
 from esg.core.messages.events import (
-    ApplicationRegistered,
     ApplicationRetired,
     Event,
+    Exogenous,
     InvokerJoined,
     ProfilesCorrected,
     RequestArrived,
-    RequestCancelled,
 )
 from esg.core.report import Report
 from esg.core.scheduler.scheduler import Scheduler
@@ -215,8 +214,7 @@ def _known_before(path: Path, applications: Sequence[str]) -> Iterator[Event]:
 
 
 def exogenous(entries: Iterable[JournalEntry], *, keep_slos: bool) -> Iterator[tuple[int, Event]]:
-    """What would have happened under any policy: requests, clients who gave up, applications that
-    came and went, and functions that turned out to be faster or slower than profiled.
+    """What would have happened under any policy.
 
     Time starts with the journal. A request that was sent twice, by a client who was not sure to
     have been heard, comes once.
@@ -226,20 +224,15 @@ def exogenous(entries: Iterable[JournalEntry], *, keep_slos: bool) -> Iterator[t
     for entry in entries:
         if start_us is None:
             start_us = entry.now_us
-        match entry.event:
-            case RequestArrived() as event if event.request not in heard:
-                heard.add(event.request)
-                event = event if keep_slos else changed(event, slo_us=None)
-                yield entry.now_us - start_us, event
-            case (
-                RequestCancelled()
-                | ApplicationRegistered()
-                | ApplicationRetired()
-                | ProfilesCorrected() as event
-            ):
-                yield entry.now_us - start_us, event
-            case _:
-                pass
+        event = entry.event
+        if not isinstance(event, Exogenous):
+            continue
+        if isinstance(event, RequestArrived):
+            if event.request in heard:
+                continue
+            heard.add(event.request)
+            event = event if keep_slos else changed(event, slo_us=None)
+        yield entry.now_us - start_us, event
 
 
 def _nodes_of(path: Path) -> dict[str, str]:

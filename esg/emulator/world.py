@@ -20,6 +20,8 @@ from typing import Any, Protocol, assert_never
 
 from esg.core.durations import Durations
 from esg.core.messages.commands import (
+    AcceptApplication,
+    AdmitRequest,
     AnswerRequest,
     Command,
     CorrectProfiles,
@@ -53,7 +55,9 @@ Order = StartTask | StopTask | WarmInstance | DropInstance | DataOrder
 Action = Callable[[], None]
 
 
-ANSWERS: frozenset[type] = frozenset((AnswerRequest, RefuseRequest, RefuseApplication))
+ANSWERS: frozenset[type] = frozenset(
+    (AdmitRequest, AnswerRequest, RefuseRequest, AcceptApplication, RefuseApplication)
+)
 """Orders that change nothing here: nobody waits for an answer."""
 
 DATA_ORDERS: frozenset[type] = frozenset((PublishData, DiscardData))
@@ -251,7 +255,13 @@ class World:
                 self._send(self.now_us + self._charge_us(command), command)
             case PublishData() | DiscardData() if self.wire is None:
                 self.deliver(command)
-            case AnswerRequest() | RefuseRequest() | RefuseApplication():
+            case (
+                AdmitRequest()
+                | AnswerRequest()
+                | RefuseRequest()
+                | AcceptApplication()
+                | RefuseApplication()
+            ):
                 pass  # weightless, so it does not get here
             case StopTask() | WarmInstance() | DropInstance() | PublishData() | DiscardData():
                 self._send(self.now_us, command)

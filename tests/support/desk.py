@@ -4,7 +4,8 @@
     assert desk.orders == [start("t1", "scan/detect", "r1"), answer("r1"), discard("i0", "r1")]
 
 Facts are told with the small functions in the past tense, expected orders with those in the
-imperative. An expected order compares equal to a real one in all that it mentions.
+imperative. An expected order compares equal to a real one in all that it mentions. What was
+admitted or accepted as asked is in `desk.accepted`: few stories are about that.
 
 When a story is over, `Desk.close` tells it twice more: to a fresh scheduler from the journal, and,
 for every point of the story, the rest of it to a scheduler restored from a snapshot taken there.
@@ -19,6 +20,8 @@ from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog
 from esg.core.journal.format import orders_digest
 from esg.core.messages.commands import (
+    AcceptApplication,
+    AdmitRequest,
     AnswerRequest,
     Command,
     DiscardData,
@@ -84,6 +87,7 @@ class Desk:
         self._broken = False
         self.orders: list[Command] = []
         self.new_orders: list[Command] = []
+        self.accepted: list[Command] = []
 
     def at(self, now_us: int, *events: Event) -> "Desk":
         """Tell what happened at one moment; `new_orders` is what it led to."""
@@ -91,7 +95,9 @@ class Desk:
         for event in events:
             self._snapshots.append(as_text(self.scheduler))
             self._broken = True
-            self.new_orders += self._witness.handle(now_us, event)
+            for order in self._witness.handle(now_us, event):
+                accepts = isinstance(order, AdmitRequest | AcceptApplication)
+                (self.accepted if accepts else self.new_orders).append(order)
             self._broken = False
         self.orders += self.new_orders
         return self
@@ -258,7 +264,7 @@ class Some:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, kind: type[Command], **fields: Any) -> None:
+    def __init__(self, kind: type[Command], /, **fields: Any) -> None:
         self._kind = kind
         self._fields = fields
 

@@ -9,6 +9,8 @@ import json
 
 from esg.core.journal.format import JournalEntry, entry_line, orders_digest, read_entries, replay
 from esg.core.messages.commands import (
+    AcceptApplication,
+    AdmitRequest,
     AnswerRequest,
     Command,
     CorrectProfiles,
@@ -72,7 +74,14 @@ def _check_order(state: State, command: Command) -> None:
                 assert job.inputs, f"{job.request} has nothing to work on"
         case StopTask() | WarmInstance() | DropInstance() | PublishData() | DiscardData():
             pass
-        case AnswerRequest() | RefuseRequest() | RefuseApplication() | CorrectProfiles():
+        case (
+            AdmitRequest()
+            | AnswerRequest()
+            | RefuseRequest()
+            | AcceptApplication()
+            | RefuseApplication()
+            | CorrectProfiles()
+        ):
             return
     assert command.invoker in state.nodes, f"{command}: nobody is there"
 

@@ -3,6 +3,8 @@
 Each order names its own subject, so carrying one out twice can be noticed and left undone.
 """
 
+from enum import StrEnum
+
 from esg.core.catalog.config import Config
 from esg.core.messages.codec import Message
 from esg.core.messages.events import Correction
@@ -112,6 +114,14 @@ class StageReport(Message, frozen=True, kw_only=True):
     cost_pusd: int
 
 
+class AdmitRequest(Order, frozen=True, kw_only=True):
+    """A request is admitted: it will be answered. `application` is the version that it gets."""
+
+    request: str
+    application: str
+    deadline_us: int
+
+
 class AnswerRequest(Order, frozen=True, kw_only=True):
     """The end of an admitted request, one way or another. If it is done, the outputs of the stages
     in `results` are in the remote store."""
@@ -128,19 +138,40 @@ class AnswerRequest(Order, frozen=True, kw_only=True):
     results: tuple[str, ...] = ()
 
 
+class RefusalKind(StrEnum):
+    """Why something is refused, for programs: what a caller is told, and what counts as a miss,
+    follow from it."""
+
+    UNKNOWN_APPLICATION = "unknown application"
+    INVALID = "invalid"  # whatever the mesh could do
+    IMPOSSIBLE = "impossible"  # the SLO is shorter than the fastest configs take
+    OVERLOADED = "overloaded"  # the same may be admitted later
+
+
 class RefuseRequest(Order, frozen=True, kw_only=True):
-    """A request that is not admitted, and why. With a time, the same request may be admitted after
-    it: there is too much to do just now."""
+    """A request that is not admitted, and why. `application` is as it was asked for. In overload
+    there is a time after which the same request may be admitted."""
 
     request: str
+    application: str
+    kind: RefusalKind
     reason: str
     retry_after_us: int | None = None
+
+
+class AcceptApplication(Order, frozen=True, kw_only=True):
+    """An application is registered or retired as asked. New requests get this version of it; 0 if
+    none."""
+
+    application: str
+    version: int
 
 
 class RefuseApplication(Order, frozen=True, kw_only=True):
     """An application that is not registered or retired as asked, and why."""
 
     application: str
+    kind: RefusalKind
     reason: str
 
 
@@ -161,8 +192,10 @@ Command = (
     | DropInstance
     | PublishData
     | DiscardData
+    | AdmitRequest
     | AnswerRequest
     | RefuseRequest
+    | AcceptApplication
     | RefuseApplication
     | CorrectProfiles
 )

@@ -1,11 +1,12 @@
 """Facts, in the past tense: all that a scheduler ever learns.
 
-Exogenous events come from the world and would have come under any policy; endogenous ones are
-consequences of our own orders. A strict replay feeds both; a what-if feeds the exogenous ones and
-lets an emulator answer the new orders.
+Exogenous events come from the world and would have come under any policy. Endogenous ones are the
+consequences of our own orders, and whatever nodes say of themselves. A strict replay feeds both; a
+what-if feeds the exogenous ones, and an emulator with nodes of its own answers the new orders.
 """
 
 import math
+from typing import get_args
 
 from esg.core.catalog.late_requests import LateRequests
 from esg.core.messages.codec import Message
@@ -200,17 +201,7 @@ class ProfilesCorrected(Message, frozen=True, kw_only=True):
 
 
 ApplicationChange = ApplicationRegistered | ApplicationRetired
-Exogenous = (
-    RequestArrived
-    | RequestCancelled
-    | ApplicationChange
-    | ProfilesCorrected
-    | InvokerJoined
-    | InvokerLeaving
-    | InvokerLost
-)
-Endogenous = InvokerReported | TaskFinished | TaskFailed | InstanceReady | InstanceGone | Woke
-Event = Exogenous | Endogenous
+Exogenous = RequestArrived | RequestCancelled | ApplicationChange | ProfilesCorrected
 InvokerNews = (
     InvokerJoined
     | InvokerReported
@@ -221,20 +212,6 @@ InvokerNews = (
     | InstanceGone
 )
 """What a node itself has to say."""
-
-EVENTS: tuple[type[Event], ...] = (
-    RequestArrived,
-    RequestCancelled,
-    ApplicationRegistered,
-    ApplicationRetired,
-    ProfilesCorrected,
-    InvokerJoined,
-    InvokerReported,
-    InvokerLeaving,
-    InvokerLost,
-    TaskFinished,
-    TaskFailed,
-    InstanceReady,
-    InstanceGone,
-    Woke,
-)
+Endogenous = InvokerNews | InvokerLost | Woke
+Event = Exogenous | Endogenous
+EVENTS: tuple[type[Event], ...] = get_args(Event)

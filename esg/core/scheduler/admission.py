@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from esg.core.catalog.late_requests import LateRequests
 from esg.core.catalog.model import Application, Catalog, plain_name
 from esg.core.estimation.ewma import observe_interval
+from esg.core.messages.commands import RefusalKind
 from esg.core.messages.outcome import Outcome
 from esg.core.scheduler.books import Books
 from esg.core.state.state import NEVER_US, Job, Queue, Request, Traffic, queue_name
@@ -47,8 +48,9 @@ class AdmissionSettings:
 class Rejection:
     """Why a request is not admitted, and when it may be worth coming back."""
 
+    kind: RefusalKind
     reason: str
-    retry_after_us: int
+    retry_after_us: int | None = None
 
 
 def observe_done(traffic: Traffic, now_us: int, *, waiting: bool) -> None:
@@ -98,16 +100,15 @@ class AdmissionControl:
         traffic = self._state.traffic.get(name, Traffic())
         if self._is_full(name, waiting):
             retry_us = self._interval_us(traffic, application) or UNKNOWN_RETRY_US
-            return Rejection(f"{waiting} jobs of {name} are waiting{_advice(retry_us)}", retry_us)
+            return _overloaded(f"{waiting} jobs of {name} are waiting", retry_us)
         if drops and waiting:
             expected_us = (traffic.under_way + 1) * self._interval_us(traffic, application)
             if expected_us > slo_us:
-                retry_us = expected_us - slo_us
                 reason = (
                     f"{name} would take about {to_ms(expected_us):.0f} ms now, with "
                     f"{traffic.under_way} requests under way; its SLO is {to_ms(slo_us):g} ms"
                 )
-                return Rejection(f"{reason}{_advice(retry_us)}", retry_us)
+                return _overloaded(reason, expected_us - slo_us)
         return None
 
     def _interval_us(self, traffic: Traffic, application: Application) -> int:
@@ -165,5 +166,6 @@ def drop_at_us(job: Job, fastest_us: int) -> int:
     return job.deadline_us - fastest_us + 1
 
 
-def _advice(retry_us: int) -> str:
-    return f"; try again in {max(1, round(to_ms(retry_us)))} ms"
+def _overloaded(reason: str, retry_us: int) -> Rejection:
+    advice = f"; try again in {max(1, round(to_ms(retry_us)))} ms"
+    return Rejection(RefusalKind.OVERLOADED, reason + advice, retry_us)

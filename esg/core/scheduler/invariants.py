@@ -3,7 +3,7 @@
 from collections import Counter
 
 from esg.core.catalog.model import Function, plain_name, versioned
-from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest
+from esg.core.messages.commands import AdmitRequest, AnswerRequest, Command, RefuseRequest
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import NEVER_US, Phase, State, queue_name
@@ -22,16 +22,23 @@ def check(scheduler: Scheduler) -> None:
 
 
 class AnswerBook:
-    """Every request is answered or refused at most once."""
+    """Every request is admitted and answered, or refused, and each at most once."""
 
     def __init__(self) -> None:
         self.answers: dict[str, AnswerRequest | RefuseRequest] = {}
+        self._admitted: set[str] = set()
 
     def note(self, commands: list[Command]) -> None:
         for command in commands:
+            if isinstance(command, AdmitRequest):
+                if command.request in self._admitted:
+                    raise Bug(f"{command.request} was admitted twice")
+                self._admitted.add(command.request)
             if isinstance(command, AnswerRequest | RefuseRequest):
                 if command.request in self.answers:
                     raise Bug(f"{command.request} was answered twice")
+                if isinstance(command, AnswerRequest) != (command.request in self._admitted):
+                    raise Bug(f"{command.request} was not admitted, or refused after it was")
                 self.answers[command.request] = command
 
 

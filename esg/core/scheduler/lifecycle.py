@@ -11,6 +11,7 @@ from bisect import bisect_left
 from esg.core.catalog.model import Application, plain_name
 from esg.core.estimation.ewma import observe_interval
 from esg.core.messages.commands import (
+    AdmitRequest,
     AnswerRequest,
     DiscardData,
     StageReport,
@@ -77,6 +78,13 @@ class Lifecycle:
             all_stages=event.all_stages,
         )
         self._state.requests[event.request] = request
+        self._emit(
+            AdmitRequest(
+                request=request.name,
+                application=request.application,
+                deadline_us=request.deadline_us,
+            )
+        )
         self._count_in(plain_name(application.name))
         queue = self._queue_up(request, application.root, now_us)
         self._note_call(queue, now_us)

@@ -18,7 +18,9 @@ happened; adopting it cannot fail.
 from dataclasses import dataclass, replace
 
 from esg.core.catalog.model import Application, Catalog, Stage, versioned
+from esg.core.messages.commands import RefusalKind
 from esg.core.messages.events import ApplicationChange, ApplicationRegistered, StageSpec
+from esg.core.scheduler.admission import Rejection
 from esg.core.state.state import ApplicationVersions, Queue, Registrations, State, queue_name
 from esg.errors import Rejected
 from esg.suggest import did_you_mean
@@ -133,16 +135,17 @@ class Registry:
         return Draft(registrations, catalog, current)
 
 
-def slo_refusal(name: str, slo_us: int, fastest_us: int) -> str:
-    """Why an SLO cannot be promised; empty if it can."""
+def slo_rejection(name: str, slo_us: int, fastest_us: int) -> Rejection | None:
+    """Why an SLO cannot be promised, if it cannot."""
+    slo = f"an SLO of {to_ms(slo_us):g} ms"
     if slo_us > MAX_SLO_US:
-        return f"an SLO of {to_ms(slo_us):g} ms is longer than years; give a shorter one"
+        reason = f"{slo} is longer than years; give a shorter one"
+        return Rejection(RefusalKind.INVALID, reason)
     if slo_us < fastest_us:
-        return (
-            f"an SLO of {to_ms(slo_us):g} ms cannot be met: {name} takes "
-            f"{to_ms(fastest_us):g} ms with the fastest configs"
-        )
-    return ""
+        fastest = f"{to_ms(fastest_us):g} ms with the fastest configs"
+        reason = f"{slo} cannot be met: {name} takes {fastest}"
+        return Rejection(RefusalKind.IMPOSSIBLE, reason)
+    return None
 
 
 def _check(event: ApplicationRegistered, base: Catalog) -> None:
@@ -150,9 +153,9 @@ def _check(event: ApplicationRegistered, base: Catalog) -> None:
         raise Rejected(f"{len(event.stages)} stages; at most {MAX_STAGES} can be registered")
     application = application_of(event, base)
     fastest_us = application.fastest_us()[application.root]
-    reason = slo_refusal(event.application, application.slo_us, fastest_us)
-    if reason:
-        raise Rejected(reason)
+    rejection = slo_rejection(event.application, application.slo_us, fastest_us)
+    if rejection is not None:
+        raise Rejected(rejection.reason)
 
 
 def application_of(event: ApplicationRegistered, base: Catalog) -> Application:

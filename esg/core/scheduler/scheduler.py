@@ -22,7 +22,9 @@ from esg.core.estimation.corrected import corrected
 from esg.core.estimation.stage_speed import forget_pace
 from esg.core.messages.codec import decode, encode
 from esg.core.messages.commands import (
+    AcceptApplication,
     Command,
+    RefusalKind,
     RefuseApplication,
     RefuseRequest,
 )
@@ -47,13 +49,13 @@ from esg.core.messages.events import (
 )
 from esg.core.messages.outcome import Outcome
 from esg.core.policies.interface import Policy
-from esg.core.scheduler.admission import AdmissionControl, AdmissionSettings
+from esg.core.scheduler.admission import AdmissionControl, AdmissionSettings, Rejection
 from esg.core.scheduler.books import Books
 from esg.core.scheduler.dispatch import Dispatcher, RecheckSettings
 from esg.core.scheduler.lifecycle import Lifecycle
 from esg.core.scheduler.nodes import Nodes
 from esg.core.scheduler.prewarming import PreWarmer
-from esg.core.scheduler.registry import Registry, slo_refusal
+from esg.core.scheduler.registry import Registry, slo_rejection
 from esg.core.scheduler.setbacks import Setbacks
 from esg.core.scheduler.tasks import Tasks
 from esg.core.state.state import NEVER_US, State
@@ -271,14 +273,18 @@ class Scheduler:
                 assert_never(event)
 
     def _applications_changed(self, event: ApplicationChange) -> None:
+        name = event.application
         try:
             draft = self._registry.draft(event)
             footing = self._footing(draft.catalog, self.state.corrections, self.planned)
         except Rejected as error:
-            self._emit(RefuseApplication(application=event.application, reason=str(error)))
+            unknown = isinstance(event, ApplicationRetired) and name not in self._current
+            kind = RefusalKind.UNKNOWN_APPLICATION if unknown else RefusalKind.INVALID
+            self._emit(RefuseApplication(application=name, kind=kind, reason=str(error)))
         else:
             self._registry.adopt(draft)
             self._rebuild(footing)
+            self._emit(AcceptApplication(application=name, version=self.version(name)))
 
     def _profiles_corrected(self, corrections: tuple[Correction, ...]) -> None:
         catalog, prepared = self._registry.catalog, self._prepared
@@ -299,22 +305,27 @@ class Scheduler:
     def _request_arrived(self, now_us: int, event: RequestArrived) -> None:
         if event.request in self.state.requests:
             return  # said twice by someone who was not sure to have been heard
-        application = self._current.get(event.application)
-        if application is None:
-            reason = did_you_mean("application", event.application, self._current)
-            self._emit(RefuseRequest(request=event.request, reason=reason))
-            return
-        slo_us = application.slo_us if event.slo_us is None else event.slo_us
-        reason = slo_refusal(event.application, slo_us, self._fastest_us[event.application])
-        if reason:
-            self._emit(RefuseRequest(request=event.request, reason=reason))
-            return
-        away = self._overload.rejection(event.application, application, slo_us)
-        if away is not None:
+        rejection = self._admit_or_reject(now_us, event)
+        if rejection is not None:
             self._emit(
                 RefuseRequest(
-                    request=event.request, reason=away.reason, retry_after_us=away.retry_after_us
+                    request=event.request,
+                    application=event.application,
+                    kind=rejection.kind,
+                    reason=rejection.reason,
+                    retry_after_us=rejection.retry_after_us,
                 )
             )
-            return
-        self._lifecycle.admit(event, application, slo_us, now_us)
+
+    def _admit_or_reject(self, now_us: int, event: RequestArrived) -> Rejection | None:
+        name = event.application
+        application = self._current.get(name)
+        if application is None:
+            reason = did_you_mean("application", name, self._current)
+            return Rejection(RefusalKind.UNKNOWN_APPLICATION, reason)
+        slo_us = application.slo_us if event.slo_us is None else event.slo_us
+        rejection = slo_rejection(name, slo_us, self._fastest_us[name])
+        rejection = rejection or self._overload.rejection(name, application, slo_us)
+        if rejection is None:
+            self._lifecycle.admit(event, application, slo_us, now_us)
+        return rejection

@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from esg.controller.counters import Counters
 from esg.controller.metrics import MeshMetrics
-from esg.core.messages.commands import AnswerRequest, RefuseRequest, StartTask
+from esg.core.messages.commands import AnswerRequest, RefusalKind, RefuseRequest, StartTask
 from esg.core.messages.events import TaskFinished
 from esg.core.messages.outcome import Outcome
 from esg.units import PUSD_PER_USD, ms
@@ -39,8 +39,8 @@ def test_requests_are_counted_by_what_became_of_them(desk: Desk) -> None:
     tally = Counters()
     for _ in range(6):
         tally.accepted("photo")
-    for retry_after_us in (None, None, ms(5)):
-        tally.refused("photo", refusal(retry_after_us))
+    for kind in (RefusalKind.INVALID, RefusalKind.IMPOSSIBLE, RefusalKind.OVERLOADED):
+        tally.refused(refusal(kind))
     tally.answered("photo", answer(Outcome.DONE, in_time=True), ms(100))
     tally.answered("photo", answer(Outcome.DONE, in_time=False), ms(100))
     tally.answered("photo", answer(Outcome.FAILED, in_time=False), ms(100))
@@ -64,22 +64,22 @@ def test_the_hit_rate_is_not_of_mistakes_nor_of_what_was_called_off(desk: Desk) 
     tally = Counters()
     tally.answered("photo", answer(Outcome.DONE, in_time=True), ms(100))
     tally.answered("photo", answer(Outcome.CANCELLED, in_time=False), ms(100))
-    tally.refused("photo", refusal(None))
+    tally.refused(refusal(RefusalKind.IMPOSSIBLE))
 
     def due() -> float:
         value: float = values_of(desk, tally)("esg_requests_due_total", application="photo")
         return value
 
     assert due() == 1
-    tally.refused("photo", refusal(ms(5)))
+    tally.refused(refusal(RefusalKind.OVERLOADED))
     assert due() == 2
     for outcome in (Outcome.FAILED, Outcome.DROPPED, Outcome.DONE):
         tally.answered("photo", answer(outcome, in_time=False), ms(100))
     assert due() == 5
 
 
-def refusal(retry_after_us: int | None) -> RefuseRequest:
-    return RefuseRequest(request="r1", reason="", retry_after_us=retry_after_us)
+def refusal(kind: RefusalKind) -> RefuseRequest:
+    return RefuseRequest(request="r1", application="photo", kind=kind, reason="")
 
 
 def answer(outcome: Outcome, *, in_time: bool) -> AnswerRequest:

@@ -24,6 +24,8 @@ from esg.core.messages.events import (
     ApplicationRetired,
     Correction,
     Event,
+    InvokerLeaving,
+    InvokerLost,
     ProfilesCorrected,
     RequestArrived,
     RequestCancelled,
@@ -353,6 +355,12 @@ def test_requests_and_cancellations_are_kept() -> None:
     came = RequestArrived(request="r1", application="photo", slo_us=5)
     gave_up = RequestCancelled(request="r1")
     assert told(Woke(), came, Woke(), gave_up) == [(1, came), (3, gave_up)]
+
+
+def test_what_nodes_say_is_not_kept_whatever_they_say() -> None:
+    corrected = ProfilesCorrected(corrections=())
+    of_nodes = [InvokerLeaving(invoker="i0"), InvokerLost(invoker="i0"), Woke()]
+    assert told(*of_nodes, corrected) == [(3, corrected)]
 
 
 def test_a_request_that_was_said_twice_comes_once() -> None:

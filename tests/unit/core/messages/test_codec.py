@@ -9,6 +9,8 @@ import pytest
 from esg.core.catalog.config import Config
 from esg.core.messages.codec import decode, digest, encode, to_text
 from esg.core.messages.commands import (
+    AcceptApplication,
+    AdmitRequest,
     AnswerRequest,
     Command,
     CorrectProfiles,
@@ -17,6 +19,7 @@ from esg.core.messages.commands import (
     Input,
     JobOrder,
     PublishData,
+    RefusalKind,
     RefuseApplication,
     RefuseRequest,
     StageReport,
@@ -138,8 +141,15 @@ COMMAND_SAMPLES: list[Command] = [
         cost_pusd=3,
         stages=(REPORT,),
     ),
-    RefuseApplication(application="app", reason="no stages"),
-    RefuseRequest(request="r1", reason="no such application"),
+    AcceptApplication(application="app", version=2),
+    RefuseApplication(application="app", kind=RefusalKind.INVALID, reason="no stages"),
+    AdmitRequest(request="r1", application="app", deadline_us=10),
+    RefuseRequest(
+        request="r1",
+        application="app",
+        kind=RefusalKind.UNKNOWN_APPLICATION,
+        reason="no such application",
+    ),
     CorrectProfiles(corrections=CORRECTIONS),
 ]
 

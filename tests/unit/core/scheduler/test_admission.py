@@ -8,7 +8,7 @@ from msgspec.structs import replace as changed
 
 from esg.core.catalog.late_requests import LateRequests
 from esg.core.catalog.model import Application, Catalog
-from esg.core.messages.commands import RefuseRequest
+from esg.core.messages.commands import RefusalKind, RefuseRequest
 from esg.core.messages.outcome import Outcome
 from esg.core.scheduler.admission import AdmissionSettings
 from esg.core.scheduler.scheduler import SchedulerSettings
@@ -59,7 +59,10 @@ def test_an_application_has_only_so_many_jobs_waiting(open_desk: OpenDesk) -> No
     desk.at(ms(0), arrived("r1"), arrived("r2"), arrived("r3"))
     assert desk.new_orders == [
         refuse(
-            "r3", reason="2 jobs of scan are waiting; try again in 1000 ms", retry_after_us=ms(1000)
+            "r3",
+            kind=RefusalKind.OVERLOADED,
+            reason="2 jobs of scan are waiting; try again in 1000 ms",
+            retry_after_us=ms(1000),
         )
     ]
 

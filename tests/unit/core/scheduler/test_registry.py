@@ -6,8 +6,14 @@ from typing import Any
 import pytest
 
 from esg.core.catalog.model import Application, Catalog
-from esg.core.messages.commands import Command, RefuseApplication, WarmInstance
-from esg.core.messages.events import ApplicationRegistered, Event, StageSpec
+from esg.core.messages.commands import (
+    AcceptApplication,
+    Command,
+    RefusalKind,
+    RefuseApplication,
+    WarmInstance,
+)
+from esg.core.messages.events import ApplicationRegistered, ApplicationRetired, Event, StageSpec
 from esg.core.messages.outcome import Outcome
 from esg.core.policies import PolicySettings, policy
 from esg.core.policies.esg import Engines
@@ -231,6 +237,8 @@ def test_what_cannot_be_is_refused_with_a_reason_and_changes_nothing(
     desk.at(0, event)
     (order,) = desk.new_orders
     assert isinstance(order, RefuseApplication)
+    unknown = isinstance(event, ApplicationRetired)
+    assert (order.kind is RefusalKind.UNKNOWN_APPLICATION) == unknown
     assert reason in order.reason
     assert desk.scheduler.snapshot() == before
     assert desk.scheduler.catalog is catalog
@@ -245,7 +253,11 @@ def test_a_stage_that_appears_twice_is_refused(desk: Desk) -> None:
 def test_people_cannot_ask_for_a_version(desk: Desk) -> None:
     desk.at(0, joined("i0"), registered("photo", "resize"))
     desk.at(1, arrived("r1", "photo@2"), retired("photo@2"))
-    assert desk.new_orders == [refuse("r1"), refuse_application("photo@2")]
+    unknown = RefusalKind.UNKNOWN_APPLICATION
+    assert desk.new_orders == [
+        refuse("r1", kind=unknown),
+        refuse_application("photo@2", kind=unknown),
+    ]
 
 
 def test_what_was_retired_cannot_be_retired_again(desk: Desk) -> None:
@@ -274,6 +286,15 @@ def test_a_scheduler_that_cannot_make_its_policy_again_says_so() -> None:
     (order,) = scheduler.handle(0, registered("tag", "label"))
     assert isinstance(order, RefuseApplication)
     assert "policy_for" in order.reason
+
+
+def test_a_change_of_applications_is_accepted_with_the_version_that_new_requests_get(
+    desk: Desk,
+) -> None:
+    desk.at(0, registered("tag", "label"), registered("tag", "resize"), retired("tag"))
+    assert desk.accepted == [
+        AcceptApplication(application="tag", version=version) for version in (1, 2, 0)
+    ]
 
 
 # What depends on it.

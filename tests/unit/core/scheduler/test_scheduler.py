@@ -5,7 +5,13 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from esg.core.catalog.config import Config
-from esg.core.messages.commands import AnswerRequest, StageReport, StartTask
+from esg.core.messages.commands import (
+    AdmitRequest,
+    AnswerRequest,
+    RefusalKind,
+    StageReport,
+    StartTask,
+)
 from esg.core.messages.outcome import Outcome
 from esg.core.policies import PolicySettings, policy
 from esg.core.policies.esg import Engines, Esg
@@ -21,6 +27,7 @@ from tests.support.desk import (
     job,
     joined,
     refuse,
+    registered,
     start,
 )
 
@@ -286,20 +293,28 @@ def test_a_deadline_that_is_exactly_met_is_met(desk: Desk, late_us: int, met: bo
     assert desk.new_orders == [answer("r1", slo_met=met), discard("i0", "r1")]
 
 
+def test_a_request_is_admitted_once_with_its_version_and_its_deadline(desk: Desk) -> None:
+    desk.at(0, registered("scan", "detect")).at(ms(1), arrived("r1", slo_us=ms(400)), arrived("r1"))
+    admitted = AdmitRequest(request="r1", application="scan@2", deadline_us=ms(401))
+    assert desk.accepted[1:] == [admitted]
+
+
 def test_an_unknown_application_is_refused_with_what_was_probably_meant(desk: Desk) -> None:
     desk.at(ms(0), joined("i0"), arrived("r1", "foto"))
-    assert desk.orders == [refuse("r1", reason="unknown application 'foto'; did you mean 'photo'?")]
+    reason = "unknown application 'foto'; did you mean 'photo'?"
+    kind = RefusalKind.UNKNOWN_APPLICATION
+    assert desk.orders == [refuse("r1", application="foto", kind=kind, reason=reason)]
 
 
 def test_an_slo_beyond_all_reckoning_is_refused(desk: Desk) -> None:
     desk.at(ms(0), joined("i0"), arrived("r1", slo_us=2**70))
-    assert desk.orders == [refuse("r1")]
+    assert desk.orders == [refuse("r1", kind=RefusalKind.INVALID)]
 
 
 def test_an_slo_that_no_config_can_meet_is_refused_with_what_would_do(desk: Desk) -> None:
     desk.at(ms(0), joined("i0"), arrived("r1", "photo", slo_us=ms(89.5)))
     reason = "an SLO of 89.5 ms cannot be met: photo takes 90 ms with the fastest configs"
-    assert desk.orders == [refuse("r1", reason=reason)]
+    assert desk.orders == [refuse("r1", kind=RefusalKind.IMPOSSIBLE, reason=reason)]
 
 
 def test_an_slo_that_can_just_be_met_is_accepted(desk: Desk) -> None:
