@@ -9,6 +9,9 @@ US_PER_MS = 1_000
 US_PER_S = 1_000_000
 US_PER_HOUR = 3_600 * US_PER_S
 PUSD_PER_USD = 10**12
+PPM = 1_000_000
+NEVER_US = 2**62
+"""Later than any time there is."""
 
 
 def ms(milliseconds: float) -> int:

@@ -47,7 +47,7 @@ from esg.core.messages.node import (
     UnloadModel,
 )
 from esg.core.pool import Pool
-from esg.core.state.state import NEVER_US
+from esg.units import NEVER_US
 
 Observer = Callable[[int, Event, list[Command]], None]
 DataOrder = PublishData | DiscardData

@@ -9,9 +9,8 @@ from esg.core.messages.commands import AnswerRequest, DiscardData
 from esg.core.scheduler.dispatch import Dispatcher
 from esg.core.scheduler.lifecycle import Lifecycle
 from esg.core.scheduler.nodes import Nodes
+from esg.core.scheduler.retries import Retries
 from esg.core.scheduler.scheduler import Scheduler
-from esg.core.scheduler.setbacks import Setbacks
-from esg.core.scheduler.tasks import Tasks
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Queue, State
 from tests.simulation.story import draw
@@ -74,7 +73,7 @@ def test_jobs_that_are_forgotten_with_their_node(monkeypatch: pytest.MonkeyPatch
         if reason is not None:
             right(self, now_us, task, name, reason)
 
-    instead(monkeypatch, Tasks, "give_back", forgetful)
+    instead(monkeypatch, Retries, "give_back", forgetful)
     assert broken_promise()
 
 
@@ -143,5 +142,5 @@ def test_requests_that_wait_behind_a_model_that_loads_nowhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each by itself would be told in the end, and all together after hours."""
-    monkeypatch.setattr(Setbacks, "loads_nowhere", lambda *_: False)
+    monkeypatch.setattr(Retries, "_loads_nowhere", lambda *_: False)
     assert "waited until" in broken_promise(300)

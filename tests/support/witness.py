@@ -69,7 +69,9 @@ def _check_order(state: State, command: Command) -> None:
         case StartTask():
             assert len(command.jobs) == command.config.batch
             assert len(set(command.slices)) == command.config.vgpus
-            assert command.invoker not in state.leaving, f"{command.invoker} wants no new work"
+            assert command.invoker not in state.health.draining, (
+                f"{command.invoker} wants no new work"
+            )
             for job in command.jobs:
                 assert job.inputs, f"{job.request} has nothing to work on"
         case StopTask() | WarmInstance() | DropInstance() | PublishData() | DiscardData():

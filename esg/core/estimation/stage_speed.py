@@ -7,8 +7,8 @@ the distance from that (`spread_ppm`), and of what inputs from another node add 
 """
 
 from esg.core.estimation.ewma import ewma
-from esg.core.state.state import PPM, Queue
-from esg.units import US_PER_S, ms
+from esg.core.state.state import Queue
+from esg.units import PPM, US_PER_S, ms
 
 PRIOR, ALL = 2, 16
 """What is profiled counts like two runs, until sixteen have been seen: from then on the newest run

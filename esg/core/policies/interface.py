@@ -67,6 +67,10 @@ class QueueView(Struct, gc=False):
                 counts[keeper] = counts.get(keeper, 0) + 1
         return sorted(counts, key=counts.__getitem__, reverse=True) if counts else []
 
+    def failed_on(self, job: Job) -> tuple[str, ...]:
+        """The invokers where one of the jobs has failed before, each as often as it has."""
+        return self.state.requests[job.request].runs[self.stage.name].failed_on
+
 
 class Offer(Struct, gc=False):
     """Plans for the current queue, best first.

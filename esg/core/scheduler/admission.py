@@ -25,8 +25,8 @@ from esg.core.estimation.ewma import observe_interval
 from esg.core.messages.commands import RefusalKind
 from esg.core.messages.outcome import Outcome
 from esg.core.scheduler.books import Books
-from esg.core.state.state import NEVER_US, Job, Queue, Request, Traffic, queue_name
-from esg.units import seconds, to_ms
+from esg.core.state.state import Job, Queue, Request, Traffic, queue_name
+from esg.units import NEVER_US, seconds, to_ms
 
 UNKNOWN_RETRY_US = seconds(1)
 """When to come back, if there are no slices at all."""

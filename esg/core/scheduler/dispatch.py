@@ -33,11 +33,11 @@ from esg.core.policies.placement import locality_first
 from esg.core.scheduler.books import Books
 from esg.core.scheduler.lifecycle import Lifecycle
 from esg.core.search.plan import Plan
-from esg.core.state.candidates import not_a_third_time, rather_elsewhere
+from esg.core.state.candidates import eligible_nodes, preferred_nodes
 from esg.core.state.node_books import NodeBooks
-from esg.core.state.state import NEVER_US, Queue, Request, Task
+from esg.core.state.state import Queue, Request, Task
 from esg.errors import Bug
-from esg.units import ms
+from esg.units import NEVER_US, ms
 
 PAYLOAD = (Input(),)
 """The input of a first stage."""
@@ -148,15 +148,15 @@ class Dispatcher:
         self, view: QueueView, offer: Offer, nodes: Mapping[str, NodeBooks]
     ) -> Placement | None:
         """Where the policy says; first among the nodes that nothing speaks against."""
-        state, job = self._state, offer.first(view.queue.jobs)
-        if not state.slow and not job.avoid:
+        state, failed_on = self._state, view.failed_on(offer.first(view.queue.jobs))
+        if not state.health.quarantined and not failed_on:
             return self._policy.place(view, offer, nodes)
-        better = rather_elsewhere(state, job)
+        better = preferred_nodes(state, failed_on)
         if better is not None:
             placement = self._policy.place(view, offer, better)
             if placement is not None:
                 return placement
-        rest = not_a_third_time(state, job, view.stage.function)
+        rest = eligible_nodes(state, failed_on, view.stage.function)
         return self._policy.place(view, offer, rest)
 
     def _put_on_recheck_list(self, queue: Queue, now_us: int) -> None:

@@ -6,8 +6,9 @@ from esg.core.catalog.model import Function, plain_name, versioned
 from esg.core.messages.commands import AdmitRequest, AnswerRequest, Command, RefuseRequest
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.state.node_books import NodeBooks
-from esg.core.state.state import NEVER_US, Phase, State, queue_name
+from esg.core.state.state import Phase, State, queue_name
 from esg.errors import Bug
+from esg.units import NEVER_US
 
 
 def check(scheduler: Scheduler) -> None:
@@ -152,7 +153,7 @@ def _check_wake(scheduler: Scheduler) -> None:
     state, next_wake = scheduler.state, scheduler.next_wake
     if next_wake is not None and next_wake <= state.now_us:
         raise Bug(f"the next wake-up at {next_wake} is not after {state.now_us}")
-    due_us = [state.release_at_us]
+    due_us = [state.health.reload_at_us]
     due_us += [queue.warm_at_us for queue in state.queues.values()]
     due_us += [queue.wake_us() for queue in state.queues.values() if queue.jobs]
     due_us += [rest.until_us for rest in state.resting]

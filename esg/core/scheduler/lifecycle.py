@@ -274,7 +274,6 @@ class Lifecycle:
             now_us,
             request.deadline_us,
             run.planned,
-            run.failed_on,
         )
         jobs = queue.jobs
         if not jobs or jobs[-1].number < request.number:

@@ -17,7 +17,8 @@ from esg.core.messages.events import (
 from esg.core.scheduler.books import Books
 from esg.core.scheduler.lifecycle import Lifecycle
 from esg.core.scheduler.prewarming import observe_cold_start
-from esg.core.scheduler.setbacks import Setbacks
+from esg.core.scheduler.quarantine import Quarantine
+from esg.core.scheduler.retries import Retries
 from esg.core.scheduler.tasks import Tasks
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Phase, Task
@@ -31,7 +32,8 @@ class Nodes:
         books: Books,
         lifecycle: Lifecycle,
         tasks: Tasks,
-        setbacks: Setbacks,
+        quarantine: Quarantine,
+        retries: Retries,
         *,
         follow_profiles: bool,
     ) -> None:
@@ -39,7 +41,8 @@ class Nodes:
         self._state = books.state
         self._lifecycle = lifecycle
         self._tasks = tasks
-        self._setbacks = setbacks
+        self._quarantine = quarantine
+        self._retries = retries
         self._emit = books.emit
         self._follow_profiles = follow_profiles
 
@@ -55,7 +58,7 @@ class Nodes:
         if node is None:
             node = NodeBooks.of(event.invoker, event.vcpus, memories_mb)
             self._state.nodes[event.invoker] = node
-        self._stays(event.invoker)
+        self._state.health.keep(event.invoker)
         self._state.releases += 1
         self._reconcile(now_us, node, event.running, self._state.tasks_started)
         self._state.tasks_started = max(self._state.tasks_started, event.latest_task)
@@ -74,8 +77,9 @@ class Nodes:
 
     def leaving(self, invoker: str) -> None:
         """It gets no new work."""
-        if invoker in self._state.nodes and invoker not in self._state.leaving:
-            self._state.leaving.append(invoker)
+        draining = self._state.health.draining
+        if invoker in self._state.nodes and invoker not in draining:
+            draining.append(invoker)
 
     def lost(self, now_us: int, invoker: str) -> None:
         """What it ran and kept is done again elsewhere, as far as it is needed."""
@@ -85,13 +89,12 @@ class Nodes:
         for task in lost:
             self._tasks.end(task.name, invoker)
         del self._state.nodes[invoker]
-        self._setbacks.forget_node(invoker)
-        self._stays(invoker)
+        self._state.health.forget(invoker)
         for request in self._state.requests.values():
             self._lifecycle.lose_keeper(request, invoker)
         for task in lost:
             for name in task.requests:
-                self._tasks.give_back(now_us, task, name, None)
+                self._retries.give_back(now_us, task, name, None)
         for request in list(self._state.requests.values()):
             self._lifecycle.resume(request, now_us)
 
@@ -115,7 +118,8 @@ class Nodes:
         self._state.releases += 1
         if resident is not None and not resident.ready:
             function = self._catalog.functions[event.function]
-            self._setbacks.load_failed(node, event.slice, function, event.reason, now_us)
+            self._quarantine.load_failed(node, event.slice, function, now_us)
+            self._retries.load_failed(function, event.reason, now_us)
 
     def _reconcile(
         self, now_us: int, node: NodeBooks, running: tuple[RunningTask, ...], latest_task: int
@@ -130,7 +134,7 @@ class Nodes:
             if task.number <= latest_task and task.name not in there:
                 self._tasks.end(task.name, node.invoker)
                 for request in task.requests:
-                    self._tasks.give_back(now_us, task, request, None)
+                    self._retries.give_back(now_us, task, request, None)
         known = {task.name for task in here}
         for found in running:
             if found.task not in known:
@@ -211,8 +215,3 @@ class Nodes:
                         self._emit(order)
                     elif successors[stage] and not request.all_stages:  # not a result
                         run.published = False
-
-    def _stays(self, invoker: str) -> None:
-        """It is not leaving, or not any more."""
-        if invoker in self._state.leaving:
-            self._state.leaving.remove(invoker)

@@ -6,11 +6,12 @@ A scheduler has one door and one alarm. It reads no clock and does nothing itsel
 (the live controller, the emulator, a replay) carries its orders out and tells it what came of them.
 The same events at the same times give the same orders, always.
 
-What happens to a request, in order: `overload` lets it in or not, `lifecycle` queues its jobs,
-`dispatch` visits the queues and starts tasks where `policy` says, `warmth` loads models ahead of
-time; `tasks` and `nodes` let what comes back change the books, and `setbacks` learns from what went
-wrong. When applications come or go (`registry`), or profiles turn out to be wrong (`drift`), all of
-them are built anew around the same memory.
+What happens to a request, in order: `admission` lets it in or not, `lifecycle` queues its jobs,
+`dispatch` visits the queues and starts tasks where the policy says, `prewarming` loads models ahead
+of time; `tasks` and `nodes` let what comes back change the books. What went wrong is tried again
+(`retries`), and not where it would go wrong again (`quarantine`). When applications come or go
+(`registry`), or profiles turn out to be wrong (`drift`), all of them are built anew around the same
+memory.
 """
 
 from collections.abc import Callable, Mapping
@@ -55,19 +56,20 @@ from esg.core.scheduler.dispatch import Dispatcher, RecheckSettings
 from esg.core.scheduler.lifecycle import Lifecycle
 from esg.core.scheduler.nodes import Nodes
 from esg.core.scheduler.prewarming import PreWarmer
+from esg.core.scheduler.quarantine import Quarantine
 from esg.core.scheduler.registry import Registry, slo_rejection
-from esg.core.scheduler.setbacks import Setbacks
+from esg.core.scheduler.retries import Retries
 from esg.core.scheduler.tasks import Tasks
-from esg.core.state.state import NEVER_US, State
+from esg.core.state.state import State
 from esg.errors import Bug, Rejected
 from esg.suggest import did_you_mean
-from esg.units import ms
+from esg.units import NEVER_US, ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerSettings:
     """`max_attempts` is how often one stage of a request may fail before the request does, and
-    `retry_pause_us` the time before its second retry (see `setbacks`);
+    `retry_pause_us` the time before its second retry (see `retries`);
     `follow_profiles` says whether plans follow what tasks really take (see `drift`);
     `fair_quantum_us` is how much vGPU time one application may be ahead of another while both wait
     (see `dispatch`), 0 if that is for the policy alone to decide."""
@@ -127,8 +129,8 @@ class Scheduler:
             raise Bug(f"time ran backwards, from {state.now_us} to {now_us}")
         state.now_us = now_us
         self._orders = []
-        if state.slow or now_us >= state.release_at_us:
-            self._setbacks.release_expired(now_us)
+        if state.health.quarantined or now_us >= state.health.reload_at_us:
+            self._quarantine.release_expired(now_us)
         self._learn(now_us, event)
         if state.resting:
             self._lifecycle.end_rests(now_us)
@@ -142,7 +144,7 @@ class Scheduler:
     @property
     def next_wake(self) -> int | None:
         """When to send `Woke` if nothing else happens before; always later than the last event."""
-        wake_us = self.state.release_at_us
+        wake_us = self.state.health.reload_at_us
         if self._prewarmer is not None and self._prewarmer.next_us < wake_us:
             wake_us = self._prewarmer.next_us
         for queue in self._busy.values():
@@ -215,20 +217,26 @@ class Scheduler:
             )
         self._lifecycle = Lifecycle(books, self._prewarmer)
         self._overload = AdmissionControl(books, self._settings.overload, self._lifecycle.end)
-        self._setbacks = Setbacks(books, self._settings.max_attempts, self._lifecycle.end)
+        self._quarantine = Quarantine(books)
+        retries = Retries(
+            books,
+            self._lifecycle,
+            max_attempts=self._settings.max_attempts,
+            retry_pause_us=self._settings.retry_pause_us,
+        )
         self._tasks = Tasks(
             books,
             self._lifecycle,
-            self._setbacks,
-            max_attempts=self._settings.max_attempts,
-            retry_pause_us=self._settings.retry_pause_us,
+            self._quarantine,
+            retries,
             follow_profiles=self._settings.follow_profiles,
         )
         self._nodes = Nodes(
             books,
             self._lifecycle,
             self._tasks,
-            self._setbacks,
+            self._quarantine,
+            retries,
             follow_profiles=self._settings.follow_profiles,
         )
         self._dispatcher = Dispatcher(

@@ -8,11 +8,12 @@ from esg.core.estimation.drift import corrections_due, observe
 from esg.core.estimation.stage_speed import observe_run
 from esg.core.messages.commands import CorrectProfiles, DiscardData
 from esg.core.messages.events import TaskFailed, TaskFinished
-from esg.core.messages.outcome import Outcome
 from esg.core.scheduler.books import Books
 from esg.core.scheduler.lifecycle import Lifecycle
-from esg.core.scheduler.setbacks import Setbacks, pause_us
-from esg.core.state.state import PPM, Task, queue_name
+from esg.core.scheduler.quarantine import Quarantine
+from esg.core.scheduler.retries import Retries
+from esg.core.state.state import Task, queue_name
+from esg.units import PPM
 
 
 class Tasks:
@@ -22,20 +23,18 @@ class Tasks:
         self,
         books: Books,
         lifecycle: Lifecycle,
-        setbacks: Setbacks,
+        quarantine: Quarantine,
+        retries: Retries,
         *,
-        max_attempts: int,
-        retry_pause_us: int,
         follow_profiles: bool,
     ) -> None:
         self._catalog = books.catalog
         self._planned = books.planned
         self._state = books.state
         self._lifecycle = lifecycle
-        self._setbacks = setbacks
+        self._quarantine = quarantine
+        self._retries = retries
         self._emit = books.emit
-        self._max_attempts = max_attempts
-        self._retry_pause_us = retry_pause_us
         self._follow_profiles = follow_profiles
 
     def finished(self, now_us: int, event: TaskFinished) -> None:
@@ -57,12 +56,12 @@ class Tasks:
         for name in task.requests:
             request = self._lifecycle.wants(name, task)
             if name in failures:
-                self.give_back(now_us, task, name, failures[name])
+                self._retries.give_back(now_us, task, name, failures[name])
             elif request is None:
                 self._emit(DiscardData(invoker=task.invoker, request=name, results=True))
             else:
                 if failed_on := request.runs[task.stage].failed_on:
-                    self._setbacks.done_elsewhere(failed_on, task.invoker, now_us)
+                    self._quarantine.done_elsewhere(failed_on, task.invoker, now_us)
                 self._lifecycle.finish_job(request, task, share_pusd, now_us)
 
     def failed(self, now_us: int, event: TaskFailed) -> None:
@@ -86,31 +85,7 @@ class Tasks:
         for name in task.requests:
             blamed = not named or name in named
             reason = event.reason if blamed else None
-            self.give_back(now_us, task, name, reason, avoid=not event.missing)
-
-    def give_back(
-        self, now_us: int, task: Task, name: str, reason: str | None, *, avoid: bool = True
-    ) -> None:
-        """Queue a lost task's job again. With a reason, it counts as one of its tries, and another
-        node is tried, unless that could do no better."""
-        request = self._lifecycle.wants(name, task)
-        if request is None:
-            return
-        run = request.runs[task.stage]
-        if reason is None:
-            self._lifecycle.return_job(request, task.stage, now_us)
-            return
-        run.attempts += 1
-        if avoid:
-            run.failed_on += (task.invoker,)
-        function = self._catalog.functions[self.function_of(task)]
-        if run.attempts >= self._max_attempts or self._setbacks.loads_nowhere(function):
-            times = "once" if run.attempts == 1 else f"{run.attempts} times"
-            why = f"{task.stage} failed {times}, last: {reason}"
-            self._lifecycle.end(request, Outcome.FAILED, why, now_us)
-        else:
-            pause = pause_us(self._retry_pause_us, run.attempts)
-            self._lifecycle.return_job(request, task.stage, now_us, pause)
+            self._retries.give_back(now_us, task, name, reason, avoid=not event.missing)
 
     def end(self, name: str, invoker: str) -> Task | None:
         """Release what a task held; None if it was given up before (late news are normal)."""
@@ -132,7 +107,7 @@ class Tasks:
         profiled_us = profile.time_us_of(task.config)
         if not task.remote:  # what has to be fetched says more about the network
             expected_us = profiled_us * queue.pace_ppm // PPM
-            self._setbacks.task_took(task.invoker, took_us, expected_us, now_us)
+            self._quarantine.observe_task(task.invoker, took_us, expected_us, now_us)
         input_bytes = stage.function.input_bytes
         observe_run(queue, profiled_us, took_us, profile.relative_std, task.remote, input_bytes)
 

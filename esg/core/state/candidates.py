@@ -1,26 +1,36 @@
-"""Which nodes come into question for a job, given where it has failed before."""
+"""Candidate nodes of a job: which are preferred, and which are eligible at all, given their health
+and where the job has failed before."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from esg.core.catalog.model import Function
 from esg.core.state.node_books import NodeBooks
-from esg.core.state.state import Job, State
+from esg.core.state.state import State
+
+FAILURES_ON_ONE_NODE = 2
+"""So often may a job fail on one node, while there are others that could run it. One failure may be
+bad luck; a second means that something is wrong with the node for this job, and a node that fails
+fast, and so is always free, must not use up all of a job's attempts. So it is less than
+`SchedulerSettings.max_attempts` is by default."""
 
 
-def rather_elsewhere(state: State, job: Job) -> Mapping[str, NodeBooks] | None:
+def preferred_nodes(state: State, failed_on: Sequence[str]) -> Mapping[str, NodeBooks] | None:
     """The nodes to try first for a job, if there are any that had better not be."""
-    nodes = state.open_nodes()
-    better = {n: s for n, s in nodes.items() if n not in state.slow and n not in job.avoid}
+    nodes, quarantined = state.open_nodes(), state.health.quarantined
+    better = {n: s for n, s in nodes.items() if n not in quarantined and n not in failed_on}
     return better if 0 < len(better) < len(nodes) else None
 
 
-def not_a_third_time(state: State, job: Job, function: Function) -> Mapping[str, NodeBooks]:
+def eligible_nodes(
+    state: State, failed_on: Sequence[str], function: Function
+) -> Mapping[str, NodeBooks]:
     """The nodes that come into question for a job at all: all that are open, but not those where it
-    has failed twice, while there are others that could ever run it."""
+    has failed too often, while there are others that could ever run it."""
     nodes = state.open_nodes()
-    if len(set(job.avoid)) == len(job.avoid):
+    ruled_out = [name for name in failed_on if failed_on.count(name) >= FAILURES_ON_ONE_NODE]
+    if not ruled_out:
         return nodes
-    left = {name: node for name, node in nodes.items() if job.avoid.count(name) < 2}
+    left = {name: node for name, node in nodes.items() if name not in ruled_out}
     able = any(
         part.usable and part.memory_mb >= function.memory_mb and not part.quarantines(function.name)
         for node in left.values()

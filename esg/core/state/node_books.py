@@ -12,6 +12,7 @@ from msgspec import field
 
 from esg.core.catalog.config import Config
 from esg.core.messages.codec import Record
+from esg.core.state.health import FailedLoads
 from esg.errors import Bug
 
 
@@ -40,15 +41,6 @@ class Resident(Record):
     used_us: int
 
 
-class FailedLoads(Record):
-    """How often in a row a function's model could not be loaded on a slice, and until when that is
-    not tried again (see `setbacks`)."""
-
-    count: int = 0
-    until_us: int = 0
-    quarantined: bool = False
-
-
 class SliceBooks(Record):
     memory_mb: int
     memory_free_mb: int
@@ -60,7 +52,7 @@ class SliceBooks(Record):
     def quarantines(self, function: str) -> bool:
         """Whether a function's model is not to be loaded here, because that has failed lately."""
         failed = self.failed_loads.get(function)
-        return failed is not None and failed.quarantined
+        return failed is not None and failed.until_us > 0
 
     def evictable(self, memory_mb: int) -> list[str] | None:
         """The models that must go so that this much fits; None if it never does."""

@@ -16,10 +16,9 @@ from esg.core.messages.codec import Message, Record
 from esg.core.messages.commands import StageReport
 from esg.core.messages.events import ApplicationRegistered, Correction
 from esg.core.search.plan import Step
+from esg.core.state.health import NodeHealth
 from esg.core.state.node_books import NodeBooks
-
-NEVER_US = 2**62
-PPM = 1_000_000
+from esg.units import NEVER_US, PPM
 
 
 class Phase(StrEnum):
@@ -42,7 +41,7 @@ class StageRun(Record):
     ready_us: int = 0
     task: str = ""
     attempts: int = 0
-    failed_on: tuple[str, ...] = ()
+    failed_on: tuple[str, ...] = ()  # invokers, each as often as it has
     planned: tuple[Step, ...] = ()
     keeper: str = ""  # the invoker that keeps the output, once done
     published: bool = False
@@ -63,15 +62,13 @@ class Request(Record):
 
 class Job(Record):
     """A queued piece of work, as policies see it. `planned` are the steps that the plan of the
-    stage before it foresaw, from this stage on, if that plan travels (`policy.Offer`); `avoid` the
-    invokers where it has failed, each as often as it has."""
+    stage before it foresaw, from this stage on, if that plan travels (`policy.Offer`)."""
 
     request: str
     number: int
     ready_us: int
     deadline_us: int
     planned: tuple[Step, ...] = ()
-    avoid: tuple[str, ...] = ()
 
 
 class Rest(Record):
@@ -189,10 +186,7 @@ class State(Record):
     nodes: dict[str, NodeBooks] = field(default_factory=dict)
     traffic: dict[str, Traffic] = field(default_factory=dict)  # by plain name
     resting: list[Rest] = field(default_factory=list)
-    release_at_us: int = NEVER_US  # when a slice may be tried again; see `setbacks`
-    paces_ppm: dict[str, int] = field(default_factory=dict)  # of invokers, beside each other
-    slow: dict[str, int] = field(default_factory=dict)  # invokers that are, or fail, and until when
-    leaving: list[str] = field(default_factory=list)  # invokers that want no new work
+    health: NodeHealth = field(default_factory=NodeHealth)
     registrations: Registrations = field(default_factory=Registrations)
     measured: dict[str, list[Measured]] = field(default_factory=dict)  # by function
     corrections: tuple[Correction, ...] = ()  # in force: plans go by them
@@ -201,7 +195,8 @@ class State(Record):
 
     def open_nodes(self) -> Mapping[str, NodeBooks]:
         """Where work may be given."""
-        return _without(self.nodes, self.leaving) if self.leaving else self.nodes
+        draining = self.health.draining
+        return _without(self.nodes, draining) if draining else self.nodes
 
 
 def _without(nodes: Mapping[str, NodeBooks], some: Collection[str]) -> Mapping[str, NodeBooks]:

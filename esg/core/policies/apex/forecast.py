@@ -18,7 +18,8 @@ from msgspec import Struct
 from esg.core.catalog.model import Application
 from esg.core.estimation.stage_speed import PRIOR, relative_std
 from esg.core.policies.interface import QueueView
-from esg.core.state.state import PPM, queue_name
+from esg.core.state.state import queue_name
+from esg.units import PPM
 
 Z = 3.0
 """Standard deviations to be safe from: of a thousand jobs on the edge, one is late."""

@@ -24,7 +24,7 @@ from esg.core.policies.apex.risk import Price
 from esg.core.policies.interface import Offer, Placement, QueueView
 from esg.core.policies.placement import can_take
 from esg.core.search.plan import Plan
-from esg.core.state.candidates import not_a_third_time
+from esg.core.state.candidates import eligible_nodes
 from esg.core.state.node_books import NodeBooks
 
 
@@ -166,10 +166,10 @@ def cold(view: QueueView, offer: Offer, nodes: Mapping[str, NodeBooks]) -> Place
     """A place on the roomiest node that can load the model, if there is no point in waiting."""
     function = view.stage.function
     job = offer.first(view.jobs)
-    # on a node that had better be quarantined, too, but not where this job will never run again
+    # on a node that is quarantined, too, but not where this job will never run again
     exists = any(
         function.name in node.instances
-        for node in not_a_third_time(view.state, job, function).values()
+        for node in eligible_nodes(view.state, view.failed_on(job), function).values()
     )
     if exists and view.now_us - job.ready_us <= function.cold_start_us:
         return None

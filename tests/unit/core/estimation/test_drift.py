@@ -12,8 +12,8 @@ from esg.core.policies import PolicySettings, policy
 from esg.core.policies.esg import Engines
 from esg.core.scheduler.scheduler import Scheduler, SchedulerSettings
 from esg.core.search import Engine
-from esg.core.state.state import PPM, State
-from esg.units import ms, seconds
+from esg.core.state.state import State
+from esg.units import PPM, ms, seconds
 from tests.support.desk import Desk, arrived, finished, joined, refuse, registered, start
 from tests.support.small_catalog import SMALL
 

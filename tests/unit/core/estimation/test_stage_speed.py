@@ -3,7 +3,8 @@
 import pytest
 
 from esg.core.estimation.stage_speed import ASSUMED_DELAY_US, observe_run, relative_std
-from esg.core.state.state import PPM, Queue
+from esg.core.state.state import Queue
+from esg.units import PPM
 
 
 def seen(*took_ms: int, profiled_ms: int = 100) -> Queue:

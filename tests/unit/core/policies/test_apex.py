@@ -14,9 +14,9 @@ from esg.core.policies.apex.features import Feature, left_out
 from esg.core.policies.apex.policy import SPARED, Apex, BatchPlansCache
 from esg.core.policies.interface import Hold, Offer, Placement, QueueView
 from esg.core.state.node_books import NodeBooks
-from esg.core.state.state import PPM, Phase, Task
+from esg.core.state.state import Phase, Task
 from esg.errors import Rejected
-from esg.units import ms
+from esg.units import PPM, ms
 from tests.support.desk import Desk, arrived, finished, joined, start
 from tests.support.rivals import (
     by_name,

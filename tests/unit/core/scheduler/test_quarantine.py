@@ -4,16 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from esg.core.catalog.model import Catalog
 from esg.core.messages.commands import StartTask
 from esg.core.messages.events import Event, Woke
 from esg.core.messages.outcome import Outcome
-from esg.core.policies.esg import Engines, Esg
-from esg.core.policies.interface import Hold, Offer, QueueView
 from esg.core.policies.placement import home
 from esg.core.scheduler.scheduler import SchedulerSettings
-from esg.core.state.state import PPM
-from esg.units import ms, seconds
+from esg.units import PPM, ms, seconds
 from tests.support.desk import (
     Desk,
     answer,
@@ -52,7 +48,7 @@ def test_a_slice_that_failed_to_load_a_model_is_left_alone(desk: Desk) -> None:
     assert slices_of(desk) == []
 
 
-def test_for_twice_as_long_after_every_failure(desk: Desk) -> None:
+def test_a_slice_is_quarantined_for_twice_as_long_after_every_failure(desk: Desk) -> None:
     desk.at(ms(0), joined("i0", vgpus=1), arrived("r1"))
     cold_start_fails(desk, "t1")  # loading takes 200 ms
     desk.at(ms(199), Woke())
@@ -65,13 +61,13 @@ def test_for_twice_as_long_after_every_failure(desk: Desk) -> None:
     assert desk.new_orders == [start("t3", "scan/detect", "r1")]
 
 
-def test_other_models_are_not_concerned(desk: Desk) -> None:
+def test_a_slice_is_quarantined_for_one_model_only(desk: Desk) -> None:
     desk.at(ms(0), joined("i0", vgpus=1), arrived("r1"))
     cold_start_fails(desk, "t1").at(ms(1), arrived("r2", "thumb"))
     assert desk.new_orders == [start("t2", "thumb/resize", "r2")]
 
 
-def test_a_success_is_a_new_beginning(desk: Desk) -> None:
+def test_a_successful_load_ends_the_doubling_of_a_slices_quarantine(desk: Desk) -> None:
     desk.at(ms(0), joined("i0", vgpus=1), arrived("r1"))
     cold_start_fails(desk, "t1").at(ms(200), Woke()).at(ms(400), ready("detect"))
     desk.at(ms(500), finished("t2")).at(ms(501), gone("detect")).at(ms(502), arrived("r2"))
@@ -80,13 +76,13 @@ def test_a_success_is_a_new_beginning(desk: Desk) -> None:
     assert desk.new_orders == [start("t4", "scan/detect", "r2")]
 
 
-def test_what_was_unloaded_as_ordered_has_not_failed(desk: Desk) -> None:
+def test_a_model_that_was_unloaded_as_ordered_has_not_failed(desk: Desk) -> None:
     desk.at(ms(0), joined("i0", vgpus=1, resident={0: ("detect",)})).at(ms(1), gone("detect"))
     desk.at(ms(2), arrived("r1"))
     assert desk.new_orders == [start("t1", "scan/detect", "r1")]
 
 
-def test_nothing_is_loaded_ahead_on_a_slice_that_failed(foreseeing_desk: Desk) -> None:
+def test_no_model_is_prewarmed_on_a_slice_that_failed(foreseeing_desk: Desk) -> None:
     desk = foreseeing_desk.at(ms(0), joined("i0", vgpus=1))
     desk.at(ms(0), arrived("r1"))
     cold_start_fails(desk, "t1").at(ms(50), arrived("r2")).at(ms(60), arrived("r3"))
@@ -108,7 +104,9 @@ def test_a_model_that_loads_nowhere_fails_all_who_wait_for_it(
     ]
 
 
-def test_while_one_slice_is_left_they_go_on_waiting(open_desk: Callable[..., Desk]) -> None:
+def test_jobs_go_on_waiting_for_a_model_while_one_slice_may_load_it(
+    open_desk: Callable[..., Desk],
+) -> None:
     desk = open_desk(settings=SchedulerSettings(max_attempts=1, prewarm=False))
     desk.at(ms(0), joined("i0", vgpus=2), arrived("r1"), arrived("r2", "thumb"))
     cold_start_fails(desk, "t1")  # the other slice has `thumb`
@@ -152,7 +150,7 @@ def test_an_input_that_takes_long_to_fetch_speaks_against_no_node(
     assert where(desk) == [far]
     desk.at(ms(50), *told_in_between)
     desk.at(ms(1010), finished("t2", far, running_us=ms(1000)))
-    assert desk.scheduler.state.slow == {}
+    assert desk.scheduler.state.health.quarantined == {}
     queue = desk.scheduler.state.queues["photo/detect"]
     assert queue.pace_ppm == PPM  # it is the network that takes so long
     assert queue.remote_us > 0
@@ -187,12 +185,12 @@ def test_a_job_that_fails_everywhere_speaks_against_no_node(desk: Desk) -> None:
     assert where(desk) == [SLOW]
 
 
-def test_it_is_used_when_no_other_has_room(desk: Desk) -> None:
+def test_a_quarantined_node_is_used_when_no_other_has_room(desk: Desk) -> None:
     used_both(desk, 400).at(ms(401), lost(OTHER))
     assert where(desk) == [SLOW]
 
 
-def test_it_gets_another_chance(desk: Desk) -> None:
+def test_a_quarantined_node_gets_another_chance(desk: Desk) -> None:
     used_both(desk, 400).at(ms(500), finished("t2", OTHER, running_us=ms(100)))
     desk.at(seconds(10), arrived("r3"))
     assert where(desk) == [OTHER]
@@ -201,7 +199,7 @@ def test_it_gets_another_chance(desk: Desk) -> None:
     assert where(desk) == [SLOW]
 
 
-def test_when_all_nodes_are_slow_none_is(desk: Desk) -> None:
+def test_nodes_that_are_all_slow_are_all_used(desk: Desk) -> None:
     """Then it is as if nothing spoke against any of them."""
     used_both(desk, 400).at(ms(2400), finished("t2", OTHER, running_us=ms(2000)))
     desk.at(ms(2401), arrived("r3"))
@@ -211,50 +209,4 @@ def test_when_all_nodes_are_slow_none_is(desk: Desk) -> None:
 def test_a_node_that_comes_back_begins_anew(desk: Desk) -> None:
     used_both(desk, 400).at(ms(500), finished("t2", OTHER, running_us=ms(100)))
     desk.at(ms(501), lost(SLOW), joined(SLOW)).at(ms(502), arrived("r3"))
-    assert where(desk) == [SLOW]
-
-
-def two_failures_here(desk: Desk, vgpus: int = 1) -> Desk:
-    """The other node is busy with something long, so both tries of r2 go to the one that fails."""
-    desk.at(ms(0), joined(OTHER, vgpus=vgpus), arrived("r1"), joined(SLOW, vgpus=1), arrived("r2"))
-    assert where(desk) == [OTHER, SLOW]
-    desk.at(ms(1), failed("t2", SLOW))
-    assert where(desk) == [SLOW]
-    return desk.at(ms(2), failed("t3", SLOW)).at(ms(100), Woke())
-
-
-def test_a_job_that_failed_twice_on_a_node_waits_for_another_one(desk: Desk) -> None:
-    two_failures_here(desk)
-    assert where(desk) == []
-    desk.at(ms(150), finished("t1", OTHER, running_us=ms(150)))
-    assert where(desk) == [OTHER]
-
-
-def test_if_there_is_no_other_it_is_tried_there_again(desk: Desk) -> None:
-    two_failures_here(desk).at(ms(150), lost(OTHER))
-    assert where(desk)[0] == SLOW
-
-
-def test_nor_is_it_tried_there_if_the_other_one_is_slow(desk: Desk) -> None:
-    two_failures_here(desk).at(ms(400), finished("t1", OTHER, running_us=ms(400)))
-    assert where(desk) == [OTHER]
-
-
-class NewestFirst(Esg):
-    """A policy that takes the newest jobs."""
-
-    def decide(self, view: QueueView) -> Offer | Hold:
-        found = super().decide(view)
-        if isinstance(found, Offer):
-            found.picks = tuple(reversed(range(len(view.jobs))))
-        return found
-
-
-def newest_first(catalog: Catalog) -> NewestFirst:
-    return NewestFirst(catalog, Engines("frontier", group_size=3), k=5)
-
-
-def test_it_is_the_job_that_goes_whose_failures_count(open_desk: Callable[..., Desk]) -> None:
-    desk = open_desk(policy=newest_first)
-    two_failures_here(desk).at(ms(101), arrived("r3")).wake()
     assert where(desk) == [SLOW]
