@@ -124,8 +124,7 @@ def offered(address: str, rate: int, seconds: float) -> dict[str, Any]:
         "per_s": rate,
         "late_ms": {"p50": p50_ms, "p99": p99_ms, "most": outcome.late.most_ms},
         "latency_ms": outcome.total.percentiles_ms(),
-        "kept_up": planned == outcome.total.requests - outcome.total.failed
-        and p99_ms <= LATE_LIMIT_MS,
+        "kept_up": planned == outcome.total.served.done and p99_ms <= LATE_LIMIT_MS,
     }
 
 

@@ -1,18 +1,17 @@
-"""How each application has fared, in bounded memory.
+"""Counters of how each application has fared, in bounded memory.
 
 `esg.core.report` folds a whole journal and keeps every latency; a process that runs for months
 counts instead, and keeps the latest ones only. Applications that are gone are forgotten.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Container
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from esg.core.messages.commands import AnswerRequest, RefusalKind, RefuseRequest, StartTask
+from esg.core.messages.commands import AnswerRequest, RefuseRequest, StartTask
 from esg.core.messages.events import TaskFinished
 from esg.core.messages.outcome import Outcome
+from esg.core.metrics import Served, percentiles
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.metrics_page import UnusedNames
 from esg.units import to_usd
@@ -22,41 +21,34 @@ LATEST = 1000
 
 @dataclass(slots=True)
 class ApplicationCounters:
+    """One application's requests: those that arrived, what became of those that have ended, and the
+    latest latencies of those that were done."""
+
     arrived: int = 0
-    refused: int = 0
-    overloaded: int = 0  # of the refused: there was too much to do
-    ended: Counter[Outcome] = field(default_factory=Counter)
-    in_time: int = 0
-    cost_pusd: int = 0
+    served: Served = field(default_factory=Served)
     latest_us: deque[int] = field(default_factory=lambda: deque(maxlen=LATEST))
 
-    @property
-    def due(self) -> int:
-        """How many the hit rate is of: all that the mesh had to answer in time, and has answered or
-        turned away. Not what could not be asked for, and not what was called off."""
-        served = (Outcome.DONE, Outcome.FAILED, Outcome.DROPPED)
-        return sum(self.ended[outcome] for outcome in served) + self.overloaded
-
     def to_wire(self, name: str) -> model.ApplicationStatus:
-        p50, p99 = np.percentile(self.latest_us, (50, 99)) if self.latest_us else (0, 0)
+        served = self.served
+        p50_us, p99_us = percentiles(self.latest_us, 50, 99) if self.latest_us else (0, 0)
         return model.ApplicationStatus(
             application=name,
             arrived=self.arrived,
-            done=self.ended[Outcome.DONE],
-            in_time=self.in_time,
-            failed=self.ended[Outcome.FAILED],
-            cancelled=self.ended[Outcome.CANCELLED],
-            dropped=self.ended[Outcome.DROPPED],
-            refused=self.refused,
-            overloaded=self.overloaded,
-            cost_usd=to_usd(self.cost_pusd),
-            latency_us_p50=round(p50),
-            latency_us_p99=round(p99),
+            done=served.done,
+            in_time=served.in_time,
+            failed=served.failed,
+            cancelled=served.cancelled,
+            dropped=served.dropped,
+            refused=served.refused,
+            overloaded=served.overloaded,
+            cost_usd=to_usd(served.cost_pusd),
+            latency_us_p50=p50_us,
+            latency_us_p99=p99_us,
         )
 
 
 class Counters:
-    """Counted since the controller started."""
+    """Counters since the controller started."""
 
     def __init__(self) -> None:
         self.applications: dict[str, ApplicationCounters] = {}
@@ -73,8 +65,7 @@ class Counters:
     def refused(self, refusal: RefuseRequest) -> None:
         tally = self._of(refusal.application)
         tally.arrived += 1
-        tally.refused += 1
-        tally.overloaded += refusal.kind is RefusalKind.OVERLOADED
+        tally.served.count(refusal.kind.ending)
 
     def started(self, order: StartTask) -> None:
         self.tasks += 1
@@ -91,9 +82,7 @@ class Counters:
 
     def answered(self, application: str, answer: AnswerRequest, now_us: int) -> None:
         tally = self._of(application)
-        tally.cost_pusd += answer.cost_pusd
-        tally.in_time += answer.slo_met
-        tally.ended[answer.outcome] += 1
+        tally.served.count(answer.outcome, in_time=answer.slo_met, cost_pusd=answer.cost_pusd)
         if answer.outcome is Outcome.DONE:
             tally.latest_us.append(now_us - answer.arrived_us)
 

@@ -7,6 +7,7 @@ from prometheus_client.registry import Collector
 
 from esg.controller.counters import Counters
 from esg.core.messages.outcome import Outcome
+from esg.core.metrics import slice_counts
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import State
@@ -38,19 +39,19 @@ def _applications(tally: Counters) -> Iterator[Metric]:
     )
     due = CounterMetricFamily(
         "esg_requests_due",
-        "requests that the hit rate is of: done, failed, dropped, or refused for overload",
+        "requests that hit rate and cost are of: done, failed, dropped, or refused for overload",
         labels=["application"],
     )
     cost = CounterMetricFamily(
         "esg_cost_dollars", "what requests have cost", labels=["application"]
     )
     for name, one in sorted(tally.applications.items()):
-        for outcome in Outcome:
-            ended.add_metric([name, outcome], one.ended[outcome])
-        ended.add_metric([name, "refused"], one.refused)
-        in_time.add_metric([name], one.in_time)
-        due.add_metric([name], one.due)
-        cost.add_metric([name], to_usd(one.cost_pusd))
+        served = one.served
+        for outcome in (*Outcome, "refused"):
+            ended.add_metric([name, outcome], getattr(served, outcome))
+        in_time.add_metric([name], served.in_time)
+        due.add_metric([name], served.due)
+        cost.add_metric([name], to_usd(served.cost_pusd))
     yield from (ended, in_time, due, cost)
 
 
@@ -81,10 +82,7 @@ def _nodes(nodes: list[NodeBooks]) -> Iterator[Metric]:
     slices = GaugeMetricFamily("esg_slices", "slices of a node", labels=["node", "state"])
     vcpus = GaugeMetricFamily("esg_vcpus", "vCPUs of a node", labels=["node", "state"])
     for node in nodes:
-        lost = sum(not part.usable for part in node.slices)
-        busy = sum(bool(part.holder) for part in node.slices if part.usable)
-        free = len(node.slices) - busy - lost
-        for state, count in {"busy": busy, "free": free, "lost": lost}.items():
+        for state, count in slice_counts(node.slices).items():
             slices.add_metric([node.invoker, state], count)
         vcpus.add_metric([node.invoker, "busy"], node.vcpus - node.vcpus_free)
         vcpus.add_metric([node.invoker, "free"], node.vcpus_free)

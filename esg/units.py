@@ -34,3 +34,7 @@ def to_ms(time_us: int) -> float:
 
 def to_usd(cost_pusd: int) -> float:
     return cost_pusd / PUSD_PER_USD
+
+
+def to_pusd(cost_usd: float) -> int:
+    return round(cost_usd * PUSD_PER_USD)

@@ -8,6 +8,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from esg.core.messages.events import InvokerNews, TaskFailed, TaskFinished
+from esg.core.metrics import slice_counts
 from esg.core.pool import Pool
 from esg.runtime.metrics_page import LATENCY_BUCKETS_S
 
@@ -49,10 +50,7 @@ class NodeMetrics(Collector):
 
 def _resources(pool: Pool) -> Iterator[Metric]:
     slices = GaugeMetricFamily("esg_node_slices", "slices", labels=["state"])
-    lost = sum(not part.usable for part in pool.slices)
-    busy = sum(bool(part.holder) for part in pool.slices if part.usable)
-    free = len(pool.slices) - busy - lost
-    for state, count in {"busy": busy, "free": free, "lost": lost}.items():
+    for state, count in slice_counts(pool.slices).items():
         slices.add_metric([state], count)
     vcpus = GaugeMetricFamily("esg_node_vcpus", "vCPUs", labels=["state"])
     vcpus.add_metric(["busy"], pool.vcpus - pool.vcpus_free)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from esg.core.catalog.model import Application, Catalog, Stage, plain_name
 from esg.core.messages.commands import Command, StartTask
 from esg.core.messages.events import Event
+from esg.core.metrics import Served
 from esg.core.report import Report
 from esg.emulator.run import Trained, emulate, requests
 from esg.emulator.scenario import Scenario
@@ -19,7 +20,7 @@ from esg.errors import Rejected
 from esg.loadgen.outcome import Figures, LoadOutcome
 from esg.loadgen.target import Target
 from esg.runtime.settings import ControllerSettings
-from esg.units import ms, to_usd
+from esg.units import ms
 from esg.workload.arrivals import Arrival
 
 
@@ -98,10 +99,7 @@ def run_emulated(
 def _fold(report: Report, outcome: LoadOutcome) -> None:
     for name, tally in report.applications.items():
         for figures in _figures(outcome, name):
-            figures.requests += tally.arrived
-            figures.in_time += tally.hits
-            figures.failed += tally.arrived - len(tally.latency_us)
-            figures.cost_usd += to_usd(tally.cost_pusd)
+            figures.served = Served.total((figures.served, tally.served))
             for latency_us in tally.latency_us:
                 figures.latencies.add(latency_us)
 

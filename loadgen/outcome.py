@@ -1,7 +1,9 @@
 """What came of a load: counted per application, for a table or a document.
 
-Latencies go into HDR histograms: percentiles are right to three digits, and a week of requests
-takes no more memory than a minute of them.
+Hit rate and cost are those of `esg.core.metrics`, over what was sent and heard here: what had no
+answer, or could not be sent, counts as failed. Latencies go into HDR histograms, of which
+percentiles are taken by the same rank, right to three digits: a week of requests takes no more
+memory than a minute of them.
 """
 
 from collections import Counter
@@ -10,9 +12,10 @@ from typing import Any
 
 from hdrh.histogram import HdrHistogram
 
+from esg.core.metrics import Served, percentile_rank
 from esg.loadgen.record import SentRecord, record_of
 from esg.loadgen.send import SentRequest
-from esg.units import US_PER_HOUR
+from esg.units import US_PER_HOUR, to_pusd
 
 MOST_REASONS = 100
 """Different reasons of failures that are told apart: they may have numbers in them."""
@@ -20,7 +23,7 @@ OTHER_REASONS = "other reasons"
 
 
 class LatencyHistogram:
-    """Times from 1 us to an hour; what is longer counts as an hour."""
+    """A histogram of times from 1 us to an hour; what is longer counts as an hour."""
 
     def __init__(self, digits: int = 3) -> None:
         self._histogram = HdrHistogram(1, US_PER_HOUR, digits)
@@ -35,10 +38,13 @@ class LatencyHistogram:
         return int(self._histogram.total_count)
 
     def percentiles_ms(self, *percentiles: float) -> list[float]:
-        """Exact to the digits; zeros if there is nothing. In ascending order, please."""
-        found = self._histogram.get_percentile_to_value_dict(percentiles)
+        """Percentiles, exact to the digits; zeros if there is nothing."""
+        count = len(self)
+        # The share that a rank is of all is what the histogram asks for, and rounds to that rank
+        shares = [100 * percentile_rank(count, p) / max(1, count) for p in percentiles]
+        found = self._histogram.get_percentile_to_value_dict(shares)
         highest = self._histogram.max_value  # the end of a range of values may be beyond it
-        return [min(found.get(p, 0), highest) / 1000 for p in percentiles]
+        return [min(found.get(share, 0), highest) / 1000 for share in shares]
 
     @property
     def most_ms(self) -> float:
@@ -47,37 +53,38 @@ class LatencyHistogram:
 
 @dataclass(slots=True)
 class Figures:
-    """Of one application, or of all. `latencies` are of what was done; `batches` counts jobs."""
+    """The figures of one application, or of all. `latencies` are of what was done; `batches` counts
+    jobs."""
 
-    requests: int = 0
-    in_time: int = 0
-    failed: int = 0
-    cost_usd: float = 0.0
+    served: Served = field(default_factory=Served)
     slo_us: int = 0
     batches: Counter[int] = field(default_factory=Counter)
     latencies: LatencyHistogram = field(default_factory=LatencyHistogram)
 
     def add(self, record: SentRecord) -> None:
-        self.requests += 1
-        self.in_time += record.in_time
-        self.cost_usd += record.cost_usd
+        outcome = "failed" if record.outcome == "error" else record.outcome
+        cost_pusd = to_pusd(record.cost_usd)
+        self.served.count(outcome, in_time=record.in_time, cost_pusd=cost_pusd)
         self.batches.update(record.batches)
         self.slo_us = record.slo_us or self.slo_us
         if record.done:
             self.latencies.add(record.latency_us)
-        else:
-            self.failed += 1
+
+    @property
+    def requests(self) -> int:
+        return self.served.ended
+
+    @property
+    def not_done(self) -> int:
+        return self.requests - self.served.done
 
     def document(self) -> dict[str, Any]:
         jobs = self.batches.total()
         return {
             "requests": self.requests,
-            "slo_hit_rate": _share(self.in_time, self.requests),
-            "failed": self.failed,
+            **self.served.document(),
             "latency_ms": self.percentiles_ms(),
-            "cost_usd": self.cost_usd,
-            "cost_usd_per_1k_requests": _share(1000 * self.cost_usd, self.requests),
-            "batched_share": _share(jobs - self.batches[1], jobs),
+            "batched_share": (jobs - self.batches[1]) / max(1, jobs),
         }
 
     def percentiles_ms(self) -> dict[str, float | None]:
@@ -88,7 +95,7 @@ class Figures:
 
 
 class LoadOutcome:
-    """Folds answers as they come."""
+    """The figures of a load, folded from its answers as they come."""
 
     def __init__(self) -> None:
         self.total = Figures()
@@ -110,13 +117,13 @@ class LoadOutcome:
     def not_sent(self, application: str, count: int, why: str) -> None:
         """Requests that were planned and never left: they failed, for their application."""
         for figures in (self.total, self.by_application.setdefault(application, Figures())):
-            figures.requests += count
-            figures.failed += count
+            figures.served.failed += count
         self.errors[why] += count
 
     @property
     def error_rate(self) -> float:
-        return _share(self.total.failed, self.total.requests)
+        """The share of requests that were not done, whyever."""
+        return self.total.not_done / max(1, self.total.requests)
 
     def document(self) -> dict[str, Any]:
         (late_ms,) = self.late.percentiles_ms(99)
@@ -128,7 +135,3 @@ class LoadOutcome:
             "errors": dict(self.errors.most_common()),
             "sender_late_ms_p99": late_ms,
         }
-
-
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0

@@ -13,8 +13,9 @@ UNANSWERED = "no answer by the time loadgen ended"
 
 
 class SentRecord(NamedTuple):
-    """One request. `outcome` is the mesh's word, or `error` if there is no result; `why` says
-    what went wrong. What the mesh told is zero and empty if it told nothing."""
+    """One request. `outcome` is the mesh's word; if there is no result, it is `overloaded` or
+    `invalid` for a refusal, otherwise `error`. `why` says what went wrong. What the mesh told is
+    zero and empty if it told nothing."""
 
     number: int
     application: str
@@ -41,7 +42,8 @@ def record_of(answered: SentRequest) -> SentRecord:
     sent = answered.number, arrival.application, arrival.at_us
     measured = answered.late_us, answered.latency_us
     if result is None:
-        return SentRecord(*sent, *measured, "error", False, 0, 0, 0.0, (), (), "", answered.error)
+        ending, why = answered.ending, answered.error
+        return SentRecord(*sent, *measured, ending, False, 0, 0, 0.0, (), (), "", why)
     return SentRecord(
         *sent,
         *measured,

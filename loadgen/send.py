@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Protocol
 
-from esg.client import ClientError, Result
+from esg.client import ClientError, Exhausted, Result
+from esg.errors import Rejected
 from esg.units import US_PER_S
 from esg.workload.arrivals import Arrival
 
@@ -22,7 +23,11 @@ LOOK_UP_US = 100_000
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """One request: when it was planned, how late it was sent, and what came of it."""
+    """One request: when it was planned, how late it was sent, and what came of it.
+
+    Without a result, `ending` says how it ended: `overloaded` and `invalid` are refusals, anything
+    else is an `error`; `error` says why.
+    """
 
     number: int
     arrival: Arrival
@@ -30,6 +35,7 @@ class SentRequest:
     latency_us: int
     result: Result | None
     error: str = ""
+    ending: str = "error"
 
     @property
     def in_time(self) -> bool:
@@ -115,7 +121,7 @@ class Sender:
         """Whatever is in flight counts as failed, for this reason."""
         self.stop()
         for answer in list(self._in_flight):
-            self._end(answer, None, why)
+            self._end(answer, None, why, "error")
             answer.cancel()
         self._over.set()
 
@@ -179,9 +185,9 @@ class Sender:
         error = answer.exception()
         try:
             if error is None:
-                self._end(answer, answer.result(), "")
+                self._end(answer, answer.result())
             elif isinstance(error, ClientError):
-                self._end(answer, None, str(error))
+                self._end(answer, None, str(error), _ending(error))
             else:
                 raise error
         except Exception as failed:
@@ -189,17 +195,30 @@ class Sender:
             self._stopped = True
             self._over.set()
 
-    def _end(self, answer: asyncio.Future[Result], result: Result | None, error: str) -> None:
+    def _end(
+        self,
+        answer: asyncio.Future[Result],
+        result: Result | None,
+        error: str = "",
+        ending: str = "",
+    ) -> None:
         number, arrival, sent_us = self._in_flight.pop(answer)
         # What went out a little early is not late, but has been waiting for longer
         latency_us = self._time_us() - min(sent_us, arrival.at_us)
         late_us = max(0, sent_us - arrival.at_us)
-        self._observe(SentRequest(number, arrival, late_us, latency_us, result, error))
+        self._observe(SentRequest(number, arrival, late_us, latency_us, result, error, ending))
         if self._stopped and not self._in_flight:
             self._over.set()
 
     def _time_us(self) -> int:
         return now_us() - self._began_us
+
+
+def _ending(error: ClientError) -> str:
+    """How a request ended that was refused or lost, as `esg.core.metrics` counts it."""
+    if isinstance(error, Exhausted):
+        return "overloaded"
+    return "invalid" if isinstance(error, Rejected) else "error"
 
 
 def now_us() -> int:

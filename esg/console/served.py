@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from esg.core.metrics import shown_percent
+
 COST_HEADING = "USD\nper 1k"
 
 
-def rate_text(part: float, whole: float) -> str:
-    """A share of the whole. Only a perfect one is shown as perfect.
-
-    >>> rate_text(3, 4), rate_text(9_999, 10_000), rate_text(4, 4), rate_text(0, 0)
+def rate_text(share: float | None) -> str:
+    """
+    >>> rate_text(0.75), rate_text(0.99995), rate_text(1), rate_text(None)
     ('75.0%', '99.9%', '100.0%', '-')
     """
-    if not whole:
-        return "-"
-    return f"{1 if part == whole else min(part / whole, 0.999):.1%}"
+    return "-" if share is None else f"{shown_percent(share):.1f}%"
 
 
 def latency_text(latency_ms: float | None) -> str:
@@ -24,10 +23,10 @@ def latency_text(latency_ms: float | None) -> str:
     return "-" if latency_ms is None else f"{latency_ms:.0f}"
 
 
-def cost_text(cost_usd: float, requests: int) -> str:
+def cost_text(usd_per_1k: float | None) -> str:
     """For a thousand requests, as `COST_HEADING` says: a single one costs too little to read.
 
-    >>> cost_text(0.0772, 366), cost_text(0, 0)
+    >>> cost_text(0.21094), cost_text(None)
     ('0.2109', '-')
     """
-    return f"{1000 * cost_usd / requests:.4f}" if requests else "-"
+    return "-" if usd_per_1k is None else f"{usd_per_1k:.4f}"

@@ -1,9 +1,9 @@
 """How a run went: a fold over events and the orders that followed them.
 
 Whoever drives a scheduler, live, emulated or replayed, can feed a `Report` with what it saw; so all
-runs are judged by the same code. A request that was refused, failed or was cancelled is a miss.
-Costs are what requests paid: their shares of the tasks that finished, for all that those held, as
-long as they held it. What failed or was stopped is on the house.
+runs are judged by the same code; what its figures mean is defined in `esg.core.metrics`. Costs are
+what requests paid: their shares of the tasks that finished, for all that those held, as long as
+they held it. What failed or was stopped is on the house.
 
 A report may begin in the middle, with what a scheduler remembers. Requests that were under way by
 then are none of its own: neither their coming nor what becomes of them counts.
@@ -12,8 +12,6 @@ then are none of its own: neither their coming nor what becomes of them counts.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
 
 from esg.core.catalog.model import plain_name
 from esg.core.messages.commands import (
@@ -25,18 +23,18 @@ from esg.core.messages.commands import (
 )
 from esg.core.messages.events import Event, InvokerJoined, TaskFailed, TaskFinished
 from esg.core.messages.outcome import Outcome
+from esg.core.metrics import Served, percentiles_ms
 from esg.core.state.state import State
-from esg.units import US_PER_S, to_ms, to_usd
+from esg.units import US_PER_S
 
 
 @dataclass(slots=True)
 class ApplicationReport:
-    """One application's requests, of all its versions. `answered_us` and `latency_us` are of those
-    that were done."""
+    """One application's requests, of all its versions: those that arrived, and what became of those
+    that have ended. `answered_us` and `latency_us` are of those that were done."""
 
     arrived: int = 0
-    hits: int = 0
-    cost_pusd: int = 0
+    served: Served = field(default_factory=Served)
     answered_us: list[int] = field(default_factory=list)
     latency_us: list[int] = field(default_factory=list)
 
@@ -46,8 +44,6 @@ class Report:
     """Counts as it goes; ask for `summary` at the end."""
 
     applications: dict[str, ApplicationReport] = field(default_factory=dict)
-    refused: int = 0
-    failed: int = 0
     tasks: int = 0
     jobs: int = 0
     missed_plans: int = 0
@@ -91,7 +87,7 @@ class Report:
                 self._arrived(now_us, plain_name(command.application))
             elif type(command) is RefuseRequest:
                 self._arrived(now_us, command.application)
-                self.refused += 1
+                self._tally(command.application).served.count(command.kind.ending)
                 self.last_us = now_us
 
     def _arrived(self, now_us: int, application: str) -> None:
@@ -119,13 +115,10 @@ class Report:
         self._under_way.remove(answer.request)
         self.last_us = now_us
         tally = self._tally(plain_name(answer.application))
-        tally.cost_pusd += answer.cost_pusd
-        tally.hits += answer.slo_met
+        tally.served.count(answer.outcome, in_time=answer.slo_met, cost_pusd=answer.cost_pusd)
         if answer.outcome is Outcome.DONE:
             tally.answered_us.append(now_us)
             tally.latency_us.append(now_us - answer.arrived_us)
-        else:
-            self.failed += 1
 
     def _tally(self, application: str) -> ApplicationReport:
         tally = self.applications.get(application)
@@ -143,36 +136,29 @@ class Report:
         return len(self._under_way)
 
     @property
-    def cost_pusd(self) -> int:
-        return sum(tally.cost_pusd for tally in self.applications.values())
+    def served(self) -> Served:
+        return Served.total(tally.served for tally in self.applications.values())
 
     def summary(self) -> dict[str, Any]:
         """The figures people compare; shares are between 0 and 1."""
-        arrived = self.arrived
-        hits = sum(tally.hits for tally in self.applications.values())
         # Nothing has been answered yet where a journal ends early
         span_us = max(0, self.last_us - (self.first_us or 0))
         by_application = {name: self.applications[name] for name in sorted(self.applications)}
         everything = [us for tally in by_application.values() for us in tally.latency_us]
-        latency_ms: dict[str, Any] = _percentiles_ms(everything)
+        latency_ms: dict[str, Any] = dict(percentiles_ms(everything))
         latency_ms["by_application"] = {
-            name: _percentiles_ms(tally.latency_us) for name, tally in by_application.items()
+            name: percentiles_ms(tally.latency_us) for name, tally in by_application.items()
         }
         return {
-            "requests": arrived,
-            "refused": self.refused,
-            "failed": self.failed,
+            "requests": self.arrived,
             "unanswered": self.unanswered,
-            "slo_hit_rate": _share(hits, arrived),
-            "cost_usd": to_usd(self.cost_pusd),
-            "cost_usd_per_1k_requests": _share(1000 * to_usd(self.cost_pusd), arrived),
+            **self.served.document(),
             "latency_ms": latency_ms,
             "hit_rate_by_application": {
-                name: _share(tally.hits, tally.arrived) for name, tally in by_application.items()
+                name: tally.served.hit_rate for name, tally in by_application.items()
             },
             "cost_usd_per_1k_by_application": {
-                name: _share(1000 * to_usd(tally.cost_pusd), tally.arrived)
-                for name, tally in by_application.items()
+                name: tally.served.cost_usd_per_1k for name, tally in by_application.items()
             },
             "plan_miss_rate": _share(self.missed_plans, self.tasks),
             "cold_starts": self.cold_tasks,
@@ -187,10 +173,3 @@ class Report:
 
 def _share(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
-
-
-def _percentiles_ms(latencies_us: Sequence[int]) -> dict[str, Any]:
-    if not latencies_us:
-        return {"p50": None, "p90": None, "p99": None}
-    p50, p90, p99 = np.percentile(latencies_us, [50, 90, 99], method="higher")
-    return {"p50": to_ms(int(p50)), "p90": to_ms(int(p90)), "p99": to_ms(int(p99))}

@@ -26,19 +26,19 @@ from esg.core.messages.events import (
     ProfilesCorrected,
     RequestArrived,
 )
+from esg.core.metrics import Served
 from esg.core.scheduler.registry import Registry
 from esg.core.search import engine
 from esg.core.state.state import State
 from esg.errors import Rejected
-from esg.units import to_usd
 
 
 @dataclass(frozen=True, slots=True)
 class OptimumBounds:
-    """Per request, over the mix of applications that came."""
+    """Over the mix of applications that came; None if none of the requests could be served."""
 
-    cost_usd_per_1k_requests: float
-    slo_hit_rate: float
+    cost_usd_per_1k_requests: float | None
+    slo_hit_rate: float | None
 
 
 def limits(
@@ -46,15 +46,15 @@ def limits(
 ) -> OptimumBounds:
     """The limits for these arrivals; `catalog` is the one that the policies see.
 
-    A request that no policy can serve, and that is refused, misses its deadline at no cost.
-    Applications that come and go, and functions that turn out to take another time than profiled,
-    are taken as the scheduler takes them: it promises by the profile, and pays what it takes.
+    A request that no policy can serve is refused as invalid, and does not count. Applications that
+    come and go, and functions that turn out to take another time than profiled, are taken as the
+    scheduler takes them: it promises by the profile, and pays what it takes.
     """
     floor_pusd = cache(cheapest_pusd)
     fastest_us = cache(lambda application: application.fastest_us()[application.root])
     registry, planned = Registry(catalog, State()), catalog
     corrections: tuple[Correction, ...] = ()
-    count = hits = cost_pusd = 0
+    served = Served()
     for _, event in arrivals:
         match event:
             case ApplicationRegistered() | ApplicationRetired():
@@ -66,18 +66,18 @@ def limits(
                 corrections = event.corrections
                 planned = corrected(registry.catalog, corrections, planned)
             case RequestArrived():
-                count += 1
                 promised = registry.current.get(event.application)
                 if promised is None:
                     continue
                 slo_us = promised.slo_us if event.slo_us is None else event.slo_us
                 if slo_us >= fastest_us(promised):
                     application = planned.applications[promised.name]
-                    cost_pusd += floor_pusd(application, slo_us)
-                    hits += alone_at_full_speed_us(application, event.request, durations) <= slo_us
+                    took_us = alone_at_full_speed_us(application, event.request, durations)
+                    cost_pusd = floor_pusd(application, slo_us)
+                    served.count("done", in_time=took_us <= slo_us, cost_pusd=cost_pusd)
             case _:
                 pass
-    return OptimumBounds(1000 * to_usd(cost_pusd) / max(1, count), hits / max(1, count))
+    return OptimumBounds(served.cost_usd_per_1k, served.hit_rate)
 
 
 def cheapest_pusd(application: Application, slo_us: int) -> int:

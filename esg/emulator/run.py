@@ -229,9 +229,9 @@ def _header(catalog: Catalog, scenario: Scenario, trained: Trained) -> Header:
 def _check_the_end(scheduler: Scheduler, pools: dict[str, Pool], report: Report) -> None:
     """When nothing happens any more, everything was given back and everyone was answered."""
     state = scheduler.state
-    answered = sum(len(tally.latency_us) for tally in report.applications.values())
-    if answered + report.failed + report.refused != report.arrived or state.requests:
-        raise Bug(f"{report.arrived} requests came, {answered} were done: the rest is lost")
+    ended = report.served.ended
+    if ended != report.arrived or state.requests:
+        raise Bug(f"{report.arrived} requests came, {ended} have ended: the rest is lost")
     if state.tasks:
         raise Bug(f"{next(iter(state.tasks))} never ended")
     for node in state.nodes.values():

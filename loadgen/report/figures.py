@@ -5,6 +5,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from esg.core.metrics import CAPTION
 from esg.loadgen.outcome import Figures, LoadOutcome
 from esg.loadgen.run import LoadFindings
 from esg.reporting.plots import BLUE, GREY, ORANGE, Figure, Panel, empty_plot, tick
@@ -66,13 +67,13 @@ def _by_application(live: LoadOutcome, emulated: LoadOutcome | None) -> Figure:
     hits.update_yaxes(range=[0, 105])
     runs = {"live": (live, BLUE)} | ({"emulated": (emulated, ORANGE)} if emulated else {})
     for label, (outcome, colour) in runs.items():
-        of = [outcome.by_application.get(name, Figures()).document() for name in names]
-        hits.add_trace(_bars(label, colour, names, [100 * f["slo_hit_rate"] for f in of]))
-        costs.add_trace(_bars(label, colour, names, [f["cost_usd_per_1k_requests"] for f in of]))
+        of = [outcome.by_application.get(name, Figures()).served for name in names]
+        hits.add_trace(_bars(label, colour, names, [100 * (f.hit_rate or 0) for f in of]))
+        costs.add_trace(_bars(label, colour, names, [f.cost_usd_per_1k or 0 for f in of]))
     return Figure(
         "Hit rate and cost",
         [Panel("Answered in time", hits), Panel("Cost", costs)],
-        "By application. A request that failed is a miss; costs are what the mesh charged.",
+        f"By application. {CAPTION}",
         {label: colour for label, (_, colour) in runs.items()},
     )
 

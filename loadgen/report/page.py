@@ -5,7 +5,7 @@ from html import escape
 from esg.console.served import cost_text, latency_text, rate_text
 from esg.loadgen.outcome import Figures, LoadOutcome
 from esg.loadgen.report.figures import figures
-from esg.loadgen.report.summary import lateness_text, sending_text
+from esg.loadgen.report.summary import LEGEND, lateness_text, sending_text
 from esg.loadgen.run import LoadFindings
 from esg.reporting.page import NOSCRIPT, figure_section, row, section, whole_page
 from esg.workload.plan import Workload
@@ -18,7 +18,7 @@ HEADINGS = (
     "p90, ms",
     "p99, ms",
     "USD per 1k",
-    "Failed",
+    "Not done",
 )
 
 
@@ -48,7 +48,7 @@ def _table(outcome: LoadOutcome) -> str:
     head = row("th", HEADINGS)
     return (
         f'<div class="wide"><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table>'
-        "</div>"
+        f"</div><p>{escape(LEGEND)}</p>"
     )
 
 
@@ -56,10 +56,10 @@ def _cells(figures: Figures) -> tuple[str, ...]:
     latency_ms = figures.percentiles_ms()
     return (
         f"{figures.requests:,}",
-        rate_text(figures.in_time, figures.requests),
+        rate_text(figures.served.hit_rate),
         *(latency_text(latency_ms[name]) for name in ("p50", "p90", "p99")),
-        cost_text(figures.cost_usd, figures.requests),
-        f"{figures.failed:,}",
+        cost_text(figures.served.cost_usd_per_1k),
+        f"{figures.not_done:,}",
     )
 
 

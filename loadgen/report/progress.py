@@ -68,7 +68,7 @@ class ProgressView:
             Text(f"{self._plan.text()}: {self._progress(found)}", "bold"),
             Text(
                 f"{rate:.1f}/s, {found.in_flight} in flight, {found.sent} sent, "
-                f"{rate_text(total.in_time, total.requests)} in time, "
+                f"{rate_text(total.served.hit_rate)} in time, "
                 f"p50 {latency_text(latency_ms['p50'])} ms, "
                 f"p99 {latency_text(latency_ms['p99'])} ms; sender late p99 {late_ms:.1f} ms"
             ),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from esg.console.served import COST_HEADING, cost_text, latency_text, rate_text
 from esg.console.terminal import fits, open_table, print_line
 from esg.console.words import counted
+from esg.core.metrics import CAPTION
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from esg.loadgen.run import LoadFindings
     from esg.workload.plan import Workload
 
+LEGEND = (
+    f"{CAPTION} SLOs are kept by the mesh's clock, from when it accepted a request; latencies are "
+    "from the planned instant to the answer."
+)
 LATE_MS = 2.0
 """A sender that is later than this at its 99th percentile has to say so."""
 MOST_REASONS = 5
@@ -39,10 +44,7 @@ def print_findings(
             table.padding = 0
         screen.print(table)
         screen.print()
-    screen.print(
-        "hit rate: answered within the SLO, by the mesh's clock. p50, p99: from the planned "
-        "instant to the answer, of what was done."
-    )
+    screen.print(LEGEND)
     screen.print(lateness_text(outcome), style="yellow" if is_late(outcome) else "")
     if fell_behind(outcome):
         screen.print(behind_text(found), style="yellow")
@@ -63,7 +65,7 @@ def sending_text(found: LoadFindings) -> str:
 def fell_behind(outcome: LoadOutcome) -> bool:
     """Whether most were not done in time. Where nothing was done at all, the reasons say more."""
     total = outcome.total
-    return 2 * total.in_time < total.requests and total.failed < total.requests
+    return (total.served.hit_rate or 0) < 0.5 and total.served.done > 0
 
 
 def behind_text(found: LoadFindings) -> str:
@@ -102,7 +104,7 @@ def lateness_text(outcome: LoadOutcome) -> str:
 def outcome_table(outcome: LoadOutcome) -> Table:
     table = open_table()
     table.add_column("application", overflow="fold")
-    for heading in ("\nrequests", "hit\nrate", "p50\nms", "p99\nms", COST_HEADING, "\nfailed"):
+    for heading in ("\nrequests", "hit\nrate", "p50\nms", "p99\nms", COST_HEADING, "not\ndone"):
         table.add_column(heading, justify="right", no_wrap=True)
     for name, figures in sorted(outcome.by_application.items()):
         table.add_row(name, *_cells(figures))
@@ -115,11 +117,11 @@ def _cells(figures: Figures) -> tuple[str, ...]:
     latency_ms = figures.percentiles_ms()
     return (
         str(figures.requests),
-        rate_text(figures.in_time, figures.requests),
+        rate_text(figures.served.hit_rate),
         latency_text(latency_ms["p50"]),
         latency_text(latency_ms["p99"]),
-        cost_text(figures.cost_usd, figures.requests),
-        str(figures.failed),
+        cost_text(figures.served.cost_usd_per_1k),
+        str(figures.not_done),
     )
 
 

@@ -36,7 +36,7 @@ PAYLOAD_SCALE = 0.02
 
 
 @dataclass(slots=True)
-class Served:
+class DemoLoad:
     """What came of the load, with the transfers between stages, by application."""
 
     outcome: LoadOutcome = field(default_factory=LoadOutcome)
@@ -54,7 +54,7 @@ class DemoFindings:
     up_s: float = 0.0
     pictures: list[tuple[Result, bool]] = field(default_factory=list)
     """Each with whether it is right."""
-    served: Served = field(default_factory=Served)
+    served: DemoLoad = field(default_factory=DemoLoad)
     whole_s: float = 0.0
 
     @property
@@ -128,7 +128,7 @@ class Demonstration:
             view.served(found.served)
 
     def _count(
-        self, answered: SentRequest, right: dict[str, dict[str, bytes]], served: Served
+        self, answered: SentRequest, right: dict[str, dict[str, bytes]], served: DemoLoad
     ) -> None:
         served.outcome.add(answered)
         result = answered.result

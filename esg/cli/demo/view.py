@@ -15,6 +15,7 @@ from esg.cli.demo.run import PAYLOAD_SCALE, VCPUS, VGPUS
 from esg.console.served import COST_HEADING, cost_text, latency_text, rate_text
 from esg.console.terminal import fits, open_table
 from esg.console.words import CONFIG_LEGEND, counted
+from esg.loadgen.report.summary import LEGEND
 from esg.runtime.settings import DEFAULT_POLICY
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from esg.cli.demo.run import DemoFindings, Demonstration, Served
+    from esg.cli.demo.run import DemoFindings, DemoLoad, Demonstration
     from esg.client import Result
     from esg.loadgen.outcome import Figures
 
@@ -66,7 +67,7 @@ class DemoView:
                 self._screen.print(f"{result.application}: {result.reason}", style="red")
 
     @contextmanager
-    def load(self, demonstration: Demonstration) -> Iterator[Callable[[Served], None]]:
+    def load(self, demonstration: Demonstration) -> Iterator[Callable[[DemoLoad], None]]:
         """A bar on stderr, while somebody looks."""
         total, rate = len(demonstration.arrivals), demonstration.rate
         named = "" if "/" in rate.name else f" (rate {rate.name})"
@@ -81,23 +82,22 @@ class DemoView:
         ) as progress:
             bar = progress.add_task(f"0 of {total}", total=total)
 
-            def advance(served: Served) -> None:
+            def advance(served: DemoLoad) -> None:
                 figures = served.outcome.total
-                rate = rate_text(figures.in_time, figures.requests)
+                rate = rate_text(figures.served.hit_rate)
                 text = f"{figures.requests} of {total} answered, {rate} in time"
                 progress.update(bar, completed=figures.requests, description=text)
 
             yield advance
 
-    def served(self, served: Served) -> None:
+    def served(self, served: DemoLoad) -> None:
         table = _served_table(served)
         if not fits(table, self._screen):
             table.padding = 0
         self._screen.print(table)
         total = served.outcome.total
         self._screen.print(
-            "\nhit rate: answered within the application's SLO. p50, p99: from the planned instant "
-            "to the answer. local, remote: data that a stage found on its own node, or got from "
+            f"\n{LEGEND} local, remote: data that a stage found on its own node, or got from "
             "another one through Redis."
         )
         right = f"{served.verified} of {counted(total.requests, 'result')} verified byte for byte."
@@ -139,13 +139,13 @@ def _pictures_table(pictures: list[tuple[Result, bool]]) -> Table:
             ", ".join(dict.fromkeys(stage.node for stage in result.stages)),
             Text(latency_text(result.latency_ms), "" if result.slo_met else "red"),
             latency_text(result.slo_ms),
-            cost_text(result.cost_usd, 1),
+            cost_text(1000 * result.cost_usd),
             VERIFIED if right else WRONG,
         )
     return table
 
 
-def _served_table(served: Served) -> Table:
+def _served_table(served: DemoLoad) -> Table:
     table = open_table()
     table.add_column("application", overflow="fold")
     for heading in (
@@ -173,10 +173,10 @@ def _cells(figures: Figures, local: int, remote: int) -> tuple[str, ...]:
     latency_ms = figures.percentiles_ms()
     return (
         str(figures.requests),
-        rate_text(figures.in_time, figures.requests),
+        rate_text(figures.served.hit_rate),
         latency_text(latency_ms["p50"]),
         latency_text(latency_ms["p99"]),
-        cost_text(figures.cost_usd, figures.requests),
+        cost_text(figures.served.cost_usd_per_1k),
         str(local),
         str(remote),
     )

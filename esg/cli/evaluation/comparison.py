@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from esg.console.served import latency_text
+from esg.console.served import cost_text, latency_text, rate_text
 from esg.console.terminal import fits, open_table
 from esg.console.words import at_hyphens, counted
-from esg.reporting.shares import shown_percent
+from esg.core.metrics import CAPTION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,9 +23,9 @@ Result = dict[str, Any]
 """A run's summary (see `esg.emulator.run.Emulation`), or the mean of several."""
 
 LEGEND = (
-    "hit rate: requests answered in time, of all. cost: USD per 1000 requests, and against the "
-    "first row. remote: inputs that came from another node. misses: tasks that an earlier plan did "
-    "not fit. decide: time charged per task for scheduling. L: time alone at the minimum config."
+    f"{CAPTION} to first: cost against the first row. remote: inputs that came from another node. "
+    "misses: tasks that an earlier plan did not fit. decide: time charged per task for scheduling. "
+    "L: time alone at the minimum config."
 )
 LIMITS_LEGEND = (
     "limits: the most that could be in time with unlimited warm resources, and the least it costs "
@@ -44,22 +44,24 @@ def over_seeds(runs: Sequence[Result], seeds: Sequence[int]) -> Result:
 
     if len(runs) == 1:
         return dict(runs[0])
-    result: Result = _mean([{**run, "digest": None} for run in runs])
+    result: Result = mean_of([{**run, "digest": None} for run in runs])
     result["digest"] = digest("".join(run["digest"] for run in runs))
     for name in ("slo_hit_rate", "cost_usd_per_1k_requests"):
-        result[f"{name}_margin"] = Estimate.of([run[name] for run in runs]).margin
+        there = [run[name] for run in runs if run[name] is not None]
+        result[f"{name}_margin"] = Estimate.of(there).margin
     named = zip(seeds, runs, strict=True)
     return result | {"runs": [{"seed": seed, **run} for seed, run in named]}
 
 
-def _mean(values: Sequence[Any]) -> Any:
-    """Of numbers; of each entry; and of texts, which are all the same."""
+def mean_of(values: Sequence[Any]) -> Any:
+    """The mean of numbers; of each entry of tables; and of texts, which are all the same. What is
+    None does not count."""
     there = [value for value in values if value is not None]
     if not there:
         return None
     if isinstance(there[0], dict):
         names = dict.fromkeys(name for value in there for name in value)
-        return {name: _mean([value.get(name) for value in there]) for name in names}
+        return {name: mean_of([value.get(name) for value in there]) for name in names}
     return there[0] if isinstance(there[0], str) else fmean(there)
 
 
@@ -85,7 +87,7 @@ def print_comparison(screen: Console, rows: Mapping[str, Result], limits: Optimu
             f"{column.name}: " + ", ".join(f"{n} {column.text(r)}" for n, r in rows.items())
         )
     for name, result in rows.items():
-        if result["refused"] or result["failed"]:
+        if result["done"] < result["requests"] - result["unanswered"]:
             screen.print(f"\n{_unserved(name, result)}")
     several = any("runs" in result for result in rows.values())
     screen.print(
@@ -100,21 +102,27 @@ def print_summary(screen: Console, result: Result) -> None:
     latency_ms = result["latency_ms"]
     screen.print(
         f"{counted(result['requests'], 'request')} in {result['virtual_s']:.1f} s: "
-        f"{_rate(result['slo_hit_rate'])} in time, {_cost(result['cost_usd_per_1k_requests'])} USD "
-        f"per 1000; p50 {latency_text(latency_ms['p50'])} ms, "
-        f"p99 {latency_text(latency_ms['p99'])} ms; "
-        f"mean batch {result['mean_batch']:.2f}; vGPUs {_rate(result['vgpu_utilisation'])} in use."
+        f"{rate_text(result['slo_hit_rate'])} in time, "
+        f"{cost_text(result['cost_usd_per_1k_requests'])} USD per 1000; "
+        f"p50 {latency_text(latency_ms['p50'])} ms, p99 {latency_text(latency_ms['p99'])} ms; "
+        f"mean batch {result['mean_batch']:.2f}; "
+        f"vGPUs {rate_text(result['vgpu_utilisation'])} in use.\n\n{CAPTION}"
     )
 
 
 def _unserved(name: str, result: Result) -> str:
-    requests, refused, failed = result["requests"], result["refused"], result["failed"]
-    return (
-        f"{name}: of {_count(requests)} request{'' if _count(requests) == '1' else 's'} "
-        f"{_count(refused)} {_were(refused)} refused (no config is fast enough, too many wait, or "
-        f"there is no such application), and {_count(failed)} failed, {_were(failed)} dropped as "
-        f"too late, or {_were(failed)} cancelled."
-    )
+    requests, overloaded = result["requests"], result["overloaded"]
+    endings = {
+        "refused as invalid (no config is fast enough, or there is no such application)": (
+            result["refused"] - overloaded
+        ),
+        "refused for overload": overloaded,
+        "failed": result["failed"],
+        "dropped as too late": result["dropped"],
+        "cancelled": result["cancelled"],
+    }
+    told = ", ".join(f"{_count(count)} {ending}" for ending, count in endings.items() if count)
+    return f"{name}: of {_count(requests)} request{'s' * (_count(requests) != '1')}, {told}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +142,8 @@ COLUMNS = (
     _Column("p99\nms", lambda result: latency_text(result["latency_ms"]["p99"])),
     _Column("batch", lambda result: f"{result['mean_batch']:.2f}"),
     _Column("remote", lambda result: _remote(result)),
-    _Column("plan\nmisses", lambda result: _rate(result["plan_miss_rate"])),
-    _Column("vGPU\nuse", lambda result: _rate(result["vgpu_utilisation"])),
+    _Column("plan\nmisses", lambda result: rate_text(result["plan_miss_rate"])),
+    _Column("vGPU\nuse", lambda result: rate_text(result["vgpu_utilisation"])),
     _Column("decide\nms", lambda result: _decision(result["decision_ms"])),
 )
 """The last ones are the first to leave a table that is too wide."""
@@ -159,9 +167,9 @@ def _table(
     for name, result in rows.items():
         table.add_row(
             at_hyphens(name, 12),
-            _rate(result["slo_hit_rate"])
+            rate_text(result["slo_hit_rate"])
             + _margin(gap, result.get("slo_hit_rate_margin"), 100, decimals=1),
-            _cost(result["cost_usd_per_1k_requests"])
+            cost_text(result["cost_usd_per_1k_requests"])
             + _margin(gap, result.get("cost_usd_per_1k_requests_margin"), 1, decimals=4),
             "" if result is first else _against(result["cost_usd_per_1k_requests"], first),
             *(column.text(result) for column in columns),
@@ -169,8 +177,8 @@ def _table(
     table.add_section()
     table.add_row(
         "limits",
-        _rate(limits.slo_hit_rate),
-        _cost(limits.cost_usd_per_1k_requests),
+        rate_text(limits.slo_hit_rate),
+        cost_text(limits.cost_usd_per_1k_requests),
         _against(limits.cost_usd_per_1k_requests, first),
         style="dim",
     )
@@ -221,17 +229,12 @@ def _applications(rows: Mapping[str, Result]) -> list[str]:
 
 
 def _rate_in(result: Result, application: str) -> str:
-    rate = result["hit_rate_by_application"].get(application)
-    return "-" if rate is None else _rate(rate)
-
-
-def _rate(share: float) -> str:
-    return f"{shown_percent(share):.1f}%"
+    return rate_text(result["hit_rate_by_application"].get(application))
 
 
 def _remote(result: Result) -> str:
     remote, local = result["remote_transfers"], result["local_transfers"]
-    return _rate(remote / (remote + local)) if remote + local else "-"
+    return rate_text(remote / (remote + local) if remote + local else None)
 
 
 def _count(count: float) -> str:
@@ -243,26 +246,17 @@ def _count(count: float) -> str:
     return f"{count:.1f}".removesuffix(".0")
 
 
-def _were(count: float) -> str:
-    return "was" if _count(count) == "1" else "were"
-
-
-def _cost(usd: float) -> str:
-    return f"{usd:.4f}"
-
-
 def _margin(gap: str, margin: float | None, scale: float, *, decimals: int) -> str:
     return "" if margin is None else f"{gap}±{scale * margin:.{decimals}f}"
 
 
-def _against(cost: float, first: Result) -> str:
+def _against(cost: float | None, first: Result) -> str:
     """
     >>> [_against(cost, {"cost_usd_per_1k_requests": 2.0}) for cost in (1.999, 2.5, 1.0)]
     ['+0%', '+25%', '-50%']
     """
     whole = first["cost_usd_per_1k_requests"]
-    percent = round(100 * (cost / whole - 1)) if whole else None
-    return "-" if percent is None else f"{percent:+d}%"
+    return "-" if cost is None or not whole else f"{round(100 * (cost / whole - 1)):+d}%"
 
 
 def _decision(time_ms: float | None) -> str:

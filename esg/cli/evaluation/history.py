@@ -226,7 +226,7 @@ def _unanswered(replayed: Replayed) -> str:
     count = replayed.report.unanswered
     if not count:
         return ""
-    return f" {counted(count, 'request')} had no answer yet where it ends; that counts as late."
+    return f" {counted(count, 'request')} had no answer yet where it ends; those do not count."
 
 
 def _result(scenario: Scenario, replayed: Replayed) -> Result:

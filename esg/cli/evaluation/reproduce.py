@@ -13,6 +13,7 @@ from esg.console.options import AsJson, at_least, read_catalog
 from esg.console.progress import progress_bar
 from esg.console.terminal import open_table, print_json, terminal
 from esg.console.words import at_hyphens, counted
+from esg.core.metrics import CAPTION, shown_percent
 from esg.errors import Rejected
 from esg.files import written
 
@@ -169,7 +170,7 @@ def print_study(screen: Console, study: Study) -> None:
     )
     screen.print(_main_table(study.results))
     screen.print(
-        "\nhit: requests answered in time, in percent"
+        f"\n{CAPTION} hit: that rate in percent"
         + (", ± how far the mean may be off (95 %)" if size.seeds > 1 else "")
         + ". cost: relative to ESG. Rivals are shown with the reading of their rule that does best "
         "here. limits: the most that could be in time with unlimited warm resources, and the least "
@@ -221,7 +222,6 @@ def _cells(results: Results, policy: str) -> list[str]:
     from esg.emulator.reproduce.claims import COST
     from esg.emulator.reproduce.experiments import main
     from esg.emulator.scenario import SETTINGS
-    from esg.reporting.shares import shown_percent
 
     cells = []
     for setting in SETTINGS:

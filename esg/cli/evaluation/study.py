@@ -9,7 +9,7 @@ from itertools import chain
 from operator import mul
 from typing import TYPE_CHECKING
 
-from esg.cli.evaluation.comparison import over_seeds
+from esg.cli.evaluation.comparison import mean_of, over_seeds
 from esg.console.conditions import not_too_large
 from esg.console.progress import progress_bar
 from esg.console.training import trained_for
@@ -20,7 +20,6 @@ from esg.emulator.optimum import OptimumBounds
 from esg.emulator.run import emulate
 from esg.emulator.scenario import applied
 from esg.emulator.sweep import (
-    Estimate,
     Extent,
     RunOutcome,
     SweepRun,
@@ -178,9 +177,7 @@ def _many(
     limits = found.pop(LIMITS)
     return StudyFindings(
         results={policy: over_seeds(runs, study.seeds) for policy, runs in found.items()},
-        limits=OptimumBounds(
-            **{name: Estimate.of([run[name] for run in limits]).mean for name in limits[0]}
-        ),
+        limits=OptimumBounds(**mean_of(limits)),
     )
 
 

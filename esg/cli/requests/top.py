@@ -39,10 +39,8 @@ def top(
     """Watch a live mesh: its applications, their queues, nodes and slices.
 
     Everything is counted since the controller started; requests per second are since the look
-    before, and percentiles are of the latest requests. The hit rate is the share answered within
-    the SLO, of the requests that were done, failed, dropped, or refused for overload; not of those
-    that were cancelled or refused for what they asked. Ctrl-C ends it. In a pipe, one view follows
-    another.
+    before, and percentiles are of the latest requests. What is due, and what the figures mean, is
+    said below the view. Ctrl-C ends it. In a pipe, one view follows another.
 
     \b
     Examples:

@@ -18,6 +18,8 @@ from rich.text import Text
 from esg.console.served import COST_HEADING, cost_text, latency_text, rate_text
 from esg.console.terminal import fits, open_table
 from esg.core.catalog.model import plain_name
+from esg.core.metrics import CAPTION, Served, slice_use
+from esg.units import to_pusd
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,7 +66,7 @@ class Look:
             {
                 **asdict(told),
                 "requests_per_s": self.rate_of(told),
-                "slo_hit_rate": told.in_time / _due(told) if _due(told) else None,
+                **served_of(told).document(),
             }
             for told in self.status.applications
         ]
@@ -76,26 +78,33 @@ class Look:
         }
 
 
-def _due(told: ApplicationStatus) -> int:
-    """Those that the hit rate is of: a request under way is neither in time nor late, and neither
-    is one that could not be asked for, or was called off."""
-    return told.done + told.failed + told.dropped + told.overloaded
-
-
-def _answered(told: ApplicationStatus) -> int:
-    return told.done + told.failed + told.cancelled + told.dropped
+def served_of(told: ApplicationStatus) -> Served:
+    """The counts of an application, for the figures that follow from them."""
+    return Served(
+        done=told.done,
+        in_time=told.in_time,
+        failed=told.failed,
+        dropped=told.dropped,
+        cancelled=told.cancelled,
+        overloaded=told.overloaded,
+        invalid=told.refused - told.overloaded,
+        cost_pusd=to_pusd(told.cost_usd),
+    )
 
 
 def view(look: Look, gateway: str, screen: Console) -> RenderableType:
-    """Everything; or, on a terminal that is too low for it, the queues with jobs; or no queues."""
-    for least_jobs in (0, 1, math.inf):
-        whole = _view(look, gateway, screen, least_jobs)
+    """Everything; or, on a terminal that is too low for it, no caption; the queues with jobs; or no
+    queues."""
+    for least_jobs, caption in ((0, CAPTION), (0, ""), (1, ""), (math.inf, "")):
+        whole = _view(look, gateway, screen, least_jobs, caption)
         if not screen.is_terminal or len(screen.render_lines(whole)) <= screen.height:
             break
     return whole
 
 
-def _view(look: Look, gateway: str, screen: Console, least_jobs: float) -> RenderableType:
+def _view(
+    look: Look, gateway: str, screen: Console, least_jobs: float, caption: str
+) -> RenderableType:
     status = look.status
     applications = _applications_table(look, least_jobs)
     if not fits(applications, screen):
@@ -106,17 +115,14 @@ def _view(look: Look, gateway: str, screen: Console, least_jobs: float) -> Rende
         _head(look, gateway),
         "",
         applications,
-        *(
-            _unserved(told)
-            for told in status.applications
-            if _answered(told) + told.refused > told.done
-        ),
+        *(_unserved(told) for told in status.applications if served_of(told).ended > told.done),
         "",
         Columns([_node(node, width) for node in nodes], padding=(0, 4), equal=True)
         if nodes
         else Text("no nodes: requests wait until one joins", "bold red"),
         "",
         _foot(status),
+        *((Text(f"\n{caption}", "dim"),) if caption else ()),
     )
 
 
@@ -180,14 +186,14 @@ def _queue_cells(waiting: int, running: int, oldest_ms: float) -> tuple[str, str
 
 
 def _figures(look: Look, told: ApplicationStatus) -> tuple[str, ...]:
-    rate = look.rate_of(told)
+    rate, served = look.rate_of(told), served_of(told)
     p50_ms, p99_ms = (told.latency_ms_p50, told.latency_ms_p99) if told.done else (None, None)
     return (
         "-" if rate is None else f"{rate:.1f}",
-        rate_text(told.in_time, _due(told)),
+        rate_text(served.hit_rate),
         latency_text(p50_ms),
         latency_text(p99_ms),
-        cost_text(told.cost_usd, _answered(told)),
+        cost_text(served.cost_usd_per_1k),
     )
 
 
@@ -210,10 +216,9 @@ def _node(node: NodeStatus, width: int) -> Text:
 
 
 def _doing(part: SliceStatus) -> str:
-    if part.lost:
-        return "lost"
-    if part.task:
-        return "busy"
+    use = slice_use(part.task, usable=not part.lost)
+    if use != "free":
+        return use
     if part.loading:
         return "loading"
     return "warm" if part.resident else "empty"

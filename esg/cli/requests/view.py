@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from esg.console.terminal import open_table, print_line
 from esg.console.words import CONFIG_LEGEND, million_text
-from esg.units import PUSD_PER_USD
+from esg.units import to_pusd
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -156,4 +156,4 @@ def print_result(
 
 
 def _million(cost_usd: float) -> str:
-    return million_text(round(cost_usd * PUSD_PER_USD))
+    return million_text(to_pusd(cost_usd))

@@ -147,6 +147,11 @@ class RefusalKind(StrEnum):
     IMPOSSIBLE = "impossible"  # the SLO is shorter than the fastest configs take
     OVERLOADED = "overloaded"  # the same may be admitted later
 
+    @property
+    def ending(self) -> str:
+        """How such a request has ended, as `esg.core.metrics` counts it."""
+        return "overloaded" if self is RefusalKind.OVERLOADED else "invalid"
+
 
 class RefuseRequest(Order, frozen=True, kw_only=True):
     """A request that is not admitted, and why. `application` is as it was asked for. In overload

@@ -68,8 +68,9 @@ class Results:
             self.outcomes.setdefault(outcome.label, []).append(outcome)
 
     def values(self, label: str, key: str) -> list[float]:
-        """One figure of a run, per seed; `key` may go into nested tables with dots."""
-        return [float(_dig(outcome.summary, key)) for outcome in self.outcomes[label]]
+        """One figure of a run, per seed; `key` may go into nested tables with dots. A figure of
+        nothing, such as the hit rate where all is refused, is 0."""
+        return [float(_dig(outcome.summary, key) or 0) for outcome in self.outcomes[label]]
 
     def estimate(self, label: str, key: str) -> Estimate:
         return Estimate.of(self.values(label, key))

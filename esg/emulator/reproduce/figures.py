@@ -11,6 +11,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from esg.core.metrics import shown_percent
 from esg.emulator.reproduce.claims import COST, PLAN_MISSES
 from esg.emulator.reproduce.experiments import (
     GROUP_SIZES,
@@ -27,7 +28,6 @@ from esg.emulator.reproduce.texts import percent, rate, signed, span
 from esg.emulator.scenario import SETTINGS
 from esg.emulator.sweep import Estimate
 from esg.reporting.plots import GREY, PALETTE, Figure, Panel, empty_plot, log_ticks, tick
-from esg.reporting.shares import shown_percent
 from esg.units import US_PER_S, to_ms
 
 COLOURS = dict(zip(SYSTEMS, PALETTE, strict=True))

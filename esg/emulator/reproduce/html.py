@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from html import escape
 
+from esg.core.metrics import CAPTION
 from esg.emulator.reproduce.experiments import COST, SYSTEMS, Results, main
 from esg.emulator.reproduce.figures import figures
 from esg.emulator.reproduce.readings import DEVIATIONS, READINGS, alike
@@ -148,10 +149,10 @@ def _noise(study: Study) -> str:
 def _readings(results: Results) -> str:
     margins = ", with 95 % margins" if results.size.seeds > 1 else ""
     intro = _paragraph(
-        f"Hit rate in percent and cost relative to ESG{margins}. The readings in bold stand for "
-        "their system in the comparison. Limits: the hit rate of unlimited warm resources, and the "
-        "least it costs to be in time, with every batch full; nobody reaches both, and who is late "
-        "can be cheaper."
+        f"Hit rate in percent and cost relative to ESG{margins}. {CAPTION} The readings in bold "
+        "stand for their system in the comparison. Limits: the hit rate of unlimited warm "
+        "resources, and the least it costs to be in time, with every batch full; nobody reaches "
+        "both, and who is late can be cheaper."
     )
     head = row("th", ("System", "Reading", *(f"{s}: {w}" for s in SETTINGS for w in _FIGURES)))
     rows = []

@@ -12,9 +12,8 @@ from statistics import fmean
 from time import thread_time
 from typing import NamedTuple
 
-import numpy as np
-
 from esg.core.catalog.model import Application, Catalog
+from esg.core.metrics import percentiles
 from esg.core.search import engine
 from esg.emulator.scenario import SETTINGS
 
@@ -45,7 +44,7 @@ class Overhead:
         return max(times.p99_ms for times in self._of(group_size, k))
 
     def mean_ms(self, group_size: int, k: int) -> float:
-        return float(np.mean([times.mean_ms for times in self._of(group_size, k)]))
+        return fmean(times.mean_ms for times in self._of(group_size, k))
 
     def _of(self, group_size: int, k: int) -> list[DecisionTimes]:
         return [self.search[setting, group_size, k] for setting in SETTINGS]
@@ -68,7 +67,7 @@ def measure(
             ask = _Asking(application, group_size, k, setting.slo_scale, Random(f"{seed}:{name}"))
             times_ms, efforts = zip(*(ask.timed() for _ in range(questions)), strict=True)
             search[name, group_size, k] = DecisionTimes(
-                float(np.mean(times_ms)), float(np.percentile(times_ms, 99)), fmean(efforts)
+                fmean(times_ms), percentiles(times_ms, 99)[0], fmean(efforts)
             )
         progress(done)
     return Overhead(_brute_force_ms(application), search)

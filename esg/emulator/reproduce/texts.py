@@ -1,8 +1,8 @@
 """How the report's numbers are written."""
 
+from esg.core.metrics import shown_percent
 from esg.emulator.reproduce.experiments import Results
 from esg.emulator.sweep import Estimate
-from esg.reporting.shares import shown_percent
 
 
 def signed(value: float, decimals: int = 1) -> str:

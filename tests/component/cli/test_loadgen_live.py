@@ -92,7 +92,7 @@ def test_there_is_a_row_for_every_request(load: Run, gateway: Gateway, tmp_path:
         if record.outcome == "done":
             assert (record.in_time, record.batches, record.nodes) == ("1", "2", "node0")
         else:
-            assert (record.outcome, record.why) == ("error", "the mesh is full")
+            assert (record.outcome, record.why) == ("overloaded", "the mesh is full")
     assert len(list(tmp_path.iterdir())) == 2
 
 

@@ -17,6 +17,7 @@ from rich.console import Console
 from esg.cli.requests.top_view import Look, view
 from esg.client import Client, MeshStatus
 from esg.client.status import ApplicationStatus, NodeStatus, QueueStatus, SliceStatus
+from esg.core.metrics import CAPTION
 from tests.component.cli.conftest import Run
 from tests.component.cli.test_refusals import assert_refused
 
@@ -259,7 +260,8 @@ def test_an_application_has_its_figures_and_its_queues_below() -> None:
     assert ["photo", "2", "6", "7", "0.0", "75.0%", "400", "1501", "0.2500"] in shown
     assert ["detect", "2", "5", "7"] in shown
     assert ["name", "·", "1", "·"] in shown
-    assert drawn[-1] == "4 tasks, mean batch 1.50  2 cold starts  transfers: 5 local, 1 remote"
+    assert "4 tasks, mean batch 1.50  2 cold starts  transfers: 5 local, 1 remote" in drawn
+    assert " ".join(drawn).endswith(CAPTION)
 
 
 def test_all_versions_of_an_application_share_a_row() -> None:

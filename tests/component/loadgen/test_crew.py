@@ -154,7 +154,7 @@ def test_a_refusal_is_a_record_with_its_reason(gateway: Gateway, tmp_path: Path)
     heard = Heard()
     Crew(assignments(gateway, plan=saved(tmp_path, 0)), heard, wait_s=60).run()
     (record,) = heard.records
-    assert (record.outcome, record.why) == ("error", "the mesh is full")
+    assert (record.outcome, record.why) == ("overloaded", "the mesh is full")
 
 
 def test_a_worker_that_breaks_down_ends_the_run(gateway: Gateway, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from esg.client import Config, Outcome, Result, StageResult
+from esg.core.metrics import Served, percentiles
 from esg.loadgen.outcome import MOST_REASONS, OTHER_REASONS, LatencyHistogram, LoadOutcome
 from esg.loadgen.send import SentRequest
 from esg.units import US_PER_HOUR
@@ -61,11 +62,8 @@ def totals(*answers: SentRequest) -> LoadOutcome:
 def test_nothing_sent_is_nothing_counted() -> None:
     assert LoadOutcome().document() == {
         "requests": 0,
-        "slo_hit_rate": 0.0,
-        "failed": 0,
+        **Served().document(),
         "latency_ms": {"p50": None, "p90": None, "p99": None},
-        "cost_usd": 0.0,
-        "cost_usd_per_1k_requests": 0.0,
         "batched_share": 0.0,
         "applications": {},
         "errors": {},
@@ -73,7 +71,7 @@ def test_nothing_sent_is_nothing_counted() -> None:
     }
 
 
-def test_the_hit_rate_is_over_all_requests_also_those_without_an_answer() -> None:
+def test_the_hit_rate_is_also_of_requests_without_an_answer() -> None:
     found = totals(
         answered(),
         answered(in_time=False),
@@ -87,7 +85,21 @@ def test_percentiles_are_right_to_three_digits_and_of_requests_that_were_done() 
     answers = [answered(latency_us=1000 * number) for number in range(1, 101)]
     answers.append(answered(outcome=Outcome.FAILED, in_time=False, latency_us=10**9))
     found = totals(*answers).document()
-    assert found["latency_ms"] == pytest.approx({"p50": 50, "p90": 90, "p99": 99}, rel=1e-3)
+    assert found["latency_ms"] == pytest.approx({"p50": 51, "p90": 91, "p99": 100}, rel=1e-3)
+
+
+@pytest.mark.parametrize("digits", [2, 3])
+@pytest.mark.parametrize("count", [1, 2, 3, 10, 99, 1000])
+def test_percentiles_of_a_histogram_have_the_rank_of_those_of_a_list(
+    count: int, digits: int
+) -> None:
+    times_us = [7919 * number % 1009 * 1000 + 1000 for number in range(count)]
+    histogram = LatencyHistogram(digits)
+    for time_us in times_us:
+        histogram.add(time_us)
+    percents = (0, 1, 50, 90, 99, 99.9, 100)
+    exact_ms = [time_us / 1000 for time_us in percentiles(times_us, *percents)]
+    assert histogram.percentiles_ms(*percents) == pytest.approx(exact_ms, rel=10**-digits)
 
 
 def test_errors_are_counted_by_their_words_the_most_frequent_first() -> None:
@@ -121,19 +133,19 @@ def test_every_application_has_figures_of_its_own() -> None:
     assert found["applications"]["photo"]["slo_hit_rate"] == 0.0
     scene = found["applications"]["scene"]
     assert (scene["requests"], scene["slo_hit_rate"]) == (2, 1.0)
-    assert scene["latency_ms"] == pytest.approx({"p50": 3, "p90": 5, "p99": 5}, rel=1e-3)
+    assert scene["latency_ms"] == pytest.approx({"p50": 5, "p90": 5, "p99": 5}, rel=1e-3)
     assert found["requests"] == 3
 
 
 def test_how_late_the_sender_was_is_told() -> None:
     found = totals(*(answered(late_us=1000 * number) for number in range(1, 101))).document()
-    assert found["sender_late_ms_p99"] == pytest.approx(99, rel=1e-3)
+    assert found["sender_late_ms_p99"] == pytest.approx(100, rel=1e-3)
 
 
 def test_what_was_not_sent_counts_as_failed() -> None:
     outcome = totals(answered("photo"), answered("photo"), answered("scene"))
     outcome.not_sent("photo", 3, "no room")
-    assert (outcome.total.requests, outcome.total.failed, outcome.error_rate) == (6, 3, 0.5)
+    assert (outcome.total.requests, outcome.total.not_done, outcome.error_rate) == (6, 3, 0.5)
     photo = outcome.by_application["photo"].document()
     assert (photo["requests"], photo["failed"], photo["slo_hit_rate"]) == (5, 3, 0.4)
     assert outcome.errors == {"no room": 3}

@@ -385,7 +385,7 @@ def test_clients_who_gave_up_do_so_again(recorded: tuple[Path, Emulation]) -> No
     ]
     events = sorted([*came, *gave_up], key=lambda pair: pair[0])
     emulation = emulate(paper(), scenario(), events)
-    assert emulation.summary()["failed"] == 5
+    assert emulation.summary()["cancelled"] == 5
 
 
 # Applications that came and went.
@@ -430,7 +430,7 @@ def test_a_day_on_which_applications_change_can_be_replayed(
     changed: tuple[Path, Emulation],
 ) -> None:
     path, emulation = changed
-    assert emulation.report.refused == 1
+    assert emulation.report.served.invalid == 1
     assert emulation.report.applications["twice"].arrived == 11
     assert len(emulation.report.applications["twice"].latency_us) == 10
     assert all("@" not in name for name in emulation.report.applications)
@@ -443,7 +443,7 @@ def test_under_other_conditions_the_same_applications_come_and_go(
 ) -> None:
     for changes in ({"policy": "infless"}, {"policy": "orion"}, {"nodes": 5}, {"engine": "astar"}):
         other = again(changed[0], **changes)
-        assert other.report.refused == 1
+        assert other.report.served.invalid == 1
         assert len(other.report.applications["twice"].latency_us) == 10
 
 
@@ -461,7 +461,7 @@ def test_applications_that_a_snapshot_knows_are_there_from_the_start(
     path = from_the_middle(changed[0], tmp_path / "rest.journal", after=after)
     judged, other = replay_strictly(path, paper(), {}).report, again(path, nodes=5).report
     assert judged.arrived > 0
-    assert (other.arrived, other.refused) == (judged.arrived, judged.refused)
+    assert (other.arrived, other.served.invalid) == (judged.arrived, judged.served.invalid)
 
 
 def test_a_catalogs_application_that_was_retired_before_stays_so(tmp_path: Path) -> None:
@@ -475,7 +475,7 @@ def test_a_catalogs_application_that_was_retired_before_stays_so(tmp_path: Path)
         emulate(paper(), scenario(nodes=3), events, journal=file)
     after = after_the(ApplicationRetired, whole)
     path = from_the_middle(whole, tmp_path / "rest.journal", after=after)
-    assert again(path).report.refused == 1
+    assert again(path).report.served.invalid == 1
 
 
 def test_what_functions_were_found_to_take_is_known_from_the_start(tmp_path: Path) -> None:

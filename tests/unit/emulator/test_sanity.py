@@ -80,7 +80,7 @@ def test_a_request_takes_at_least_what_it_takes_alone(name: str) -> None:
 def test_what_a_run_costs_is_what_its_requests_cost() -> None:
     ran = run()
     answers = [a for a in ran.seen.book.answers.values() if isinstance(a, AnswerRequest)]
-    assert ran.emulation.report.cost_pusd == sum(answer.cost_pusd for answer in answers)
+    assert ran.emulation.report.served.cost_pusd == sum(answer.cost_pusd for answer in answers)
     assert ran.summary["cost_usd_per_1k_requests"] == pytest.approx(
         1000 * ran.summary["cost_usd"] / 300
     )

@@ -336,7 +336,7 @@ def test_reports_are_by_plain_name() -> None:
     for event in story:
         report.observe(0, event, scheduler.handle(0, event))
     assert list(report.applications) == ["scan"]
-    assert report.applications["scan"].hits == 1
+    assert report.applications["scan"].served.in_time == 1
 
 
 def test_a_request_that_is_said_twice_is_reported_once() -> None:
