@@ -1,4 +1,4 @@
-"""How numbers, configs and shapes are written for people."""
+"""How numbers and shapes are written for people."""
 
 from __future__ import annotations
 
@@ -9,16 +9,8 @@ from esg.units import to_ms, to_usd
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from esg.core.catalog.config import Config
     from esg.core.catalog.dag import Series, Tangle
     from esg.core.catalog.model import Application
-
-CONFIG_LEGEND = "batch/vCPUs/vGPUs"
-
-
-def config_text(config: Config) -> str:
-    """A config, as `CONFIG_LEGEND` announces it."""
-    return "/".join(map(str, config))
 
 
 def ms_text(time_us: int) -> str:

@@ -27,7 +27,7 @@ def configs_of(grid: Grid) -> list[Config]:
     """Small ones first; without slices that would have nothing to do.
 
     >>> [str(config) for config in configs_of(Grid(batch=[1, 2], vcpus=[1], vgpus=[1, 2]))]
-    ['1 x 1 vCPU x 1 vGPU', '2 x 1 vCPU x 1 vGPU', '2 x 1 vCPU x 2 vGPU']
+    ['1/1/1', '2/1/1', '2/1/2']
     """
     found = [config for config in grid.configs() if config.vgpus <= config.batch]
     if not found or min(grid.batch) != 1 or min(grid.vgpus) != 1:

@@ -14,7 +14,8 @@ from rich.text import Text
 from esg.cli.demo.run import PAYLOAD_SCALE, VCPUS, VGPUS
 from esg.console.served import COST_HEADING, cost_text, latency_text, rate_text
 from esg.console.terminal import fits, open_table
-from esg.console.words import CONFIG_LEGEND, counted
+from esg.console.words import counted
+from esg.core.catalog.config import CONFIG_LEGEND
 from esg.loadgen.report.summary import LEGEND
 from esg.runtime.settings import DEFAULT_POLICY
 
@@ -133,7 +134,7 @@ def _pictures_table(pictures: list[tuple[Result, bool]]) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("result", no_wrap=True)
     for result, right in pictures:
-        configs = " ".join("/".join(map(str, stage.config)) for stage in result.stages)
+        configs = " ".join(str(stage.config) for stage in result.stages)
         table.add_row(
             Text.assemble((result.application, "bold"), f"\n{configs}"),
             ", ".join(dict.fromkeys(stage.node for stage in result.stages)),

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from esg.cli.explain.question import Question, ask_timed, build_timed, plan_document
 from esg.console.terminal import open_table, print_json, terminal
-from esg.console.words import CONFIG_LEGEND, config_text, million_text, ms_text, shape_text
+from esg.console.words import million_text, ms_text, shape_text
+from esg.core.catalog.config import CONFIG_LEGEND
 from esg.units import to_ms
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _document(row: Shown) -> dict[str, Any]:
 
 
 def _configs(row: Shown) -> str:
-    return " ".join(config_text(step.config) for step in row.answer.plans[0].steps)
+    return " ".join(str(step.config) for step in row.answer.plans[0].steps)
 
 
 def _table(rows: Sequence[Shown], configs_width: int) -> Table:

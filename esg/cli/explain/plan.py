@@ -19,9 +19,7 @@ from esg.console.options import (
 )
 from esg.console.terminal import fits, open_table, print_json, terminal
 from esg.console.words import (
-    CONFIG_LEGEND,
     at_hyphens,
-    config_text,
     counted,
     million_text,
     ms_text,
@@ -34,7 +32,8 @@ from esg.units import ms, to_ms
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from esg.core.search import Answer
+    from esg.core.catalog.config import CONFIG_LEGEND
+from esg.core.search import Answer
 
 OF_OVERVIEW = ("catalog", "as_json")
 """The options that are about all applications."""
@@ -195,7 +194,7 @@ def _table(answer: Answer, *, named: bool) -> Table:
     for plan in answer.plans:
         more = plan.job_cost_pusd - best.job_cost_pusd
         table.add_row(
-            *(config_text(step.config) for step in plan.steps),
+            *(str(step.config) for step in plan.steps),
             ms_text(plan.time_us),
             ms_text(answer.budget_us - plan.time_us),
             million_text(plan.job_cost_pusd),

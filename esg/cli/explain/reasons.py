@@ -2,7 +2,6 @@
 
 from esg.cli.explain.question import UNHURRIED_US, Question, least_left_us
 from esg.console.words import (
-    config_text,
     exact_ms_text,
     joined,
     million_text,
@@ -74,7 +73,7 @@ def _why_not_at_all(question: Question, engine: Engine, answer: Answer) -> list[
 
 
 def _configs(plan: Plan) -> str:
-    return " ".join(config_text(step.config) for step in plan.steps)
+    return " ".join(str(step.config) for step in plan.steps)
 
 
 def _saving(cheaper: Plan, best: Plan) -> str:

@@ -9,7 +9,8 @@ import typer
 
 from esg.console.options import AsJson, at_least, read_catalog
 from esg.console.terminal import open_table, print_json, terminal
-from esg.console.words import CONFIG_LEGEND, config_text, counted, joined, ms_text
+from esg.console.words import counted, joined, ms_text
+from esg.core.catalog.config import CONFIG_LEGEND
 from esg.units import to_ms
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _table(differences: list[Difference]) -> Table:
     for one in differences:
         table.add_row(
             one.function,
-            config_text(one.config),
+            str(one.config),
             "-" if one.one_us is None else ms_text(one.one_us),
             "-" if one.other_us is None else ms_text(one.other_us),
             "-" if one.ratio is None else f"{one.ratio:.2f}",

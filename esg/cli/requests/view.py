@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from esg.console.terminal import open_table, print_line
-from esg.console.words import CONFIG_LEGEND, million_text
+from esg.console.words import million_text
+from esg.core.catalog.config import CONFIG_LEGEND
 from esg.units import to_pusd
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def print_result(
         table.add_row(
             stage.stage,
             stage.node,
-            "/".join(map(str, stage.config)),
+            str(stage.config),
             f"{stage.wait_ms:.1f}",
             f"{stage.run_ms:.1f}",
             _million(stage.cost_usd),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from esg.core.catalog.config import Config
+from esg.core.catalog.config import CONFIG_LEGEND, Config
 from esg.errors import Rejected
 from esg.units import PUSD_PER_USD, US_PER_HOUR
 
@@ -164,4 +164,4 @@ class Profile:
             raise self._unknown(config) from None
 
     def _unknown(self, config: Config) -> Rejected:
-        return Rejected(f"profile of {self.function}: no config {config}")
+        return Rejected(f"profile of {self.function}: no config {config} ({CONFIG_LEGEND})")

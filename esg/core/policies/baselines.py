@@ -89,10 +89,10 @@ def with_what_is_there(profile: Profile, planned: Config, waiting: int) -> Confi
     >>> profile = Profile.of("f", dict.fromkeys(cells, 1000), Prices())
     >>> for waiting in (9, 7, 3, 1):
     ...     print(with_what_is_there(profile, Config(8, 4, 1), waiting))
-    8 x 4 vCPU x 1 vGPU
-    4 x 4 vCPU x 1 vGPU
-    2 x 4 vCPU x 1 vGPU
-    1 x 1 vCPU x 1 vGPU
+    8/4/1
+    4/4/1
+    2/4/1
+    1/1/1
     """
     most = min(planned.batch, waiting)
     alike = [c for c in profile.configs if c[1:] == planned[1:] and c.batch <= most]

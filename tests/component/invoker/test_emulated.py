@@ -331,8 +331,8 @@ async def test_unknown_models_are_refused_in_tritons_words(triton: Any) -> None:
         ({"output": "SCORE"}, "not ['SCORE']"),
         ({"raw": b"\1\0\0"}, "ends within element 0"),
         ({"raw": b"\2\0\0\0x"}, "ends within element 0"),
-        ({"esg_batch": 3, "esg_vcpus": 1, "esg_vgpus": 1}, "no config 3 x 1 vCPU x 1 vGPU"),
-        ({"esg_batch": 1}, "no config 1 x 0 vCPU x 0 vGPU"),
+        ({"esg_batch": 3, "esg_vcpus": 1, "esg_vgpus": 1}, "no config 3/1/1"),
+        ({"esg_batch": 1}, "no config 1/0/0"),
     ],
 )
 async def test_what_a_model_cannot_take_is_refused(

@@ -85,7 +85,7 @@ def test_a_profile_without_a_batch_of_one_is_refused(cells: dict[Config, int]) -
 def test_the_time_of_a_config_that_does_not_exist_is_refused() -> None:
     profile = Profile.of("f", {Config(1, 1, 1): 10}, Prices())
     assert profile.time_us_of(Config(1, 1, 1)) == 10
-    with pytest.raises(Rejected, match="profile of f: no config 2 x 1 vCPU x 1 vGPU"):
+    with pytest.raises(Rejected, match="profile of f: no config 2/1/1"):
         profile.time_us_of(Config(2, 1, 1))
 
 

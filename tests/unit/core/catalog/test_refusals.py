@@ -207,9 +207,7 @@ TABLES: Mistakes = {
     ),
     ("2,1,1,70.5", "2.5,1,1,70.5"): "classify.csv:4: ...'2.5'; expected whole numbers ...",
     ("2,1,1,70.5", "2,1,70.5"): "classify.csv:4: 3 cells where the header has 4",
-    ("2,1,1,70.5", "1,1,1,70.5"): (
-        "classify.csv:4: config 1 x 1 vCPU x 1 vGPU appears twice; remove one row"
-    ),
+    ("2,1,1,70.5", "1,1,1,70.5"): ("classify.csv:4: config 1/1/1 appears twice; remove one row"),
     ("2,1,1,70.5", "2,1,1,-70.5"): "classify.csv:4: time_ms is -70.5; it must be positive ...",
     ("2,1,1,70.5", "2,1,1,nan"): "classify.csv:4: time_ms is nan; it must be positive ...",
     ("2,1,1,70.5", "2,1,1,1e17"): "classify.csv:4: time_ms is 1e+17; it must be ...",
