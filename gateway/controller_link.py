@@ -5,7 +5,6 @@ While it is down, new requests are refused; those under way wait for it, but not
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
 
 import grpc
 
@@ -54,7 +53,7 @@ class ControllerStream:
     async def _converse(self) -> bool:
         """Until the stream breaks: whether anything was heard."""
         outbox: BatchedSender[controller.GatewayNote] = BatchedSender()
-        call = self._stub.Admit(_messages(outbox))
+        call = self._stub.Admit(outbox.messages(lambda notes: controller.FromGateway(notes=notes)))
         heard = False
         self._book.link_made(outbox.put)
         self.up.set()
@@ -73,10 +72,3 @@ class ControllerStream:
             outbox.close()
             call.cancel()
         return heard
-
-
-async def _messages(
-    outbox: BatchedSender[controller.GatewayNote],
-) -> AsyncIterator[controller.FromGateway]:
-    async for notes in outbox.groups():
-        yield controller.FromGateway(notes=notes)

@@ -1,7 +1,7 @@
 """The gateway as a gRPC service: every call of `Pipelines`, in a few lines each."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -18,13 +18,13 @@ from esg.gateway.validation import check_payload
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.protos import model_v1_pb2 as model
+from esg.runtime.rpc.chunks import pieces
 from esg.runtime.rpc.status import aborting
 from esg.runtime.settings import GatewaySettings
 from esg.storage.redis_store import RedisStore
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
-PIECE_BYTES = 2**20
 # ruff: noqa: N802 - the names are gRPC's
 
 
@@ -229,7 +229,7 @@ class Pipelines(public_grpc.PipelinesServicer):
         """
         limit = self._settings.max_payload_bytes
         asked = None
-        pieces: list[bytes] = []
+        received: list[bytes] = []
         size = 0
         async for chunk in chunks:
             match chunk.WhichOneof("part"), asked:
@@ -244,13 +244,13 @@ class Pipelines(public_grpc.PipelinesServicer):
                     )
             size += len(piece)
             if size <= limit:
-                pieces.append(piece)
+                received.append(piece)
             elif size > 2 * limit:
                 break
         if asked is None:
             raise Rejected("chunks: there are none; the first must be the request")
         check_payload(size, self._settings)
-        return asked, b"".join(pieces)
+        return asked, b"".join(received)
 
     async def _results(self, request: TrackedRequest) -> AsyncIterator[public.ResultChunk]:
         """A request's result, then its outputs in pieces; they are deleted when all were taken."""
@@ -260,7 +260,7 @@ class Pipelines(public_grpc.PipelinesServicer):
             outputs = await self._desk.outputs(request, result)
             yield public.ResultChunk(result=result)
             for stage, content in outputs:
-                for piece in _pieces(content):
+                for piece in pieces(content):
                     yield public.ResultChunk(output=public.Output(stage=stage, content=piece))
             delivered = True
         finally:
@@ -274,9 +274,3 @@ async def _still_there(context: Context) -> None:
         await context.send_initial_metadata(())
     except grpc.aio.InternalError:
         raise asyncio.CancelledError("its client has gone") from None
-
-
-def _pieces(content: bytes) -> Iterator[bytes]:
-    """At least one, as an output may be empty."""
-    for start in range(0, max(1, len(content)), PIECE_BYTES):
-        yield content[start : start + PIECE_BYTES]

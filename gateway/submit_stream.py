@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 from esg.errors import Fault, Rejected
 from esg.gateway.identity import Caller
@@ -11,6 +11,7 @@ from esg.gateway.requests import Requests
 from esg.protos import gateway_v1_pb2 as public
 from esg.runtime.logs import about
 from esg.runtime.rpc.batched_sender import BatchedSender
+from esg.runtime.rpc.chunks import grouped
 from esg.runtime.rpc.status import refusal
 
 log = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ class SubmitStream:
         try:
             async for answers in self._answers.groups():
                 unsent = answers
-                for part in self._parts(answers):
+                for part in grouped(answers, self._message_bytes, lambda a: a[0].ByteSize()):
                     yield public.ReplyGroup(replies=[reply for reply, _ in part])
                     self._leave(part, delivered=True)
                     unsent = unsent[len(part) :]
@@ -96,18 +97,6 @@ class SubmitStream:
 
     def _remaining_s(self) -> float | None:
         return None if self._until_s is None else self._until_s - self._loop.time()
-
-    def _parts(self, answers: list[Answer]) -> Iterator[list[Answer]]:
-        """Groups that are not too large for one message."""
-        part: list[Answer] = []
-        size = 0
-        for answer in answers:
-            size += answer[0].ByteSize()
-            if part and size > self._message_bytes:
-                yield part
-                part, size = [], answer[0].ByteSize()
-            part.append(answer)
-        yield part
 
     def _leave(self, answers: list[Answer], *, delivered: bool) -> None:
         for reply, request in answers:

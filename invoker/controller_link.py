@@ -6,7 +6,7 @@ on which that happens.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from secrets import token_hex
 
@@ -85,7 +85,7 @@ class ControllerLink:
         node_name, session, functions = self._reporter.greeting
         greeting = wire.Greeting(invoker=node_name, session=session, catalog=functions)
         outbox.put(wire.InvokerNote(greeting=greeting))
-        orders = stub.Attach(_messages(outbox))
+        orders = stub.Attach(outbox.messages(lambda notes: wire.FromInvoker(notes=notes)))
         heartbeat: asyncio.Task[None] | None = None
         try:
             async for message in orders:
@@ -127,11 +127,6 @@ class ControllerLink:
             "no controller",
             extra=about(address=self._address, code=code.name, reason=error.details()),
         )
-
-
-async def _messages(outbox: BatchedSender[wire.InvokerNote]) -> AsyncIterator[wire.FromInvoker]:
-    async for notes in outbox.groups():
-        yield wire.FromInvoker(notes=notes)
 
 
 async def _beat(node: Node, outbox: BatchedSender[wire.InvokerNote], interval_s: float) -> None:

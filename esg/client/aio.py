@@ -1,16 +1,14 @@
 """The client for asyncio: one method for each thing the mesh does.
 
-Whatever is submitted has an id, made here if none is given, and what cannot be done just now is
-tried again under the same id: a retry never runs twice. Large payloads and results travel in
-pieces, which is nobody's concern but this file's.
+Whatever is submitted has an idempotency key, its request id, made here if none is given; what
+cannot be done just now is tried again under the same id, so that a retry never runs twice.
 """
 
 import asyncio
-import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self
 
 import grpc
 
@@ -21,14 +19,13 @@ from esg.client.applications import (
     application_of,
     definition,
 )
-from esg.client.closing import Closing
+from esg.client.calls import Calls
 from esg.client.credentials import Credentials, authorized
 from esg.client.errors import ClientError, call_error
 from esg.client.results import Progress, RequestState, Result, progress_of, result_of
-from esg.client.retries import Patience, persistently
-from esg.client.slo import slo_us_of
 from esg.client.status import MeshStatus, status_of
 from esg.client.stream import RequestStream
+from esg.client.submission import SubmitOptions, given_or_new, submit_request
 from esg.core.catalog.late_requests import LateRequests
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
@@ -36,10 +33,6 @@ from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.status import ServerError, Unavailable
 from esg.runtime.security.plain import FOR_CLIENTS
-
-T = TypeVar("T")
-PIECE_BYTES = 2**20
-"""Larger payloads are sent in pieces of this size."""
 
 
 class AsyncClient:
@@ -59,13 +52,12 @@ class AsyncClient:
         credentials: Credentials | None = None,
     ) -> None:
         self.address = address
-        self._patience_s = patience_s
-        self._closing = Closing()
         shown = credentials or Credentials.from_environment()
         if token is not None:
             shown = replace(shown, token=token)
         self._channel = channel(address, shown.security(), advice=FOR_CLIENTS)
-        self._stub = authorized(public_grpc.PipelinesStub(self._channel), shown)
+        stub = authorized(public_grpc.PipelinesStub(self._channel), shown)
+        self._calls = Calls(stub, address, patience_s)
 
     async def __aenter__(self) -> Self:
         return self
@@ -80,7 +72,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Whoever still waits for an answer gets an error (`Unavailable`)."""
-        self._closing.begin()
+        self._calls.closing.begin()
         await self._channel.close()
 
     # ---- requests
@@ -100,20 +92,13 @@ class AsyncClient:
         Its outputs are those of the last stages, or with `all_stages` those of all. A timeout
         shorter than the SLO becomes the SLO. If the waiting is cancelled, so is the request.
         """
-        message = _request(application, payload, slo_ms, request_id, all_stages)
-        patience = self._patience(timeout_s)
-
-        async def once(left_s: float | None) -> Result:
-            if len(payload) > PIECE_BYTES:
-                return await _collected(self._stub.SubmitChunked(_chunks(message), timeout=left_s))
-            reply = await self._stub.Submit(message, timeout=left_s)
-            if reply.fetch_outputs:
-                fetch = public.FetchRequest(request_id=message.request_id)
-                return await _collected(self._stub.Fetch(fetch, timeout=patience.left_s()))
-            outputs = {output.stage: output.content for output in reply.outputs}
-            return result_of(reply.result, outputs)
-
-        return await self._persistently(once, patience)
+        options = SubmitOptions(
+            request_id=given_or_new(request_id),
+            slo_ms=slo_ms,
+            all_stages=all_stages,
+            timeout_s=timeout_s,
+        )
+        return await self._calls.submit(application, payload, options)
 
     async def submit_async(
         self,
@@ -126,26 +111,25 @@ class AsyncClient:
         timeout_s: float | None = None,
     ) -> str:
         """Have a request accepted, and do not wait for its result: its id, for `fetch`."""
-        message = _request(application, payload, slo_ms, request_id, all_stages)
-        reply: public.SubmitAsyncReply = await self._call("SubmitAsync", message, timeout_s)
+        options = SubmitOptions(
+            request_id=given_or_new(request_id),
+            slo_ms=slo_ms,
+            all_stages=all_stages,
+            timeout_s=timeout_s,
+        )
+        message = submit_request(application, payload, options)
+        reply: public.SubmitAsyncReply = await self._calls.unary("SubmitAsync", message, timeout_s)
         return reply.request_id
 
     def stream(self) -> RequestStream:
         """For many requests: `async with client.stream() as stream: stream.submit(...)`."""
-        with self._closing.told():
-            return RequestStream(
-                self._stub,
-                self.address,
-                self._patience_s,
-                self.fetch,
-                self.submit,
-                self._closing,
-            )
+        with self._calls.closing.told():
+            return RequestStream(self._calls)
 
     async def get(self, request_id: str, *, timeout_s: float | None = None) -> RequestState:
         """What has become of a request; does not wait for it."""
         asked = public.GetRequest(request_id=request_id)
-        told: public.RequestState = await self._call("Get", asked, timeout_s)
+        told: public.RequestState = await self._calls.unary("Get", asked, timeout_s)
         return RequestState(
             request_id=told.request_id,
             application=told.application,
@@ -155,24 +139,19 @@ class AsyncClient:
 
     async def fetch(self, request_id: str, *, timeout_s: float | None = None) -> Result:
         """Wait for a request's result and get its outputs. They can be fetched once."""
-        asked = public.FetchRequest(request_id=request_id)
-
-        async def once(left_s: float | None) -> Result:
-            return await _collected(self._stub.Fetch(asked, timeout=left_s))
-
-        return await self._persistently(once, self._patience(timeout_s))
+        return await self._calls.fetch(request_id, timeout_s)
 
     async def watch(self, request_id: str) -> AsyncIterator[Progress | Result]:
         """Every stage as it begins and ends, those in the past too; the result (without outputs)
         comes last."""
         asked = public.WatchRequest(request_id=request_id)
-        patience = self._patience(None)
+        patience = self._calls.patience()
         told: set[tuple[str, str, bool]] = set()
         while True:
-            with self._closing.told():
-                call = self._stub.Watch(asked)
+            with self._calls.closing.told():
+                call = self._calls.stub.Watch(asked)
             try:
-                with self._closing.told():
+                with self._calls.closing.told():
                     async for reply in call:
                         patience.succeeded()
                         if reply.HasField("result"):
@@ -196,7 +175,7 @@ class AsyncClient:
     async def cancel(self, request_id: str, *, timeout_s: float | None = None) -> bool:
         """Whether it was cancelled; false if it had ended before."""
         asked = public.CancelRequest(request_id=request_id)
-        reply: public.CancelReply = await self._call("Cancel", asked, timeout_s)
+        reply: public.CancelReply = await self._calls.unary("Cancel", asked, timeout_s)
         return reply.cancelled
 
     # ---- applications
@@ -213,7 +192,7 @@ class AsyncClient:
     ) -> ApplicationInfo:
         """Add an application. Its SLO is a time, or a multiple of its time alone; 1 by default."""
         asked = definition(name, stages, slo_ms, slo_scale, late_requests)
-        return application_of(await self._call("RegisterApplication", asked, timeout_s))
+        return application_of(await self._calls.unary("RegisterApplication", asked, timeout_s))
 
     async def update_application(
         self,
@@ -229,95 +208,35 @@ class AsyncClient:
         asked = public.UpdateApplicationRequest(
             application=definition(name, stages, slo_ms, slo_scale, late_requests)
         )
-        return application_of(await self._call("UpdateApplication", asked, timeout_s))
+        return application_of(await self._calls.unary("UpdateApplication", asked, timeout_s))
 
     async def list_applications(self, *, timeout_s: float | None = None) -> list[ApplicationInfo]:
         asked = public.ListApplicationsRequest()
-        told: public.ListApplicationsReply = await self._call("ListApplications", asked, timeout_s)
+        told = await self._calls.unary("ListApplications", asked, timeout_s)
         return [application_of(application) for application in told.applications]
 
     async def describe_application(
         self, name: str, *, timeout_s: float | None = None
     ) -> ApplicationInfo:
         asked = public.DescribeApplicationRequest(name=name)
-        return application_of(await self._call("DescribeApplication", asked, timeout_s))
+        return application_of(await self._calls.unary("DescribeApplication", asked, timeout_s))
 
     async def delete_application(self, name: str, *, timeout_s: float | None = None) -> None:
         """Take no more requests for it; those under way are answered."""
-        await self._call("DeleteApplication", public.DeleteApplicationRequest(name=name), timeout_s)
+        asked = public.DeleteApplicationRequest(name=name)
+        await self._calls.unary("DeleteApplication", asked, timeout_s)
 
     # ---- the mesh
 
     async def watch_mesh(self, interval_ms: int = 1000) -> AsyncIterator[MeshStatus]:
         """The state of the mesh, every so often. With 0: once."""
-        with self._closing.told():
-            call = self._stub.WatchMesh(public.WatchMeshRequest(interval_ms=interval_ms))
+        with self._calls.closing.told():
+            call = self._calls.stub.WatchMesh(public.WatchMeshRequest(interval_ms=interval_ms))
         try:
-            with self._closing.told():
+            with self._calls.closing.told():
                 async for status in call:
                     yield status_of(status)
         except grpc.aio.AioRpcError as failed:
             raise call_error(failed, self.address) from None
         finally:
             call.cancel()
-
-    # ---- calling
-
-    def _patience(self, timeout_s: float | None) -> Patience:
-        return Patience(self._patience_s, timeout_s)
-
-    async def _persistently(
-        self, once: Callable[[float | None], Awaitable[T]], patience: Patience
-    ) -> T:
-        with self._closing.told():
-            return await persistently(once, patience, self.address)
-
-    async def _call(self, method: str, message: Any, timeout_s: float | None) -> Any:
-        def once(left_s: float | None) -> Any:
-            return getattr(self._stub, method)(message, timeout=left_s)
-
-        return await self._persistently(once, self._patience(timeout_s))
-
-
-def _request(
-    application: str,
-    payload: bytes,
-    slo_ms: float | None,
-    request_id: str | None,
-    all_stages: bool,
-) -> public.SubmitRequest:
-    return public.SubmitRequest(
-        application=application,
-        payload=payload,
-        slo_us=slo_us_of(slo_ms),
-        request_id=uuid.uuid4().hex if request_id is None else request_id,
-        all_stages=all_stages,
-    )
-
-
-def _chunks(message: public.SubmitRequest) -> Iterator[public.SubmitChunk]:
-    payload = message.payload
-    first = public.SubmitRequest(
-        application=message.application,
-        payload=payload[:PIECE_BYTES],
-        slo_us=message.slo_us if message.HasField("slo_us") else None,
-        request_id=message.request_id,
-        all_stages=message.all_stages,
-    )
-    yield public.SubmitChunk(request=first)
-    for start in range(PIECE_BYTES, len(payload), PIECE_BYTES):
-        yield public.SubmitChunk(payload=payload[start : start + PIECE_BYTES])
-
-
-async def _collected(call: AsyncIterator[public.ResultChunk]) -> Result:
-    """A result and its outputs, put together."""
-    told = None
-    pieces: dict[str, list[bytes]] = {}
-    async for chunk in call:
-        if chunk.HasField("result"):
-            told = chunk.result
-        else:
-            pieces.setdefault(chunk.output.stage, []).append(chunk.output.content)
-    if told is None:
-        raise ServerError("the gateway sent no result")
-    return result_of(told, {stage: b"".join(content) for stage, content in pieces.items()})

@@ -6,21 +6,14 @@ without, for as long as the client's patience lasts, counted from its first fail
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
-
-import grpc
 
 from esg.backoff import Backoff
-from esg.client.errors import call_error
-from esg.runtime.rpc.status import Unavailable
 
-T = TypeVar("T")
 BACKOFF_S = Backoff(0.05, 2.0, jitter=0.5)
 
 
 class Patience:
-    """One call's: how long to pause before it is tried again, or that it is over."""
+    """The retries of one call: how long to pause before the next, or that there is none."""
 
     def __init__(self, patience_s: float, timeout_s: float | None = None) -> None:
         self._clock_s = asyncio.get_running_loop().time
@@ -47,18 +40,3 @@ class Patience:
         pause_s = BACKOFF_S.jittered(self._retries, random.random())
         self._retries += 1
         return pause_s if now_s + pause_s < self._failing_until_s else None
-
-
-async def persistently(
-    call: Callable[[float | None], Awaitable[T]], patience: Patience, address: str
-) -> T:
-    """Make a call (which is told the time it has), again and again while it is unavailable."""
-    while True:
-        try:
-            return await call(patience.left_s())
-        except grpc.aio.AioRpcError as failed:
-            error = call_error(failed, address)
-            pause_s = patience.pause_s() if isinstance(error, Unavailable) else None
-            if pause_s is None:
-                raise error from None
-        await asyncio.sleep(pause_s)

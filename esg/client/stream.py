@@ -9,26 +9,24 @@ is the end of its stream, and so of everybody's requests on it.
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import grpc
 
-from esg.client.closing import Closing, client_closed
+from esg.client.calls import Calls, reply_result
+from esg.client.closing import client_closed
 from esg.client.errors import ClientError, call_error
-from esg.client.results import Result, result_of
+from esg.client.results import Result
 from esg.client.retries import Patience
-from esg.client.slo import slo_us_of
+from esg.client.submission import SubmitOptions, submit_request
 from esg.protos import gateway_v1_pb2 as public
-from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.runtime.rpc.batched_sender import BatchedSender
+from esg.runtime.rpc.chunks import PIECE_BYTES, grouped
 from esg.runtime.rpc.status import InvalidRequest, Unavailable, refusal_error
 
-MESSAGE_BYTES = 2**20
-"""A group that is larger goes out as several, so that no answer waits for a long message; a payload
-that is larger goes by itself."""
 GOODBYE_S = 5.0
 """How long the gateway may take to end a stream, once everything is answered."""
 
@@ -53,27 +51,14 @@ class _Asked:
 class RequestStream:
     """Use it with `async with`: at the end of the block everything has been answered."""
 
-    def __init__(
-        self,
-        stub: public_grpc.PipelinesStub,
-        address: str,
-        patience_s: float,
-        fetch: Callable[[str], Awaitable[Result]],
-        submit: Callable[..., Awaitable[Result]],
-        closing: Closing,
-    ) -> None:
-        self._stub = stub
-        self._address = address
-        self._patience_s = patience_s
-        self._fetch = fetch
-        self._submit = submit
-        self._closing = closing
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
         self._loop = asyncio.get_running_loop()
         self._later = self._loop.call_later
         self._prefix = uuid.uuid4().hex[:16]
         self._made = 0
         self._asked: dict[str, _Asked] = {}
-        self._calls: set[asyncio.Task[None]] = set()  # besides the stream
+        self._called: set[asyncio.Task[Result]] = set()  # besides the stream
         self._outbox: BatchedSender[public.SubmitRequest] = BatchedSender()
         self._wanted = asyncio.Event()
         self._idle = asyncio.Event()
@@ -88,7 +73,7 @@ class RequestStream:
     async def __aenter__(self) -> Self:
         self._runner = self._loop.create_task(self._run())
         self._runner.add_done_callback(self._ran)
-        self._closing.ends(self._runner)
+        self._calls.closing.ends(self._runner)
         return self
 
     async def __aexit__(
@@ -125,41 +110,26 @@ class RequestStream:
         if request_id in self._asked:
             return self._asked[request_id].answer
         answer: asyncio.Future[Result] = self._loop.create_future()
-        if len(payload) > MESSAGE_BYTES:
-            call = partial(
-                self._submit,
-                application,
-                payload,
-                slo_ms=slo_ms,
-                request_id=request_id,
-                all_stages=all_stages,
-            )
+        options = SubmitOptions(request_id=request_id, slo_ms=slo_ms, all_stages=all_stages)
+        if len(payload) > PIECE_BYTES:
             asked = self._asked[request_id] = _Asked(request_id, answer)
-            self._idle.clear()
-            self._begin_call(asked, call)
-            return answer
-        try:
-            slo_us = slo_us_of(slo_ms)
-        except InvalidRequest as error:
-            answer.set_exception(error)  # where the gateway's refusals come, too
-            return answer
-        message = public.SubmitRequest(
-            application=application,
-            payload=payload,
-            slo_us=slo_us,
-            request_id=request_id,
-            all_stages=all_stages,
-        )
-        self._asked[request_id] = _Asked(request_id, answer, message)
+            self._begin_call(asked, self._calls.submit(application, payload, options))
+        else:
+            try:
+                message = submit_request(application, payload, options)
+            except InvalidRequest as error:
+                answer.set_exception(error)  # where the gateway's refusals come, too
+                return answer
+            self._asked[request_id] = _Asked(request_id, answer, message)
+            self._outbox.put(message)
+            self._wanted.set()
         self._idle.clear()
-        self._outbox.put(message)
-        self._wanted.set()
         return answer
 
     # ---- the stream
 
     async def _run(self) -> None:
-        patience = Patience(self._patience_s)
+        patience = self._calls.patience()
         while True:
             await self._wanted.wait()
             if self._ending:
@@ -184,7 +154,7 @@ class RequestStream:
         self._outbox = BatchedSender()
         for _, message in self._on_stream():
             self._outbox.put(message)
-        call = self._stub.SubmitMany(_messages(self._outbox))
+        call = self._calls.stub.SubmitMany(_messages(self._outbox))
         try:
             async for group in call:
                 patience.succeeded()
@@ -192,7 +162,7 @@ class RequestStream:
                     self._hear(reply)
             return Unavailable("the gateway has ended the stream")
         except grpc.aio.AioRpcError as failed:
-            return call_error(failed, self._address)
+            return call_error(failed, self._calls.address)
         finally:
             self._outbox.close()
             call.cancel()
@@ -211,16 +181,15 @@ class RequestStream:
             self._refused(asked, refusal_error(reply.refusal))
         elif reply.done.fetch_outputs:
             asked.message = None  # if the stream breaks now, the call goes on
-            self._begin_call(asked, partial(self._fetch, asked.request_id))
+            self._begin_call(asked, self._calls.fetch(asked.request_id))
         else:
-            outputs = {output.stage: output.content for output in reply.done.outputs}
-            self._answer(asked, result_of(reply.done.result, outputs))
+            self._answer(asked, reply_result(reply.done))
 
     def _refused(self, asked: _Asked, error: ClientError) -> None:
         pause_s = None
         if isinstance(error, Unavailable):
             if asked.patience is None:
-                asked.patience = Patience(self._patience_s)
+                asked.patience = self._calls.patience()
             pause_s = asked.patience.pause_s()
         if pause_s is None:
             self._answer(asked, error)
@@ -233,18 +202,18 @@ class RequestStream:
         if asked.message is not None and self._asked.get(asked.request_id) is asked:
             outbox.put(asked.message)
 
-    def _begin_call(self, asked: _Asked, call: Callable[[], Awaitable[Result]]) -> None:
-        task = self._loop.create_task(self._called(asked, call))
-        self._calls.add(task)
-        task.add_done_callback(self._calls.discard)
+    def _begin_call(self, asked: _Asked, call: Coroutine[Any, Any, Result]) -> None:
+        task = self._loop.create_task(call)
+        self._called.add(task)
+        task.add_done_callback(partial(self._call_ended, asked))
 
-    async def _called(self, asked: _Asked, call: Callable[[], Awaitable[Result]]) -> None:
-        try:
-            self._answer(asked, await call())
-        except Exception as error:
-            self._answer(asked, error)  # whatever it is, somebody waits for it
+    def _call_ended(self, asked: _Asked, task: asyncio.Task[Result]) -> None:
+        self._called.discard(task)
+        if not task.cancelled():
+            error = task.exception()  # whatever it is, somebody waits for it
+            self._answer(asked, task.result() if error is None else error)
 
-    def _answer(self, asked: _Asked, answer: Result | Exception) -> None:
+    def _answer(self, asked: _Asked, answer: Result | BaseException) -> None:
         if self._asked.get(asked.request_id) is asked:  # not a later one with the same id
             del self._asked[asked.request_id]
         if not self._asked:
@@ -273,7 +242,7 @@ class RequestStream:
         for asked in self._asked.values():
             asked.answer.cancel()
         self._asked.clear()
-        tasks = [*self._calls, *([self._runner] if self._runner else [])]
+        tasks: list[asyncio.Task[Any]] = [*self._called, *([self._runner] if self._runner else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -282,13 +251,7 @@ class RequestStream:
 async def _messages(
     outbox: BatchedSender[public.SubmitRequest],
 ) -> AsyncIterator[public.SubmitGroup]:
+    """Groups that are no larger than a piece, so that no answer waits for a long message."""
     async for requests in outbox.groups():
-        group: list[public.SubmitRequest] = []
-        size = 0
-        for request in requests:
-            size += request.ByteSize()
-            if group and size > MESSAGE_BYTES:
-                yield public.SubmitGroup(requests=group)
-                group, size = [], request.ByteSize()
-            group.append(request)
-        yield public.SubmitGroup(requests=group)
+        for group in grouped(requests, PIECE_BYTES, public.SubmitRequest.ByteSize):
+            yield public.SubmitGroup(requests=group)

@@ -2,25 +2,37 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import wraps
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from esg.client.aio import AsyncClient
-from esg.client.applications import ApplicationInfo, LateRequestsName, PipelineStage
 from esg.client.closing import client_closed
 from esg.client.credentials import Credentials
-from esg.client.results import Progress, RequestState, Result
+from esg.client.results import Progress, Result
 from esg.client.status import MeshStatus
 from esg.client.stream import RequestStream
-from esg.core.catalog.late_requests import LateRequests
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 
+P = ParamSpec("P")
 T = TypeVar("T")
 LAST_WORDS_S = 5.0
 """How long those who wait in other threads may take to hear that the client is closed."""
+
+
+def _waiting(
+    method: Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate["Client", P], T]:
+    """A method of `AsyncClient`, with its types and its docstring, that waits."""
+
+    @wraps(method)
+    def wait(client: "Client", /, *args: P.args, **named: P.kwargs) -> T:
+        return client._wait(method(client._client, *args, **named))
+
+    return wait
 
 
 class Client:
@@ -34,12 +46,15 @@ class Client:
         token: str | None = None,
         credentials: Credentials | None = None,
     ) -> None:
+        async def made() -> AsyncClient:  # gRPC wants the loop to be running
+            return AsyncClient(address, patience_s=patience_s, token=token, credentials=credentials)
+
         self.address = address
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="esg", daemon=True)
         self._thread.start()
         try:
-            self._client = self._wait(_made(address, patience_s, token, credentials))
+            self._client = self._wait(made())
         except BaseException:
             self._end_thread()
             raise
@@ -68,49 +83,16 @@ class Client:
         self._thread.join()
         self._loop.close()
 
-    # ---- requests
-
-    def submit(
-        self,
-        application: str,
-        payload: bytes,
-        *,
-        slo_ms: float | None = None,
-        request_id: str | None = None,
-        all_stages: bool = False,
-        timeout_s: float | None = None,
-    ) -> Result:
-        return self._wait(
-            self._client.submit(
-                application,
-                payload,
-                slo_ms=slo_ms,
-                request_id=request_id,
-                all_stages=all_stages,
-                timeout_s=timeout_s,
-            )
-        )
-
-    def submit_async(
-        self,
-        application: str,
-        payload: bytes,
-        *,
-        slo_ms: float | None = None,
-        request_id: str | None = None,
-        all_stages: bool = False,
-        timeout_s: float | None = None,
-    ) -> str:
-        return self._wait(
-            self._client.submit_async(
-                application,
-                payload,
-                slo_ms=slo_ms,
-                request_id=request_id,
-                all_stages=all_stages,
-                timeout_s=timeout_s,
-            )
-        )
+    submit = _waiting(AsyncClient.submit)
+    submit_async = _waiting(AsyncClient.submit_async)
+    get = _waiting(AsyncClient.get)
+    fetch = _waiting(AsyncClient.fetch)
+    cancel = _waiting(AsyncClient.cancel)
+    register_application = _waiting(AsyncClient.register_application)
+    update_application = _waiting(AsyncClient.update_application)
+    list_applications = _waiting(AsyncClient.list_applications)
+    describe_application = _waiting(AsyncClient.describe_application)
+    delete_application = _waiting(AsyncClient.delete_application)
 
     @contextmanager
     def stream(self) -> Iterator["SyncRequestStream"]:
@@ -123,72 +105,8 @@ class Client:
             raise
         self._at_last(stream.__aexit__(None, None, None))
 
-    def get(self, request_id: str, *, timeout_s: float | None = None) -> RequestState:
-        return self._wait(self._client.get(request_id, timeout_s=timeout_s))
-
-    def fetch(self, request_id: str, *, timeout_s: float | None = None) -> Result:
-        return self._wait(self._client.fetch(request_id, timeout_s=timeout_s))
-
     def watch(self, request_id: str) -> Iterator[Progress | Result]:
         return self._each(self._client.watch(request_id))
-
-    def cancel(self, request_id: str, *, timeout_s: float | None = None) -> bool:
-        return self._wait(self._client.cancel(request_id, timeout_s=timeout_s))
-
-    # ---- applications
-
-    def register_application(
-        self,
-        name: str,
-        stages: Sequence[PipelineStage],
-        *,
-        slo_ms: float | None = None,
-        slo_scale: float | None = None,
-        late_requests: LateRequests | LateRequestsName = LateRequests.FINISH,
-        timeout_s: float | None = None,
-    ) -> ApplicationInfo:
-        return self._wait(
-            self._client.register_application(
-                name,
-                stages,
-                slo_ms=slo_ms,
-                slo_scale=slo_scale,
-                late_requests=late_requests,
-                timeout_s=timeout_s,
-            )
-        )
-
-    def update_application(
-        self,
-        name: str,
-        stages: Sequence[PipelineStage],
-        *,
-        slo_ms: float | None = None,
-        slo_scale: float | None = None,
-        late_requests: LateRequests | LateRequestsName = LateRequests.FINISH,
-        timeout_s: float | None = None,
-    ) -> ApplicationInfo:
-        return self._wait(
-            self._client.update_application(
-                name,
-                stages,
-                slo_ms=slo_ms,
-                slo_scale=slo_scale,
-                late_requests=late_requests,
-                timeout_s=timeout_s,
-            )
-        )
-
-    def list_applications(self, *, timeout_s: float | None = None) -> list[ApplicationInfo]:
-        return self._wait(self._client.list_applications(timeout_s=timeout_s))
-
-    def describe_application(self, name: str, *, timeout_s: float | None = None) -> ApplicationInfo:
-        return self._wait(self._client.describe_application(name, timeout_s=timeout_s))
-
-    def delete_application(self, name: str, *, timeout_s: float | None = None) -> None:
-        self._wait(self._client.delete_application(name, timeout_s=timeout_s))
-
-    # ---- the mesh
 
     def watch_mesh(self, interval_ms: int = 1000) -> Iterator[MeshStatus]:
         return self._each(self._client.watch_mesh(interval_ms))
@@ -244,11 +162,7 @@ class SyncRequestStream:
     ) -> "Future[Result]":
         async def answer() -> Result:
             return await self._stream.submit(
-                application,
-                payload,
-                slo_ms=slo_ms,
-                request_id=request_id,
-                all_stages=all_stages,
+                application, payload, slo_ms=slo_ms, request_id=request_id, all_stages=all_stages
             )
 
         return _begun(answer(), self._loop)
@@ -271,13 +185,6 @@ async def _closed(client: AsyncClient) -> None:
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
-
-
-async def _made(
-    address: str, patience_s: float, token: str | None, credentials: Credentials | None
-) -> AsyncClient:
-    # gRPC wants the loop to be running
-    return AsyncClient(address, patience_s=patience_s, token=token, credentials=credentials)
 
 
 async def _opened(client: AsyncClient) -> RequestStream:

@@ -1,4 +1,4 @@
-"""A door for one node, where otherwise its controller would be."""
+"""The controller of a node that is profiled: it lets one node in, and decides nothing."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -40,12 +40,9 @@ class Door(wire_grpc.ControllerServicer):
         self, messages: AsyncIterator[wire.FromInvoker], context: Any
     ) -> AsyncIterator[wire.ToInvoker]:
         self._outbox.put(wire.Order(welcome=wire.Welcome(heartbeat_ms=HEARTBEAT_MS)))
-        reading = asyncio.get_running_loop().create_task(self._read(messages))
-        try:
+        async with self._outbox.while_reading(self._read(messages)):
             async for orders in self._outbox.groups():
                 yield wire.ToInvoker(orders=orders, acknowledged=self._acknowledged)
-        finally:
-            reading.cancel()
 
     async def _read(self, messages: AsyncIterator[wire.FromInvoker]) -> None:
         async for message in messages:
@@ -53,7 +50,6 @@ class Door(wire_grpc.ControllerServicer):
                 self._acknowledged = max(self._acknowledged, note.number)
                 if note.WhichOneof("note") not in ("greeting", "leaving"):
                     self._hear(news_from_wire(note, ""))
-        self._outbox.close()
 
     def _hear(self, news: Any) -> None:
         if isinstance(news, InvokerJoined) and not self.joined.done():

@@ -175,7 +175,7 @@ async def check_that_what_is_mine_is_mine(secure: Secure) -> None:
         await alice.submit("mine", b"a picture", request_id="r1")
         await secure.mesh.kill("controller")
         await secure.mesh.restart("controller")
-        alice._patience_s = bob._patience_s = 60.0
+        alice._calls.patience_s = bob._calls.patience_s = 60.0
         assert "mine" in [a.name for a in await alice.list_applications()]
         assert "mine" not in [a.name for a in await bob.list_applications()]
         assert (await alice.submit("mine", b"another")).application == "mine"

@@ -1,4 +1,4 @@
-"""Sending in groups: whatever has become ready goes out as one message.
+"""Batched sending on a stream: whatever has become ready goes out as one message.
 
 A message on a stream costs some hundred microseconds whatever is in it, so what is put here while
 the loop is busy leaves together. A lonely note leaves at once, unless it is of the kind that can
@@ -6,10 +6,12 @@ wait for company.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Generic, TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+M = TypeVar("M")
 
 FLUSH_AFTER_S = 0.02
 """How long a note that nobody waits for lingers (as with Nagle's algorithm, for company)."""
@@ -42,6 +44,24 @@ class BatchedSender(Generic[T]):
         """No more will come; what is here is still sent."""
         self._closed = True
         self._ready.set()
+
+    @asynccontextmanager
+    async def while_reading(self, reading: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+        """Around sending: the other direction of the stream is read meanwhile. When that has ended,
+        no more is sent; what was wrong there is the end of the stream."""
+        reader = asyncio.get_running_loop().create_task(reading)
+        reader.add_done_callback(lambda _: self.close())
+        try:
+            yield
+            if reader.done():
+                reader.result()
+        finally:
+            reader.cancel()
+
+    async def messages(self, message: Callable[[list[T]], M]) -> AsyncIterator[M]:
+        """Each group as a message of the stream."""
+        async for group in self.groups():
+            yield message(group)
 
     async def groups(self, limit: int = 256) -> AsyncIterator[list[T]]:
         """What is ready, again and again, until it is closed and empty."""

@@ -85,7 +85,7 @@ async def test_an_output_is_fetched_in_what_is_left_of_the_timeout(
     payload = LARGE[:2000]
     async with AsyncClient(await gateways.start(inline_bytes=1024)) as mesh:
         for name in ("Submit", "Fetch"):
-            monkeypatch.setattr(mesh._stub, name, noted(getattr(mesh._stub, name)))
+            monkeypatch.setattr(mesh._calls.stub, name, noted(getattr(mesh._calls.stub, name)))
         result = await mesh.submit(KNOWN, payload, timeout_s=LIMIT_S)
     assert result.outputs == {"second": payload[::-1]}
     submit_s, fetch_s = given_s

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from esg.client import AsyncClient, Result
-from esg.client.aio import PIECE_BYTES
+from esg.runtime.rpc.chunks import PIECE_BYTES
 from tests.component.gateway.conftest import Keys
 from tests.support.redis_server import RedisServer
 from tests.support.scripted_controller import KNOWN, ScriptedController, until

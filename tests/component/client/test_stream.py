@@ -167,14 +167,14 @@ async def test_what_is_being_fetched_is_not_sent_again(
     fetched: list[str] = []
     go_on = asyncio.Event()
     async with AsyncClient(address, patience_s=LIMIT_S) as mesh, mesh.stream() as stream:
-        fetch = stream._fetch
+        fetch = stream._calls.fetch
 
         async def slowly(request_id: str) -> Result:
             fetched.append(request_id)
             await go_on.wait()
             return await fetch(request_id)
 
-        monkeypatch.setattr(stream, "_fetch", slowly)
+        monkeypatch.setattr(stream._calls, "fetch", slowly)
         large = stream.submit(KNOWN, b"abc", request_id="r1")
         await controller.takes_in("r1")
         await controller.finish("r1", second=LARGE)

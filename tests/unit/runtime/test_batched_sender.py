@@ -1,5 +1,8 @@
 import asyncio
 
+import pytest
+
+from esg.errors import Rejected
 from esg.runtime.rpc.batched_sender import BatchedSender
 
 
@@ -80,3 +83,41 @@ async def test_what_nobody_waits_for_leaves_after_a_moment_all_the_same() -> Non
     for number in (1, 2):
         outbox.put_lazily(number)
         assert await asyncio.wait_for(anext(groups), 60) == [number]
+
+
+async def test_a_stream_ends_when_all_is_read_and_sent() -> None:
+    outbox = BatchedSender[int]()
+
+    async def read() -> None:
+        outbox.put(1)
+
+    async with outbox.while_reading(read()):
+        assert await _all(outbox) == [[1]]
+
+
+async def test_a_stream_ends_with_what_was_wrong_in_reading() -> None:
+    outbox = BatchedSender[int]()
+
+    async def read() -> None:
+        outbox.put(1)
+        raise Rejected("no such note")
+
+    with pytest.raises(Rejected, match="no such note"):
+        async with outbox.while_reading(read()):
+            assert await _all(outbox) == [[1]]
+
+
+async def test_reading_ends_when_nothing_is_sent_any_more() -> None:
+    outbox = BatchedSender[int]()
+    reading, over = asyncio.Event(), asyncio.Event()
+
+    async def read() -> None:
+        try:
+            reading.set()
+            await asyncio.Event().wait()
+        finally:
+            over.set()
+
+    async with outbox.while_reading(read()):
+        await reading.wait()
+    await asyncio.wait_for(over.wait(), 60)

@@ -1,0 +1,105 @@
+"""Calls to a gateway: each is tried again while the mesh is unavailable, until the client closes.
+
+Large payloads and results travel in pieces, which is the concern of nobody but this file.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
+
+import grpc
+
+from esg.client.closing import Closing
+from esg.client.errors import call_error
+from esg.client.results import Result, result_of
+from esg.client.retries import Patience
+from esg.client.submission import SubmitOptions, submit_chunks, submit_request
+from esg.protos import gateway_v1_pb2 as public
+from esg.protos import gateway_v1_pb2_grpc as public_grpc
+from esg.runtime.rpc.chunks import PIECE_BYTES
+from esg.runtime.rpc.status import ServerError, Unavailable
+
+T = TypeVar("T")
+
+
+class Calls:
+    """The calls of one client. `patience_s` is how long one without a timeout is tried again."""
+
+    def __init__(self, stub: public_grpc.PipelinesStub, address: str, patience_s: float) -> None:
+        self.stub = stub
+        self.address = address
+        self.patience_s = patience_s
+        self.closing = Closing()
+
+    def patience(self, timeout_s: float | None = None) -> Patience:
+        return Patience(self.patience_s, timeout_s)
+
+    async def persistently(
+        self, once: Callable[[float | None], Awaitable[T]], patience: Patience
+    ) -> T:
+        """Make a call (which is told the time it has), again and again while it is unavailable."""
+        with self.closing.told():
+            while True:
+                try:
+                    return await once(patience.left_s())
+                except grpc.aio.AioRpcError as failed:
+                    error = call_error(failed, self.address)
+                    pause_s = patience.pause_s() if isinstance(error, Unavailable) else None
+                    if pause_s is None:
+                        raise error from None
+                await asyncio.sleep(pause_s)
+
+    async def unary(self, method: str, message: Any, timeout_s: float | None) -> Any:
+        """A call with one message each way."""
+
+        def once(left_s: float | None) -> Any:
+            return getattr(self.stub, method)(message, timeout=left_s)
+
+        return await self.persistently(once, self.patience(timeout_s))
+
+    async def submit(self, application: str, payload: bytes, options: SubmitOptions) -> Result:
+        """Submit a request and wait for its result with its outputs."""
+        message = submit_request(application, payload, options)
+        patience = self.patience(options.timeout_s)
+
+        async def once(left_s: float | None) -> Result:
+            if len(payload) > PIECE_BYTES:
+                chunks = submit_chunks(application, payload, options)
+                return await _collected(self.stub.SubmitChunked(chunks, timeout=left_s))
+            reply = await self.stub.Submit(message, timeout=left_s)
+            if reply.fetch_outputs:
+                return await self._fetch_once(options.request_id, patience.left_s())
+            return reply_result(reply)
+
+        return await self.persistently(once, patience)
+
+    async def fetch(self, request_id: str, timeout_s: float | None = None) -> Result:
+        """Wait for a request's result and get its outputs."""
+
+        def once(left_s: float | None) -> Awaitable[Result]:
+            return self._fetch_once(request_id, left_s)
+
+        return await self.persistently(once, self.patience(timeout_s))
+
+    async def _fetch_once(self, request_id: str, left_s: float | None) -> Result:
+        asked = public.FetchRequest(request_id=request_id)
+        return await _collected(self.stub.Fetch(asked, timeout=left_s))
+
+
+def reply_result(reply: public.SubmitReply) -> Result:
+    """The result of a reply that has its outputs with it."""
+    return result_of(reply.result, {output.stage: output.content for output in reply.outputs})
+
+
+async def _collected(chunks: AsyncIterator[public.ResultChunk]) -> Result:
+    """A result and its outputs, put together."""
+    told = None
+    found: dict[str, list[bytes]] = {}
+    async for chunk in chunks:
+        if chunk.HasField("result"):
+            told = chunk.result
+        else:
+            found.setdefault(chunk.output.stage, []).append(chunk.output.content)
+    if told is None:
+        raise ServerError("the gateway sent no result")
+    return result_of(told, {stage: b"".join(content) for stage, content in found.items()})
