@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from esg.core.catalog.model import Catalog
-from esg.emulator.reproduce.claims import PLAN_MISSES
+from esg.emulator.reproduce.claims.analysis import PLAN_MISSES
 from esg.emulator.reproduce.experiments import (
     GROUP_SIZES,
     K_VALUES,

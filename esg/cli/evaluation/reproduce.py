@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from esg.core.catalog.model import Catalog
-    from esg.emulator.reproduce.claims import Claim
+    from esg.emulator.reproduce.claims.claim import Claim
     from esg.emulator.reproduce.experiments import Results, Size, Train
     from esg.emulator.reproduce.study import Study
     from esg.emulator.run import Trained
@@ -219,8 +219,7 @@ def _settings_table(what: str) -> Table:
 
 
 def _cells(results: Results, policy: str) -> list[str]:
-    from esg.emulator.reproduce.claims import COST
-    from esg.emulator.reproduce.experiments import main
+    from esg.emulator.reproduce.experiments import COST, main
     from esg.emulator.scenario import SETTINGS
 
     cells = []

@@ -12,8 +12,9 @@ from typing import Any
 import plotly.graph_objects as go
 
 from esg.core.metrics import shown_percent
-from esg.emulator.reproduce.claims import COST, PLAN_MISSES
+from esg.emulator.reproduce.claims.analysis import PLAN_MISSES
 from esg.emulator.reproduce.experiments import (
+    COST,
     GROUP_SIZES,
     K_VALUES,
     ORION_CUTOFFS_MS,

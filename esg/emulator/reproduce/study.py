@@ -7,8 +7,10 @@ from statistics import median
 from typing import Any
 
 from esg.core.catalog.model import Catalog
-from esg.emulator.reproduce.claims import COST, Claim, judge
+from esg.emulator.reproduce.claims import judge
+from esg.emulator.reproduce.claims.claim import Claim
 from esg.emulator.reproduce.experiments import (
+    COST,
     SYSTEMS,
     Results,
     Size,

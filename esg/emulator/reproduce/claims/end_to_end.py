@@ -1,32 +1,23 @@
-"""What the paper claims, what came out here, and whether that is the same.
-
-A claim is *reproduced* when ours has the same sign and is within the paper's range, or beyond it in
-ESG's favour; otherwise it is *not reproduced*, and a sentence says why. The paper's figures are
-bars that cannot be read off, so only what its text and tables say is compared. Rivals enter with
-the reading that does best here (`experiments.SYSTEMS`). Verdicts go by means over all seeds, except
-that whoever is `level` with another is not beaten by it, and that whoever is slower within the
-margin is not slowest.
-"""
+"""Claims about hit rates, costs and latencies: the section on end-to-end performance."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from esg.core.catalog.model import Catalog
+from esg.emulator.reproduce.claims.claim import (
+    ANALYSIS,
+    END_TO_END,
+    Claim,
+)
 from esg.emulator.reproduce.experiments import COST as COST
 from esg.emulator.reproduce.experiments import (
-    K_VALUES,
-    ORION_CUTOFFS_MS,
-    ORION_TIMED,
     SYSTEMS,
     Results,
     main,
 )
-from esg.emulator.reproduce.overhead import Overhead
 from esg.emulator.reproduce.reasons import (
     beaten_in_settings,
     beaten_with_applications,
     infless_is_not_fastest,
-    orion_loses_little,
     short_of_the_range,
 )
 from esg.emulator.reproduce.standings import ahead_of, standing
@@ -34,54 +25,11 @@ from esg.emulator.reproduce.texts import change, number, percent, rate_of, span
 from esg.emulator.scenario import SETTINGS
 from esg.emulator.sweep import Estimate
 
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """One line of the evaluation. `why` is empty when there is nothing to explain."""
-
-    section: str
-    text: str
-    paper: str
-    ours: str
-    reproduced: bool
-    why: str = ""
-
-    @property
-    def verdict(self) -> str:
-        return "reproduced" if self.reproduced else "not reproduced"
-
-
-def judge(results: Results, overhead: Overhead, catalog: Catalog) -> list[Claim]:
-    return [
-        *_hit_rates(results, catalog),
-        _highest(results),
-        *_costs(results),
-        *_by_application(results, catalog),
-        _close_to_slo(results, catalog),
-        *_rival_latencies(results, catalog),
-        *_plan_misses(results),
-        _orion_trade_off(results, catalog),
-        *_search_times(overhead),
-        _k(results),
-        *_ablation(results),
-    ]
-
-
 SIMILAR_PERCENT = 5
 SLIGHTLY_PERCENT = 0.1
 
-PLAN_MISSES = {"orion-at-slo": (9.6, 27.32, 51.68), "aquatope": (85.5, 59.85, 58.72)}
-"""The paper's table: percent of plans that miss, in the three settings. For Orion we take the
-reading that plans batches at all."""
 
-END_TO_END = "End-to-end performance"
-ANALYSIS = "Detailed analysis"
-OVERHEAD = "Overhead analysis"
-SENSITIVITY = "Sensitivity study"
-ABLATION = "Impact of GPU sharing and batching"
-
-
-def _hit_rates(results: Results, catalog: Catalog) -> Iterator[Claim]:
+def hit_rates(results: Results, catalog: Catalog) -> Iterator[Claim]:
     """ "x % higher" is read as a ratio of hit rates."""
     for rivals, low, high in (
         (("Aquatope", "Orion"), 46, 80),
@@ -109,7 +57,7 @@ def _hit_rates(results: Results, catalog: Catalog) -> Iterator[Claim]:
         )
 
 
-def _highest(results: Results) -> Claim:
+def highest(results: Results) -> Claim:
     ours, beaten = [], []
     for setting in SETTINGS:
         found = ahead_of(results, "ESG", setting, "slo_hit_rate")
@@ -136,7 +84,7 @@ def _highest(results: Results) -> Claim:
     )
 
 
-def _costs(results: Results) -> Iterator[Claim]:
+def costs(results: Results) -> Iterator[Claim]:
     extra = {}
     for system in ("INFless", "FaST-GShare"):
         policy = results.reading(system)
@@ -195,7 +143,7 @@ def _costs(results: Results) -> Iterator[Claim]:
     )
 
 
-def _by_application(results: Results, catalog: Catalog) -> Iterator[Claim]:
+def by_application(results: Results, catalog: Catalog) -> Iterator[Claim]:
     beaten, cases = [], []
     for setting in SETTINGS:
         for application in catalog.applications:
@@ -218,7 +166,7 @@ def _by_application(results: Results, catalog: Catalog) -> Iterator[Claim]:
     )
 
 
-def _close_to_slo(results: Results, catalog: Catalog) -> Claim:
+def close_to_slo(results: Results, catalog: Catalog) -> Claim:
     shares = {}
     for application in catalog.applications.values():
         slo_ms = SETTINGS["relaxed-heavy"].slo_scale * application.alone_us / 1000
@@ -240,7 +188,7 @@ def _close_to_slo(results: Results, catalog: Catalog) -> Claim:
     )
 
 
-def _rival_latencies(results: Results, catalog: Catalog) -> Iterator[Claim]:
+def rival_latencies(results: Results, catalog: Catalog) -> Iterator[Claim]:
     """What the paper says about its latency figure; medians, in relaxed-heavy."""
     longest = max(catalog.applications.values(), key=lambda a: len(a.stages)).name
     fastest = {
@@ -298,158 +246,6 @@ def _rival_latencies(results: Results, catalog: Catalog) -> Iterator[Claim]:
 
 def _median(application: str) -> str:
     return f"latency_ms.by_application.{application}.p50"
-
-
-def _plan_misses(results: Results) -> Iterator[Claim]:
-    """More misses than the paper's are beyond it in ESG's favour."""
-    reasons = {
-        "orion-at-slo": "Orion's own order (lowest P95 first) stops at the first state within the "
-        "SLO and never raises a batch; this is the reading that aims at the SLO, which batches "
-        "only where the deadline leaves time.",
-        "aquatope": "What it learns depends on the profiles: where large batches hardly pay or "
-        "miss the SLO, it learns small ones, which are there more often.",
-    }
-    for policy, paper in PLAN_MISSES.items():
-        labels = [main(setting, policy) for setting in SETTINGS]
-        ours = [100 * results.mean(label, "plan_miss_rate") for label in labels]
-        reproduced = all(mine >= theirs for mine, theirs in zip(ours, paper, strict=True))
-        yield Claim(
-            ANALYSIS,
-            f"Plans of {policy} that cannot be followed, in the three settings",
-            " / ".join(f"{value:g} %" for value in paper),
-            " / ".join(f"{rate_of(results, label, 'plan_miss_rate')} %" for label in labels),
-            reproduced,
-            "" if reproduced else reasons[policy],
-        )
-
-
-def _orion_trade_off(results: Results, catalog: Catalog) -> Claim:
-    drops = {
-        ms: _points(results, f"orion/{ms}/none", f"orion/{ms}/counted") for ms in ORION_CUTOFFS_MS
-    }
-    worst = max(drop.mean for drop in drops.values())
-    return Claim(
-        ANALYSIS,
-        "Orion's hit rate drops dramatically when its search time counts (strict-light)",
-        "yes (we ask for 20 points)",
-        f"drop of {ORION_TIMED}, which searches longest: "
-        + ", ".join(f"{ms} ms: {number(results, drop)}" for ms, drop in drops.items())
-        + " points",
-        worst >= 20,
-        "" if worst >= 20 else orion_loses_little(catalog),
-    )
-
-
-def _search_times(overhead: Overhead) -> Iterator[Claim]:
-    """The paper's times are of its own machine; ours of the one at hand."""
-    slow = "CPU time on this machine; a slower one takes longer."
-    p99_ms = overhead.p99_ms(3, 5)
-    yield Claim(
-        OVERHEAD,
-        "A decision over three functions of 256 configs takes less than",
-        "10 ms",
-        f"{p99_ms:.2f} ms at p99, slowest setting",
-        p99_ms < 10,
-        "" if p99_ms < 10 else slow,
-    )
-    ratio = overhead.brute_force_ms / overhead.mean_ms(3, 5)
-    yield Claim(
-        OVERHEAD,
-        "Brute force over the same is orders of magnitude slower",
-        "7258 ms, some 1000 times",
-        f"{overhead.brute_force_ms:.0f} ms, {ratio:.0f} times",
-        ratio >= 100,
-        "" if ratio >= 100 else "Both are CPU time on this machine.",
-    )
-    times = [overhead.search[setting, 3, 5] for setting in SETTINGS]
-    efforts = [each.effort for each in times]
-    rising = efforts == sorted(efforts)  # times that are this short depend on the moment
-    yield Claim(
-        OVERHEAD,
-        "The more relaxed the setting, the longer a decision takes",
-        "yes",
-        " / ".join(f"{effort:.0f}" for effort in efforts)
-        + " paths looked at, "
-        + " / ".join(f"{each.mean_ms:.2f}" for each in times)
-        + " ms",
-        rising,
-        "" if rising else "With sharper bounds the search looks at few paths in any setting.",
-    )
-    one, eighty = overhead.mean_ms(3, 1), overhead.mean_ms(3, 80)
-    reproduced = one <= eighty <= 8
-    yield Claim(
-        SENSITIVITY,
-        "From K = 1 to 80 a decision takes longer",
-        "3 to 8 ms",
-        f"{one:.2f} to {eighty:.2f} ms",
-        reproduced,
-        ""
-        if reproduced
-        else slow
-        if one <= eighty
-        else "Here it takes less: the search visits few paths whatever K is, so that the order of "
-        "its times is left to chance.",
-    )
-    four = overhead.mean_ms(4, 5)
-    yield Claim(
-        SENSITIVITY,
-        "With groups of 4 functions a decision takes at most",
-        "1201 ms",
-        f"{four:.2f} ms",
-        four <= 1201,
-        "Beyond the paper in ESG's favour: sharper bounds make larger groups affordable."
-        if four <= 1201
-        else slow,
-    )
-
-
-def _k(results: Results) -> Claim:
-    first, last = f"k/{K_VALUES[0]}", f"k/{K_VALUES[-1]}"
-    cost = results.percent_over(last, first, COST)
-    latency = results.percent_over(last, first, "latency_ms.p50")
-    reproduced = cost.mean <= -SLIGHTLY_PERCENT and abs(latency.mean) <= SIMILAR_PERCENT
-    return Claim(
-        SENSITIVITY,
-        "From K = 1 to 80 the cost falls slightly and the latency stays (strict-light)",
-        f"yes (we ask for {SLIGHTLY_PERCENT} % of cost, within {SIMILAR_PERCENT} % of latency)",
-        f"cost {change(results, cost, 2)} %, median latency {change(results, latency, 2)} %",
-        reproduced,
-        ""
-        if reproduced
-        else "Under light load the first plan nearly always fits, so the others are hardly used.",
-    )
-
-
-def _ablation(results: Results) -> Iterator[Claim]:
-    label, base = "ablation/no-gpu-sharing", "ablation/none"
-    hits = _points(results, label, base)
-    latency = results.percent_over(label, base, "latency_ms.p50")
-    reproduced = hits.mean < 0 < latency.mean
-    yield Claim(
-        ABLATION,
-        "Without GPU sharing, waits are longer and the hit rate is lower (relaxed-heavy)",
-        "yes",
-        f"hit rate {change(results, hits)} points, median latency {change(results, latency, 0)} %",
-        reproduced,
-        ""
-        if reproduced
-        else "One GPU per task and sixteen GPUs were enough for what came, so that nobody had to "
-        "wait long.",
-    )
-    label = "ablation/no-batching"
-    hits, cost = _points(results, label, base), results.percent_over(label, base, COST)
-    reproduced = hits.mean >= -0.5 and cost.mean > 0.5
-    yield Claim(
-        ABLATION,
-        "Without batching, the hit rate is not lower and the cost is higher (relaxed-heavy)",
-        "yes",
-        f"hit rate {change(results, hits)} points, cost {change(results, cost)} %",
-        reproduced,
-        ""
-        if reproduced
-        else "ESG never holds a queue to let a batch form, and here resources free up faster than "
-        f"queues fill: its mean batch is {results.mean(base, 'mean_batch'):.2f}.",
-    )
 
 
 def _points(results: Results, label: str, base: str, key: str = "slo_hit_rate") -> Estimate:
