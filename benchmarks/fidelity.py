@@ -39,7 +39,6 @@ from esg.client import AsyncClient, MeshStatus, PipelineStage, Result
 from esg.core.catalog.config import Config
 from esg.core.catalog.file import DEFAULT, load_catalog
 from esg.core.catalog.model import Catalog, Function
-from esg.core.estimation.corrected import AS_PROFILED
 from esg.core.messages.events import Correction, ProfilesCorrected
 from esg.emulator.history import replay_strictly, scenario_of
 from esg.emulator.run import emulate, requests
@@ -47,7 +46,7 @@ from esg.emulator.scenario import SETTINGS, Scenario
 from esg.loadgen.send import LoadSpec, SentRequest, send
 from esg.local.supervisor import Mesh, MeshOptions
 from esg.runtime.settings import DEFAULT_POLICY
-from esg.units import seconds, to_ms
+from esg.units import PPM, seconds, to_ms
 from esg.workload.arrivals import Arrival, until
 from esg.workload.mix import Mix
 from esg.workload.rates import steady
@@ -245,8 +244,7 @@ def compare(arguments: argparse.Namespace) -> dict[str, Any]:
         "hit_rate_points": 100 * (summary["slo_hit_rate"] - emulated["slo_hit_rate"]),
         "cost_ratio": summary["cost_usd_per_1k_requests"] / emulated["cost_usd_per_1k_requests"],
         "corrections": {
-            f"{one.function}, batch {one.batch}": one.permille / AS_PROFILED
-            for one in watched.corrections
+            f"{one.function}, batch {one.batch}": one.pace_ppm / PPM for one in watched.corrections
         },
         "errors": sorted(set(watched.errors)),
         "sender_late_ms_p99": float(np.percentile(watched.late_ms, 99)),

@@ -41,6 +41,6 @@ class Corrector:
         for one in corrections:
             log.info(
                 "profile corrected",
-                extra=about(function=one.function, batch=one.batch, permille=one.permille),
+                extra=about(function=one.function, batch=one.batch, pace_ppm=one.pace_ppm),
             )
         self._tell(ProfilesCorrected(corrections=corrections))

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 from esg.controller.counters import Counters
 from esg.core.catalog.model import Catalog
-from esg.core.estimation.corrected import AS_PROFILED
 from esg.core.estimation.drift import Drift, drifts
 from esg.core.messages.commands import StartTask
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import State
 from esg.protos import model_v1_pb2 as model
+from esg.units import PPM
 
 
 def mesh_status(
@@ -46,8 +46,8 @@ def _profile(drift: Drift) -> model.ProfileStatus:
         batch=drift.batch,
         tasks=drift.tasks,
         profiled_us=drift.profiled_us,
-        measured=drift.measured_permille / AS_PROFILED,
-        planned=drift.planned_permille / AS_PROFILED,
+        measured=drift.measured_ppm / PPM,
+        planned=drift.planned_ppm / PPM,
     )
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from esg.core.catalog.model import Application, Catalog, Stage
-from esg.core.durations import LOCAL_BYTES_PER_S, DataLink, Durations, DurationSettings
+from esg.core.durations import Durations, DurationSettings
+from esg.core.estimation.transfer import EMULATED_LOCAL
 from esg.core.messages.events import Event
 from esg.core.policies.apex.features import Feature
 from esg.core.pool import Pool
@@ -103,7 +104,7 @@ def carry_out(run: Run, catalog: Catalog, trained: Trained) -> dict[str, Any]:
     pools = mixed(seen, scenario) if run.mixed_nodes else None
     durations = None
     if run.wrong:
-        local = DataLink(delay_us=ms(scenario.stage_delay_ms), bytes_per_s=LOCAL_BYTES_PER_S)
+        local = replace(EMULATED_LOCAL, delay_us=ms(scenario.stage_delay_ms))
         settings = DurationSettings(noise=run.noise, local=local)
         durations = Durations(as_it_is(seen, run.wrong), run.seed, settings)
     arrivals: Iterator[tuple[int, Event]] = run.load().arrivals(

@@ -7,31 +7,19 @@ weather however it schedules.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from struct import Struct
 
 from esg.core.catalog.model import Catalog
 from esg.core.catalog.profile import Profile
 from esg.core.estimation.corrected import corrected
+from esg.core.estimation.transfer import EMULATED_LOCAL, EMULATED_REMOTE, DataLink
 from esg.core.messages.commands import StartTask
 from esg.core.messages.events import Correction
 from esg.core.messages.node import ModelLoaded, ModelUnloaded, TaskEnded
-from esg.units import US_PER_S, ms, seconds
+from esg.units import ms, seconds
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataLink:
-    """One way to read a stage's input: a fixed delay and a rate."""
-
-    delay_us: int
-    bytes_per_s: int
-
-    def time_us(self, size_bytes: int) -> int:
-        return self.delay_us + size_bytes * US_PER_S // self.bytes_per_s if size_bytes else 0
-
-
-LOCAL_BYTES_PER_S = 2_000_000_000
 LEAST_PACE = 0.05
 """However good the weather, nothing takes less than this share of its profiled time."""
 
@@ -48,8 +36,8 @@ class DurationSettings:
     for inputs that are not there yet.
     """
 
-    local: DataLink = field(default=DataLink(delay_us=ms(0.5), bytes_per_s=LOCAL_BYTES_PER_S))
-    remote: DataLink = field(default=DataLink(delay_us=ms(8), bytes_per_s=100_000_000))
+    local: DataLink = EMULATED_LOCAL
+    remote: DataLink = EMULATED_REMOTE
     noise: float = 1.0
     unload_us: int = seconds(1.2)
     abort_us: int = 0

@@ -1,13 +1,14 @@
 """One emulated run: build the brains of a scenario, let the world go, and report."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter, perf_counter_ns
 from typing import Any, TextIO
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog
-from esg.core.durations import LOCAL_BYTES_PER_S, DataLink, Durations, DurationSettings
+from esg.core.durations import Durations, DurationSettings
+from esg.core.estimation.transfer import EMULATED_LOCAL, DataLink
 from esg.core.journal.format import (
     TRAINED,
     Header,
@@ -115,7 +116,7 @@ def build_pools(catalog: Catalog, scenario: Scenario) -> dict[str, Pool]:
 
 
 def build_nature(catalog: Catalog, scenario: Scenario) -> Durations:
-    local = DataLink(delay_us=ms(scenario.stage_delay_ms), bytes_per_s=LOCAL_BYTES_PER_S)
+    local = replace(EMULATED_LOCAL, delay_us=ms(scenario.stage_delay_ms))
     remote = DataLink(
         delay_us=ms(scenario.remote_delay_ms), bytes_per_s=round(scenario.remote_mb_per_s * 1e6)
     )

@@ -13,6 +13,7 @@ from msgspec.structs import replace as changed
 from esg.core.catalog.config import Config
 from esg.core.catalog.model import Application, Catalog, Cluster, Function, scaled
 from esg.core.catalog.profile import Profile
+from esg.core.estimation.transfer import EMULATED_LOCAL, EMULATED_REMOTE
 from esg.core.messages.codec import decode, encode
 from esg.core.messages.events import ApplicationRegistered, Event
 from esg.core.scheduler.registry import application_of
@@ -25,6 +26,7 @@ from esg.emulator.bounds import (
 )
 from esg.errors import Rejected
 from esg.suggest import did_you_mean
+from esg.units import to_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +97,9 @@ class Scenario:
     overhead: str = "counted"
     search_steps_per_ms: int | None = None
     time_scale: float = 1.0
-    stage_delay_ms: float = 0.5
-    remote_delay_ms: float = 8.0
-    remote_mb_per_s: float = 100.0
+    stage_delay_ms: float = to_ms(EMULATED_LOCAL.delay_us)
+    remote_delay_ms: float = to_ms(EMULATED_REMOTE.delay_us)
+    remote_mb_per_s: float = EMULATED_REMOTE.bytes_per_s / 1e6
     without: str = ""
 
     def __post_init__(self) -> None:

@@ -46,7 +46,7 @@ from esg.core.messages.events import (
 from esg.core.policies import PolicySettings, policy
 from esg.core.policies.interface import Policy
 from esg.core.scheduler.scheduler import Scheduler
-from esg.units import ms
+from esg.units import PPM, ms
 from tests.support.small_catalog import SMALL
 from tests.support.witness import Witness
 
@@ -216,16 +216,16 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     @rule(
         functions=st.lists(st.sampled_from(sorted(SMALL.functions)), max_size=2, unique=True),
-        permille=st.sampled_from([250, 1000, 1700, 4000]),
+        pace_ppm=st.sampled_from([250_000, PPM, 1_700_000, 4_000_000]),
     )
-    def profiles_turn_out_to_be_wrong(self, functions: list[str], permille: int) -> None:
+    def profiles_turn_out_to_be_wrong(self, functions: list[str], pace_ppm: int) -> None:
         """Plans change, and what was promised does not: see `requests_arrive`."""
-        corrections = [Correction(function=f, batch=1, permille=permille) for f in functions]
+        corrections = [Correction(function=f, batch=1, pace_ppm=pace_ppm) for f in functions]
         self.tell(ProfilesCorrected(corrections=tuple(corrections)))
         planned = self.witness.scheduler.planned.functions
         for name in functions:
             profiled, now = SMALL.functions[name].profile, planned[name].profile
-            assert (now.time_us * 1000 == profiled.time_us * permille).all()
+            assert (now.time_us * PPM == profiled.time_us * pace_ppm).all()
 
     # Nodes.
 

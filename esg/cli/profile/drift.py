@@ -68,10 +68,9 @@ async def _asked(gateway: str) -> Sequence[ProfileStatus]:
 def _replayed(journal: Path, catalog: Path | None) -> Sequence[ProfileStatus]:
     from esg.cli.evaluation.history import replayed_strictly
     from esg.client import ProfileStatus
-    from esg.core.estimation.corrected import AS_PROFILED
     from esg.core.estimation.drift import drifts
     from esg.emulator.history import scenario_of
-    from esg.units import to_ms
+    from esg.units import PPM, to_ms
 
     scenario = scenario_of(journal)
     scheduler = replayed_strictly(journal, read_catalog(catalog), scenario, shown=False).scheduler
@@ -81,8 +80,8 @@ def _replayed(journal: Path, catalog: Path | None) -> Sequence[ProfileStatus]:
             batch=one.batch,
             tasks=one.tasks,
             profiled_ms=to_ms(one.profiled_us),
-            measured=one.measured_permille / AS_PROFILED,
-            planned=one.planned_permille / AS_PROFILED,
+            measured=one.measured_ppm / PPM,
+            planned=one.planned_ppm / PPM,
         )
         for one in drifts(scheduler.state, scheduler.catalog)
     ]

@@ -15,24 +15,23 @@ from esg.core.catalog.model import Application, Catalog, Function
 from esg.core.catalog.profile import Prices
 from esg.core.messages.events import Correction
 from esg.errors import Rejected
-
-AS_PROFILED = 1000
-"""A correction that changes nothing, in thousandths."""
+from esg.units import PPM
 
 
-def permille_of(corrections: Sequence[Correction], batch: int) -> int:
-    """What tasks of this batch size take, in thousandths of their profile. The corrections are of
+def pace_ppm_of(corrections: Sequence[Correction], batch: int) -> int:
+    """What tasks of this batch size take, in millionths of their profile. The corrections are of
     one function.
 
-    >>> seen = [Correction(function="f", batch=b, permille=p) for b, p in ((1, 1200), (4, 1050))]
-    >>> [permille_of(seen, batch) for batch in (1, 2, 3, 8)]
-    [1200, 1200, 1050, 1050]
-    >>> permille_of([], 1)
-    1000
+    >>> paces_ppm = {1: 1_200_000, 4: 1_050_000}
+    >>> seen = [Correction(function="f", batch=b, pace_ppm=p) for b, p in paces_ppm.items()]
+    >>> [pace_ppm_of(seen, batch) for batch in (1, 2, 3, 8)]
+    [1200000, 1200000, 1050000, 1050000]
+    >>> pace_ppm_of([], 1)
+    1000000
     """
     if not corrections:
-        return AS_PROFILED
-    return min(corrections, key=lambda c: (abs(c.batch - batch), c.batch)).permille
+        return PPM
+    return min(corrections, key=lambda c: (abs(c.batch - batch), c.batch)).pace_ppm
 
 
 def corrected(catalog: Catalog, corrections: Sequence[Correction], before: Catalog) -> Catalog:
@@ -62,7 +61,7 @@ def _corrected_function(
         return function
     with suppress(Rejected):  # longer or dearer than can be planned with: then as profiled
         profile = function.profile.stretched(
-            lambda config: permille_of(own, config.batch) / AS_PROFILED, prices
+            lambda config: pace_ppm_of(own, config.batch) / PPM, prices
         )
         return replace(function, profile=profile)
     return function

@@ -3,7 +3,7 @@
 A profile was measured once, on a quiet machine. What the scheduler sees is another matter: orders
 travel, neighbours are busy, a driver was updated. So of every function and batch size the latest
 tasks are remembered: what each took, from its order to the news of its end and without the loading
-of models, in thousandths of its profile. Tasks that had to wait for a model do not count at all.
+of models, in millionths of its profile. Tasks that had to wait for a model do not count at all.
 
 Their median, within bounds, corrects the profile (`corrected`) as soon as it says something new:
 
@@ -27,16 +27,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from esg.core.catalog.model import Catalog
-from esg.core.estimation.corrected import AS_PROFILED, permille_of
+from esg.core.estimation.corrected import pace_ppm_of
 from esg.core.messages.events import Correction
 from esg.core.state.state import Measured, State
-from esg.units import seconds
+from esg.units import PPM, seconds
 
 WINDOW = 32
 """Tasks that are remembered."""
 ENOUGH = 8
-STEP_PERMILLE = 50
-LEAST, MOST = 250, 4000
+MOVED_PPM = 50_000
+STEP_PPM = 1_000
+"""Paces are kept in steps of a thousandth: no measurement is better than that."""
+LEAST_PPM, MOST_PPM = 250_000, 4_000_000
 """Bounds of a correction: beyond them something else is wrong than the profile."""
 EVERY_US = seconds(5)
 FORGOTTEN_US = seconds(600)
@@ -53,11 +55,11 @@ def observe(
         seen.append(found)
         seen.sort(key=lambda measured: measured.batch)
     if now_us - found.latest_us >= FORGOTTEN_US:
-        found.permille.clear()  # so long ago, it was another time
+        found.paces_ppm.clear()  # so long ago, it was another time
     found.tasks += 1
     found.latest_us = now_us
-    found.permille.append(took_us * AS_PROFILED // profiled_us)
-    del found.permille[:-WINDOW]
+    found.paces_ppm.append(took_us * PPM // profiled_us // STEP_PPM * STEP_PPM)
+    del found.paces_ppm[:-WINDOW]
     return found
 
 
@@ -69,7 +71,7 @@ def corrections_due(
     if state.corrected_us and now_us - state.corrected_us < EVERY_US:
         return None
     in_force = _of(state.corrections, function)
-    moved = _has_moved(measured, permille_of(in_force, measured.batch))
+    moved = _has_moved(measured, pace_ppm_of(in_force, measured.batch))
     if not moved and not (in_force and _forgotten(state.measured[function])):
         return None
     found = [one for one in state.corrections if one.function not in state.measured]
@@ -81,14 +83,14 @@ def corrections_due(
 @dataclass(frozen=True, slots=True)
 class Drift:
     """How one batch size of a function stands, for people: the time that its smallest config is
-    profiled with, and what tasks took and are planned with, in thousandths of their profile."""
+    profiled with, and what tasks took and are planned with, in millionths of their profile."""
 
     function: str
     batch: int
     tasks: int
     profiled_us: int
-    measured_permille: int
-    planned_permille: int
+    measured_ppm: int
+    planned_ppm: int
 
 
 def drifts(state: State, catalog: Catalog) -> list[Drift]:
@@ -108,38 +110,38 @@ def drifts(state: State, catalog: Catalog) -> list[Drift]:
                     one.batch,
                     one.tasks,
                     profile.time_us_of(smallest),
-                    median(one.permille),
-                    permille_of(in_force, one.batch),
+                    median(one.paces_ppm),
+                    pace_ppm_of(in_force, one.batch),
                 )
             )
     return found
 
 
-def median(permille: Sequence[int]) -> int:
+def median(paces_ppm: Sequence[int]) -> int:
     """Of an even number, the upper one of the middle.
 
     >>> median([990, 1310, 1300, 1290, 9000]), median([1, 2])
     (1300, 2)
     """
-    return sorted(permille)[len(permille) // 2]
+    return sorted(paces_ppm)[len(paces_ppm) // 2]
 
 
-def _within_bounds(permille: int) -> int:
+def _within_bounds(pace_ppm: int) -> int:
     """
-    >>> _within_bounds(1300), _within_bounds(9000), _within_bounds(2)
-    (1300, 4000, 250)
+    >>> _within_bounds(1_300_000), _within_bounds(9_000_000), _within_bounds(2)
+    (1300000, 4000000, 250000)
     """
-    return min(MOST, max(LEAST, permille))
+    return min(MOST_PPM, max(LEAST_PPM, pace_ppm))
 
 
 def _has_moved(measured: Measured, in_force: int) -> bool:
-    seen = measured.permille
+    seen = measured.paces_ppm
     if len(seen) < ENOUGH:
         return False
-    if abs(_within_bounds(median(seen)) - in_force) * AS_PROFILED <= STEP_PERMILLE * in_force:
+    if abs(_within_bounds(median(seen)) - in_force) * PPM <= MOVED_PPM * in_force:
         return False
-    above = sum(permille > in_force for permille in seen)
-    below = sum(permille < in_force for permille in seen)
+    above = sum(pace_ppm > in_force for pace_ppm in seen)
+    below = sum(pace_ppm < in_force for pace_ppm in seen)
     return (above - below) ** 2 > 4 * len(seen)
 
 
@@ -151,13 +153,13 @@ def _corrections(
     forgotten = _forgotten(seen)
     kept = [correction for correction in in_force if correction.batch not in forgotten]
     fresh = [one for one in seen if one.batch not in forgotten]
-    if not any(_has_moved(one, permille_of(in_force, one.batch)) for one in fresh):
+    if not any(_has_moved(one, pace_ppm_of(in_force, one.batch)) for one in fresh):
         return kept
     known = {correction.batch: correction for correction in kept}
     for one in fresh:
-        if len(one.permille) >= ENOUGH:
-            permille = _within_bounds(median(one.permille))
-            known[one.batch] = Correction(function=function, batch=one.batch, permille=permille)
+        if len(one.paces_ppm) >= ENOUGH:
+            pace_ppm = _within_bounds(median(one.paces_ppm))
+            known[one.batch] = Correction(function=function, batch=one.batch, pace_ppm=pace_ppm)
     return [known[batch] for batch in sorted(known)]
 
 

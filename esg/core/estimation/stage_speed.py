@@ -7,15 +7,13 @@ the distance from that (`spread_ppm`), and of what inputs from another node add 
 """
 
 from esg.core.estimation.ewma import ewma
+from esg.core.estimation.transfer import ASSUMED_REMOTE
 from esg.core.state.state import Queue
-from esg.units import PPM, US_PER_S, ms
+from esg.units import PPM
 
 PRIOR, ALL = 2, 16
 """What is profiled counts like two runs, until sixteen have been seen: from then on the newest run
 always weighs a sixteenth."""
-
-ASSUMED_DELAY_US, ASSUMED_BYTES_PER_S = ms(10), 100_000_000
-"""A transfer that nobody has seen yet: about what a gigabit link takes."""
 
 AT_MOST = 2
 """One run counts as twice as slow as expected at most, or twice as fast as profiled, and a transfer
@@ -50,7 +48,7 @@ def observe_run(
     expected_us = profiled_us * queue.pace_ppm // PPM
     if remote:
         extra_us = max(0, took_us - expected_us) // remote
-        known_us = max(remote_us(queue, input_bytes), ASSUMED_DELAY_US)
+        known_us = max(remote_us(queue, input_bytes), ASSUMED_REMOTE.delay_us)
         extra_us = min(extra_us, AT_MOST * known_us)
         queue.remote_us = ewma(queue.remote_us, extra_us, ALL) if queue.remote_us else extra_us
         return
@@ -93,4 +91,4 @@ def remote_us(queue: Queue, input_bytes: int) -> int:
     >>> remote_us(Queue("app/f", "app", "f"), 1_000_000)
     20000
     """
-    return queue.remote_us or ASSUMED_DELAY_US + input_bytes * US_PER_S // ASSUMED_BYTES_PER_S
+    return queue.remote_us or ASSUMED_REMOTE.time_us(input_bytes) or ASSUMED_REMOTE.delay_us

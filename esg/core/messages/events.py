@@ -183,11 +183,11 @@ class Woke(Message, frozen=True, kw_only=True):
 
 
 class Correction(Message, frozen=True, kw_only=True):
-    """Tasks of this function with this batch take so many thousandths of what its profile says."""
+    """Tasks of this function with this batch take so many millionths of what its profile says."""
 
     function: str
     batch: int
-    permille: int
+    pace_ppm: int
 
 
 class ProfilesCorrected(Message, frozen=True, kw_only=True):

@@ -165,13 +165,13 @@ class Registrations(Message, frozen=True):
 
 
 class Measured(Record):
-    """What the latest tasks of one function with one batch size took, in thousandths of their
+    """What the latest tasks of one function with one batch size took, in millionths of their
     profile, the newest last; and how many there were in all."""
 
     batch: int
     tasks: int = 0
     latest_us: int = 0
-    permille: list[int] = field(default_factory=list)
+    paces_ppm: list[int] = field(default_factory=list)
 
 
 class State(Record):

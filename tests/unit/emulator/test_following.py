@@ -64,7 +64,7 @@ def test_corrections_do_not_feed_on_themselves() -> None:
     """What tasks take is compared with the profile, not with what was last believed."""
     watch, _, _ = ran(following(SLOW))
     for event in watch.corrections:
-        assert all(1000 < correction.permille < 1700 for correction in event.corrections)
+        assert all(1_000_000 < correction.pace_ppm < 1_700_000 for correction in event.corrections)
 
 
 def test_a_mesh_that_is_as_profiled_is_left_alone() -> None:
@@ -103,7 +103,7 @@ def test_a_what_if_lives_in_the_world_as_it_was_found(policy: str) -> None:
     """Whoever plans: functions take what they took on the day that is lived through again."""
     slow = ProfilesCorrected(
         corrections=tuple(
-            Correction(function=name, batch=1, permille=3000) for name in paper().functions
+            Correction(function=name, batch=1, pace_ppm=3_000_000) for name in paper().functions
         )
     )
     conditions = scenario(nodes=4, slo_scale=4.0, noise=0, stage_delay_ms=0, policy=policy)

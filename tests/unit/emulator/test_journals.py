@@ -480,7 +480,7 @@ def test_a_catalogs_application_that_was_retired_before_stays_so(tmp_path: Path)
 
 def test_what_functions_were_found_to_take_is_known_from_the_start(tmp_path: Path) -> None:
     slow = ProfilesCorrected(
-        corrections=(Correction(function="classification", batch=1, permille=3000),)
+        corrections=(Correction(function="classification", batch=1, pace_ppm=3_000_000),)
     )
     came = RequestArrived(request="r1", application="image-classification")
     whole = tmp_path / "whole.journal"

@@ -98,7 +98,7 @@ def test_an_application_that_is_refused_or_retired_counts_for_nothing() -> None:
 
 def test_functions_that_take_longer_than_profiled_move_both_limits() -> None:
     (stage,) = SMALL.applications["scan"].stages.values()
-    slow = Correction(function=stage.function.name, batch=1, permille=2000)
+    slow = Correction(function=stage.function.name, batch=1, pace_ppm=2_000_000)
     later: tuple[int, Event] = (0, ProfilesCorrected(corrections=(slow,)))
     durations = Durations(SMALL, 0, DurationSettings(noise=0))
     found = limits(SMALL, [later, arrived("scan", ms(100)), arrived("scan", ms(600))], durations)

@@ -5,7 +5,8 @@ from statistics import fmean, stdev
 import pytest
 
 from esg.core.catalog.config import Config
-from esg.core.durations import DataLink, Durations, DurationSettings
+from esg.core.durations import Durations, DurationSettings
+from esg.core.estimation.transfer import DataLink
 from esg.core.messages.commands import Input, JobOrder, StartTask
 from esg.core.messages.events import Correction
 from esg.emulator.run import build_nature
@@ -67,7 +68,7 @@ def test_what_a_scheduler_believes_changes_nothing() -> None:
 
 def test_functions_can_turn_out_to_be_slower_than_profiled() -> None:
     durations = Durations(SMALL, 0, CALM)
-    durations.correct([Correction(function="detect", batch=1, permille=1500)])
+    durations.correct([Correction(function="detect", batch=1, pace_ppm=1_500_000)])
     assert durations.run_us(order()) == ms(150) + ms(0.5) + 50
     durations.correct([])
     assert durations.run_us(order()) == ms(100) + ms(0.5) + 50

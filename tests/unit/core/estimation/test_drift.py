@@ -21,8 +21,8 @@ WARM = {0: ("detect", "resize", "label"), 1: ("detect", "resize", "label")}
 FOLLOWING = SchedulerSettings(prewarm=False, follow_profiles=True)
 
 
-def correction(permille: int, *, function: str = "detect", batch: int = 1) -> Correction:
-    return Correction(function=function, batch=batch, permille=permille)
+def correction(thousandths: int, *, function: str = "detect", batch: int = 1) -> Correction:
+    return Correction(function=function, batch=batch, pace_ppm=thousandths * 1000)
 
 
 def corrected_to(*corrections: Correction) -> Event:
@@ -118,7 +118,7 @@ def test_what_was_measured_is_shown_as_it_was(story: Story, took_ms: int, planne
     story.ran(*[took_ms] * 8)
     story.desk.at(story.now_us, corrected_to(correction(planned)))
     (shown,) = drifts(story.desk.scheduler.state, SMALL)
-    assert (shown.measured_permille, shown.planned_permille) == (took_ms * 10, planned)
+    assert (shown.measured_ppm, shown.planned_ppm) == (took_ms * PPM // 100, planned * 1000)
 
 
 def test_tasks_that_waited_for_a_model_say_nothing(story: Story) -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from esg.core.estimation.stage_speed import ASSUMED_DELAY_US, observe_run, relative_std
+from esg.core.estimation.stage_speed import observe_run, relative_std
+from esg.core.estimation.transfer import ASSUMED_REMOTE
 from esg.core.state.state import Queue
 from esg.units import PPM
 
@@ -55,7 +56,7 @@ def test_a_transfer_may_take_many_times_as_long_as_the_work(inputs: int) -> None
 
 def test_a_transfer_that_hung_says_little_about_the_next_ones() -> None:
     assert fetched(*[50] * 20, 60_000).remote_us < 35_000
-    assert fetched(60_000).remote_us == 2 * ASSUMED_DELAY_US
+    assert fetched(60_000).remote_us == 2 * ASSUMED_REMOTE.delay_us
 
 
 def test_transfers_that_took_no_time_for_long_are_believed_when_they_do() -> None:

@@ -71,7 +71,7 @@ SLICES = (
     SliceInventory(memory_mb=10, resident=("f", "g")),
     SliceInventory(memory_mb=5, usable=False),
 )
-CORRECTIONS = (Correction(function="f", batch=2, permille=1250),)
+CORRECTIONS = (Correction(function="f", batch=2, pace_ppm=1_250_000),)
 EVENT_SAMPLES: list[Event] = [
     RequestArrived(request="r1", application="app"),
     RequestArrived(request="Straße \u2028 \n\"'\\", application="", slo_us=-1),
