@@ -7,7 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from esg.controller.event_log import Journal
+from esg.controller.journal import Journal
+from esg.controller.live import LiveController
 from esg.controller.recovery import Remembered, build_scheduler, header_of, opening, recover
 from esg.controller.servicer import ControllerServicer
 from esg.core.catalog.model import Catalog
@@ -30,23 +31,26 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     journal = Journal(Path(own.journal), own) if own.journal else None
     known = Remembered() if journal is None else _remembered(journal, catalog, own)
     began_ns = time.monotonic_ns()
-    service = ControllerServicer(
+    controller = LiveController(
         build_scheduler(catalog, own, known.state),
         own,
         journal,
         lambda: known.now_us + (time.monotonic_ns() - began_ns) // 1000,
+        known.memory,
     )
-    service.go_on(known.memory)
+    controller.start()
     if journal is not None:
-        journal.begin(header_of(catalog, own, common), lambda: opening(service))
+        header = header_of(catalog, own, common)
+        journal.begin(header, lambda: opening(controller.driver, controller.shell))
     server = Server(AMONG_OURSELVES, between_services(common), [Decoding()])
-    wire_grpc.add_ControllerServicer_to_server(service, server.grpc)
+    servicer = ControllerServicer(controller, own.policy)
+    wire_grpc.add_ControllerServicer_to_server(servicer, server.grpc)
     port = await server.start(own.host, own.port, [SERVICE])
-    async with metrics_page(common, own.metrics_port, service.metrics):
+    async with metrics_page(common, own.metrics_port, controller.metrics):
         say_ready(f"{own.host}:{port}")
-        await _serve(service, server, common, stop)
+        await _serve(controller, server, common, stop)
     if journal is not None:
-        await service.driver.rest()  # what is remembered is whole only then
+        await controller.driver.rest()  # what is remembered is whole only then
         journal.finish()
 
 
@@ -59,22 +63,22 @@ def _remembered(journal: Journal, catalog: Catalog, own: ControllerSettings) -> 
 
 
 async def _serve(
-    service: ControllerServicer, server: Server, common: CommonSettings, stop: asyncio.Event
+    controller: LiveController, server: Server, common: CommonSettings, stop: asyncio.Event
 ) -> None:
     """Until told to stop; then everyone is answered first."""
-    watching = asyncio.create_task(service.watch())
+    watching = asyncio.create_task(controller.watch())
     stopping = asyncio.create_task(stop.wait())
     try:
-        ends: set[asyncio.Future[Any]] = {stopping, service.driver.failed}
+        ends: set[asyncio.Future[Any]] = {stopping, controller.driver.failed}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        if service.driver.failed.done():
-            service.driver.failed.result()  # a bug, or a journal that cannot be written
+        if controller.driver.failed.done():
+            controller.driver.failed.result()  # a bug, or a journal that cannot be written
         await server.drain()
         with suppress(TimeoutError):
-            await asyncio.wait_for(service.finish(), common.drain_s)
+            await asyncio.wait_for(controller.finish(), common.drain_s)
     finally:
         watching.cancel()
-        service.corrector.close()
+        controller.corrector.close()
         await server.stop(0.1)
 
 

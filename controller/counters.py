@@ -8,7 +8,14 @@ from collections import deque
 from collections.abc import Container
 from dataclasses import dataclass, field
 
-from esg.core.messages.commands import AnswerRequest, RefuseRequest, StartTask
+from esg.core.catalog.model import plain_name
+from esg.core.messages.commands import (
+    AdmitRequest,
+    AnswerRequest,
+    RefusalKind,
+    RefuseRequest,
+    StartTask,
+)
 from esg.core.messages.events import TaskFinished
 from esg.core.messages.outcome import Outcome
 from esg.core.metrics import Served, percentiles
@@ -59,10 +66,12 @@ class Counters:
         self.remote_transfers = 0
         self._gone = UnusedNames()
 
-    def accepted(self, application: str) -> None:
-        self._of(application).arrived += 1
+    def admitted(self, order: AdmitRequest) -> None:
+        self._of(plain_name(order.application)).arrived += 1
 
     def refused(self, refusal: RefuseRequest) -> None:
+        if refusal.kind is RefusalKind.UNKNOWN_APPLICATION:
+            return  # anybody can make up names
         tally = self._of(refusal.application)
         tally.arrived += 1
         tally.served.count(refusal.kind.ending)
@@ -80,8 +89,8 @@ class Counters:
     def finished(self, event: TaskFinished) -> None:
         self.cold_starts += event.loading_us > 0
 
-    def answered(self, application: str, answer: AnswerRequest, now_us: int) -> None:
-        tally = self._of(application)
+    def answered(self, answer: AnswerRequest, now_us: int) -> None:
+        tally = self._of(plain_name(answer.application))
         tally.served.count(answer.outcome, in_time=answer.slo_met, cost_pusd=answer.cost_pusd)
         if answer.outcome is Outcome.DONE:
             tally.latest_us.append(now_us - answer.arrived_us)

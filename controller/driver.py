@@ -41,13 +41,14 @@ Handled = tuple[int, InboxItem, list[Command]]
 
 
 class Driver:
-    """`perform` gets every event with the orders that followed, in order, once all is durable."""
+    """The loop around a scheduler. `perform` gets every event with its memo and the orders that
+    followed, in order, once all is durable."""
 
     def __init__(
         self,
         scheduler: Scheduler,
         journal: EventLog | None,
-        perform: Callable[[int, Event, list[Command]], None],
+        perform: Callable[[int, Event, Memo | None, list[Command]], None],
         *,
         clock_us: Callable[[], int],
     ) -> None:
@@ -85,7 +86,7 @@ class Driver:
             self._begin_turn()
 
     async def ask(self, event: Event) -> list[Command]:
-        """The same, by someone who wants to see the orders."""
+        """Tell a fact, and wait for the orders that followed from it."""
         answer: asyncio.Future[list[Command]] = self._loop.create_future()
 
         def answered(commands: list[Command]) -> None:
@@ -136,7 +137,7 @@ class Driver:
             if error is not None:
                 raise error
             for now_us, told, commands in handled:
-                self._perform(now_us, told.event, commands)
+                self._perform(now_us, told.event, told.memo, commands)
                 if told.then is not None:
                     told.then(commands)
             self._set_alarm()

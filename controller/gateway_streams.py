@@ -9,38 +9,40 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 
-from msgspec.structs import replace
-
-from esg.controller.convert import progress_note, refusal_error, result_to_wire
+from esg.controller.convert import progress_note, refusal_error
 from esg.controller.driver import Driver
-from esg.controller.request_log import AnsweredRequest, Follower, RequestLog, RequestRecord
-from esg.core.journal.format import Memo
-from esg.core.messages.commands import AnswerRequest, Input, JobOrder, RefuseRequest, StartTask
+from esg.controller.effects import TellProgress
+from esg.controller.followers import Follower, Followers
+from esg.controller.request_log import AnsweredRequest, RequestLog, RequestRecord
+from esg.controller.shell import request_memo
+from esg.core.messages.commands import AnswerRequest, RefuseRequest
 from esg.core.messages.events import RequestArrived, RequestCancelled
 from esg.core.state.state import Request
 from esg.protos import controller_v1_pb2 as wire
+from esg.protos import model_v1_pb2 as model
 from esg.runtime.logs import about
 from esg.runtime.rpc.batched_sender import BatchedSender
-from esg.runtime.rpc.status import (
-    AlreadyExists,
-    NotFound,
-    Unavailable,
-    refusal,
-)
+from esg.runtime.rpc.status import AlreadyExists, NotFound, Unavailable, retry_after_us, status
 from esg.runtime.security.ownership import owned, seen
-from esg.storage.keys import payload_stage
 from esg.suggest import did_you_mean
 
 log = logging.getLogger(__name__)
 
 
 class GatewayStreams:
-    """Everyone who asks for something."""
+    """The streams of all gateways, and which of them follow which request."""
 
     def __init__(self, driver: Driver, requests: RequestLog) -> None:
         self._driver = driver
         self._requests = requests
+        self._submitted: dict[str, RequestRecord] = {}  # not decided yet, or not on disk
+        self._followers = Followers()
         self.draining = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether all that was submitted is answered or refused."""
+        return not (self._submitted or self._requests.under_way)
 
     async def admit(
         self, messages: AsyncIterator[wire.FromGateway]
@@ -53,7 +55,7 @@ class GatewayStreams:
                 yield wire.ToGateway(notes=notes)
         finally:
             reader.cancel()
-            self._requests.forget_follower(outbox)
+            self._followers.forget(outbox)
 
     async def _read(
         self, outbox: BatchedSender[wire.ControllerNote], messages: AsyncIterator[wire.FromGateway]
@@ -73,9 +75,13 @@ class GatewayStreams:
         finally:
             outbox.close()
 
+    def _find(self, request: str) -> RequestRecord | AnsweredRequest | None:
+        known = self._submitted.get(request)
+        return known or self._requests.find(request, self._driver.now_us)
+
     def _submit(self, follower: Follower, submission: wire.Submission) -> None:
         request = submission.request_id
-        record = self._requests.find(request, self._driver.now_us)
+        record = self._find(request)
         if record is not None:
             if record.content_hash != submission.content_hash:
                 _refuse(
@@ -90,44 +96,44 @@ class GatewayStreams:
                 self._repeat(follower, request, record)
         elif self.draining:
             _refuse(follower, request, Unavailable("the controller is going away; try again"))
-        elif not self._find_application(submission):
+        elif (application := self._application(submission)) is None:
             _refuse(follower, request, self._unseen(submission))
         else:
-            record = RequestRecord(
-                submission.application, submission.content_hash, submission.fetched_later
+            content_hash, later = submission.content_hash, submission.fetched_later
+            self._submitted[request] = RequestRecord(
+                application=application, content_hash=content_hash
             )
-            record.follow(follower)
-            self._requests.begin(request, record)
+            self._followers.follow(request, follower)
             self._driver.tell(
                 RequestArrived(
                     request=request,
-                    application=submission.application,
-                    slo_us=self._slo_us(submission),
+                    application=application,
+                    slo_us=self._slo_us(submission, application),
                     all_stages=submission.all_stages,
                 ),
-                memo_of(record),
+                request_memo(content_hash, fetched_later=later),
             )
 
-    def _find_application(self, submission: wire.Submission) -> bool:
-        """Have it name the application as the mesh does: its owner's own, or else everybody's.
-        Where there is no owner, the scheduler says what it does not know."""
+    def _application(self, submission: wire.Submission) -> str | None:
+        """The application as the mesh calls it: the owner's own, or else everybody's; None if the
+        owner sees neither. Where there is no owner, the scheduler says what it does not know."""
         known = self._driver.scheduler.applications
         own = owned(submission.owner, submission.application)
-        if own in known:
-            submission.application = own
-        return not submission.owner or submission.application in known
+        if own in known or not submission.owner:
+            return own
+        return submission.application if submission.application in known else None
 
     def _unseen(self, submission: wire.Submission) -> NotFound:
         """Without a word about what others own."""
         visible = (seen(submission.owner, name) for name in self._driver.scheduler.applications)
         return NotFound(did_you_mean("application", submission.application, filter(None, visible)))
 
-    def _slo_us(self, submission: wire.Submission) -> int | None:
+    def _slo_us(self, submission: wire.Submission, name: str) -> int | None:
         """The request's own SLO; the client's deadline, if that is shorter; or none of its own."""
         slo_us = submission.slo_us if submission.HasField("slo_us") else None
         if not submission.HasField("deadline_us"):
             return slo_us
-        application = self._driver.scheduler.current(submission.application)
+        application = self._driver.scheduler.current(name)
         known_us = application.slo_us if slo_us is None and application is not None else slo_us
         shorter = known_us is None or submission.deadline_us < known_us
         return submission.deadline_us if shorter else slo_us
@@ -140,13 +146,13 @@ class GatewayStreams:
         )
         follower.put(wire.ControllerNote(request_id=request, accepted=accepted))
         if isinstance(known, AnsweredRequest):
-            follower.put(wire.ControllerNote(request_id=request, result=known.result))
+            follower.put(_result_note(request, known))
         else:
-            known.follow(follower)
+            self._followers.follow(request, follower)
 
     def _follow(self, follower: Follower, request: str) -> None:
         """Its past first; the rest as it happens."""
-        known = self._requests.find(request, self._driver.now_us)
+        known = self._find(request)
         if known is None:
             _refuse(follower, request, _unknown(request))
             return
@@ -158,9 +164,9 @@ class GatewayStreams:
         accepted = wire.Accepted(application=known.application, content_hash=known.content_hash)
         follower.put(wire.ControllerNote(request_id=request, accepted=accepted))
         if isinstance(known, AnsweredRequest):
-            follower.put(wire.ControllerNote(request_id=request, result=known.result))
+            follower.put(_result_note(request, known))
         else:
-            known.watch(follower)
+            self._followers.watch(request, follower)
 
     def _past(self, request: Request) -> list[wire.ControllerNote]:
         notes = []
@@ -195,99 +201,56 @@ class GatewayStreams:
         return sorted(notes, key=lambda note: note.progress.at_us)
 
     def _cancel(self, follower: Follower, request: str) -> None:
-        known = self._requests.find(request, self._driver.now_us)
+        known = self._find(request)
         if known is None:
             _refuse(follower, request, _unknown(request))
         elif isinstance(known, AnsweredRequest):
-            follower.put(wire.ControllerNote(request_id=request, result=known.result))
+            follower.put(_result_note(request, known))
         else:
-            known.follow(follower)
+            self._followers.follow(request, follower)
             self._driver.tell(RequestCancelled(request=request))
 
     # ---- what the scheduler decided
 
-    def accepted(self, request: str, now_us: int) -> None:
-        record = self._requests.under_way(request)
-        if record is not None:
-            record.arrived_us = now_us
-            accepted = wire.Accepted(
-                application=record.application, content_hash=record.content_hash
-            )
-            record.tell(wire.ControllerNote(request_id=request, accepted=accepted))
+    def accepted(self, request: str, record: RequestRecord) -> None:
+        self._submitted.pop(request, None)
+        accepted = wire.Accepted(application=record.application, content_hash=record.content_hash)
+        self._followers.tell(request, wire.ControllerNote(request_id=request, accepted=accepted))
 
     def refused(self, command: RefuseRequest) -> None:
-        record = self._requests.refuse(command.request)
-        if record is None:
-            return
+        self._submitted.pop(command.request, None)
         log.info("refused", extra=about(request=command.request, reason=command.reason))
         error = refusal_error(command.kind, command.reason, command.retry_after_us)
-        for follower in record.followers:
-            _refuse(follower, command.request, error)
+        self._followers.tell_end(command.request, _refused_note(command.request, error))
 
     def payload_lost(self, request: str) -> None:
-        """A task did not find it. The next one waits for it, too: it may be brought meanwhile."""
-        record = self._requests.under_way(request)
-        if record is not None:
-            log.warning("payload lost", extra=about(request=request))
-            record.tell(wire.ControllerNote(request_id=request, payload_lost=True))
+        log.warning("payload lost", extra=about(request=request))
+        self._followers.tell(request, wire.ControllerNote(request_id=request, payload_lost=True))
 
-    def with_payloads(self, order: StartTask) -> StartTask:
-        """An order for a first stage, with the names of the payloads that it reads."""
-        if any(source.stage for source in order.jobs[0].inputs):
-            return order
-        return replace(order, jobs=tuple(map(self._with_payload, order.jobs)))
-
-    def _with_payload(self, job: JobOrder) -> JobOrder:
-        record = self._requests.under_way(job.request)
-        name = payload_stage(record.content_hash if record is not None else b"")
-        return replace(job, inputs=(Input(stage="", invoker=name),))
-
-    def started(self, order: StartTask, now_us: int) -> None:
-        self._progress(order, now_us, finished=False)
-
-    def finished(self, order: StartTask, now_us: int) -> None:
-        self._progress(order, now_us, finished=True)
-
-    def _progress(self, order: StartTask, now_us: int, *, finished: bool) -> None:
-        for job in order.jobs:
-            record = self._requests.under_way(job.request)
-            if record is not None and record.watchers:
+    def progressed(self, progress: TellProgress) -> None:
+        order = progress.order
+        for request, at_us in progress.at_us.items():
+            watchers = self._followers.watchers(request)
+            if watchers:
                 note = progress_note(
-                    job.request,
+                    request,
                     order.stage,
                     order.task,
                     order.invoker,
                     order.config,
-                    finished=finished,
-                    at_us=now_us - record.arrived_us,
+                    finished=progress.finished,
+                    at_us=at_us,
                 )
-                for watcher in record.watchers:
+                for watcher in watchers:
                     watcher.put(note)
 
-    def answered(self, answer: AnswerRequest, now_us: int) -> None:
-        record = self._requests.under_way(answer.request)
-        if record is None:
-            return
-        result = result_to_wire(answer, record.application, now_us)
-        self._requests.answer(answer.request, result, now_us)
-        record.tell(wire.ControllerNote(request_id=answer.request, result=result))
+    def answered(self, answer: AnswerRequest, result: model.Result) -> None:
+        note = wire.ControllerNote(request_id=answer.request, result=result)
+        self._followers.tell_end(answer.request, note)
         log.debug(
             "answered",
             extra=about(request=answer.request, outcome=answer.outcome, in_time=answer.slo_met),
         )
-
-
-def memo_of(record: RequestRecord) -> Memo:
-    """What the journal keeps of a request for us, beside what the scheduler is told of it."""
-    later = {"fetched_later": "yes"} if record.fetched_later else {}
-    return {"content_hash": record.content_hash.hex(), **later}
-
-
-def record_of(event: RequestArrived, memo: Memo | None) -> RequestRecord:
-    """The way back."""
-    known = memo or {}
-    content_hash = bytes.fromhex(known.get("content_hash", ""))
-    return RequestRecord(event.application, content_hash, "fetched_later" in known)
 
 
 def _unknown(request: str) -> NotFound:
@@ -296,6 +259,18 @@ def _unknown(request: str) -> NotFound:
     )
 
 
+def _result_note(request: str, answered: AnsweredRequest) -> wire.ControllerNote:
+    result = model.Result.FromString(answered.result)
+    return wire.ControllerNote(request_id=request, result=result)
+
+
 def _refuse(follower: Follower, request: str, error: Exception) -> None:
-    refused = refusal(wire.Refused, error)
-    follower.put(wire.ControllerNote(request_id=request, refused=refused))
+    follower.put(_refused_note(request, error))
+
+
+def _refused_note(request: str, error: Exception) -> wire.ControllerNote:
+    code, message = status(error)
+    refused = wire.Refused(
+        code=code.value[0], message=message, retry_after_us=retry_after_us(error)
+    )
+    return wire.ControllerNote(request_id=request, refused=refused)

@@ -9,6 +9,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Protocol
 
+from esg.controller.shell import session_memo
 from esg.core.journal.format import Memo
 from esg.core.messages.commands import Command, DiscardData
 from esg.core.messages.events import Event, InvokerJoined, InvokerLost
@@ -45,7 +46,7 @@ class Tell(Protocol):
 
 
 class InvokerStreams:
-    """Everyone who is attached."""
+    """The streams of all invokers that are attached."""
 
     def __init__(self, tell: Tell, functions: str, settings: ControllerSettings) -> None:
         self._tell = tell
@@ -57,7 +58,6 @@ class InvokerStreams:
         )
         self._sessions = NodeSessions(functions, times)
         self._outboxes: dict[str, BatchedSender[wire.Order]] = {}  # of the streams there are
-        self._remembered: dict[str, str] = {}  # sessions of the nodes that the scheduler knows
         self._loop = asyncio.get_running_loop()
         self._alarm: asyncio.TimerHandle | None = None
 
@@ -74,13 +74,8 @@ class InvokerStreams:
         """The scheduler has heard of this inventory."""
         self._sessions.scheduled(event)
 
-    def sessions(self) -> dict[str, str]:
-        """Who may come back with all it runs and keeps, as of the events that were carried out."""
-        return dict(self._remembered)
-
     def expect(self, sessions: Mapping[str, str]) -> None:
         """Invokers that were here before this process began have a while to come back."""
-        self._remembered.update(sessions)
         self._sessions.expect(self._now_us(), sessions)
         self._set_alarm()
 
@@ -148,7 +143,7 @@ class InvokerStreams:
                 "invoker joined",
                 extra=about(invoker=session.node, vcpus=event.vcpus, slices=len(event.slices)),
             )
-            self._tell(event, session_memo(session.session), lambda _: self._remember(session))
+            self._tell(event, session_memo(session.session))
         else:
             self._tell(event, then=lambda _: session.acknowledge(note.number))
 
@@ -156,19 +151,12 @@ class InvokerStreams:
         level = logging.INFO if given_up.left else logging.WARNING
         log.log(level, "invoker lost", extra=about(invoker=given_up.node, why=given_up.why))
         self._close(given_up.node)
-        event = InvokerLost(invoker=given_up.node)
-        self._tell(event, then=lambda _: self._forget(given_up.node))
+        self._tell(InvokerLost(invoker=given_up.node))
 
     def _close(self, invoker: str) -> None:
         outbox = self._outboxes.pop(invoker, None)
         if outbox is not None:
             outbox.close()
-
-    def _remember(self, session: NodeSession) -> None:
-        self._remembered[session.node] = session.session
-
-    def _forget(self, invoker: str) -> None:
-        self._remembered.pop(invoker, None)
 
     # ---- time
 
@@ -192,8 +180,3 @@ class InvokerStreams:
         for given_up in self._sessions.wake(self._now_us()):
             self._lost(given_up)
         self._set_alarm()
-
-
-def session_memo(session: str) -> Memo:
-    """What the journal keeps for us of an invoker that joins: which process it is."""
-    return {"session": session}

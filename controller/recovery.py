@@ -1,39 +1,37 @@
 """Starting again: the latest snapshot, and every event since, lived through once more.
 
-The replay uses the very code that runs live, around a scheduler of the kind that wrote the journal;
-what it remembers in the end is handed to the one that goes on. That one may have another policy, or
-other settings. Another catalog, or another version of ESG, can go on only from a good end (see
-`Journal.finish`), when no request is under way.
+The replay goes through the very code that runs live: a scheduler of the kind that wrote the
+journal, and the shell, whose effects are dropped. What both remember in the end is handed to those
+that go on, which may have another policy, or other settings. Another catalog, or another version of
+ESG, can go on only from a good end (see `Journal.finish`), when no request is under way.
 
 What the invokers did meanwhile is not in the journal: they say so themselves when they come back.
 """
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace as changed
 
-from esg.controller.servicer import ControllerServicer
-from esg.controller.shell_snapshot import NOTHING, ShellSnapshot
+from esg.controller.driver import Driver
+from esg.controller.shell import NOTHING, ControllerShell, ShellSnapshot
 from esg.core.catalog.model import Catalog
 from esg.core.journal.format import (
     FORMAT,
     TRAINED,
     Diverged,
     Header,
-    JournalEntry,
     Segment,
     catalog_digest,
     learnt_in,
-    replay,
+    replayed,
     snapshot_line,
 )
 from esg.core.messages.codec import decode, encode, to_text
-from esg.core.messages.events import InvokerJoined, InvokerLost, RequestArrived
 from esg.core.policies import PolicySettings, policy
 from esg.core.policies.apex.features import listed
 from esg.core.scheduler.admission import AdmissionSettings
@@ -122,13 +120,13 @@ def header_of(catalog: Catalog, own: ControllerSettings, common: CommonSettings)
     )
 
 
-def opening(service: ControllerServicer) -> Callable[[], str]:
+def opening(driver: Driver, shell: ControllerShell) -> Callable[[], str]:
     """What is remembered now, for a segment to begin with."""
-    known = service.driver.scheduler.state
+    known = driver.scheduler.state
     state = to_text(known)
-    memory = service.remembered()
+    memory = shell.snapshot()
     # Of the latest event, as the time in the state is: nothing may have happened for long
-    wall_us = time.time_ns() // 1000 - (service.driver.now_us - known.now_us)
+    wall_us = time.time_ns() // 1000 - (driver.now_us - known.now_us)
     return lambda: snapshot_line(state, to_text(memory()), wall_us)
 
 
@@ -145,27 +143,12 @@ def recover(past: Segment, catalog: Catalog, own: ControllerSettings) -> Remembe
     began_us = decode(State, state).now_us
     then = _settings_then(past.header, own)
     scheduler = build_scheduler(catalog, then, state, learnt_in(past.header))
-    service = ControllerServicer(scheduler, own, None, lambda: 0)
-    service.recall(memory)
-    sessions = dict(memory.sessions)
-    replayed = 0
-
-    def relived() -> Iterator[JournalEntry]:
-        nonlocal replayed
-        for replayed, entry in enumerate(past.entries, 1):  # noqa: B007 - it is the outer one
-            match entry.event:
-                case RequestArrived() as event:
-                    service.relive(event, entry.memo)
-                case InvokerJoined(invoker=invoker):
-                    sessions[invoker] = (entry.memo or {}).get("session", "")
-                case InvokerLost(invoker=invoker):
-                    sessions.pop(invoker, None)
-                case _:
-                    pass
-            yield entry
-
+    shell = ControllerShell(own, memory)
+    count = 0
     try:
-        replay(scheduler, relived(), service.perform)
+        for count, (entry, commands) in enumerate(replayed(scheduler, past.entries), 1):  # noqa: B007
+            # The effects are dropped: they were performed when it happened
+            shell.apply(entry.now_us, entry.event, entry.memo, commands)
     except Diverged as error:
         raise Rejected(
             f"it does not lead where it says: {error}; keep it for a bug report, and name another "
@@ -174,14 +157,14 @@ def recover(past: Segment, catalog: Catalog, own: ControllerSettings) -> Remembe
     log.info(
         "remembered",
         extra=about(
-            replayed=replayed,
+            replayed=count,
             under_way=len(scheduler.state.requests),
             invokers=list(scheduler.state.nodes),
         ),
     )
     return Remembered(
         state=scheduler.snapshot(),
-        memory=changed(service.remembered()(), sessions=sessions),
+        memory=shell.snapshot()(),
         now_us=max(scheduler.state.now_us, _now_us(began_us, past.snapshot.wall_us)),
     )
 

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from esg.controller.live import LiveController
 from esg.controller.recovery import build_scheduler
-from esg.controller.servicer import ControllerServicer
 from esg.core.scheduler.invariants import check
 from esg.errors import Rejected
 from esg.protos import controller_v1_pb2 as wire
@@ -63,22 +63,20 @@ async def heard(answers: AsyncIterator[Any]) -> None:
 
 async def spoken_to(gateway: list[Any], invoker: list[Any], *, polite: bool) -> None:
     own = ControllerSettings(prewarm=True)
-    service = ControllerServicer(
-        build_scheduler(SMALL, own), own, None, iter(range(10**9)).__next__
-    )
+    live = LiveController(build_scheduler(SMALL, own), own, None, iter(range(10**9)).__next__)
     first = [greeting(), joined()] if polite else []
     to_controller = [wire.FromInvoker(notes=[note]) for note in [*first, *invoker]]
     asked = [wire.FromGateway(notes=[note]) for note in gateway]
     await asyncio.gather(
-        heard(service.invokers.attach(said(to_controller))),
-        heard(service.gateways.admit(said(asked))),
+        heard(live.invokers.attach(said(to_controller))),
+        heard(live.gateways.admit(said(asked))),
     )
     for _ in range(A_WHILE):
         await asyncio.sleep(0)
-    if service.driver.failed.done():
-        service.driver.failed.result()
-    check(service.driver.scheduler)
-    service.driver.failed.cancel()
+    if live.driver.failed.done():
+        live.driver.failed.result()
+    check(live.driver.scheduler)
+    live.driver.failed.cancel()
 
 
 @fuzzed()

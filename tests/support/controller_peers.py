@@ -9,11 +9,13 @@ from typing import Any
 
 import grpc
 
-from esg.controller.event_log import Journal
+from esg.controller.journal import Journal
+from esg.controller.live import LiveController
 from esg.controller.recovery import Remembered, build_scheduler, header_of, opening, recover
 from esg.controller.servicer import ControllerServicer
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import controller_v1_pb2_grpc as wire_grpc
+from esg.protos import model_v1_pb2 as model
 from esg.runtime.catalog import functions_digest
 from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.channels import channel
@@ -39,13 +41,13 @@ async def until(condition: Callable[[], object]) -> None:
 class Running:
     """A controller on a port of its own, whose clock stands still unless it is set."""
 
-    service: ControllerServicer
+    live: LiveController
     address: str
     clock: list[int]
 
     @property
     def state(self) -> Any:
-        return self.service.driver.scheduler.state
+        return self.live.scheduler.state
 
 
 @asynccontextmanager
@@ -58,21 +60,23 @@ async def running_controller(**settings: Any) -> AsyncIterator[Running]:
     known = Remembered() if past is None else recover(past, SMALL, own)
     clock = [known.now_us]
     scheduler = build_scheduler(SMALL, own, known.state)
-    service = ControllerServicer(scheduler, own, journal, lambda: clock[0])
-    service.go_on(known.memory)
+    live = LiveController(scheduler, own, journal, lambda: clock[0], known.memory)
+    live.start()
     if journal is not None:
-        journal.begin(header_of(SMALL, own, CommonSettings()), lambda: opening(service))
+        header = header_of(SMALL, own, CommonSettings())
+        journal.begin(header, lambda: opening(live.driver, live.shell))
     server = Server()
-    wire_grpc.add_ControllerServicer_to_server(service, server.grpc)
+    servicer = ControllerServicer(live, own.policy)
+    wire_grpc.add_ControllerServicer_to_server(servicer, server.grpc)
     port = await server.start("127.0.0.1", 0, [])
-    watching = asyncio.create_task(service.watch())
+    watching = asyncio.create_task(live.watch())
     try:
-        yield Running(service, f"127.0.0.1:{port}", clock)
-        if service.driver.failed.done():
-            service.driver.failed.result()
+        yield Running(live, f"127.0.0.1:{port}", clock)
+        if live.driver.failed.done():
+            live.driver.failed.result()
     finally:
         watching.cancel()
-        service.driver.failed.cancel()
+        live.driver.failed.cancel()
         await server.stop(0)
         if journal is not None:
             journal.close()
@@ -193,3 +197,14 @@ def submission(request: str, application: str = "thumb", **more: Any) -> wire.Ga
     return wire.GatewayNote(
         submission=wire.Submission(request_id=request, application=application, **said)
     )
+
+
+def refusal_code(note: wire.ControllerNote) -> grpc.StatusCode:
+    return next(code for code in grpc.StatusCode if code.value[0] == note.refused.code)
+
+
+async def put_application(address: str, **fields: Any) -> model.Application:
+    async with channel(address) as to_controller:
+        stub = wire_grpc.ControllerStub(to_controller)
+        reply: model.Application = await stub.PutApplication(wire.PutApplicationRequest(**fields))
+        return reply

@@ -237,6 +237,17 @@ def replay(
     observe: Callable[[int, Event, list[Command]], None] | None = None,
 ) -> Scheduler:
     """Feed a journal's entries to a scheduler, comparing every order."""
+    for entry, commands in replayed(scheduler, entries):
+        if observe is not None:
+            observe(entry.now_us, entry.event, commands)
+    return scheduler
+
+
+def replayed(
+    scheduler: Scheduler, entries: Iterable[JournalEntry]
+) -> Iterator[tuple[JournalEntry, list[Command]]]:
+    """Feed a journal's entries to a scheduler one by one, each with its orders once they are
+    compared."""
     for position, entry in enumerate(entries, 1):
         if entry.now_us < scheduler.state.now_us:
             raise Rejected(f"journal entry {position}: time runs backwards, to {entry.now_us} us")
@@ -244,9 +255,7 @@ def replay(
         got = orders_digest(commands)
         if got != entry.orders:
             raise Diverged(position, entry, got)
-        if observe is not None:
-            observe(entry.now_us, entry.event, commands)
-    return scheduler
+        yield entry, commands
 
 
 def _json(line: str, number: int) -> Any:

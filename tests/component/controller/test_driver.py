@@ -57,7 +57,9 @@ class Story:
         else:
             then(None)
 
-    def perform(self, now_us: int, event: Event, commands: list[Command]) -> None:
+    def perform(
+        self, now_us: int, event: Event, memo: Memo | None, commands: list[Command]
+    ) -> None:
         self.told.append(f"did {commands[0]}")
 
 
@@ -178,7 +180,7 @@ async def test_the_alarm_rings_once_it_is_time() -> None:
 
     story.scheduler.handle = handle_and_ask_to_be_woken
     woken = asyncio.get_running_loop().create_future()
-    story.driver._perform = lambda now_us, event, _: (
+    story.driver._perform = lambda now_us, event, *_: (
         woken.set_result(now_us) if isinstance(event, Woke) else None
     )
     story.driver.tell(ARRIVAL)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from esg.controller.event_log import Journal
+from esg.controller.journal import Journal
 from esg.core.journal.format import Header, read_segment, snapshot_line
 from esg.core.messages.events import RequestArrived
 from esg.errors import Fault, Rejected

@@ -6,7 +6,13 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from esg.controller.counters import Counters
 from esg.controller.metrics import MeshMetrics
-from esg.core.messages.commands import AnswerRequest, RefusalKind, RefuseRequest, StartTask
+from esg.core.messages.commands import (
+    AdmitRequest,
+    AnswerRequest,
+    RefusalKind,
+    RefuseRequest,
+    StartTask,
+)
 from esg.core.messages.events import TaskFinished
 from esg.core.messages.outcome import Outcome
 from esg.units import PUSD_PER_USD, ms
@@ -38,15 +44,15 @@ def test_jobs_that_nobody_can_take_are_seen_waiting(desk: Desk) -> None:
 def test_requests_are_counted_by_what_became_of_them(desk: Desk) -> None:
     tally = Counters()
     for _ in range(6):
-        tally.accepted("photo")
+        tally.admitted(ADMITTED)
     for kind in (RefusalKind.INVALID, RefusalKind.IMPOSSIBLE, RefusalKind.OVERLOADED):
         tally.refused(refusal(kind))
-    tally.answered("photo", answer(Outcome.DONE, in_time=True), ms(100))
-    tally.answered("photo", answer(Outcome.DONE, in_time=False), ms(100))
-    tally.answered("photo", answer(Outcome.FAILED, in_time=False), ms(100))
-    tally.answered("photo", answer(Outcome.CANCELLED, in_time=False), ms(100))
+    tally.answered(answer(Outcome.DONE, in_time=True), ms(100))
+    tally.answered(answer(Outcome.DONE, in_time=False), ms(100))
+    tally.answered(answer(Outcome.FAILED, in_time=False), ms(100))
+    tally.answered(answer(Outcome.CANCELLED, in_time=False), ms(100))
     for _ in range(2):
-        tally.answered("photo", answer(Outcome.DROPPED, in_time=False), ms(100))
+        tally.answered(answer(Outcome.DROPPED, in_time=False), ms(100))
     tally.finished(TaskFinished(task="t1", invoker="i0", loading_us=5, running_us=5))
     value = values_of(desk, tally)
     ends = {"done": 2, "failed": 1, "cancelled": 1, "dropped": 2, "refused": 3}
@@ -62,8 +68,8 @@ def test_requests_are_counted_by_what_became_of_them(desk: Desk) -> None:
 
 def test_the_hit_rate_is_not_of_mistakes_nor_of_what_was_called_off(desk: Desk) -> None:
     tally = Counters()
-    tally.answered("photo", answer(Outcome.DONE, in_time=True), ms(100))
-    tally.answered("photo", answer(Outcome.CANCELLED, in_time=False), ms(100))
+    tally.answered(answer(Outcome.DONE, in_time=True), ms(100))
+    tally.answered(answer(Outcome.CANCELLED, in_time=False), ms(100))
     tally.refused(refusal(RefusalKind.IMPOSSIBLE))
 
     def due() -> float:
@@ -74,8 +80,11 @@ def test_the_hit_rate_is_not_of_mistakes_nor_of_what_was_called_off(desk: Desk) 
     tally.refused(refusal(RefusalKind.OVERLOADED))
     assert due() == 2
     for outcome in (Outcome.FAILED, Outcome.DROPPED, Outcome.DONE):
-        tally.answered("photo", answer(outcome, in_time=False), ms(100))
+        tally.answered(answer(outcome, in_time=False), ms(100))
     assert due() == 5
+
+
+ADMITTED = AdmitRequest(request="r1", application="photo@2", deadline_us=ms(50))
 
 
 def refusal(kind: RefusalKind) -> RefuseRequest:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as changed
 
-from esg.controller.event_log import Journal
+from esg.controller.journal import Journal
 from esg.controller.recovery import recover
 from esg.core.journal.format import Segment
 from esg.core.sessions.controller_end import NodeSession
@@ -30,6 +30,7 @@ from tests.support.controller_peers import (
     invoker,
     joined,
     numbered,
+    put_application,
     running_controller,
     submission,
     until,
@@ -137,16 +138,16 @@ async def test_another_process_of_that_name_starts_afresh(tmp_path: Path) -> Non
 
 async def test_a_process_is_remembered_with_the_node_that_it_joined_as(tmp_path: Path) -> None:
     async with journaled(tmp_path) as first:
-        invokers = first.service.invokers
+        invokers = first.live.invokers
         async with invoker(first) as node:
             node.say(greeting(session="s1"), joined())
-            await until(lambda: first.service.remembered()().sessions)
+            await until(lambda: first.live.shell.sessions)
         await until(lambda: _is_away(invokers._sessions.of("n0")))
         invokers._greet(greeting(session="s2").greeting)
         assert first.state.nodes  # of the other process: its end is not in the journal yet
-        assert first.service.remembered()().sessions == {"n0": "s1"}
+        assert first.live.shell.sessions == {"n0": "s1"}
         await until(lambda: not first.state.nodes)
-        await until(lambda: not first.service.remembered()().sessions)
+        await until(lambda: not first.live.shell.sessions)
 
 
 def _is_away(session: NodeSession | None) -> bool:
@@ -175,7 +176,7 @@ def brief(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Path], AbstractAsyncContextManager[Running]]:
     """Controllers that begin a segment with every turn."""
-    monkeypatch.setattr("esg.controller.event_log.Journal._is_full", lambda journal: True)
+    monkeypatch.setattr("esg.controller.journal.Journal._is_full", lambda journal: True)
     return lambda folder: journaled(folder, sync=request.param)
 
 
@@ -210,7 +211,7 @@ async def test_no_order_is_forgotten_when_a_segment_ends(
         door.say(wire.GatewayNote(follow="r1"))
         await door.hears("accepted")
         node.say(greeting(), joined(running(order), latest_task=1))
-        await until(lambda: second.service.invokers._sessions.reachable("n0"))
+        await until(lambda: second.live.invokers._sessions.reachable("n0"))
         node.say(finished(order.start.task))
         await door.hears("result")
         assert [note.progress.finished for note in door.of("progress")] == [False, True]
@@ -244,21 +245,21 @@ async def test_deadlines_do_not_wait_for_a_controller(
         await door.hears("accepted")
     monkeypatch.setattr("time.time_ns", lambda: 1_007_000_000_000)
     async with journaled(tmp_path) as second:
-        assert second.service.driver.now_us == 7_000_000
+        assert second.live.driver.now_us == 7_000_000
         assert second.state.requests["r1"].arrived_us == 5_000
     monkeypatch.setattr("time.time_ns", lambda: 1_009_000_000_000)
     async with journaled(tmp_path) as third:
-        assert third.service.driver.now_us == 9_000_000  # though nothing had happened in the second
+        assert third.live.driver.now_us == 9_000_000  # though nothing had happened in the second
     monkeypatch.setattr("time.time_ns", lambda: 0)
     async with journaled(tmp_path) as fourth:
-        assert fourth.service.driver.now_us >= third.state.now_us
+        assert fourth.live.driver.now_us >= third.state.now_us
 
 
 async def test_applications_that_were_registered_are_still_there(tmp_path: Path) -> None:
-    from tests.component.controller.test_gateway_door import put
-
     async with journaled(tmp_path) as first:
-        await put(first.address, name="tag", stages=[model.Stage(function="label")], slo_scale=2.0)
+        await put_application(
+            first.address, name="tag", stages=[model.Stage(function="label")], slo_scale=2.0
+        )
     async with journaled(tmp_path) as second, gateway(second) as door:
         door.say(submission("r1", "tag"))
         (note,) = await door.hears("accepted")
@@ -347,10 +348,10 @@ async def test_another_build_goes_on_only_from_a_good_end(
 async def test_another_build_goes_on_from_a_good_end(
     tmp_path: Path, older: Callable[[Segment], Segment]
 ) -> None:
-    from tests.component.controller.test_gateway_door import put
-
     async with journaled(tmp_path) as first, invoker(first) as node:
-        await put(first.address, name="tag", stages=[model.Stage(function="label")], slo_scale=2.0)
+        await put_application(
+            first.address, name="tag", stages=[model.Stage(function="label")], slo_scale=2.0
+        )
         node.say(greeting(), joined())
         await until(lambda: first.state.nodes)
     async with journaled(tmp_path):

@@ -1,0 +1,62 @@
+"""Effects: what the shell wants done in the world after an event, as plain values.
+
+Orders to invokers, refusals of requests and corrections of profiles are effects as they are. The
+live controller performs them, in order; a replay drops them, because they were performed then.
+"""
+
+from esg.controller.request_log import RequestRecord
+from esg.core.messages.codec import Message
+from esg.core.messages.commands import AnswerRequest, CorrectProfiles, RefuseRequest, StartTask
+from esg.core.messages.events import InvokerJoined
+from esg.protos import model_v1_pb2 as model
+from esg.runtime.wire.convert import InvokerOrder
+
+
+class ConfirmJoin(Message, frozen=True, kw_only=True):
+    """The scheduler has compared its books with this inventory: orders may go there."""
+
+    event: InvokerJoined
+
+
+class TellAccepted(Message, frozen=True, kw_only=True):
+    """Whoever follows a request hears that it is admitted."""
+
+    request: str
+    record: RequestRecord
+
+
+class TellProgress(Message, frozen=True, kw_only=True):
+    """Whoever watches a request of this task hears that it has started or finished.
+
+    `at_us` has the time since the arrival of each request that is under way.
+    """
+
+    order: StartTask
+    finished: bool
+    at_us: dict[str, int]
+
+
+class TellPayloadLost(Message, frozen=True, kw_only=True):
+    """Whoever follows a request hears that a task did not find its payload. The next one waits for
+    it, too: it may be brought meanwhile."""
+
+    request: str
+
+
+class TellAnswered(Message, frozen=True, kw_only=True):
+    """Whoever follows a request hears what became of it."""
+
+    answer: AnswerRequest
+    result: model.Result
+
+
+Effect = (
+    InvokerOrder
+    | ConfirmJoin
+    | TellAccepted
+    | TellProgress
+    | TellPayloadLost
+    | TellAnswered
+    | RefuseRequest
+    | CorrectProfiles
+)

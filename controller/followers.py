@@ -1,0 +1,50 @@
+"""Who wants to hear of which request. Gateways that come back say so again."""
+
+from typing import Protocol
+
+from esg.protos import controller_v1_pb2 as wire
+
+
+class Follower(Protocol):
+    """Someone who wants to know about a request: a gateway's stream."""
+
+    def put(self, note: wire.ControllerNote) -> None: ...
+
+
+class Followers:
+    """Those who hear of a request's end, and, of these, the watchers, who hear of every stage."""
+
+    def __init__(self) -> None:
+        self._followers: dict[str, list[Follower]] = {}
+        self._watchers: dict[str, list[Follower]] = {}
+
+    def follow(self, request: str, follower: Follower) -> None:
+        _add(self._followers, request, follower)
+
+    def watch(self, request: str, follower: Follower) -> None:
+        _add(self._followers, request, follower)
+        _add(self._watchers, request, follower)
+
+    def watchers(self, request: str) -> list[Follower]:
+        return self._watchers.get(request, [])
+
+    def tell(self, request: str, note: wire.ControllerNote) -> None:
+        for follower in self._followers.get(request, ()):
+            follower.put(note)
+
+    def tell_end(self, request: str, note: wire.ControllerNote) -> None:
+        """The last word about a request: nobody follows it any more."""
+        self.tell(request, note)
+        self._followers.pop(request, None)
+        self._watchers.pop(request, None)
+
+    def forget(self, follower: Follower) -> None:
+        for listeners in (*self._followers.values(), *self._watchers.values()):
+            if follower in listeners:
+                listeners.remove(follower)
+
+
+def _add(listeners: dict[str, list[Follower]], request: str, follower: Follower) -> None:
+    known = listeners.setdefault(request, [])
+    if follower not in known:
+        known.append(follower)

@@ -1,0 +1,121 @@
+"""The controller at work: what happens goes to the scheduler, what follows from it to the peers."""
+
+import asyncio
+from collections.abc import Callable
+from typing import assert_never
+
+from esg.controller.corrector import Corrector
+from esg.controller.driver import Driver, EventLog
+from esg.controller.effects import (
+    ConfirmJoin,
+    Effect,
+    TellAccepted,
+    TellAnswered,
+    TellPayloadLost,
+    TellProgress,
+)
+from esg.controller.gateway_streams import GatewayStreams
+from esg.controller.invoker_streams import InvokerStreams
+from esg.controller.metrics import MeshMetrics
+from esg.controller.shell import NOTHING, ControllerShell, ShellSnapshot
+from esg.core.journal.format import Memo
+from esg.core.messages.commands import (
+    Command,
+    CorrectProfiles,
+    DiscardData,
+    DropInstance,
+    PublishData,
+    RefuseRequest,
+    StartTask,
+    StopTask,
+    WarmInstance,
+)
+from esg.core.messages.events import Event
+from esg.core.scheduler.scheduler import Scheduler
+from esg.runtime.catalog import functions_digest
+from esg.runtime.metrics_page import FORGET_S
+from esg.runtime.settings import ControllerSettings
+
+
+class LiveController:
+    """Performs the effects of a shell, which may go on with what another process remembered. Has to
+    be made while a loop runs."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        settings: ControllerSettings,
+        journal: EventLog | None,
+        clock_us: Callable[[], int],
+        memory: ShellSnapshot = NOTHING,
+    ) -> None:
+        self.scheduler = scheduler
+        self.shell = ControllerShell(settings, memory)
+        self.driver = Driver(scheduler, journal, self._perform, clock_us=clock_us)
+        self.began_us = self.driver.now_us  # the clock goes on where an earlier process left it
+        self.gateways = GatewayStreams(self.driver, self.shell.requests)
+        functions = functions_digest(scheduler.catalog)
+        self.invokers = InvokerStreams(self.driver.tell, functions, settings)
+        self.corrector = Corrector(scheduler, self.driver.tell)
+        self.metrics = MeshMetrics(scheduler, self.shell.counters)
+        self._idle = asyncio.Event()
+
+    def start(self) -> None:
+        """Go on where another process ended, with the invokers that it had."""
+        self.invokers.expect(self.shell.sessions)
+        self.driver.start()
+
+    async def watch(self) -> None:
+        """Forget applications that are gone; runs as long as the controller does."""
+        while True:
+            await asyncio.sleep(FORGET_S)
+            self.forget_gone()
+
+    async def finish(self) -> None:
+        """Take nothing new, and wait until everyone is answered: the scheduler is done with a
+        request before its answer is on disk, and does not know yet of one that came just now."""
+        self.gateways.draining = True
+        if not self.gateways.idle:
+            await self._idle.wait()
+
+    def forget_gone(self) -> None:
+        """Forget how applications fared that were deleted, once their last request is answered."""
+        traffic = self.scheduler.state.traffic
+        under_way = {name for name, of_name in traffic.items() if of_name.under_way}
+        self.shell.counters.forget_gone(under_way.union(self.scheduler.applications))
+
+    def _perform(
+        self, now_us: int, event: Event, memo: Memo | None, commands: list[Command]
+    ) -> None:
+        for effect in self.shell.apply(now_us, event, memo, commands):
+            self._perform_one(effect)
+        if self.gateways.draining and self.gateways.idle:
+            self._idle.set()
+
+    def _perform_one(self, effect: Effect) -> None:
+        match effect:
+            case (
+                StartTask()
+                | StopTask()
+                | WarmInstance()
+                | DropInstance()
+                | PublishData()
+                | DiscardData()
+            ):
+                self.invokers.send(effect)
+            case ConfirmJoin():
+                self.invokers.joined(effect.event)
+            case TellAccepted():
+                self.gateways.accepted(effect.request, effect.record)
+            case TellProgress():
+                self.gateways.progressed(effect)
+            case TellPayloadLost():
+                self.gateways.payload_lost(effect.request)
+            case TellAnswered():
+                self.gateways.answered(effect.answer, effect.result)
+            case RefuseRequest():
+                self.gateways.refused(effect)
+            case CorrectProfiles():
+                self.corrector.correct(effect.corrections)
+            case _:
+                assert_never(effect)

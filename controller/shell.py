@@ -1,0 +1,237 @@
+"""The shell around the scheduler: what it remembers besides, and what follows from each event.
+
+    apply(now, event, memo, commands) -> [effect, ...]
+
+A shell reads no clock, waits for nothing and does nothing itself: like the scheduler, it is a
+function of what it is told, so the very same code runs live and in a replay. Live, its effects are
+performed; in a replay they are dropped. What it has to know of an event besides what the scheduler
+is told stands beside the event in the journal, as a memo.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from esg.controller.convert import result_to_wire
+from esg.controller.counters import Counters
+from esg.controller.effects import (
+    ConfirmJoin,
+    Effect,
+    TellAccepted,
+    TellAnswered,
+    TellPayloadLost,
+    TellProgress,
+)
+from esg.controller.request_log import AnsweredRequest, RequestLog, RequestRecord
+from esg.core.catalog.model import plain_name
+from esg.core.journal.format import Memo
+from esg.core.messages.codec import Message
+from esg.core.messages.commands import (
+    AcceptApplication,
+    AdmitRequest,
+    AnswerRequest,
+    Command,
+    CorrectProfiles,
+    DiscardData,
+    DropInstance,
+    Input,
+    JobOrder,
+    PublishData,
+    RefuseApplication,
+    RefuseRequest,
+    StartTask,
+    StopTask,
+    WarmInstance,
+)
+from esg.core.messages.events import (
+    Event,
+    InvokerJoined,
+    InvokerLost,
+    InvokerReported,
+    TaskFailed,
+    TaskFinished,
+)
+from esg.runtime.settings import ControllerSettings
+from esg.storage.keys import payload_stage
+from esg.units import seconds
+
+
+class ShellSnapshot(Message, frozen=True, kw_only=True):
+    """What a shell remembers, for a segment to begin with.
+
+    `orders` are those of the tasks that run; `sessions` those of the invokers' processes. Who
+    follows a request is not part of it: gateways that come back say so again.
+    """
+
+    under_way: dict[str, RequestRecord]
+    answered: dict[str, AnsweredRequest]
+    orders: tuple[StartTask, ...]
+    sessions: dict[str, str]
+
+
+NOTHING = ShellSnapshot(under_way={}, answered={}, orders=(), sessions={})
+
+
+def request_memo(content_hash: bytes, *, fetched_later: bool) -> Memo:
+    """What the journal keeps of a request for the shell."""
+    later = {"fetched_later": "yes"} if fetched_later else {}
+    return {"content_hash": content_hash.hex(), **later}
+
+
+def session_memo(session: str) -> Memo:
+    """What the journal keeps of an invoker that joins for the shell: which process it is."""
+    return {"session": session}
+
+
+class ControllerShell:
+    """Requests and their answers, the orders of running tasks, the invokers' sessions, counters."""
+
+    def __init__(self, settings: ControllerSettings, memory: ShellSnapshot = NOTHING) -> None:
+        self.requests = RequestLog(
+            remembered=settings.remembered,
+            fetched_later_us=seconds(settings.remembered_s),
+            waited_for_us=seconds(settings.repeats_s),
+        )
+        self.requests.under_way.update(memory.under_way)
+        for request, answered in memory.answered.items():
+            self.requests.remember(request, answered)
+        self.orders = {order.task: order for order in memory.orders}
+        self.sessions = dict(memory.sessions)
+        self.counters = Counters()
+
+    def snapshot(self) -> Callable[[], ShellSnapshot]:
+        """What is remembered as of now. Putting it together may take a while, and may be done in
+        another thread."""
+        under_way, sessions = dict(self.requests.under_way), dict(self.sessions)
+        answered, orders = self.requests.answered(), tuple(self.orders.values())
+        return lambda: ShellSnapshot(
+            under_way=under_way, answered=dict(answered), orders=orders, sessions=sessions
+        )
+
+    def apply(
+        self, now_us: int, event: Event, memo: Memo | None, commands: Iterable[Command]
+    ) -> list[Effect]:
+        """Learn what the scheduler decided because of an event; returns what to do, in order."""
+        effects: list[Effect] = []
+        payloads_lost: list[str] = []
+        match event:
+            case TaskFinished():
+                self.counters.finished(event)
+                order = self.orders.pop(event.task, None)
+                if order is not None:
+                    effects.append(self._progress(now_us, order, finished=True))
+            case TaskFailed():
+                payloads_lost = self._payloads_lost(event)
+            case InvokerJoined():
+                self.sessions[event.invoker] = (memo or {}).get("session", "")
+                self._keep_orders(event.invoker, event)
+                effects.append(ConfirmJoin(event=event))
+            case InvokerReported():
+                self._keep_orders(event.invoker, event)
+            case InvokerLost():
+                self.sessions.pop(event.invoker, None)
+                self._keep_orders(event.invoker, None)
+            case _:
+                pass
+        for command in commands:
+            self._apply_command(now_us, command, memo or {}, effects)
+        effects += [
+            TellPayloadLost(request=request)
+            for request in payloads_lost
+            if request in self.requests.under_way
+        ]
+        return effects
+
+    def _apply_command(
+        self, now_us: int, command: Command, memo: Memo, effects: list[Effect]
+    ) -> None:
+        match command:
+            case StartTask():
+                self.orders[command.task] = command
+                self.counters.started(command)
+                effects.append(self._with_payloads(command))
+                effects.append(self._progress(now_us, command, finished=False))
+            case StopTask() | WarmInstance() | DropInstance() | PublishData() | DiscardData():
+                effects.append(command)
+            case AdmitRequest():
+                effects.append(self._admit(now_us, command, memo))
+            case AnswerRequest():
+                self._answer(now_us, command, effects)
+            case RefuseRequest():
+                self.counters.refused(command)
+                effects.append(command)
+            case CorrectProfiles():
+                effects.append(command)
+            case AcceptApplication() | RefuseApplication():
+                pass  # whoever asked sees it
+            case _:
+                assert_never(command)
+
+    # ---- requests
+
+    def _admit(self, now_us: int, command: AdmitRequest, memo: Memo) -> Effect:
+        self.counters.admitted(command)
+        record = self.requests.under_way[command.request] = RequestRecord(
+            application=plain_name(command.application),
+            content_hash=bytes.fromhex(memo.get("content_hash", "")),
+            fetched_later="fetched_later" in memo,
+            arrived_us=now_us,
+        )
+        return TellAccepted(request=command.request, record=record)
+
+    def _answer(self, now_us: int, answer: AnswerRequest, effects: list[Effect]) -> None:
+        self.counters.answered(answer, now_us)
+        record = self.requests.under_way.get(answer.request)
+        if record is None:
+            return
+        result = result_to_wire(answer, record.application, now_us)
+        answered = AnsweredRequest(
+            application=record.application,
+            content_hash=record.content_hash,
+            fetched_later=record.fetched_later,
+            answered_us=now_us,
+            result=result.SerializeToString(),
+        )
+        self.requests.remember(answer.request, answered)
+        effects.append(TellAnswered(answer=answer, result=result))
+
+    # ---- tasks
+
+    def _progress(self, now_us: int, order: StartTask, *, finished: bool) -> Effect:
+        under_way = self.requests.under_way
+        at_us = {
+            job.request: now_us - record.arrived_us
+            for job in order.jobs
+            if (record := under_way.get(job.request)) is not None
+        }
+        return TellProgress(order=order, finished=finished, at_us=at_us)
+
+    def _with_payloads(self, order: StartTask) -> StartTask:
+        """An order for a first stage, with the names of the payloads that it reads."""
+        if any(source.stage for source in order.jobs[0].inputs):
+            return order
+        return replace(order, jobs=tuple(map(self._with_payload, order.jobs)))
+
+    def _with_payload(self, job: JobOrder) -> JobOrder:
+        record = self.requests.under_way.get(job.request)
+        name = payload_stage(record.content_hash if record is not None else b"")
+        return replace(job, inputs=(Input(stage="", invoker=name),))
+
+    def _payloads_lost(self, event: TaskFailed) -> list[str]:
+        """The requests of a task whose payloads it did not find."""
+        order = self.orders.pop(event.task, None)
+        if order is None:
+            return []
+        missing = {output.request for output in event.missing if not output.stage}
+        return [job.request for job in order.jobs if job.request in missing]
+
+    def _keep_orders(self, invoker: str, said: InvokerJoined | InvokerReported | None) -> None:
+        """Forget the orders of a node's tasks that do not run there, going by what it says: all
+        that it has heard of. A node that joins has heard of all that it ever will."""
+        running = {found.task for found in said.running} if said is not None else set()
+        latest = said.latest_task if isinstance(said, InvokerReported) else None
+        for task, order in list(self.orders.items()):
+            if order.invoker == invoker and task not in running:
+                if latest is None or int(task[1:]) <= latest:
+                    del self.orders[task]

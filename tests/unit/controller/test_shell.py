@@ -1,0 +1,232 @@
+"""The controller's shell: what it remembers, and which effects follow from each event.
+
+There is no loop, no clock and no stream here. After every story, the rest of it is told from every
+point to a shell that was restored from a snapshot: all must want the same done.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import esg.controller
+from esg.controller.effects import (
+    ConfirmJoin,
+    Effect,
+    TellAccepted,
+    TellAnswered,
+    TellPayloadLost,
+    TellProgress,
+)
+from esg.controller.recovery import build_scheduler
+from esg.controller.request_log import AnsweredRequest
+from esg.controller.shell import ControllerShell, ShellSnapshot, request_memo, session_memo
+from esg.core.journal.format import Memo
+from esg.core.messages.codec import decode, encode
+from esg.core.messages.commands import (
+    Command,
+    CorrectProfiles,
+    DiscardData,
+    RefusalKind,
+    RefuseRequest,
+    StartTask,
+    StopTask,
+)
+from esg.core.messages.events import Event
+from esg.protos import model_v1_pb2 as model
+from esg.runtime.settings import ControllerSettings
+from esg.storage.keys import payload_stage
+from esg.units import ms
+from tests.support.desk import (
+    arrived,
+    cancelled,
+    failed,
+    finished,
+    joined,
+    lost,
+    registered,
+    reported,
+)
+from tests.support.small_catalog import SMALL
+
+SETTINGS = ControllerSettings(policy="esg", prewarm=False, follow_profiles=True)
+WARM = {0: ("detect", "resize", "label"), 1: ("detect", "resize", "label")}
+HASH = b"content"
+MEMO = request_memo(HASH, fetched_later=False)
+
+
+class Table:
+    """A scheduler with a shell, the latest effects, and the story so far."""
+
+    def __init__(self) -> None:
+        self.scheduler = build_scheduler(SMALL, SETTINGS)
+        self.shell = ControllerShell(SETTINGS)
+        self.effects: list[Effect] = []
+        self._story: list[tuple[int, Event, Memo | None, list[Command]]] = []
+        self._snapshots: list[ShellSnapshot] = []
+        self._wanted: list[list[Effect]] = []
+
+    def at(self, now_us: int, event: Event, memo: Memo | None = None) -> "Table":
+        self._snapshots.append(self.shell.snapshot()())
+        commands = self.scheduler.handle(now_us, event)
+        self.effects = self.shell.apply(now_us, event, memo, commands)
+        self._story.append((now_us, event, memo, commands))
+        self._wanted.append(self.effects)
+        return self
+
+    def of(self, kind: type[Effect]) -> list[Effect]:
+        return [effect for effect in self.effects if type(effect) is kind]
+
+    def close(self) -> None:
+        for position, snapshot in enumerate(self._snapshots):
+            restored = ControllerShell(SETTINGS, decode(ShellSnapshot, encode(snapshot)))
+            for told, wanted in zip(self._story[position:], self._wanted[position:], strict=True):
+                assert restored.apply(*told) == wanted
+            assert restored.snapshot()() == self.shell.snapshot()()
+
+
+@pytest.fixture
+def table() -> Iterator[Table]:
+    table = Table()
+    yield table
+    table.close()
+
+
+@pytest.fixture
+def with_node(table: Table) -> Table:
+    return table.at(0, joined(resident=WARM), session_memo("s1"))
+
+
+def test_a_request_that_is_admitted_is_remembered_with_its_memo(table: Table) -> None:
+    table.at(ms(5), arrived("r1", "thumb"), request_memo(HASH, fetched_later=True))
+    (accepted,) = table.effects
+    assert isinstance(accepted, TellAccepted)
+    record = table.shell.requests.under_way["r1"]
+    assert accepted == TellAccepted(request="r1", record=record)
+    assert (record.application, record.content_hash) == ("thumb", HASH)
+    assert (record.fetched_later, record.arrived_us) == (True, ms(5))
+    assert table.shell.counters.applications["thumb"].arrived == 1
+
+
+def test_a_request_that_is_refused_leaves_no_trace_but_a_count(table: Table) -> None:
+    table.at(0, arrived("r1", "thumb", slo_us=1), MEMO)
+    (refused,) = table.effects
+    assert isinstance(refused, RefuseRequest)
+    assert refused.kind is RefusalKind.IMPOSSIBLE
+    assert table.shell.requests.find("r1", 0) is None
+    assert table.shell.counters.applications["thumb"].served.refused == 1
+
+
+def test_applications_that_nobody_knows_are_not_counted(table: Table) -> None:
+    table.at(0, arrived("r1", "nothing"), MEMO)
+    assert [type(effect) for effect in table.effects] == [RefuseRequest]
+    assert not table.shell.counters.applications
+
+
+def test_a_request_of_a_later_version_goes_by_the_plain_name(with_node: Table) -> None:
+    with_node.at(0, registered("scan", "label")).at(0, arrived("r1"), MEMO)
+    assert with_node.shell.requests.under_way["r1"].application == "scan"
+    assert list(with_node.shell.counters.applications) == ["scan"]
+
+
+def test_the_order_for_a_first_stage_names_the_payload(with_node: Table) -> None:
+    with_node.at(0, arrived("r1", "photo"), MEMO)
+    (order,) = with_node.of(StartTask)
+    assert isinstance(order, StartTask)
+    assert [source.invoker for job in order.jobs for source in job.inputs] == [payload_stage(HASH)]
+    with_node.at(ms(10), finished("t1", running_us=ms(10)))
+    (order,) = with_node.of(StartTask)
+    assert order == with_node.shell.orders["t2"]  # as the scheduler said
+
+
+def test_a_request_that_is_done_is_answered_and_its_answer_kept(with_node: Table) -> None:
+    with_node.at(ms(5), arrived("r1", "thumb"), MEMO)
+    with_node.at(ms(15), finished("t1", running_us=ms(10)))
+    progress, answered, discarded = with_node.effects
+    assert isinstance(progress, TellProgress)
+    assert (progress.finished, progress.at_us) == (True, {"r1": ms(10)})
+    assert isinstance(answered, TellAnswered)
+    assert isinstance(discarded, DiscardData)
+    assert not with_node.shell.orders
+    kept = with_node.shell.requests.find("r1", ms(15))
+    assert isinstance(kept, AnsweredRequest)
+    assert kept.content_hash == HASH
+    assert model.Result.FromString(kept.result) == answered.result
+    assert answered.result.outcome == model.OUTCOME_DONE
+
+
+def test_a_payload_that_was_not_found_is_told_while_its_request_is_under_way(
+    with_node: Table,
+) -> None:
+    with_node.at(0, arrived("r1", "thumb"), MEMO)
+    missing = ("r1/", "somebody-elses/")
+    told = []
+    for number in (1, 2, 3):
+        with_node.at(ms(1000 * number), failed(f"t{number}", missing=missing))
+        told.append(with_node.of(TellPayloadLost))
+        if with_node.scheduler.next_wake is not None:
+            with_node.at(with_node.scheduler.next_wake, cancelled("nobody"))
+    lost_one = [TellPayloadLost(request="r1")]
+    assert told == [lost_one, lost_one, []]
+    assert with_node.of(TellAnswered)
+
+
+def test_a_node_hears_of_its_join_before_its_orders(table: Table) -> None:
+    table.at(0, arrived("r1", "thumb"), MEMO)
+    joins = joined(resident=WARM)
+    table.at(ms(1), joins, session_memo("s1"))
+    assert [type(effect) for effect in table.effects] == [ConfirmJoin, StartTask, TellProgress]
+    assert table.shell.sessions == {"i0": "s1"}
+    table.at(ms(2), lost())
+    assert not table.shell.sessions
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        (lost(), []),
+        (joined(resident=WARM), []),
+        (joined(resident=WARM, running=("t1",), latest_task=1), ["t1"]),
+        (joined("i1"), ["t1"]),
+        (reported(resident=WARM, latest_task=1), []),
+        (reported(resident=WARM, latest_task=0), ["t1"]),
+        (reported(resident=WARM, running=("t1",), latest_task=1), ["t1"]),
+    ],
+)
+def test_the_orders_of_tasks_that_are_gone_are_forgotten(
+    with_node: Table, said: Event, kept: list[str]
+) -> None:
+    with_node.at(0, arrived("r1", "thumb"), MEMO)
+    with_node.at(ms(1), said)
+    assert [task for task in with_node.shell.orders if task == "t1"] == kept
+    assert set(with_node.shell.orders) == set(with_node.scheduler.state.tasks)
+
+
+def test_a_request_that_is_cancelled_stops_its_task_whose_end_is_awaited(with_node: Table) -> None:
+    with_node.at(0, arrived("r1", "thumb"), MEMO).at(ms(1), cancelled("r1"))
+    assert [type(effect) for effect in with_node.effects] == [StopTask, TellAnswered]
+    assert list(with_node.shell.orders) == ["t1"]
+    with_node.at(ms(2), failed("t1", reason="stopped"))
+    assert not with_node.shell.orders
+
+
+def test_a_correction_of_profiles_is_an_effect(with_node: Table) -> None:
+    seen: list[Effect] = []
+    for number in range(8):
+        with_node.at(ms(130 * number), arrived(f"r{number}"), MEMO)
+        with_node.at(ms(130 * (number + 1)), finished(f"t{number + 1}", running_us=ms(130)))
+        seen += with_node.of(CorrectProfiles)
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("name", ["shell", "effects", "request_log", "counters", "convert"])
+def test_the_shell_imports_no_loop_no_clock_and_no_log(name: str) -> None:
+    source = Path(esg.controller.__path__[0], f"{name}.py").read_text("utf-8")
+    imported = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            imported.add(node.module.split(".")[0])
+    assert not imported & {"asyncio", "grpc", "logging", "random", "threading", "time"}
