@@ -141,7 +141,7 @@ async def live(
             looking.cancel()
             journal = mesh.journal
             assert journal is not None
-        replayed = replay_strictly(journal, catalog, {})
+        replayed = replay_strictly(journal, catalog)
         watched.scenario = scenario_of(journal)
     watched.corrections = replayed.scheduler.state.corrections
     watched.planned = replayed.scheduler.planned

@@ -27,8 +27,9 @@ from esg.core.durations import Durations
 from esg.core.messages.commands import Command
 from esg.core.messages.events import Event
 from esg.core.policies.interface import Hold, Offer, Policy, QueueView
+from esg.core.policies.table import policy
 from esg.core.scheduler.scheduler import Scheduler
-from esg.emulator.run import build_policy, build_pools, requests
+from esg.emulator.run import build_pools, requests
 from esg.emulator.scenario import SETTINGS, Scenario, applied
 from esg.emulator.world import World
 from esg.workload.arrivals import at_rate
@@ -76,9 +77,9 @@ def measure(catalog: Catalog, engine: str, count: int) -> list[dict[str, Any]]:
     heavy = SETTINGS["relaxed-heavy"]
     scenario = Scenario(engine=engine, slo_scale=heavy.slo_scale, nodes=16, vcpus=16, vgpus=7)
     catalog = applied(catalog, scenario)
-    policy = build_policy(catalog, scenario, {})
-    decisions_ns = timed_decisions(policy)
-    watch = Stopwatch(Scheduler(catalog, policy))
+    chosen = policy(scenario.policy, catalog, scenario)
+    decisions_ns = timed_decisions(chosen)
+    watch = Stopwatch(Scheduler(catalog, chosen))
     pools = build_pools(catalog, scenario)
     world = World(watch, pools, Durations(catalog, seed=0))
     for pool in pools.values():
@@ -98,7 +99,7 @@ def measure(catalog: Catalog, engine: str, count: int) -> list[dict[str, Any]]:
 
 
 def _replayed(catalog: Catalog, scenario: Scenario, history: list[tuple[int, Event]]) -> list[int]:
-    scheduler = Scheduler(catalog, build_policy(catalog, scenario, {}))
+    scheduler = Scheduler(catalog, policy(scenario.policy, catalog, scenario))
     times_ns = []
     for now_us, event in history:
         began = perf_counter_ns()

@@ -32,13 +32,13 @@ from esg.core.catalog.model import Application, Catalog, Stage
 from esg.core.durations import Durations
 from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest
 from esg.core.messages.events import Event, RequestArrived
-from esg.core.scheduler.scheduler import Scheduler
-from esg.emulator.run import build_pools, build_scheduler
+from esg.core.scheduler.scheduler import Scheduler, build_scheduler
+from esg.emulator.run import build_pools
 from esg.emulator.scenario import Scenario, applied
 from esg.emulator.world import World
 from esg.local.supervisor import Mesh, MeshOptions
 from esg.runtime.settings import DEFAULT_POLICY, ControllerSettings
-from esg.units import US_PER_S
+from esg.units import US_PER_S, ms
 
 FUNCTION = "super-resolution"
 FLOOD, QUIET = "flood", "quiet"
@@ -144,10 +144,10 @@ def emulated(seconds: float, *, fair_quantum_ms: int) -> list[dict[str, Any]]:
         nodes=NODES,
         vcpus=16,
         vgpus=VGPUS,
-        fair_quantum_ms=fair_quantum_ms,
+        fair_quantum_us=ms(fair_quantum_ms),
     )
     catalog = applied(full, scenario)
-    scheduler, _ = build_scheduler(catalog, scenario, {})
+    scheduler = build_scheduler(catalog, scenario)
     watch = Stopwatch(scheduler)
     pools = build_pools(catalog, scenario)
     world = World(watch, pools, Durations(catalog, 0))

@@ -9,9 +9,11 @@ from typing import Any
 
 from esg.controller.journal import Journal
 from esg.controller.live import LiveController
-from esg.controller.recovery import Remembered, build_scheduler, header_of, opening, recover
+from esg.controller.recovery import Remembered, deciding, opening, recover
 from esg.controller.servicer import ControllerServicer
 from esg.core.catalog.model import Catalog
+from esg.core.journal.format import Header, catalog_digest
+from esg.core.scheduler.scheduler import build_scheduler
 from esg.errors import Rejected
 from esg.protos import controller_v1_pb2_grpc as wire_grpc
 from esg.runtime.catalog import load
@@ -30,9 +32,10 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     catalog = load(common)
     journal = Journal(Path(own.journal), own) if own.journal else None
     known = Remembered() if journal is None else _remembered(journal, catalog, own)
+    chosen = deciding(own)
     began_ns = time.monotonic_ns()
     controller = LiveController(
-        build_scheduler(catalog, own, known.state),
+        build_scheduler(catalog, chosen, known.state),
         own,
         journal,
         lambda: known.now_us + (time.monotonic_ns() - began_ns) // 1000,
@@ -40,7 +43,9 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     )
     controller.start()
     if journal is not None:
-        header = header_of(catalog, own, common)
+        header = Header(
+            catalog=catalog_digest(catalog), time_scale=common.time_scale, settings=chosen
+        )
         journal.begin(header, lambda: opening(controller.driver, controller.shell))
     server = Server(AMONG_OURSELVES, between_services(common), [Decoding()])
     servicer = ControllerServicer(controller, own.policy)

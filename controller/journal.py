@@ -193,7 +193,8 @@ class Journal:
         segments = self._segments()
         number = 1 + (int(segments[-1].stem) if segments else 0)
         unfinished = self._directory / f"{number:08}.unfinished"
-        data = f"{self._header}\n{following()}\n".encode()
+        snapshot = following()
+        data = f"{self._header}\n{snapshot}\n".encode()
         file = unfinished.open("wb", buffering=0)
         try:
             _write_all(file, data)
@@ -207,7 +208,7 @@ class Journal:
             self._file.close()
         # Where much is remembered, snapshots are large, and the more has to happen between them
         self._file, self._size = file, 0
-        self._limit_bytes = max(self._least_bytes, len(data))
+        self._limit_bytes = max(self._least_bytes, len(snapshot))
         for old in segments[: max(0, len(segments) - self._kept)]:
             with suppress(FileNotFoundError):
                 old.unlink()

@@ -11,7 +11,7 @@ What the invokers did meanwhile is not in the journal: they say so themselves wh
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,43 +21,24 @@ from esg.controller.driver import Driver
 from esg.controller.shell import NOTHING, ControllerShell, ShellSnapshot
 from esg.core.catalog.model import Catalog
 from esg.core.journal.format import (
-    FORMAT,
-    TRAINED,
     Diverged,
-    Header,
     Segment,
     catalog_digest,
-    learnt_in,
     replayed,
     snapshot_line,
 )
 from esg.core.messages.codec import decode, encode, to_text
-from esg.core.policies import PolicySettings, policy
 from esg.core.policies.apex.features import listed
-from esg.core.scheduler.admission import AdmissionSettings
-from esg.core.scheduler.scheduler import Scheduler, SchedulerSettings
+from esg.core.scheduler.scheduler import build_scheduler
+from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.state.state import State
 from esg.errors import Rejected
 from esg.runtime.logs import about
-from esg.runtime.settings import CommonSettings, ControllerSettings
-from esg.runtime.trained_configs import Learnt, learnt_text, read_learnt
+from esg.runtime.settings import ControllerSettings
+from esg.runtime.trained_configs import read_learnt
 from esg.units import ms
-from esg.version import __version__
 
 log = logging.getLogger(__name__)
-
-DECIDING = (
-    "k",
-    "group_size",
-    "engine",
-    "without",
-    "prewarm",
-    "follow_profiles",
-    "max_waiting",
-    "max_waiting_in_all",
-    "fair_quantum_ms",
-)
-"""The settings, besides the policy, that decisions depend on: a replay needs the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,53 +51,21 @@ class Remembered:
     now_us: int = 0
 
 
-def build_scheduler(
-    catalog: Catalog, own: ControllerSettings, state: Any = None, learnt: Learnt | None = None
-) -> Scheduler:
-    """The brain that the settings ask for; its policy may have learnt something else than they
-    say."""
-    chosen = PolicySettings(
+def deciding(own: ControllerSettings) -> SchedulerSettings:
+    """All that decisions depend on, as a controller's settings say it. What a file says that was
+    learnt goes with it: whoever goes on from here may have another file, or none."""
+    return SchedulerSettings(
+        policy=own.policy,
         k=own.k,
         group_size=own.group_size,
         engine=own.engine,
         without=listed(own.without),
-        trained=learnt or _learnt(own),
-    )
-
-    def policy_for(changed: Catalog) -> Any:
-        return policy(own.policy, changed, chosen)
-
-    return Scheduler(
-        catalog,
-        policy_for(catalog),
-        SchedulerSettings(
-            prewarm=own.prewarm,
-            follow_profiles=own.follow_profiles,
-            overload=AdmissionSettings(
-                max_waiting=own.max_waiting, max_waiting_in_all=own.max_waiting_in_all
-            ),
-            fair_quantum_us=ms(own.fair_quantum_ms),
-        ),
-        snapshot=state,
-        policy_for=policy_for,
-    )
-
-
-def _learnt(own: ControllerSettings) -> Learnt:
-    return read_learnt(Path(own.trained)) if own.trained else {}
-
-
-def header_of(catalog: Catalog, own: ControllerSettings, common: CommonSettings) -> Header:
-    """All that is needed to build the same scheduler again."""
-    return Header(
-        catalog=catalog_digest(catalog),
-        policy=own.policy,
-        settings={
-            "time_scale": str(common.time_scale),
-            **{name: str(getattr(own, name)) for name in DECIDING},
-            # Not the file's name: whoever goes on from here may have another one, or none
-            **({TRAINED: learnt_text(_learnt(own))} if own.trained else {}),
-        },
+        trained=read_learnt(Path(own.trained)) if own.trained else {},
+        prewarm=own.prewarm,
+        follow_profiles=own.follow_profiles,
+        max_waiting=own.max_waiting,
+        max_waiting_in_all=own.max_waiting_in_all,
+        fair_quantum_us=ms(own.fair_quantum_ms),
     )
 
 
@@ -137,12 +86,11 @@ def recover(past: Segment, catalog: Catalog, own: ControllerSettings) -> Remembe
             "its latest segment has no snapshot, so no controller wrote it; name another "
             "directory (controller.journal)"
         )
-    if not _is_replayable(past.header) or past.header.catalog != catalog_digest(catalog):
+    if past.header.catalog != catalog_digest(catalog):
         return _carried_over(past)
     state, memory = past.snapshot.state, decode(ShellSnapshot, past.snapshot.memory)
     began_us = decode(State, state).now_us
-    then = _settings_then(past.header, own)
-    scheduler = build_scheduler(catalog, then, state, learnt_in(past.header))
+    scheduler = build_scheduler(catalog, past.header.settings, state)
     shell = ControllerShell(own, memory)
     count = 0
     try:
@@ -174,22 +122,6 @@ def _now_us(began_us: int, wall_us: int) -> int:
     now may be wrong by however much it was set meanwhile; that makes requests late, or gives them
     more time, but nothing worse."""
     return began_us + max(0, time.time_ns() // 1000 - wall_us)
-
-
-def _is_replayable(header: Header) -> bool:
-    """Whether code that decides as this does wrote it. Between two releases the version says
-    nothing about that; the format, and the settings that were known, say at least something."""
-    ours = header.esg == __version__ and header.journal == FORMAT
-    return ours and all(name in header.settings for name in DECIDING)
-
-
-def _settings_then(header: Header, own: ControllerSettings) -> ControllerSettings:
-    """As the segment was written with, whatever they are now."""
-    said: dict[str, Any] = {}
-    for name in DECIDING:
-        kind, text = type(getattr(own, name)), header.settings[name]
-        said[name] = text == "True" if kind is bool else kind(text)
-    return replace(own, policy=header.policy, **said)
 
 
 def _carried_over(past: Segment) -> Remembered:

@@ -14,7 +14,7 @@ from esg.core.messages.commands import Command, StartTask
 from esg.core.messages.events import Event
 from esg.core.metrics import Served
 from esg.core.report import Report
-from esg.emulator.run import Trained, emulate, requests
+from esg.emulator.run import emulate, requests
 from esg.emulator.scenario import Scenario
 from esg.errors import Rejected
 from esg.loadgen.outcome import Figures, LoadOutcome
@@ -74,13 +74,11 @@ def _by_default(catalog: Catalog) -> Scenario:
         vgpus=cluster.vgpus,
         max_waiting=controller.max_waiting,
         max_waiting_in_all=controller.max_waiting_in_all,
-        fair_quantum_ms=controller.fair_quantum_ms,
+        fair_quantum_us=ms(controller.fair_quantum_ms),
     )
 
 
-def run_emulated(
-    catalog: Catalog, scenario: Scenario, arrivals: Iterable[Arrival], trained: Trained
-) -> LoadOutcome:
+def run_emulated(catalog: Catalog, scenario: Scenario, arrivals: Iterable[Arrival]) -> LoadOutcome:
     """What comes of the arrivals there, in the figures of a live run."""
     outcome = LoadOutcome()
 
@@ -91,7 +89,7 @@ def run_emulated(
                 for figures in _figures(outcome, plain_name(command.application)):
                     figures.batches[jobs] += jobs
 
-    found = emulate(catalog, scenario, requests(arrivals), trained=trained, observe=watch)
+    found = emulate(catalog, scenario, requests(arrivals), observe=watch)
     _fold(found.report, outcome)
     return outcome
 

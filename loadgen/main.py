@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import typer
@@ -231,7 +232,7 @@ def _emulator(
     lost with it.
     """
     from esg.console.training import trained_for
-    from esg.emulator.run import build_policy
+    from esg.core.policies.table import policy
     from esg.emulator.scenario import applied
     from esg.loadgen.emulated import conditions_at_home, conditions_of, run_emulated
 
@@ -240,10 +241,10 @@ def _emulator(
     else:
         catalog, scenario = conditions_of(target, catalog)
     seen = applied(catalog, scenario)
-    trained = trained_for([scenario.policy], seen, shown=shown)
-    build_policy(seen, scenario, trained)
+    scenario = replace(scenario, trained=trained_for([scenario.policy], seen, shown=shown))
+    policy(scenario.policy, seen, scenario)
     applications = list(catalog.applications)
-    return lambda plan: run_emulated(catalog, scenario, plan.arrivals(applications), trained)
+    return lambda plan: run_emulated(catalog, scenario, plan.arrivals(applications))
 
 
 def _faults_told(work: Callable[[], LoadFindings]) -> LoadFindings:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import settings
 
-from esg.core.scheduler.scheduler import SchedulerSettings
+from esg.core.scheduler.settings import SchedulerSettings
 from tests.support.desk import Desk
 from tests.support.redis_server import redis_server as redis_server
 from tests.support.redis_server import redis_url as redis_url

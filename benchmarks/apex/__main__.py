@@ -41,9 +41,10 @@ from esg.core.catalog.model import Catalog
 from esg.core.policies.apex.features import Feature
 from esg.core.policies.apex.policy import Apex, BatchPlansCache
 from esg.core.policies.interface import Hold, Offer, Placement, QueueView
+from esg.core.policies.settings import Trained
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.state.node_books import NodeBooks
-from esg.emulator.run import Trained, build_nature, build_pools
+from esg.emulator.run import build_nature, build_pools
 from esg.emulator.scenario import SETTINGS, Scenario, applied
 from esg.emulator.sweep import Estimate, Load, SweepRun, run_limits
 from esg.emulator.training.train import trained_configs
@@ -159,8 +160,7 @@ def settings_table(title: str, runs: Sequence[Run], results: Results, catalog: C
 def _limits(row: str, runs: Sequence[Run], results: Results, catalog: Catalog) -> str:
     base = [r for r in runs if r.policy == "esg" and r.row == row]
     found = [
-        run_limits(SweepRun("", catalog, run.scenario(), run.load(), {})).summary
-        for run in base[:2]
+        run_limits(SweepRun("", catalog, run.scenario(), run.load())).summary for run in base[:2]
     ]
     hits = Estimate.of([summary["slo_hit_rate"] for summary in found]).mean
     ratios = [

@@ -10,9 +10,10 @@ from esg.core.catalog.model import Application, Catalog, Stage
 from esg.core.durations import Durations, DurationSettings
 from esg.core.estimation.transfer import EMULATED_LOCAL
 from esg.core.messages.events import Event
-from esg.core.policies.apex.features import Feature
+from esg.core.policies.apex.features import Feature, listed
+from esg.core.policies.settings import Trained
 from esg.core.pool import Pool
-from esg.emulator.run import Trained, build_pools, emulate
+from esg.emulator.run import build_pools, emulate
 from esg.emulator.scenario import SETTINGS, Scenario, applied
 from esg.emulator.sweep import Load
 from esg.units import ms
@@ -64,7 +65,7 @@ class Run:
     def scenario(self) -> Scenario:
         return Scenario(
             policy=self.policy,
-            without=self.without,
+            without=listed(self.without),
             slo_scale=self.slo_scale,
             nodes=self.nodes,
             vcpus=16,
@@ -99,7 +100,7 @@ def carry_out(run: Run, catalog: Catalog, trained: Trained) -> dict[str, Any]:
     """The figures of one run."""
     if run.split:
         catalog = with_split(catalog)
-    scenario = run.scenario()
+    scenario = replace(run.scenario(), trained=trained)
     seen = applied(catalog, scenario)
     pools = mixed(seen, scenario) if run.mixed_nodes else None
     durations = None
@@ -110,7 +111,7 @@ def carry_out(run: Run, catalog: Catalog, trained: Trained) -> dict[str, Any]:
     arrivals: Iterator[tuple[int, Event]] = run.load().arrivals(
         list(catalog.applications), run.seed
     )
-    done = emulate(catalog, scenario, arrivals, trained=trained, pools=pools, durations=durations)
+    done = emulate(catalog, scenario, arrivals, pools=pools, durations=durations)
     summary = done.summary()
     return {name: summary[name] for name in KEPT} | {"wall_s": round(done.wall_s, 2)}
 

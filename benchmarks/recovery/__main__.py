@@ -138,7 +138,7 @@ async def death(kind: str, seconds: float) -> dict[str, Any]:
             journal = mesh.journal
         assert journal is not None
         done = Executions()
-        replay_strictly(journal, load(CommonSettings()), {}, done.observe)
+        replay_strictly(journal, load(CommonSettings()), done.observe)
     return {
         "killed": kind,
         "requests": crowd.sent,

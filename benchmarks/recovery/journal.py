@@ -18,6 +18,7 @@ from esg.controller.journal import Journal
 from esg.core.catalog.file import load_catalog
 from esg.core.journal.format import Header, snapshot_line
 from esg.core.messages.events import TaskFinished
+from esg.core.scheduler.settings import SchedulerSettings
 from esg.emulator.history import read_segments, replay_strictly
 from esg.emulator.run import emulate
 from esg.emulator.scenario import Scenario, applied
@@ -68,7 +69,7 @@ async def _mode(what: str, settings: dict[str, Any], seconds: float) -> dict[str
         }
         if journal is not None:
             size = sum(path.stat().st_size for path in journal.iterdir())
-            replayed = replay_strictly(journal, load_catalog(catalog), {})
+            replayed = replay_strictly(journal, load_catalog(catalog))
             row |= {
                 "bytes": size / requests,
                 "events": replayed.entries / requests,
@@ -94,7 +95,7 @@ def per_entry() -> list[dict[str, Any]]:
 async def _entry_us(group: int, *, sync: bool) -> float:
     with TemporaryDirectory() as folder:
         journal = Journal(Path(folder), replace(ControllerSettings(), sync=sync))
-        header = Header(catalog="", policy="esg", settings={})
+        header = Header(catalog="", settings=SchedulerSettings())
         journal.begin(header, lambda: lambda: snapshot_line("{}", "{}", 0))
         count = ENTRIES if not sync else max(group, ENTRIES // 64 * min(group, 64) // 4)
         began = perf_counter()
@@ -125,9 +126,9 @@ def replays(requests: int) -> list[dict[str, Any]]:
             began = process_time()
             entries = sum(1 for segment in read_segments(path) for _ in segment.entries)
             read_s = process_time() - began
-            replay_strictly(path, applied(catalog, scenario), {})  # what is built once, is built
+            replay_strictly(path, applied(catalog, scenario))  # what is built once, is built
             began = process_time()
-            replay_strictly(path, catalog, {})
+            replay_strictly(path, catalog)
             replay_s = process_time() - began
         rows.append(
             {

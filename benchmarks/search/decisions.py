@@ -30,6 +30,7 @@ from benchmarks.search.questions import (
 from benchmarks.search.reference import BruteForce, Listing, PlainLoops, SplitJoin
 from esg.core.catalog.model import Application, Catalog
 from esg.core.search import Answer, engine
+from esg.core.search.frontier import Frontier
 
 Advance = Callable[[str], None]
 
@@ -39,7 +40,7 @@ class LookUp:
     in time. The others are needed only when there is no room for it."""
 
     def __init__(self, application: Application) -> None:
-        self._frontier = engine("frontier", application)
+        self._frontier = Frontier(application)
 
     def search(self, stage: str, *, queue: int, left_us: int, k: int) -> Answer:
         best = self._frontier.cheapest(stage, queue=queue, left_us=left_us)
@@ -96,7 +97,7 @@ class Subject:
 def subjects(catalog: Catalog, scope: Scope) -> list[Subject]:
     of_three = tuple(app for app in catalog.applications.values() if len(app.stages) == 3)
     of_five = catalog.application("expanded-image-classification")
-    frontier = Contender(name=FRONTIER, build=partial(engine, "frontier"))
+    frontier = Contender(name=FRONTIER, build=Frontier)
     look_up = Contender(name=LOOK_UP, build=LookUp, best_only=True, ks=KS[:1])
     brute_force = partial(Contender, decisions=scope.brute_forces, ks=scope.reference_ks)
     return [
@@ -184,7 +185,7 @@ def _cell(subject: str, contender: Contender, setting: str, k: int) -> Cell:
 def plain_loops(catalog: Catalog, scope: Scope, advance: Advance) -> tuple[list[Cell], int]:
     """One question per setting with a full queue, so that it really is 256^3 combinations."""
     application = next(app for app in catalog.applications.values() if len(app.stages) == 3)
-    frontier = Contender(name=FRONTIER, build=partial(engine, "frontier"))
+    frontier = Contender(name=FRONTIER, build=Frontier)
     cells = []
     compared = 0
     for setting in scope.loop_settings:

@@ -36,23 +36,8 @@ MOST_NODES, MOST_PER_NODE = 10_000, 10_000
 MOST_SLICES = 100_000
 """In all nodes together. So many are half a minute of preparation."""
 
-ORIONS = ("orion", "orion-at-slo")
-"""Policies whose search ends after some milliseconds, as `--search-steps-per-ms` counts them."""
-
-SEARCHES = "esg"
-"""The policy that `--engine`, `--k` and `--group-size` are about."""
-
 GROUPS = "astar"
 """The engine that `--group-size` is about."""
-
-NO_LOCALITY = (
-    "infless",
-    "infless-code",
-    "infless-config-first",
-    "fast-gshare",
-    "fast-gshare-lean",
-)
-"""Policies that never ask where data is."""
 
 SloScale = Annotated[
     float | None,
@@ -110,7 +95,7 @@ JournalFile = Annotated[
 
 def policy_names(text: str) -> list[str]:
     """The policies of a comma-separated list, all of which are known."""
-    from esg.core.policies import POLICIES
+    from esg.core.policies.table import POLICIES
 
     names = [name.strip() for name in text.split(",")]
     for name in names:
@@ -121,8 +106,8 @@ def policy_names(text: str) -> list[str]:
     return names
 
 
-def ingredient_names(text: str) -> str:
-    """A comma-separated list of parts of policy apex, all of which are known, without spaces."""
+def ingredient_names(text: str) -> tuple[str, ...]:
+    """The names in a comma-separated list of parts of policy apex, all of which are known."""
     from esg.core.policies.apex.features import left_out, listed
 
     names = listed(text)
@@ -130,7 +115,7 @@ def ingredient_names(text: str) -> str:
         left_out(names)
     except Rejected as error:
         raise Rejected(f"--without: {error}") from None
-    return ",".join(names)
+    return names
 
 
 def known_engine(name: str) -> str:
@@ -145,14 +130,17 @@ def note_what_has_no_effect(
     given: Collection[str], policies: Sequence[str], scenario: Scenario
 ) -> None:
     """Tell who gave options that change nothing about any of the policies: they expect more."""
-    notes = [
-        f"{option} changes nothing here: it is about policy {SEARCHES}"
-        for option in ("--engine", "--k", "--group-size")
-        if option in given and SEARCHES not in policies
-    ]
-    if "--group-size" in given and SEARCHES in policies and scenario.engine != GROUPS:
+    from esg.core.policies.table import POLICIES
+
+    notes = []
+    for option in ("--engine", "--k", "--group-size"):
+        setting = option.removeprefix("--").replace("-", "_")
+        if option in given and not _use(policies, setting):
+            users = joined([name for name, kind in POLICIES.items() if setting in kind.uses])
+            notes.append(f"{option} changes nothing here: it is about policy {users}")
+    if "--group-size" in given and _use(policies, "group_size") and scenario.engine != GROUPS:
         notes.append(f"--group-size changes nothing here: it is about engine {GROUPS}")
-    if "--no-locality" in given and all(name in NO_LOCALITY for name in policies):
+    if "--no-locality" in given and not _use(policies, "locality"):
         notes.append(f"--no-locality changes nothing about {joined(policies)}")
     if "--search-steps-per-ms" in given and not _effort_counts(scenario, policies):
         notes.append(f"--search-steps-per-ms changes nothing here: overhead is {scenario.overhead}")
@@ -160,8 +148,15 @@ def note_what_has_no_effect(
         typer.echo(f"note: {note}", err=True)
 
 
+def _use(policies: Collection[str], setting: str) -> bool:
+    """Whether a setting has an effect on one of the policies."""
+    from esg.core.policies.table import POLICIES
+
+    return any(setting in POLICIES[name].uses for name in policies)
+
+
 def _effort_counts(scenario: Scenario, policies: Collection[str]) -> bool:
-    return scenario.overhead == "counted" or any(name in ORIONS for name in policies)
+    return scenario.overhead == "counted" or _use(policies, "search_steps_per_ms")
 
 
 def not_too_large(nodes: int, vgpus: int) -> None:
@@ -174,37 +169,50 @@ def not_too_large(nodes: int, vgpus: int) -> None:
 
 
 def conditions(scenario: Scenario) -> dict[str, Any]:
-    """All that a run depends on, apart from its policy, its seed and its requests."""
+    """All that a run depends on, apart from its policy with what that learnt, its seed and its
+    requests."""
     from esg.core.messages.codec import encode
 
     document: dict[str, Any] = encode(scenario)
-    return {name: value for name, value in document.items() if name not in ("policy", "seed")}
+    apart = ("policy", "seed", "trained")
+    return {name: value for name, value in document.items() if name not in apart}
 
 
 def conditions_text(scenario: Scenario, policies: Collection[str]) -> str:
     """What is worth knowing of them: what is unusual, and has an effect on one of the policies."""
-    searches, leaves_out = SEARCHES in policies, "apex" in policies
-    moves = any(name not in NO_LOCALITY for name in policies)
+    from esg.emulator.scenario import Scenario
+
+    usual = Scenario(nodes=1, vcpus=1, vgpus=1)
     slo = "SLOs of the applications"
     if scenario.slo_scale is not None:
         slo = f"SLO {scenario.slo_scale:g} L"
     unusual = {
         f"time scale {scenario.time_scale:g}": scenario.time_scale != 1,
-        f"engine {scenario.engine}": searches and scenario.engine != "frontier",
-        f"K = {scenario.k}": searches and scenario.k != 5,
+        f"engine {scenario.engine}": (_use(policies, "engine") and scenario.engine != usual.engine),
+        f"K = {scenario.k}": _use(policies, "k") and scenario.k != usual.k,
         f"groups of {scenario.group_size}": (
-            searches and scenario.engine == GROUPS and scenario.group_size != 3
+            _use(policies, "group_size")
+            and scenario.engine == GROUPS
+            and scenario.group_size != usual.group_size
         ),
         "no batching": not scenario.batching,
         "no GPU sharing": not scenario.gpu_sharing,
-        "no locality": moves and not scenario.locality,
+        "no locality": _use(policies, "locality") and not scenario.locality,
         "no pre-warming": not scenario.prewarm,
         "plans follow what tasks take": scenario.follow_profiles,
         f"noise {scenario.noise:g}": scenario.noise != 1,
-        f"stage delay {scenario.stage_delay_ms:g} ms": scenario.stage_delay_ms != 0.5,
-        f"remote inputs {scenario.remote_delay_ms:g} ms": scenario.remote_delay_ms != 8,
-        f"remote inputs {scenario.remote_mb_per_s:g} MB/s": scenario.remote_mb_per_s != 100,
-        f"without {scenario.without}": leaves_out and scenario.without != "",
+        f"stage delay {scenario.stage_delay_ms:g} ms": (
+            scenario.stage_delay_ms != usual.stage_delay_ms
+        ),
+        f"remote inputs {scenario.remote_delay_ms:g} ms": (
+            scenario.remote_delay_ms != usual.remote_delay_ms
+        ),
+        f"remote inputs {scenario.remote_mb_per_s:g} MB/s": (
+            scenario.remote_mb_per_s != usual.remote_mb_per_s
+        ),
+        f"without {','.join(scenario.without)}": (
+            _use(policies, "without") and bool(scenario.without)
+        ),
         f"overhead {scenario.overhead}": scenario.overhead != "counted",
         f"{scenario.search_steps_per_ms} nodes per ms": (
             scenario.search_steps_per_ms is not None and _effort_counts(scenario, policies)

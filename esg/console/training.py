@@ -10,9 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from esg.core.catalog.model import Catalog
-    from esg.emulator.run import Trained
-
-LEARNS = "aquatope"
+    from esg.core.policies.settings import Trained
 
 TRAINING_SEED = 0
 """Whatever the seeds of the runs: what was learnt belongs to the policy, and a replay needs it."""
@@ -20,14 +18,22 @@ TRAINING_SEED = 0
 
 def trained_for(policies: Collection[str], catalog: Catalog, *, shown: bool) -> Trained:
     """What there is to learn of this catalog, the one that the policies will see."""
-    if LEARNS not in policies:
-        return {}
+    from esg.core.policies.table import learns
 
+    if not any(map(learns, policies)):
+        return {}
+    return train(catalog, shown=shown)
+
+
+def train(catalog: Catalog, *, shown: bool) -> Trained:
+    """What any policy that learns offline has to know of this catalog."""
+    from esg.core.policies.table import POLICIES, learns
     from esg.emulator.training.train import trained_configs
     from esg.emulator.worker_processes import usable_cores
 
+    learners = ", ".join(filter(learns, POLICIES))
     learnt = dict.fromkeys(catalog.applications, 0.0)
-    with progress_bar(f"training {LEARNS}", len(learnt), shown=shown) as advance:
+    with progress_bar(f"training {learners}", len(learnt), shown=shown) as advance:
 
         def tell(application: str, done: int, total: int) -> None:
             learnt[application] = done / total

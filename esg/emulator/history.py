@@ -13,7 +13,7 @@ beginning of every other one, the state has to be what its snapshot says.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -27,7 +27,6 @@ from esg.core.journal.format import (
     JournalEntry,
     Segment,
     catalog_digest,
-    learnt_in,
     read_segment,
     replay,
 )
@@ -42,9 +41,8 @@ from esg.core.messages.events import (
     RequestArrived,
 )
 from esg.core.report import Report
-from esg.core.scheduler.scheduler import Scheduler
+from esg.core.scheduler.scheduler import Scheduler, build_scheduler
 from esg.core.state.state import State
-from esg.emulator.run import Trained, build_scheduler
 from esg.emulator.scenario import Scenario, applied
 from esg.errors import Rejected
 
@@ -93,26 +91,11 @@ def _named(file: Path, entries: Iterator[JournalEntry]) -> Iterator[JournalEntry
 
 
 def scenario_of(path: Path) -> Scenario:
-    """The conditions under which a journal was written: its header's, and the nodes that joined."""
-    header = read_header(path)
-    known = {field.name for field in fields(Scenario)}
-    settings = {name: text for name, text in header.settings.items() if name in known}
-    if not _is_emulated(header):
-        settings |= _nodes_of(path)
-    with _naming(path):
-        return Scenario.from_settings(settings | {"policy": header.policy})
-
-
-def learnt_by(path: Path) -> Trained:
-    """What the policy of a journal had learnt; nothing if the journal does not say."""
+    """The conditions under which a journal was written: its header's, and of a live mesh, which
+    does not say what nodes there are, those that joined."""
     header = read_header(path)
     with _naming(path):
-        return learnt_in(header)
-
-
-def _is_emulated(header: Header) -> bool:
-    """A live controller's journal does not say what nodes there are: they join."""
-    return {"nodes", "vcpus", "vgpus"} <= header.settings.keys()
+        return Scenario.of(header, header.world or _nodes_of(path))
 
 
 def catalog_of(path: Path, catalog: Catalog, scenario: Scenario) -> Catalog:
@@ -130,11 +113,9 @@ Observe = Callable[[int, Event, list[Command]], None]
 def replay_strictly(
     path: Path,
     catalog: Catalog,
-    trained: Trained,
     observe: Observe = lambda now_us, event, commands: None,
 ) -> Replayed:
-    """Every event again, every order compared; raises `Diverged` where they differ. What the policy
-    had learnt is in the journal if that had been chosen, and else `trained`."""
+    """Every event again, every order compared; raises `Diverged` where they differ."""
     scenario = scenario_of(path)
     catalog = catalog_of(path, catalog, scenario)
     report: Report | None = None
@@ -149,7 +130,6 @@ def replay_strictly(
 
     began = perf_counter()
     header = read_header(path)
-    trained = learnt_by(path) or trained
     for segment in read_segments(path):
         if segment.header != header:
             raise Rejected(
@@ -159,7 +139,7 @@ def replay_strictly(
         snapshot = None if segment.snapshot is None else segment.snapshot.state
         if state not in (None, snapshot):
             raise Rejected(f"{path}: a segment's snapshot is not where the one before it ended")
-        scheduler, _ = build_scheduler(catalog, scenario, trained, snapshot)
+        scheduler = build_scheduler(catalog, header.settings, snapshot)
         report = report or Report.from_here(scheduler.state)
         with _naming(path):
             replay(scheduler, segment.entries, _both(report.observe, watch))
@@ -189,7 +169,7 @@ class Recorded:
     def arrivals(self, applications: Sequence[str], seed: int) -> Iterator[tuple[int, Event]]:
         """The same for every policy and every seed."""
         header = read_header(self.journal)
-        own = _is_emulated(header) and header.settings.get("follow_profiles") == "True"
+        own = bool(header.world) and header.settings.follow_profiles
         yield from ((0, event) for event in _known_before(self.journal, applications))
         for at_us, event in exogenous(read_journal(self.journal), keep_slos=self.keep_slos):
             # What an emulated run found is the work of its scenario, which will do it again
@@ -235,7 +215,7 @@ def exogenous(entries: Iterable[JournalEntry], *, keep_slos: bool) -> Iterator[t
         yield entry.now_us - start_us, event
 
 
-def _nodes_of(path: Path) -> dict[str, str]:
+def _nodes_of(path: Path) -> dict[str, Any]:
     """Every node that ever had a node: its vCPUs and its slices, and whether all of them had models
     on all slices when they were first heard of."""
     sizes: dict[str, tuple[int, int]] = {}
@@ -255,10 +235,10 @@ def _nodes_of(path: Path) -> dict[str, str]:
         hint = f"; this is one segment of the journal {path.parent}" if others else ""
         raise Rejected(f"{path}: no invoker ever joined, so there is nothing to compare with{hint}")
     return {
-        "nodes": str(len(sizes)),
-        "vcpus": str(max(vcpus for vcpus, _ in sizes.values())),
-        "vgpus": str(max(vgpus for _, vgpus in sizes.values())),
-        "warm_start": str(all(warm.values())),
+        "nodes": len(sizes),
+        "vcpus": max(vcpus for vcpus, _ in sizes.values()),
+        "vgpus": max(vgpus for _, vgpus in sizes.values()),
+        "warm_start": all(warm.values()),
     }
 
 

@@ -28,7 +28,7 @@ from esg.core.messages.events import (
 )
 from esg.core.metrics import Served
 from esg.core.scheduler.registry import Registry
-from esg.core.search import engine
+from esg.core.search.frontier import Frontier
 from esg.core.state.state import State
 from esg.errors import Rejected
 
@@ -83,7 +83,7 @@ def limits(
 def cheapest_pusd(application: Application, slo_us: int) -> int:
     """The least a job can cost within an SLO, if it always finds company for its batch."""
     batch = application.stages[application.root].function.profile.max_batch
-    search = engine("frontier", application)
+    search = Frontier(application)
     answer = search.search(application.root, queue=batch, left_us=slo_us, k=1)
     return answer.plans[0].job_cost_pusd
 

@@ -5,39 +5,30 @@ from dataclasses import dataclass, replace
 from time import perf_counter, perf_counter_ns
 from typing import Any, TextIO
 
-from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog
 from esg.core.durations import Durations, DurationSettings
 from esg.core.estimation.transfer import EMULATED_LOCAL, DataLink
 from esg.core.journal.format import (
-    TRAINED,
-    Header,
     JournalEntry,
-    catalog_digest,
     entry_line,
     header_line,
     orders_digest,
 )
-from esg.core.messages.codec import Fingerprint, to_text
+from esg.core.messages.codec import Fingerprint
 from esg.core.messages.commands import Command, StartTask
 from esg.core.messages.events import Event, RequestArrived
 from esg.core.messages.node import (
     ModelLoaded,
 )
-from esg.core.policies import PolicySettings, policy
-from esg.core.policies.apex.features import listed
-from esg.core.policies.interface import Policy
 from esg.core.pool import Pool
 from esg.core.report import Report
-from esg.core.scheduler.admission import AdmissionSettings
-from esg.core.scheduler.scheduler import Scheduler, SchedulerSettings
+from esg.core.scheduler.scheduler import Scheduler, build_scheduler
 from esg.emulator.scenario import Scenario, applied, applied_to_events
 from esg.emulator.world import World
 from esg.errors import Bug
 from esg.units import US_PER_MS, ms
 from esg.workload.arrivals import Arrival
 
-Trained = dict[str, dict[str, Config]]
 Progress = Callable[[int], None]
 
 
@@ -59,44 +50,6 @@ class Emulation:
             "wall_s": self.wall_s,
             "digest": self.digest,
         }
-
-
-def policy_maker(scenario: Scenario, trained: Trained) -> Callable[[Catalog], Policy]:
-    """The policy of a scenario, for any catalog that was `applied`."""
-    settings = PolicySettings(
-        k=scenario.k,
-        group_size=scenario.group_size,
-        engine=scenario.engine,
-        locality=scenario.locality,
-        orion_cutoff_ms=scenario.orion_cutoff_ms,
-        search_steps_per_ms=scenario.search_steps_per_ms,
-        trained=trained,
-        without=listed(scenario.without),
-    )
-    return lambda catalog: policy(scenario.policy, catalog, settings)
-
-
-def build_policy(catalog: Catalog, scenario: Scenario, trained: Trained) -> Policy:
-    """The policy of a scenario; `catalog` is the one that was `applied`."""
-    return policy_maker(scenario, trained)(catalog)
-
-
-def build_scheduler(
-    catalog: Catalog, scenario: Scenario, trained: Trained, snapshot: Any = None
-) -> tuple[Scheduler, Policy]:
-    """The brain of a scenario, and its policy; `catalog` is the one that was `applied`."""
-    policy_for = policy_maker(scenario, trained)
-    chosen = policy_for(catalog)
-    settings = SchedulerSettings(
-        prewarm=scenario.prewarm,
-        follow_profiles=scenario.follow_profiles,
-        overload=AdmissionSettings(
-            max_waiting=scenario.max_waiting, max_waiting_in_all=scenario.max_waiting_in_all
-        ),
-        fair_quantum_us=ms(scenario.fair_quantum_ms),
-    )
-    scheduler = Scheduler(catalog, chosen, settings, snapshot=snapshot, policy_for=policy_for)
-    return scheduler, chosen
 
 
 def build_pools(catalog: Catalog, scenario: Scenario) -> dict[str, Pool]:
@@ -130,11 +83,11 @@ class _Charge:
     To take it by the clock, it stands between the world and the scheduler.
     """
 
-    def __init__(self, scheduler: Scheduler, scenario: Scenario, search_steps_per_ms: int) -> None:
+    def __init__(self, scheduler: Scheduler, scenario: Scenario) -> None:
         self._scheduler = scheduler
         modes = {"counted": self._counted, "measured": self._measured, "none": lambda _: 0}
         self.charge_us: Callable[[StartTask], int] = modes[scenario.overhead]
-        self._nodes_per_ms = scenario.search_steps_per_ms or search_steps_per_ms
+        self._nodes_per_ms = scenario.search_steps_per_ms or scheduler.policy.search_steps_per_ms
         self._measured_us = 0
         self.total_us = 0
 
@@ -172,7 +125,6 @@ def emulate(
     scenario: Scenario,
     arrivals: Iterable[tuple[int, Event]],
     *,
-    trained: Trained | None = None,
     pools: dict[str, Pool] | None = None,
     durations: Durations | None = None,
     journal: TextIO | None = None,
@@ -185,13 +137,13 @@ def emulate(
     """
     arrivals = applied_to_events(arrivals, catalog, scenario)
     catalog = applied(catalog, scenario)
-    scheduler, chosen = build_scheduler(catalog, scenario, trained or {})
-    charge = _Charge(scheduler, scenario, chosen.search_steps_per_ms)
+    scheduler = build_scheduler(catalog, scenario)
+    charge = _Charge(scheduler, scenario)
     pools = build_pools(catalog, scenario) if pools is None else pools
     report = Report()
     content_hash = Fingerprint()
     if journal is not None:
-        journal.write(header_line(_header(catalog, scenario, trained or {})) + "\n")
+        journal.write(header_line(scenario.header(catalog)) + "\n")
 
     def watch(now_us: int, event: Event, commands: list[Command]) -> None:
         report.observe(now_us, event, commands)
@@ -215,16 +167,6 @@ def emulate(
     _check_the_end(scheduler, pools, report)
     decision_ms = charge.total_us / US_PER_MS / max(1, report.tasks)
     return Emulation(scenario, report, content_hash.hexdigest(), wall_s, decision_ms)
-
-
-def _header(catalog: Catalog, scenario: Scenario, trained: Trained) -> Header:
-    # another machine may learn something else, so what was learnt goes with what was done
-    learnt = {TRAINED: to_text(trained)} if trained else {}
-    return Header(
-        catalog=catalog_digest(catalog),
-        policy=scenario.policy,
-        settings=scenario.to_settings() | learnt,
-    )
 
 
 def _check_the_end(scheduler: Scheduler, pools: dict[str, Pool], report: Report) -> None:

@@ -3,10 +3,10 @@
 A scenario can be written into a journal's header and read back, and sent to another process.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, get_args, get_type_hints
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from msgspec.structs import replace as changed
 
@@ -14,9 +14,12 @@ from esg.core.catalog.config import Config
 from esg.core.catalog.model import Application, Catalog, Cluster, Function, scaled
 from esg.core.catalog.profile import Profile
 from esg.core.estimation.transfer import EMULATED_LOCAL, EMULATED_REMOTE
+from esg.core.journal.format import Header, catalog_digest
 from esg.core.messages.codec import decode, encode
 from esg.core.messages.events import ApplicationRegistered, Event
+from esg.core.policies.settings import least_one
 from esg.core.scheduler.registry import application_of
+from esg.core.scheduler.settings import SchedulerSettings
 from esg.emulator.bounds import (
     FASTEST_MB_PER_S,
     LARGEST_SLO_SCALE,
@@ -61,23 +64,18 @@ MOST = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
-    """Everything that a run depends on, apart from the catalog and the arrivals.
+class Scenario(SchedulerSettings):
+    """Everything that a run depends on, apart from the catalog and the arrivals: the settings of
+    the scheduler, and the world around it.
 
-    `search_steps_per_ms` overrides the policy's own figure for charging its effort; `overhead` is
-    "none", "counted" (from that effort: the same in every run) or "measured" (from the clock: not).
+    `overhead` is what decisions are charged: "none", "counted" (from their effort: the same in
+    every run) or "measured" (from the clock: not).
     `time_scale` multiplies the times of the catalog, as the setting of a live mesh does.
     `stage_delay_ms` is what a stage takes beyond its profile where its inputs are local; a live
     mesh's own can be measured (benchmarks/fidelity.py). `remote_delay_ms` and `remote_mb_per_s` are
-    what an input from another node takes. `without` names what policy apex does without, separated
-    by commas. `max_waiting`, `max_waiting_in_all` and `fair_quantum_ms` are the settings of a live
-    controller (docs/settings.md); here they are off, as the paper has none.
+    what an input from another node takes.
     """
 
-    policy: str = "esg"
-    engine: str = "frontier"
-    k: int = 5
-    group_size: int = 3
     slo_scale: float | None = None
     nodes: int
     vcpus: int
@@ -86,26 +84,16 @@ class Scenario:
     warm_start: bool = True
     batching: bool = True
     gpu_sharing: bool = True
-    locality: bool = True
-    prewarm: bool = True
-    follow_profiles: bool = False
-    max_waiting: int = 0
-    max_waiting_in_all: int = 0
-    fair_quantum_ms: int = 0
     noise: float = 1.0
-    orion_cutoff_ms: int = 100
     overhead: str = "counted"
-    search_steps_per_ms: int | None = None
     time_scale: float = 1.0
     stage_delay_ms: float = to_ms(EMULATED_LOCAL.delay_us)
     remote_delay_ms: float = to_ms(EMULATED_REMOTE.delay_us)
     remote_mb_per_s: float = EMULATED_REMOTE.bytes_per_s / 1e6
-    without: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("nodes", "vcpus", "vgpus", "k", "group_size"):
-            if getattr(self, name) < 1:
-                raise Rejected(f"{name} is {getattr(self, name)}; it must be at least 1")
+        SchedulerSettings.__post_init__(self)
+        least_one(self, "nodes", "vcpus", "vgpus")
         for name, most in MOST.items():
             if (getattr(self, name) or 0) > most:
                 raise Rejected(f"{name} is {getattr(self, name):g}; it must be at most {most}")
@@ -123,37 +111,30 @@ class Scenario:
             raise Rejected(f"the remote rate is {self.remote_mb_per_s} MB/s; it must be above 0")
         if self.overhead not in OVERHEADS:
             raise Rejected(did_you_mean("overhead", self.overhead, OVERHEADS))
-        if self.search_steps_per_ms is not None and self.search_steps_per_ms < 1:
-            raise Rejected(
-                f"search_steps_per_ms is {self.search_steps_per_ms}; it must be at least 1"
-            )
 
-    def to_settings(self) -> dict[str, str]:
-        """As texts, for a journal's header."""
-        return {name: str(value) for name, value in encode(self).items() if value is not None}
+    def header(self, catalog: Catalog) -> Header:
+        """Of the journal that a run writes; `catalog` is the one that was `applied`."""
+        raw = encode(self)
+        settings = {field.name: raw.pop(field.name) for field in fields(SchedulerSettings)}
+        return Header(
+            catalog=catalog_digest(catalog),
+            time_scale=raw.pop("time_scale"),
+            settings=decode(SchedulerSettings, settings),
+            world=raw,
+        )
 
     @staticmethod
-    def from_settings(settings: dict[str, str]) -> "Scenario":
-        kinds = get_type_hints(Scenario)
-        for name in settings:
-            if name not in kinds:
-                raise Rejected(did_you_mean("setting of a scenario", name, kinds))
-        raw = {name: _value(text, kinds[name]) for name, text in settings.items()}
+    def of(header: Header, world: Mapping[str, Any]) -> "Scenario":
+        """What a header says, in a world."""
+        known = {field.name for field in fields(Scenario)}
+        for name in world:
+            if name not in known:
+                raise Rejected(did_you_mean("setting of a scenario", name, known))
+        raw = {**encode(header.settings), "time_scale": header.time_scale, **world}
         return decode(Scenario, raw)
 
 
 OVERHEADS = ("none", "counted", "measured")
-
-
-def _value(text: str, kind: Any) -> Any:
-    """What a text says, if it says anything of this kind; the codec complains if it does not."""
-    for wanted in (kind, *get_args(kind)):
-        if wanted is bool and text in ("True", "False"):
-            return text == "True"
-        if wanted in (int, float):
-            with suppress(ValueError):
-                return wanted(text)
-    return text
 
 
 def applied(catalog: Catalog, scenario: Scenario) -> Catalog:

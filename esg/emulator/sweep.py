@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from esg.core.catalog.model import Catalog
 from esg.core.messages.events import Event, RequestArrived
 from esg.emulator.optimum import limits
-from esg.emulator.run import Trained, build_nature, emulate, requests
+from esg.emulator.run import build_nature, emulate, requests
 from esg.emulator.scenario import Scenario, applied, applied_to_events
 from esg.emulator.worker_processes import each, tell
 from esg.units import US_PER_S, seconds
@@ -129,7 +129,6 @@ class SweepRun:
     catalog: Catalog
     scenario: Scenario
     load: Source
-    trained: Trained
 
 
 @dataclass(slots=True)
@@ -145,7 +144,7 @@ class RunOutcome:
 def run_job(job: SweepRun) -> RunOutcome:
     """One run, in whatever process."""
     arrivals = job.load.arrivals(list(job.catalog.applications), job.scenario.seed)
-    emulation = emulate(job.catalog, job.scenario, arrivals, trained=job.trained)
+    emulation = emulate(job.catalog, job.scenario, arrivals)
     series = {
         name: (tally.answered_us, tally.latency_us)
         for name, tally in emulation.report.applications.items()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from esg.core.catalog.toml_fields import TomlFields
+from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.sessions.settings import SessionSettings
 from esg.errors import Rejected
 from esg.runtime.rpc.addresses import GATEWAY_PORT, HIGHEST_PORT, LOOPBACK, READY_FILE
@@ -29,6 +30,7 @@ OTHER_VARIABLES = {FILE_VARIABLE, READY_FILE, "ESG_GATEWAY", "ESG_DIR", *CLIENT_
 
 DEFAULT_POLICY = "apex"
 SESSIONS = SessionSettings()
+_USUAL = SchedulerSettings()
 NO_MAXIMUM = 10**12
 """Beyond this a number is a slip, whatever it is about."""
 
@@ -141,10 +143,10 @@ class ControllerSettings:
         DEFAULT_POLICY,
         "the scheduling policy: apex, esg (the paper's), or any other that `esg emulate` knows",
     )
-    engine: str = setting("frontier", "the search engine of policy esg: frontier or astar")
-    k: int = setting(5, "plans that policy esg offers per decision", minimum=1)
+    engine: str = setting(_USUAL.engine, "the search engine of policy esg: frontier or astar")
+    k: int = setting(_USUAL.k, "plans that policy esg offers per decision", minimum=1)
     group_size: int = setting(
-        3, "functions per group, for policy esg with the astar engine", minimum=1
+        _USUAL.group_size, "functions per group, for policy esg with the astar engine", minimum=1
     )
     without: str = setting(
         "", "parts of policy apex to leave out, separated by commas (docs/apex.md)"

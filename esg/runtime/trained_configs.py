@@ -6,27 +6,26 @@
 """
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
-from esg.core.catalog.config import Config
 from esg.core.messages.codec import decode, to_text
+from esg.core.policies.settings import Trained
 from esg.errors import Rejected
 
-Learnt = dict[str, dict[str, Config]]
 
+def learnt_text(learnt: Trained) -> str:
+    """What the file says.
 
-def learnt_text(learnt: Mapping[str, Mapping[str, Config]]) -> str:
-    """
+    >>> from esg.core.catalog.config import Config
     >>> learnt_text({"app": {"stage": Config(2, 4, 1)}})
     '{"app":{"stage":[2,4,1]}}\\n'
     """
     return to_text(learnt) + "\n"
 
 
-def read_learnt(path: Path) -> Learnt:
+def read_learnt(path: Path) -> Trained:
     try:
-        return decode(Learnt, json.loads(path.read_text("utf-8")))
+        return decode(Trained, json.loads(path.read_text("utf-8")))
     except OSError as error:
         raise Rejected(f"{path}: {error.strerror}; `esg train {path}` writes it") from None
     except (ValueError, RecursionError, Rejected) as error:

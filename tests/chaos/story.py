@@ -43,5 +43,5 @@ class Story:
 def story_of(journal: Path, catalog: Catalog) -> Story:
     """Replayed strictly: every order as it was, every snapshot where the one before it led."""
     story = Story(segments=sum(1 for _ in read_segments(journal)))
-    replay_strictly(journal, catalog, {}, story.observe)
+    replay_strictly(journal, catalog, story.observe)
     return story

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esg.controller.live import LiveController
-from esg.controller.recovery import build_scheduler
+from esg.controller.recovery import deciding
 from esg.core.scheduler.invariants import check
+from esg.core.scheduler.scheduler import build_scheduler
 from esg.errors import Rejected
 from esg.protos import controller_v1_pb2 as wire
 from esg.runtime.settings import ControllerSettings
@@ -63,7 +64,8 @@ async def heard(answers: AsyncIterator[Any]) -> None:
 
 async def spoken_to(gateway: list[Any], invoker: list[Any], *, polite: bool) -> None:
     own = ControllerSettings(prewarm=True)
-    live = LiveController(build_scheduler(SMALL, own), own, None, iter(range(10**9)).__next__)
+    scheduler = build_scheduler(SMALL, deciding(own))
+    live = LiveController(scheduler, own, None, iter(range(10**9)).__next__)
     first = [greeting(), joined()] if polite else []
     to_controller = [wire.FromInvoker(notes=[note]) for note in [*first, *invoker]]
     asked = [wire.FromGateway(notes=[note]) for note in gateway]

@@ -26,9 +26,9 @@ from esg.core.messages.events import Event, RequestArrived
 from esg.core.messages.node import (
     ModelLoaded,
 )
-from esg.core.policies import policy
 from esg.core.pool import Pool
-from esg.core.scheduler.scheduler import Scheduler
+from esg.core.scheduler.scheduler import Scheduler, build_scheduler
+from esg.core.scheduler.settings import SchedulerSettings
 from esg.emulator.world import World
 from esg.workload.arrivals import at_rate
 
@@ -47,7 +47,7 @@ class Run:
 
 
 def new_scheduler() -> Scheduler:
-    return Scheduler(CATALOG, policy("esg", CATALOG))
+    return build_scheduler(CATALOG, SchedulerSettings())
 
 
 def new_pool(name: str, *, warm: bool) -> Pool:
@@ -65,8 +65,7 @@ def emulate(requests: int, *, nodes: int, seed: int = 1, warm: bool = False) -> 
     """A run at the paper's heavy rate."""
     scheduler = new_scheduler()
     pools = {f"i{n}": new_pool(f"i{n}", warm=warm) for n in range(nodes)}
-    settings = {"requests": str(requests), "nodes": str(nodes), "seed": str(seed)}
-    header = Header(catalog=catalog_digest(CATALOG), policy="esg", settings=settings)
+    header = Header(catalog=catalog_digest(CATALOG), settings=SchedulerSettings())
     lines = [header_line(header)]
 
     def observe(now_us: int, event: Event, commands: list[Command]) -> None:

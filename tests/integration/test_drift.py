@@ -25,4 +25,4 @@ async def test_a_mesh_learns_what_its_stages_really_take(launch: Launch, catalog
         assert (await client.submit("photo", b"another")).outputs == photo(b"another")
         journal = mesh.journal
         assert journal is not None
-    assert replay_strictly(journal, load_catalog(catalog), {}).report.arrived >= 9
+    assert replay_strictly(journal, load_catalog(catalog)).report.arrived >= 9

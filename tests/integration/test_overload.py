@@ -122,7 +122,7 @@ async def test_a_flood_is_refused_with_a_time_and_another_application_is_served(
 
     assert journal is not None
     told = Told()
-    replay_strictly(journal, load_catalog(catalog), {}, told.observe)
+    replay_strictly(journal, load_catalog(catalog), told.observe)
     assert set(told.arrived.values()) == set(told.answered.values()) == {1}
     assert told.arrived == told.refused + told.answered
     assert told.arrived.total() == flood.asked + calm.asked

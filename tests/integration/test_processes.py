@@ -105,6 +105,6 @@ async def test_a_live_journal_replays_order_by_order(launch: Launch, catalog: Pa
         await nothing_is_left(mesh, client)
         journal = mesh.journal
         assert journal is not None
-    replayed = replay_strictly(journal, load_catalog(catalog), {})
+    replayed = replay_strictly(journal, load_catalog(catalog))
     assert replayed.report.summary()["requests"] == 30
     assert replayed.report.summary()["failed"] == 0

@@ -33,5 +33,5 @@ async def test_a_mesh_runs_with_any_policy(
         *(scene(b"%d" % n) for n in range(5)),
     ]
     assert journal is not None
-    replayed = replay_strictly(journal, known, {})  # the journal has what was learnt
+    replayed = replay_strictly(journal, known)  # the journal has what was learnt
     assert replayed.report.summary()["requests"] == len(answers)

@@ -1,5 +1,6 @@
 """Any value survives the codec, and anything else is refused in one way only."""
 
+from dataclasses import is_dataclass
 from enum import Enum
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -22,6 +23,8 @@ often = settings(max_examples=400, deadline=None)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 """Without lone surrogates: what is sent and written is UTF-8, which has none."""
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | texts
+counts = st.integers(min_value=1)
+"""As settings that have bounds may be."""
 anything = st.recursive(
     scalars,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
@@ -42,6 +45,13 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
         return texts
     if kind is float:
         return st.floats(allow_nan=False, allow_infinity=False)  # JSON has neither
+    if kind is Any:
+        return texts
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return st.builds(
+            kind, **{n: counts if h in (int, int | None) else values(h) for n, h in hints.items()}
+        )
     if issubclass(kind, msgspec.Struct):
         return st.builds(kind, **{n: values(hint) for n, hint in get_type_hints(kind).items()})
     if hasattr(kind, "_fields"):

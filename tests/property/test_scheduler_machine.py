@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from esg.core.catalog.model import Application, Catalog
+from esg.core.catalog.model import Application
 from esg.core.messages.commands import (
     Command,
     DropInstance,
@@ -43,8 +43,7 @@ from esg.core.messages.events import (
     TaskFinished,
     Woke,
 )
-from esg.core.policies import PolicySettings, policy
-from esg.core.policies.interface import Policy
+from esg.core.policies.table import policy_maker
 from esg.core.scheduler.scheduler import Scheduler
 from esg.units import PPM, ms
 from tests.support.small_catalog import SMALL
@@ -52,15 +51,11 @@ from tests.support.witness import Witness
 
 NODES = ("i0", "i1", "i2")
 VCPUS, VGPUS, MEMORY_MB = 4, 2, 700
-SETTINGS = PolicySettings()
 NAMES = (*sorted(SMALL.applications), "fresh", "newer")
 CHAINS = (("resize",), ("detect", "label"), ("resize", "depth", "label"))
 
 
-def policy_for(catalog: Catalog) -> Policy:
-    return policy("esg", catalog, SETTINGS)
-
-
+policy_for = policy_maker("esg")
 POLICY = policy_for(SMALL)
 
 nodes = st.sampled_from(NODES)

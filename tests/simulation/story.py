@@ -20,11 +20,12 @@ from esg.core.messages.events import (
     RequestArrived,
     StageSpec,
 )
-from esg.core.policies import PolicySettings, policy
 from esg.core.policies.interface import Policy
+from esg.core.policies.settings import PolicySettings
+from esg.core.policies.table import policy_maker
 from esg.core.pool import Pool
-from esg.core.scheduler.admission import AdmissionSettings
-from esg.core.scheduler.scheduler import Scheduler, SchedulerSettings
+from esg.core.scheduler.scheduler import Scheduler
+from esg.core.scheduler.settings import SchedulerSettings
 from esg.emulator.faults.fault_injection import Luck, Misfortune, Slowness
 from esg.emulator.faults.mesh import SimulatedMesh
 from esg.emulator.faults.schedule import (
@@ -142,11 +143,7 @@ def _policies(
     name: str, engine: str, catalog: Catalog
 ) -> tuple[Callable[[Catalog], Policy], Policy]:
     """How to make a policy for any catalog, and the one for this; engines are dear to build."""
-    settings = PolicySettings(engine=engine)
-
-    def policy_for(changed: Catalog) -> Policy:
-        return policy(name, changed, settings)
-
+    policy_for = policy_maker(name, PolicySettings(engine=engine))
     return policy_for, policy_for(catalog)
 
 
@@ -213,10 +210,8 @@ class _Teller:
             max_attempts=chance.choice((1, 3, 3, 5)),
             prewarm=chance.random() < 0.8,
             follow_profiles=chance.random() < 0.5,
-            overload=AdmissionSettings(
-                max_waiting=chance.choice((0, 0, 2, 8)),
-                max_waiting_in_all=chance.choice((0, 0, 6)),
-            ),
+            max_waiting=chance.choice((0, 0, 2, 8)),
+            max_waiting_in_all=chance.choice((0, 0, 6)),
             fair_quantum_us=chance.choice((0, ms(50), ms(1000))),
         )
 

@@ -11,8 +11,10 @@ import grpc
 
 from esg.controller.journal import Journal
 from esg.controller.live import LiveController
-from esg.controller.recovery import Remembered, build_scheduler, header_of, opening, recover
+from esg.controller.recovery import Remembered, deciding, opening, recover
 from esg.controller.servicer import ControllerServicer
+from esg.core.journal.format import Header, catalog_digest
+from esg.core.scheduler.scheduler import build_scheduler
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import controller_v1_pb2_grpc as wire_grpc
 from esg.protos import model_v1_pb2 as model
@@ -20,7 +22,7 @@ from esg.runtime.catalog import functions_digest
 from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.server import Server
-from esg.runtime.settings import CommonSettings, ControllerSettings
+from esg.runtime.settings import ControllerSettings
 from tests.support.small_catalog import SMALL
 
 LIMIT_S = 60.0
@@ -59,11 +61,11 @@ async def running_controller(**settings: Any) -> AsyncIterator[Running]:
     past = None if journal is None else journal.past()
     known = Remembered() if past is None else recover(past, SMALL, own)
     clock = [known.now_us]
-    scheduler = build_scheduler(SMALL, own, known.state)
+    scheduler = build_scheduler(SMALL, deciding(own), known.state)
     live = LiveController(scheduler, own, journal, lambda: clock[0], known.memory)
     live.start()
     if journal is not None:
-        header = header_of(SMALL, own, CommonSettings())
+        header = Header(catalog=catalog_digest(SMALL), settings=deciding(own))
         journal.begin(header, lambda: opening(live.driver, live.shell))
     server = Server()
     servicer = ControllerServicer(live, own.policy)

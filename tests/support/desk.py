@@ -55,9 +55,10 @@ from esg.core.messages.events import (
     Woke,
 )
 from esg.core.messages.outcome import Outcome
-from esg.core.policies import policy as named_policy
 from esg.core.policies.interface import Policy
-from esg.core.scheduler.scheduler import Scheduler, SchedulerSettings
+from esg.core.policies.table import policy as named_policy
+from esg.core.scheduler.scheduler import Scheduler
+from esg.core.scheduler.settings import SchedulerSettings
 from tests.support.small_catalog import SMALL
 from tests.support.witness import Witness, as_text
 

@@ -11,8 +11,8 @@ from esg.core.durations import Durations
 from esg.core.messages.commands import AnswerRequest, Command
 from esg.core.messages.events import Event
 from esg.core.messages.outcome import Outcome
-from esg.core.policies import policy
 from esg.core.policies.interface import Offer, Policy, QueueView
+from esg.core.policies.table import policy
 from esg.core.scheduler.invariants import AnswerBook, check
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.search.plan import Plan, Step

@@ -11,9 +11,10 @@ from esg.core.catalog.model import Application, Catalog, Stage
 from esg.core.catalog.profile import Profile
 from esg.core.messages.commands import Command, StartTask, WarmInstance
 from esg.core.messages.events import Event, RequestArrived, TaskFinished
+from esg.core.policies.settings import Trained
 from esg.core.scheduler.invariants import AnswerBook
 from esg.emulator.optimum import OptimumBounds
-from esg.emulator.run import Emulation, Trained, emulate
+from esg.emulator.run import Emulation, emulate
 from esg.emulator.scenario import Scenario, applied, setting
 from esg.emulator.sweep import Load, SweepRun, run_limits
 from esg.emulator.training.train import Budget, train
@@ -111,21 +112,20 @@ def learnt(name: str) -> Trained:
 @cache
 def run(name: str = "relaxed-heavy", *, requests: int = 300, **changes: Any) -> Ran:
     conditions = scenario(name, **changes)
-    trained = learnt(name) if conditions.policy == "aquatope" else {}
-    return run_on(paper(), conditions, Load(rate=setting(name).rate, requests=requests), trained)
+    if conditions.policy == "aquatope":
+        conditions = replace(conditions, trained=learnt(name))
+    return run_on(paper(), conditions, Load(rate=setting(name).rate, requests=requests))
 
 
-def run_on(
-    catalog: Catalog, conditions: Scenario, load: Load, trained: Trained | None = None
-) -> Ran:
+def run_on(catalog: Catalog, conditions: Scenario, load: Load) -> Ran:
     seen = Seen()
     arrivals = load.arrivals(list(catalog.applications), conditions.seed)
-    emulation = emulate(catalog, conditions, arrivals, trained=trained, observe=seen.observe)
+    emulation = emulate(catalog, conditions, arrivals, observe=seen.observe)
     return Ran(emulation, seen)
 
 
 def limits(name: str, requests: int, **changes: Any) -> OptimumBounds:
     load = Load(rate=setting(name).rate, requests=requests)
     return OptimumBounds(
-        **run_limits(SweepRun("", paper(), scenario(name, **changes), load, {})).summary
+        **run_limits(SweepRun("", paper(), scenario(name, **changes), load)).summary
     )

@@ -229,11 +229,11 @@ def up(
 def _with_what_was_learnt(options: MeshOptions, chosen: Chosen) -> MeshOptions:
     """If the policy learns before it runs, and nobody says where that is kept, it learns now."""
     from esg.cli.evaluation.training import trained_file
-    from esg.console.training import LEARNS
+    from esg.core.policies.table import learns
     from esg.runtime.settings import ControllerSettings
 
     controller = chosen.settings.of(ControllerSettings)
-    if controller.policy != LEARNS or controller.trained:
+    if controller.trained or not learns(controller.policy):
         return options
     file = trained_file(_seen(chosen), shown=True)
     return replace(options, more={**options.more, "controller": {"trained": str(file)}})

@@ -37,6 +37,7 @@ from esg.console.options import (
 )
 from esg.console.terminal import print_json, print_line, terminal
 from esg.console.words import counted
+from esg.core.policies.settings import PolicySettings
 from esg.emulator.bounds import FASTEST_MB_PER_S, LONGEST_DELAY_MS, LOUDEST
 from esg.errors import Rejected
 
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 DEFAULT_SETTING = "relaxed-heavy"
 DEFAULT_RATE = "heavy"
 DEFAULT_REQUESTS = 1_000
-DEFAULT_ENGINE, DEFAULT_K, DEFAULT_GROUP_SIZE = "frontier", 5, 3
+USUAL = PolicySettings()
 
 LONGEST_S = 31_536_000
 """A year, at most: the largest number of seconds anybody can mean."""
@@ -138,7 +139,7 @@ def emulate(
             "--k",
             metavar="K",
             callback=at_least(1),
-            show_default=str(DEFAULT_K),
+            show_default=str(USUAL.k),
             help="Plans that esg offers.",
         ),
     ] = None,
@@ -147,7 +148,7 @@ def emulate(
         typer.Option(
             metavar="G",
             callback=at_least(1),
-            show_default=str(DEFAULT_GROUP_SIZE),
+            show_default=str(USUAL.group_size),
             help="Most functions in a group of astar.",
         ),
     ] = None,
@@ -155,7 +156,7 @@ def emulate(
         str | None,
         typer.Option(
             metavar="ENGINE",
-            show_default=DEFAULT_ENGINE,
+            show_default=USUAL.engine,
             help="What esg searches with: frontier or astar.",
         ),
     ] = None,
@@ -284,7 +285,7 @@ def emulate(
     if requests is None and duration is None and trace is None:
         requests = DEFAULT_REQUESTS
     policies = policy_names(policy)
-    engine_name = known_engine(DEFAULT_ENGINE if engine is None else engine)
+    engine_name = known_engine(USUAL.engine if engine is None else engine)
     if without and "apex" not in policies:
         raise Rejected("--without is about policy apex; name it with --policy")
     all_seeds = list(range(seeds)) if seeds is not None else [seed or 0]
@@ -299,8 +300,8 @@ def emulate(
     scenario = Scenario(
         policy=policies[0],
         engine=engine_name,
-        k=DEFAULT_K if k is None else k,
-        group_size=DEFAULT_GROUP_SIZE if group_size is None else group_size,
+        k=USUAL.k if k is None else k,
+        group_size=USUAL.group_size if group_size is None else group_size,
         slo_scale=slo_scale,
         nodes=known.cluster.nodes if nodes is None else nodes,
         vcpus=known.cluster.vcpus if vcpus is None else vcpus,

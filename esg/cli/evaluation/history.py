@@ -29,13 +29,12 @@ from esg.console.words import counted
 from esg.errors import Bug, Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Sequence
     from pathlib import Path
 
     from esg.cli.evaluation.comparison import Result
     from esg.core.catalog.model import Catalog
     from esg.emulator.history import Replayed
-    from esg.emulator.run import Trained
     from esg.emulator.scenario import Scenario
 
 DIVERGED = 1
@@ -54,7 +53,7 @@ def replay(journal: JournalFile, catalog: CatalogFile = None, as_json: AsJson = 
     from esg.emulator.history import scenario_of
 
     scenario = scenario_of(journal)
-    replayed = replayed_strictly(journal, read_catalog(catalog), scenario, shown=not as_json)
+    replayed = replayed_strictly(journal, read_catalog(catalog))
     per_s = replayed.entries / replayed.wall_s
     if as_json:
         print_json(
@@ -151,16 +150,15 @@ def what_if(
     options = [f"--{name}" for name in ("k", "engine") if name in given]
     not_too_large(scenario.nodes, scenario.vgpus)
     note_what_has_no_effect(options, policies, scenario)
-    replayed = replayed_strictly(journal, known, recorded, shown=not as_json)
+    replayed = replayed_strictly(journal, known)
     study = PolicyStudy(
         catalog=known,
-        scenario=scenario,
+        scenario=_still_learnt(known, scenario, policies, given),
         policies=policies,
         seeds=[scenario.seed],
         load=Recorded(journal=journal, keep_slos=slo_scale is None),
         requests=replayed.report.arrived,
         file=journal,
-        trained=_still_valid(journal, known, scenario, given),
     )
     findings = carry_out(study, workers=workers, shown=not as_json)
     if as_json:
@@ -186,40 +184,37 @@ def what_if(
     print_comparison(screen, rows, findings.limits)
 
 
-def replayed_strictly(
-    journal: Path, catalog: Catalog, scenario: Scenario, *, shown: bool
-) -> Replayed:
+def replayed_strictly(journal: Path, catalog: Catalog) -> Replayed:
     """A strict replay, or one line about where it differs and the end of the program."""
-    from esg.console.training import trained_for
     from esg.core.journal.format import Diverged
-    from esg.emulator.history import catalog_of, learnt_by, replay_strictly
+    from esg.emulator.history import replay_strictly
 
-    seen = catalog_of(journal, catalog, scenario)
-    trained = learnt_by(journal) or trained_for([scenario.policy], seen, shown=shown)
     try:
-        return replay_strictly(journal, catalog, trained)
+        return replay_strictly(journal, catalog)
     except (Diverged, Bug) as error:
         typer.echo(f"error: the replay is not identical: {error}", err=True)
         raise typer.Exit(DIVERGED) from None
 
 
-def _still_valid(
-    journal: Path, catalog: Catalog, scenario: Scenario, changes: Container[str]
-) -> Trained:
-    """What the journal's policy had learnt: it is for the same SLOs, and for nodes of that size."""
-    from esg.console.training import LEARNS
-    from esg.emulator.history import learnt_by
-    from esg.emulator.run import build_policy
+def _still_learnt(
+    catalog: Catalog, scenario: Scenario, policies: Sequence[str], changes: Container[str]
+) -> Scenario:
+    """Without what the journal's policy had learnt, unless that is for the same SLOs, and for nodes
+    of that size."""
+    from esg.core.policies.table import learns, policy
     from esg.emulator.scenario import applied
 
+    anew = replace(scenario, trained={})
     if any(name in changes for name in ("vcpus", "vgpus", "slo_scale")):
-        return {}
-    learnt = learnt_by(journal)
+        return anew
+    seen = applied(catalog, scenario)
     try:
-        build_policy(applied(catalog, scenario), replace(scenario, policy=LEARNS), learnt)
+        for name in policies:
+            if learns(name):
+                policy(name, seen, scenario)
     except Rejected:  # it is larger than the nodes, say
-        return {}
-    return learnt
+        return anew
+    return scenario
 
 
 def _unanswered(replayed: Replayed) -> str:

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from esg.core.catalog.model import Catalog
+    from esg.core.policies.settings import Trained
     from esg.emulator.reproduce.claims.claim import Claim
     from esg.emulator.reproduce.experiments import Results, Size, Train
     from esg.emulator.reproduce.study import Study
-    from esg.emulator.run import Trained
 
 DEFAULT_FILE = Path("esg-reproduce.html")
 

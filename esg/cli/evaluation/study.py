@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from operator import mul
 from typing import TYPE_CHECKING
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from esg.cli.evaluation.comparison import Result
     from esg.core.catalog.model import Catalog
     from esg.core.messages.events import Event
-    from esg.emulator.run import Trained
     from esg.emulator.scenario import Scenario
     from esg.emulator.sweep import Source
 
@@ -52,8 +51,8 @@ LIMITS_WEIGHT = 0.1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyStudy:
     """Policies times seeds. `scenario` is the first of them; no more than so many requests come,
-    and for no longer. The requests may be those of a file. Without `trained`, policies that learn
-    are trained for it."""
+    and for no longer. The requests may be those of a file. Policies that learn offline are trained
+    for it, unless it says what they learnt."""
 
     catalog: Catalog
     scenario: Scenario
@@ -63,7 +62,6 @@ class PolicyStudy:
     requests: float
     duration_s: float = math.inf
     file: Path | None = None
-    trained: Trained = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         not_too_large(self.scenario.nodes, self.scenario.vgpus)
@@ -100,20 +98,17 @@ def carry_out(
     trace_out: Path | None = None,
 ) -> StudyFindings:
     """A single run here, which can be recorded; several in processes of their own."""
-    seen = applied(study.catalog, study.scenario)
-    trained = study.trained or trained_for(study.policies, seen, shown=shown)
+    if not study.scenario.trained:
+        seen = applied(study.catalog, study.scenario)
+        trained = trained_for(study.policies, seen, shown=shown)
+        study = replace(study, scenario=replace(study.scenario, trained=trained))
     if len(study.policies) * len(study.seeds) > 1:
-        return _many(study, trained, workers, shown=shown)
-    return _one(study, trained, journal, trace_out, shown=shown)
+        return _many(study, workers, shown=shown)
+    return _one(study, journal, trace_out, shown=shown)
 
 
 def _one(
-    study: PolicyStudy,
-    trained: Trained,
-    journal: Path | None,
-    trace_out: Path | None,
-    *,
-    shown: bool,
+    study: PolicyStudy, journal: Path | None, trace_out: Path | None, *, shown: bool
 ) -> StudyFindings:
     scenario = study.scenario
     with ExitStack() as stack:
@@ -126,7 +121,6 @@ def _one(
             study.catalog,
             scenario,
             arrivals,
-            trained=trained,
             journal=journal_file,
             observe=picture.observe if picture else None,
         )
@@ -135,16 +129,14 @@ def _one(
             picture.close()
     with progress_bar(LIMITS, 1, shown=shown) as advance:
         load = Watched(study.load, study.extent, advance)
-        limits = run_limits(SweepRun(LIMITS, study.catalog, scenario, load, {})).summary
+        limits = run_limits(SweepRun(LIMITS, study.catalog, scenario, load)).summary
         advance(1)
     return StudyFindings(
         results={scenario.policy: emulation.summary()}, limits=OptimumBounds(**limits)
     )
 
 
-def _many(
-    study: PolicyStudy, trained: Trained, workers: int | None, *, shown: bool
-) -> StudyFindings:
+def _many(study: PolicyStudy, workers: int | None, *, shown: bool) -> StudyFindings:
     study.arrivals(study.seeds[0])  # so that what is wrong with them is known before all the work
     jobs = [
         SweepRun(
@@ -152,7 +144,6 @@ def _many(
             study.catalog,
             replace(study.scenario, policy=policy, seed=seed),
             study.load,
-            trained,
         )
         for label, policy in [*zip(study.policies, study.policies, strict=True), (LIMITS, "esg")]
         for seed in study.seeds

@@ -13,7 +13,7 @@ import typer
 from esg.console.conditions import all_different
 from esg.console.options import CatalogFile, read_catalog
 from esg.console.terminal import print_line, terminal
-from esg.console.training import LEARNS, trained_for
+from esg.console.training import train as learn
 from esg.console.words import counted
 from esg.errors import Rejected
 
@@ -40,7 +40,7 @@ def train(
 
     all_different({"FILE": file, "--catalog": catalog})
     known = read_catalog(catalog)
-    _keep(file, learnt_text(trained_for([LEARNS], known, shown=True)))
+    _keep(file, learnt_text(learn(known, shown=True)))
     applications = counted(len(known.applications), "application")
     print_line(terminal(), f"written: {file} ({applications})")
 
@@ -51,7 +51,7 @@ def trained_file(catalog: Catalog, *, shown: bool) -> Path:
     from esg.emulator.training.train import default_cache
     from esg.runtime.trained_configs import learnt_text
 
-    text = learnt_text(trained_for([LEARNS], catalog, shown=shown))
+    text = learnt_text(learn(catalog, shown=shown))
     file = default_cache() / f"trained-{digest(text)}.json"
     _keep(file, text)
     return file

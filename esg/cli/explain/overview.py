@@ -10,6 +10,7 @@ from esg.cli.explain.question import Question, ask_timed, build_timed, plan_docu
 from esg.console.terminal import open_table, print_json, terminal
 from esg.console.words import million_text, ms_text, shape_text
 from esg.core.catalog.config import CONFIG_LEGEND
+from esg.core.policies.settings import PolicySettings
 from esg.units import to_ms
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def print_overview(known: Catalog, *, as_json: bool) -> None:
 
 
 def _ask(application: Application) -> list[Shown]:
-    engine, _ = build_timed("frontier", application, group_size=3)
+    usual = PolicySettings()
+    engine, _ = build_timed(usual.engine, application, group_size=usual.group_size)
     rows = []
     for scale in SLO_SCALES:
         slo_us = round(scale * application.alone_us)

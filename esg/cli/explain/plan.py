@@ -26,6 +26,7 @@ from esg.console.words import (
     percent_text,
     shape_text,
 )
+from esg.core.policies.settings import PolicySettings
 from esg.errors import Rejected
 from esg.units import ms, to_ms
 
@@ -37,6 +38,8 @@ from esg.core.search import Answer
 
 OF_OVERVIEW = ("catalog", "as_json")
 """The options that are about all applications."""
+
+USUAL = PolicySettings()
 
 
 def plan(
@@ -75,18 +78,18 @@ def plan(
     ] = 0.0,
     k: Annotated[
         int, typer.Option("--k", metavar="K", callback=at_least(1), help="At most so many plans.")
-    ] = 5,
+    ] = USUAL.k,
     engine: Annotated[
         str,
         typer.Option(
             metavar="ENGINE",
             help="frontier: the whole pipeline at once; astar: the paper's, by function groups.",
         ),
-    ] = "frontier",
+    ] = USUAL.engine,
     group_size: Annotated[
         int,
         typer.Option(metavar="G", callback=at_least(1), help="Most functions in a group of astar."),
-    ] = 3,
+    ] = USUAL.group_size,
     catalog: CatalogFile = None,
     as_json: AsJson = False,
 ) -> None:

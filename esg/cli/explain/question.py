@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
+from esg.core.policies.settings import PolicySettings
 from esg.errors import Rejected
 from esg.suggest import did_you_mean
 from esg.units import to_ms, to_usd
@@ -29,7 +30,7 @@ class Question:
     slo_us: int
     waited_us: int = 0
     queue: int = 1
-    k: int = 5
+    k: int = PolicySettings().k
 
     @property
     def left_us(self) -> int:

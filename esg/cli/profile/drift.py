@@ -69,11 +69,9 @@ def _replayed(journal: Path, catalog: Path | None) -> Sequence[ProfileStatus]:
     from esg.cli.evaluation.history import replayed_strictly
     from esg.client import ProfileStatus
     from esg.core.estimation.drift import drifts
-    from esg.emulator.history import scenario_of
     from esg.units import PPM, to_ms
 
-    scenario = scenario_of(journal)
-    scheduler = replayed_strictly(journal, read_catalog(catalog), scenario, shown=False).scheduler
+    scheduler = replayed_strictly(journal, read_catalog(catalog)).scheduler
     return [
         ProfileStatus(
             function=one.function,

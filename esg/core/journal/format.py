@@ -2,7 +2,7 @@
 
 One line of JSON each, the first being a header that says which code, catalog and policy wrote it:
 
-    {"journal": 4, "esg": "0.1.0", "catalog": "f3...", "policy": "esg", ...}
+    {"journal": 4, "esg": "0.1.0", "catalog": "f3...", "settings": {"policy": "esg", ...}, ...}
     {"snapshot": {...}, "memory": {...}, "wall_us": 1793870400000000}
     {"at": 12000, "event": "RequestArrived", "is": {"request": "r1", ...}, "orders": "9c..."}
 
@@ -18,19 +18,19 @@ to remember of an event stands beside it as a `memo`; a scheduler never sees it.
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import chain
 from typing import Any
 
 import msgspec
 
-from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog
 from esg.core.catalog.profile import Profile
 from esg.core.messages.codec import Message, decode, digest, digest_of, encode, to_bytes, to_text
 from esg.core.messages.commands import Command
 from esg.core.messages.events import EVENTS, Event
 from esg.core.scheduler.scheduler import Scheduler
+from esg.core.scheduler.settings import SchedulerSettings
 from esg.errors import Rejected
 from esg.suggest import shortened
 from esg.version import __version__
@@ -38,27 +38,21 @@ from esg.version import __version__
 FORMAT = 4
 SEGMENTS = "[0-9]*.journal"
 """The files of a journal that is a directory; in the order of their names."""
-TRAINED = "trained"
-"""The setting of a header that holds what its policy had learnt, if that had been chosen."""
+_SETTINGS = {field.name for field in fields(SchedulerSettings)}
 _EVENT_READERS = {kind.__name__: msgspec.json.Decoder(kind).decode for kind in EVENTS}
 
 
 class Header(Message, frozen=True, kw_only=True):
-    """Who wrote a journal. `settings` is whatever the writer needs to build the same scheduler."""
+    """Who wrote a journal, and all that is needed to build the same scheduler again: its settings,
+    and the catalog of this digest, with times multiplied by `time_scale`. `world` is the rest of an
+    emulated run's scenario; a live mesh has none."""
 
     journal: int = FORMAT
     esg: str = __version__
     catalog: str
-    policy: str
-    settings: dict[str, str]
-
-
-def learnt_in(header: Header) -> dict[str, dict[str, Config]]:
-    """What the policy had learnt when a journal was begun; nothing if its header does not say."""
-    try:
-        return decode(dict[str, dict[str, Config]], json.loads(header.settings.get(TRAINED, "{}")))
-    except (ValueError, RecursionError):
-        raise Rejected(f"header: {TRAINED} is not what a policy learns") from None
+    time_scale: float = 1.0
+    settings: SchedulerSettings
+    world: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 Memo = dict[str, str]
@@ -194,17 +188,26 @@ def read_segment(lines: Iterator[str], *, any_version: bool = False) -> Segment:
 
 def read_header(line: str, *, any_version: bool = False) -> Header:
     """Who wrote a journal, if it was code that writes as this does. Of a segment that holds nothing
-    but a snapshot, the writer may have been of `any_version`."""
+    but a snapshot, the writer may have been of `any_version`: then only that is known of it, and it
+    is of no catalog."""
     raw = _json(line, 1)
     if not isinstance(raw, dict) or "journal" not in raw or "esg" not in raw:
         raise Rejected("journal line 1: not a journal's header; is this the right file?")
-    if not any_version and (raw["journal"] != FORMAT or raw["esg"] != __version__):
-        raise Rejected(
-            f"this journal was written by esg {str(raw['esg'])[:20]} "
-            f"(format {str(raw['journal'])[:20]}); this is esg {__version__} (format {FORMAT}), "
-            "and only the same one can replay it"
-        )
-    return decode(Header, raw)
+    ours = raw["journal"] == FORMAT and raw["esg"] == __version__
+    # Between two releases the version says little; which settings were known says something
+    settings = raw.get("settings")
+    if ours and isinstance(settings, dict) and settings.keys() == _SETTINGS:
+        return decode(Header, raw)
+    if any_version:
+        writer = {"journal": raw["journal"], "esg": raw["esg"]}
+        return decode(Header, {**writer, "catalog": "", "settings": {}})
+    if ours:
+        raise Rejected("journal line 1: its settings are not those of this build of esg")
+    raise Rejected(
+        f"this journal was written by esg {str(raw['esg'])[:20]} "
+        f"(format {str(raw['journal'])[:20]}); this is esg {__version__} (format {FORMAT}), "
+        "and only the same one can replay it"
+    )
 
 
 def _snapshot(line: str) -> Snapshot | None:

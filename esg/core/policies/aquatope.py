@@ -21,6 +21,7 @@ from esg.core.catalog.model import Application, Catalog
 from esg.core.policies.baselines import plan_onward, round_robin, with_what_is_there
 from esg.core.policies.interface import Offer, Placement, QueueView
 from esg.core.policies.placement import anywhere, locality_first
+from esg.core.policies.settings import Trained
 from esg.core.search.plan import Plan
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Queue
@@ -42,9 +43,7 @@ class Aquatope:
 
     prewarm_all_stages = False
 
-    def __init__(
-        self, catalog: Catalog, trained: Mapping[str, Learnt], *, locality: bool = True
-    ) -> None:
+    def __init__(self, catalog: Catalog, trained: Trained, *, locality: bool = True) -> None:
         self.search_steps_per_ms = NODES_PER_MS
         self._place = locality_first if locality else anywhere
         self._plans: dict[tuple[str, str], list[Plan]] = {}
@@ -71,7 +70,7 @@ class Aquatope:
         return self._place(view, offer, nodes)
 
 
-def _checked(application: Application, trained: Mapping[str, Learnt]) -> Learnt:
+def _checked(application: Application, trained: Trained) -> Learnt:
     """What was learnt for an application, if that is a config of its own for every stage."""
     learnt = trained.get(application.name, {})
     missing = [stage for stage in application.stages if stage not in learnt]

@@ -25,23 +25,12 @@ from esg.core.estimation.ewma import observe_interval
 from esg.core.messages.commands import RefusalKind
 from esg.core.messages.outcome import Outcome
 from esg.core.scheduler.books import Books
+from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.state.state import Job, Queue, Request, Traffic, queue_name
 from esg.units import NEVER_US, seconds, to_ms
 
 UNKNOWN_RETRY_US = seconds(1)
 """When to come back, if there are no slices at all."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdmissionSettings:
-    """Jobs that may wait: of one application, and of all together; 0 is any number.
-
-    When all together are too many, those applications are turned away that have more than an equal
-    share of them.
-    """
-
-    max_waiting: int = 0
-    max_waiting_in_all: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +67,7 @@ class AdmissionControl:
     def __init__(
         self,
         books: Books,
-        settings: AdmissionSettings,
+        settings: SchedulerSettings,
         end: Callable[[Request, Outcome, str, int], None],
     ) -> None:
         self._state = state = books.state

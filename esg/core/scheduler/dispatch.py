@@ -15,7 +15,6 @@ it. So a flood of requests for one application delays the others by a quantum at
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from operator import attrgetter
 
 from msgspec.structs import replace
@@ -32,23 +31,16 @@ from esg.core.policies.interface import Hold, Offer, Placement, Policy, QueueVie
 from esg.core.policies.placement import locality_first
 from esg.core.scheduler.books import Books
 from esg.core.scheduler.lifecycle import Lifecycle
+from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.search.plan import Plan
 from esg.core.state.candidates import eligible_nodes, preferred_nodes
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Queue, Request, Task
 from esg.errors import Bug
-from esg.units import NEVER_US, ms
+from esg.units import NEVER_US
 
 PAYLOAD = (Input(),)
 """The input of a first stage."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecheckSettings:
-    """`interval_us` stands for the time that the paper's controller takes for a round."""
-
-    rounds: int = 3
-    interval_us: int = ms(5)
 
 
 class Dispatcher:
@@ -59,8 +51,7 @@ class Dispatcher:
         books: Books,
         lifecycle: Lifecycle,
         policy: Policy,
-        recheck: RecheckSettings,
-        fair_quantum_us: int = 0,
+        settings: SchedulerSettings,
     ) -> None:
         self._catalog = books.planned
         self._state = books.state
@@ -68,8 +59,7 @@ class Dispatcher:
         self._emit = books.emit
         self._lifecycle = lifecycle
         self._policy = policy
-        self._recheck = recheck
-        self._fair_quantum_us = fair_quantum_us
+        self._settings = settings
 
     def run(self, now_us: int) -> None:
         """One pass over everything that is due."""
@@ -88,15 +78,14 @@ class Dispatcher:
         """The policy's order, and while room is short, fair to applications."""
         # in an order that a restored state has, too, whatever ties the policy leaves
         order = self._policy.order(sorted(due, key=attrgetter("name")), now_us)
-        if not self._fair_quantum_us or not any(q.blocked for q in self._busy.values()):
+        quantum_us = self._settings.fair_quantum_us
+        if not quantum_us or not any(q.blocked for q in self._busy.values()):
             return order
         vgpu_time_used_us = {
             q.name: self._state.traffic[plain_name(q.application)].vgpu_time_used_us for q in due
         }
         least_us = min(vgpu_time_used_us.values())
-        return sorted(
-            order, key=lambda q: (vgpu_time_used_us[q.name] - least_us) // self._fair_quantum_us
-        )
+        return sorted(order, key=lambda q: (vgpu_time_used_us[q.name] - least_us) // quantum_us)
 
     def _due(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
         due = []
@@ -128,17 +117,18 @@ class Dispatcher:
             queue.hold_until_us = decision.until_us
             queue.leave_recheck_list()
             return
-        placement = self._place(view, decision, nodes)
+        placement, settings = self._place(view, decision, nodes), self._settings
         if placement is None and queue.blocked:
             queue.rounds += 1
-            if queue.rounds >= self._recheck.rounds:
+            if queue.rounds >= settings.recheck_rounds:
                 decision = replace(decision, plans=(_minimum(view.stage),))
                 placement = self._place(view, decision, nodes)
         if placement is None:
             self._put_on_recheck_list(queue, now_us)
             if queue.retry_at_us >= NEVER_US and locality_first(view, decision, nodes) is not None:
                 # there is room, and the policy waits for something better: it is asked again
-                queue.retry_at_us = now_us + self._recheck.rounds * self._recheck.interval_us
+                rounds, interval_us = settings.recheck_rounds, settings.recheck_interval_us
+                queue.retry_at_us = now_us + rounds * interval_us
         else:
             if queue.blocked:
                 queue.leave_recheck_list()
@@ -163,8 +153,8 @@ class Dispatcher:
         """The alarm only drives the rounds; once they are over, something must be given back."""
         queue.blocked = True
         queue.releases_seen = self._state.releases
-        waiting = queue.rounds < self._recheck.rounds
-        queue.retry_at_us = now_us + self._recheck.interval_us if waiting else NEVER_US
+        waiting = queue.rounds < self._settings.recheck_rounds
+        queue.retry_at_us = now_us + self._settings.recheck_interval_us if waiting else NEVER_US
 
     def _start(self, view: QueueView, offer: Offer, placement: Placement) -> None:
         plan, node, queue = placement.plan, placement.node, view.queue

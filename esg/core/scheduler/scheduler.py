@@ -15,7 +15,7 @@ memory.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, assert_never
 
 from esg.core.catalog.model import Application, Catalog
@@ -50,37 +50,22 @@ from esg.core.messages.events import (
 )
 from esg.core.messages.outcome import Outcome
 from esg.core.policies.interface import Policy
-from esg.core.scheduler.admission import AdmissionControl, AdmissionSettings, Rejection
+from esg.core.policies.table import policy_maker
+from esg.core.scheduler.admission import AdmissionControl, Rejection
 from esg.core.scheduler.books import Books
-from esg.core.scheduler.dispatch import Dispatcher, RecheckSettings
+from esg.core.scheduler.dispatch import Dispatcher
 from esg.core.scheduler.lifecycle import Lifecycle
 from esg.core.scheduler.nodes import Nodes
 from esg.core.scheduler.prewarming import PreWarmer
 from esg.core.scheduler.quarantine import Quarantine
 from esg.core.scheduler.registry import Registry, slo_rejection
 from esg.core.scheduler.retries import Retries
+from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.scheduler.tasks import Tasks
 from esg.core.state.state import State
 from esg.errors import Bug, Rejected
 from esg.suggest import did_you_mean
-from esg.units import NEVER_US, ms
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchedulerSettings:
-    """`max_attempts` is how often one stage of a request may fail before the request does, and
-    `retry_pause_us` the time before its second retry (see `retries`);
-    `follow_profiles` says whether plans follow what tasks really take (see `drift`);
-    `fair_quantum_us` is how much vGPU time one application may be ahead of another while both wait
-    (see `dispatch`), 0 if that is for the policy alone to decide."""
-
-    recheck: RecheckSettings = field(default_factory=RecheckSettings)
-    max_attempts: int = 3
-    retry_pause_us: int = ms(20)
-    prewarm: bool = True
-    follow_profiles: bool = False
-    overload: AdmissionSettings = field(default_factory=AdmissionSettings)
-    fair_quantum_us: int = 0
+from esg.units import NEVER_US
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +83,7 @@ class Scheduler:
     """One controller's brain.
 
     `policy_for` makes the same policy for another catalog; only with it can applications come and
-    go, and profiles be corrected. Policies made with the same `PolicySettings` share what is dear
-    to build.
+    go, and profiles be corrected.
     """
 
     def __init__(
@@ -200,6 +184,7 @@ class Scheduler:
         """Build all that depends on the catalog, around the memory there is. What is promised goes
         by the catalog as it is, what is planned by its corrected profiles."""
         self.catalog = footing.catalog
+        self.policy = policy = footing.policy
         self.planned = planned = footing.planned
         self._current = self._registry.current
         self._fastest_us = {
@@ -207,7 +192,6 @@ class Scheduler:
             for name, application in self._current.items()
         }
         current = [planned.applications[a.name] for a in self._current.values()]
-        policy = footing.policy
         self._busy = {name: queue for name, queue in self.state.queues.items() if queue.jobs}
         books = Books(footing.catalog, planned, self.state, self._busy, self._emit)
         self._prewarmer = None
@@ -216,7 +200,7 @@ class Scheduler:
                 books, current, prewarm_all_stages=policy.prewarm_all_stages
             )
         self._lifecycle = Lifecycle(books, self._prewarmer)
-        self._overload = AdmissionControl(books, self._settings.overload, self._lifecycle.end)
+        self._overload = AdmissionControl(books, self._settings, self._lifecycle.end)
         self._quarantine = Quarantine(books)
         retries = Retries(
             books,
@@ -243,8 +227,7 @@ class Scheduler:
             books,
             self._lifecycle,
             policy,
-            self._settings.recheck,
-            self._settings.fair_quantum_us,
+            self._settings,
         )
 
     def _learn(self, now_us: int, event: Event) -> None:
@@ -337,3 +320,13 @@ class Scheduler:
         if rejection is None:
             self._lifecycle.admit(event, application, slo_us, now_us)
         return rejection
+
+
+def build_scheduler(
+    catalog: Catalog, settings: SchedulerSettings, snapshot: Any = None
+) -> Scheduler:
+    """The scheduler that some settings ask for, with the policy that they name; it goes on from a
+    snapshot if there is one."""
+    policy_for = policy_maker(settings.policy, settings)
+    policy = policy_for(catalog)
+    return Scheduler(catalog, policy, settings, snapshot=snapshot, policy_for=policy_for)

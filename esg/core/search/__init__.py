@@ -15,7 +15,7 @@ from esg.suggest import did_you_mean
 ENGINES = ("frontier", "astar")
 
 
-def engine(name: str, application: Application, *, group_size: int = 3) -> Engine:
+def engine(name: str, application: Application, *, group_size: int) -> Engine:
     """The named engine, ready to plan for one application."""
     match name:
         case "astar":

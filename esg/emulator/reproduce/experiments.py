@@ -9,7 +9,8 @@ from typing import Any
 
 from esg.core.catalog.model import Catalog
 from esg.core.messages.events import RequestArrived
-from esg.emulator.run import Trained
+from esg.core.policies.settings import Trained
+from esg.core.policies.table import learns
 from esg.emulator.scenario import SETTINGS, Scenario, Setting, applied
 from esg.emulator.sweep import (
     Estimate,
@@ -126,26 +127,25 @@ def jobs(catalog: Catalog, size: Size, train: Train) -> Iterator[SweepRun]:
         trained = train(applied(catalog, _scenario(catalog, setting)))
         for readings in SYSTEMS.values():
             for policy in readings:
-                table = trained if policy == "aquatope" else {}
-                yield from _runs(main(name, policy), catalog, setting, size, table, policy=policy)
-        yield from _runs(main(name, "esg-astar"), catalog, setting, size, {}, engine="astar")
+                learnt = {"trained": trained} if learns(policy) else {}
+                label = main(name, policy)
+                yield from _runs(label, catalog, setting, size, policy=policy, **learnt)
+        yield from _runs(main(name, "esg-astar"), catalog, setting, size, engine="astar")
     for k in K_VALUES:
         label = f"k/{k}"
-        yield from _runs(label, catalog, SETTINGS[strict], size, {}, k=k, engine="astar")
+        yield from _runs(label, catalog, SETTINGS[strict], size, k=k, engine="astar")
     for group_size in GROUP_SIZES:
         yield from _runs(
-            f"group/{group_size}", catalog, SETTINGS[strict], size, {},
+            f"group/{group_size}", catalog, SETTINGS[strict], size,
             engine="astar", group_size=group_size,
         )  # fmt: skip
-    yield from _runs("ablation/none", catalog, SETTINGS[heavy], size, {})
-    yield from _runs(
-        "ablation/no-gpu-sharing", catalog, SETTINGS[heavy], size, {}, gpu_sharing=False
-    )
-    yield from _runs("ablation/no-batching", catalog, SETTINGS[heavy], size, {}, batching=False)
+    yield from _runs("ablation/none", catalog, SETTINGS[heavy], size)
+    yield from _runs("ablation/no-gpu-sharing", catalog, SETTINGS[heavy], size, gpu_sharing=False)
+    yield from _runs("ablation/no-batching", catalog, SETTINGS[heavy], size, batching=False)
     for cutoff_ms in ORION_CUTOFFS_MS:
         for overhead in ("none", "counted"):
             yield from _runs(
-                f"orion/{cutoff_ms}/{overhead}", catalog, SETTINGS[strict], size, {},
+                f"orion/{cutoff_ms}/{overhead}", catalog, SETTINGS[strict], size,
                 policy=ORION_TIMED, orion_cutoff_ms=cutoff_ms, overhead=overhead,
             )  # fmt: skip
 
@@ -153,7 +153,7 @@ def jobs(catalog: Catalog, size: Size, train: Train) -> Iterator[SweepRun]:
 def check_size(catalog: Catalog, size: Size) -> None:
     """Figures per application need at least one request of each, in every run."""
     for setting in SETTINGS.values():
-        for job in _runs("", catalog, setting, size, {}):
+        for job in _runs("", catalog, setting, size):
             missing = set(catalog.applications)
             for _, event in job.load.arrivals(list(catalog.applications), job.scenario.seed):
                 if isinstance(event, RequestArrived):
@@ -169,7 +169,7 @@ def check_size(catalog: Catalog, size: Size) -> None:
 
 def limit_jobs(catalog: Catalog, size: Size) -> Iterator[SweepRun]:
     for name, setting in SETTINGS.items():
-        yield from _runs(main(name, "limits"), catalog, setting, size, {})
+        yield from _runs(main(name, "limits"), catalog, setting, size)
 
 
 def run_all(
@@ -214,10 +214,8 @@ def _scenario(catalog: Catalog, setting: Setting, **changes: Any) -> Scenario:
 
 
 def _runs(
-    label: str, catalog: Catalog, setting: Setting, size: Size, trained: Trained, **changes: Any
+    label: str, catalog: Catalog, setting: Setting, size: Size, **changes: Any
 ) -> Iterator[SweepRun]:
     load = Load(rate=setting.rate, requests=size.requests)
     for seed in range(size.seeds):
-        yield SweepRun(
-            label, catalog, _scenario(catalog, setting, seed=seed, **changes), load, trained
-        )
+        yield SweepRun(label, catalog, _scenario(catalog, setting, seed=seed, **changes), load)

@@ -2,31 +2,12 @@
 
 from collections.abc import Iterator
 
+from esg.core.policies.table import POLICIES
 from esg.emulator.reproduce.experiments import SYSTEMS, Results, main
 from esg.emulator.scenario import SETTINGS
 
 READINGS = {
-    "esg": "Before every stage anew, the cheapest configs for all stages to come that keep the "
-    "deadline by their mean times.",
-    "infless": "A function at a time, within a fixed share of the SLO. Of all pairs of config and "
-    "node it takes the one with the most throughput per weight of what the config takes, divided "
-    "by the fraction of the node that is then left free: the published idea.",
-    "infless-code": "The same without dividing by what the config takes, which is what its public "
-    "code computes.",
-    "infless-config-first": "Throughput per weight alone chooses the config; the fraction left "
-    "free only chooses the node.",
-    "fast-gshare": "A function at a time, within a fixed share of the SLO: the config with the "
-    "most throughput per vGPU, on the node that it fits most tightly. Read to the letter, vCPUs "
-    "count for nothing, so that a task takes as many as make it a little faster.",
-    "fast-gshare-lean": "The same, but each pair of batch and vGPUs gets no more vCPUs than it "
-    "needs to keep its share of the SLO.",
-    "orion": "The whole pipeline once, when its first stage is scheduled. From the minimum config "
-    "of every stage, best-first search takes up the state with the lowest P95, until one is within "
-    "the SLO.",
-    "orion-at-slo": "The same search, but for the P95 that is closest to the SLO, until one is "
-    "within it by at most a percent: what time is left goes into larger batches.",
-    "aquatope": "One config per stage, learnt before by Bayesian optimisation from runs of the "
-    "application alone, and never revised.",
+    **{name: POLICIES[name].reading for names in SYSTEMS.values() for name in names},
     "esg, with A*": "The search of the paper: best-first over groups of three functions, each with "
     "its quota of the SLO.",
 }

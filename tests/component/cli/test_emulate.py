@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from esg.console.conditions import NO_LOCALITY, SEARCHES, conditions_text
+from esg.console.conditions import conditions_text
 from esg.console.training import TRAINING_SEED, trained_for
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Catalog
 from esg.core.messages.codec import digest
-from esg.core.policies import POLICIES, PolicySettings
+from esg.core.policies.settings import PolicySettings
+from esg.core.policies.table import POLICIES, learns
 from esg.emulator.scenario import Scenario
 from esg.emulator.training import train as training
 from esg.emulator.worker_processes import usable_cores
@@ -149,7 +150,7 @@ def test_a_duration_ends_a_run(esg: Run) -> None:
         ("--noise 2", "noise", 2.0),
         ("--overhead none", "overhead", "none"),
         ("--search-steps-per-ms 100", "search_steps_per_ms", 100),
-        ("--policy apex --without risk,holding", "without", "risk,holding"),
+        ("--policy apex --without risk,holding", "without", ["risk", "holding"]),
         ("--remote-delay-ms 2", "remote_delay_ms", 2.0),
         ("--remote-mb-per-s 1000", "remote_mb_per_s", 1000.0),
         ("--engine astar", "engine", "astar"),
@@ -206,7 +207,14 @@ def test_the_heading_shows_what_has_an_effect(
     words: str, policies: list[str], has_an_effect: bool
 ) -> None:
     unusual = Scenario(
-        nodes=1, vcpus=1, vgpus=1, k=2, engine="astar", group_size=1, locality=False, without="risk"
+        nodes=1,
+        vcpus=1,
+        vgpus=1,
+        k=2,
+        engine="astar",
+        group_size=1,
+        locality=False,
+        without=("risk",),
     )
     assert (words in conditions_text(unusual, policies)) is has_an_effect
 
@@ -262,16 +270,14 @@ asked: set[str] = set()
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_options_are_without_effect_exactly_where_policies_do_not_ask_for_them(name: str) -> None:
+def test_the_table_says_exactly_which_settings_a_policy_asks_for(name: str) -> None:
     settings = _Overheard()
     asked.clear()
     try:
-        POLICIES[name](load_catalog(), settings)
+        POLICIES[name].maker(settings)(load_catalog())
     except Rejected:
-        assert name == "aquatope"  # it has to learn first
-    assert ("k" in asked) == ("engines" in asked) == (name == SEARCHES)
-    assert ("locality" in asked) == (name not in NO_LOCALITY)
-    assert ("without" in asked) == (name == "apex")
+        assert learns(name)  # first
+    assert asked == POLICIES[name].uses
 
 
 def test_a_slower_network_makes_answers_later(esg: Run) -> None:

@@ -12,11 +12,11 @@ from esg.cli.evaluation import history
 from esg.console.entry import run_app
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Catalog
+from esg.core.policies.settings import Trained
 from esg.emulator.run import emulate
 from esg.emulator.scenario import Scenario
 from esg.emulator.sweep import Load
 from esg.emulator.training import train as training
-from esg.runtime.trained_configs import Learnt
 from tests.component.cli.conftest import Run
 from tests.component.cli.test_refusals import assert_refused
 from tests.component.cli.test_training import minimum
@@ -187,7 +187,8 @@ def test_another_catalog_is_refused(esg: Run, journal: Path, street: Path, comma
 
 
 def test_a_policy_that_is_gone_is_refused(esg: Run, journal: Path) -> None:
-    edit(journal, 0, policy="esgg")
+    settings = json.loads(journal.read_text("utf-8").splitlines()[0])["settings"]
+    edit(journal, 0, settings=settings | {"policy": "esgg"})
     assert_refused(esg("replay", journal), "...unknown policy 'esgg'; did you mean 'esg'?")
 
 
@@ -256,7 +257,7 @@ def trainings(monkeypatch: pytest.MonkeyPatch) -> list[Catalog]:
     """The catalogs that a policy was trained on; it learns the least config of everything."""
     found: list[Catalog] = []
 
-    def train(seen: Catalog, **_: object) -> Learnt:
+    def train(seen: Catalog, **_: object) -> Trained:
         found.append(seen)
         return minimum(seen)
 

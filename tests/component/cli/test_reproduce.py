@@ -12,11 +12,11 @@ from rich.console import Console
 from esg.cli.evaluation.reproduce import print_study
 from esg.core.catalog.file import DEFAULT, load_catalog
 from esg.core.catalog.model import Catalog
+from esg.core.policies.settings import Trained
 from esg.emulator.reproduce.claims import judge
 from esg.emulator.reproduce.experiments import SYSTEMS, Results
 from esg.emulator.reproduce.standings import level_rule
 from esg.emulator.reproduce.study import Study
-from esg.emulator.run import Trained
 from esg.emulator.training import train
 from tests.component.cli.conftest import Run
 from tests.component.cli.test_refusals import assert_refused

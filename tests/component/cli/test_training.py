@@ -10,14 +10,15 @@ from esg.cli.bringup import detached
 from esg.cli.bringup import up as bringup_up
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Catalog
+from esg.core.policies.settings import Trained
 from esg.emulator.training import train as training
 from esg.local.options import MeshOptions
-from esg.runtime.trained_configs import Learnt, read_learnt
+from esg.runtime.trained_configs import read_learnt
 from tests.component.cli.conftest import Run
 from tests.component.cli.test_refusals import assert_refused
 
 
-def minimum(seen: Catalog, **_: object) -> Learnt:
+def minimum(seen: Catalog, **_: object) -> Trained:
     return {
         name: {stage.name: stage.function.profile.minimum for stage in each.stages.values()}
         for name, each in seen.applications.items()
@@ -109,7 +110,7 @@ def test_what_a_mesh_learns_fits_its_nodes(
 ) -> None:
     sizes: list[tuple[int, int]] = []
 
-    def look(seen: Catalog, **_: object) -> Learnt:
+    def look(seen: Catalog, **_: object) -> Trained:
         configs = [config for f in seen.functions.values() for config in f.profile.configs]
         sizes.append((max(c.vcpus for c in configs), max(c.vgpus for c in configs)))
         return minimum(seen)

@@ -14,11 +14,12 @@ import pytest
 from esg.controller.journal import Journal
 from esg.core.journal.format import Header, read_segment, snapshot_line
 from esg.core.messages.events import RequestArrived
+from esg.core.scheduler.settings import SchedulerSettings
 from esg.errors import Fault, Rejected
 from esg.runtime.settings import ControllerSettings
 
 LIMIT_S = 60.0
-HEADER = Header(catalog="c0ffee", policy="esg", settings={})
+HEADER = Header(catalog="c0ffee", settings=SchedulerSettings())
 ARRIVAL = RequestArrived(request="r1", application="thumb")
 
 
@@ -263,6 +264,6 @@ async def test_every_line_is_json(tmp_path: Path) -> None:
     journal.close()
     lines = (tmp_path / "00000001.journal").read_text("utf-8").splitlines()
     header, snapshot, entry, _ = map(json.loads, lines)
-    assert header["policy"] == "esg"
+    assert header["settings"]["policy"] == "esg"
     assert list(snapshot) == ["snapshot", "memory", "wall_us"]
     assert entry["memo"] == {"content_hash": "f00d"}

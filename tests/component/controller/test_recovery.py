@@ -1,5 +1,6 @@
 """A controller that starts again goes on where the other one was killed."""
 
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
@@ -8,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace as changed
 
 from esg.controller.journal import Journal
 from esg.controller.recovery import recover
-from esg.core.journal.format import Segment
+from esg.core.journal.format import Segment, read_header
+from esg.core.messages.codec import encode
 from esg.core.sessions.controller_end import NodeSession
 from esg.core.sessions.settings import SessionSettings
 from esg.errors import Rejected
@@ -323,10 +324,12 @@ def older(request: pytest.FixtureRequest) -> Callable[[Segment], Segment]:
     """Makes a segment one of an older build, of the same version."""
 
     def made(past: Segment) -> Segment:
+        raw = encode(past.header)
         if request.param == "format":
-            return replace(past, header=changed(past.header, journal=1))
-        settings = {name: text for name, text in past.header.settings.items() if name != "without"}
-        return replace(past, header=changed(past.header, settings=settings))
+            raw["journal"] = 1
+        else:
+            del raw["settings"]["without"]
+        return replace(past, header=read_header(json.dumps(raw), any_version=True))
 
     return made
 

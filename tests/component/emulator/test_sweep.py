@@ -34,7 +34,7 @@ FORTY = Load(rate="heavy", requests=40)
 
 
 def jobs(*seeds: int) -> list[SweepRun]:
-    return [SweepRun(f"seed {n}", paper(), scenario(seed=n), FORTY, {}) for n in seeds]
+    return [SweepRun(f"seed {n}", paper(), scenario(seed=n), FORTY) for n in seeds]
 
 
 def test_outcomes_come_in_the_order_of_the_jobs_and_are_the_same_in_other_processes() -> None:
@@ -156,7 +156,7 @@ from tests.support.runs import paper, scenario
 if __name__ == "__main__":
     load = Load(rate="heavy", requests=10**9)
     try:
-        sweep([SweepRun("", paper(), scenario(seed=n), load, {}) for n in range(3)], workers=2)
+        sweep([SweepRun("", paper(), scenario(seed=n), load) for n in range(3)], workers=2)
     except KeyboardInterrupt:
         print("interrupted")
 """

@@ -11,7 +11,8 @@ import pytest
 from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Application, Catalog, Stage
-from esg.core.policies import PolicySettings, policy
+from esg.core.policies.settings import PolicySettings
+from esg.core.policies.table import policy
 from esg.emulator.training.train import (
     Budget,
     LoneRuns,

@@ -9,6 +9,7 @@ from esg.errors import Rejected
 from esg.loadgen.emulated import conditions_at_home, conditions_of, run_emulated
 from esg.loadgen.target import Target
 from esg.runtime.settings import DEFAULT_POLICY, ControllerSettings
+from esg.units import ms
 from esg.workload.plan import Workload
 
 CATALOG = load_catalog()
@@ -85,7 +86,7 @@ def test_where_there_is_no_mesh_it_is_the_one_that_would_be_started() -> None:
 def test_applications_share_the_mesh_as_a_controller_has_them() -> None:
     controller = ControllerSettings()
     for _, scenario in (conditions_of(target(), CATALOG), conditions_at_home(CATALOG)):
-        assert scenario.fair_quantum_ms == controller.fair_quantum_ms > 0
+        assert scenario.fair_quantum_us == ms(controller.fair_quantum_ms) > 0
         assert scenario.max_waiting == controller.max_waiting > 0
         assert scenario.max_waiting_in_all == controller.max_waiting_in_all > 0
 
@@ -93,7 +94,7 @@ def test_applications_share_the_mesh_as_a_controller_has_them() -> None:
 def test_all_arrivals_are_in_the_figures() -> None:
     catalog, scenario = conditions_at_home(CATALOG)
     arrivals = list(Workload(rate="normal", requests=40).arrivals(list(catalog.applications)))
-    outcome = run_emulated(catalog, scenario, arrivals, {})
+    outcome = run_emulated(catalog, scenario, arrivals)
     assert outcome.total.requests == 40
     assert outcome.total.not_done == 0
     assert sum(f.requests for f in outcome.by_application.values()) == 40

@@ -5,13 +5,21 @@ import logging
 
 import pytest
 
-from esg.controller.recovery import build_scheduler, header_of, recover
+from esg.controller.recovery import deciding, recover
 from esg.controller.shell import NOTHING
-from esg.core.journal.format import JournalEntry, Segment, Snapshot, orders_digest
+from esg.core.journal.format import (
+    Header,
+    JournalEntry,
+    Segment,
+    Snapshot,
+    catalog_digest,
+    orders_digest,
+)
 from esg.core.messages.codec import encode
 from esg.core.messages.commands import CorrectProfiles
 from esg.core.messages.events import Event
-from esg.runtime.settings import CommonSettings, ControllerSettings
+from esg.core.scheduler.scheduler import build_scheduler
+from esg.runtime.settings import ControllerSettings
 from esg.units import ms
 from tests.support.desk import arrived, failed, finished, joined
 from tests.support.small_catalog import SMALL
@@ -24,7 +32,7 @@ def past() -> Segment:
     """Eight tasks take longer than profiled, so that a correction is ordered, which the journal
     does not see come into force. Then a request is refused, the payload of another one is not
     found, and in the end that one pauses: the scheduler wants to be woken."""
-    scheduler = build_scheduler(SMALL, FOLLOWING)
+    scheduler = build_scheduler(SMALL, deciding(FOLLOWING))
     snapshot = Snapshot(scheduler.snapshot(), encode(NOTHING), wall_us=0)
     entries: list[JournalEntry] = []
     ordered: list[object] = []
@@ -44,7 +52,7 @@ def past() -> Segment:
         tell(ms(2000 + number), failed(f"t{number}", missing=("r10/",)))
     assert any(isinstance(order, CorrectProfiles) for order in ordered)
     assert scheduler.next_wake is not None
-    header = header_of(SMALL, FOLLOWING, CommonSettings())
+    header = Header(catalog=catalog_digest(SMALL), settings=deciding(FOLLOWING))
     return Segment(header, snapshot, iter(entries))
 
 

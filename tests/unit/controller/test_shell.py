@@ -19,7 +19,7 @@ from esg.controller.effects import (
     TellPayloadLost,
     TellProgress,
 )
-from esg.controller.recovery import build_scheduler
+from esg.controller.recovery import deciding
 from esg.controller.request_log import AnsweredRequest
 from esg.controller.shell import ControllerShell, ShellSnapshot, request_memo, session_memo
 from esg.core.journal.format import Memo
@@ -34,6 +34,7 @@ from esg.core.messages.commands import (
     StopTask,
 )
 from esg.core.messages.events import Event
+from esg.core.scheduler.scheduler import build_scheduler
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.settings import ControllerSettings
 from esg.storage.keys import payload_stage
@@ -60,7 +61,7 @@ class Table:
     """A scheduler with a shell, the latest effects, and the story so far."""
 
     def __init__(self) -> None:
-        self.scheduler = build_scheduler(SMALL, SETTINGS)
+        self.scheduler = build_scheduler(SMALL, deciding(SETTINGS))
         self.shell = ControllerShell(SETTINGS)
         self.effects: list[Effect] = []
         self._story: list[tuple[int, Event, Memo | None, list[Command]]] = []

@@ -77,7 +77,7 @@ def test_a_run_with_corrections_replays_to_the_same_orders(tmp_path: Path) -> No
     assert watch.corrections
     path = tmp_path / "run.journal"
     path.write_text(journal, "utf-8")
-    assert replay_strictly(path, paper(), {}).digest == emulation.digest
+    assert replay_strictly(path, paper()).digest == emulation.digest
 
 
 def test_a_what_if_hears_of_corrections_when_they_were_made(tmp_path: Path) -> None:

@@ -32,16 +32,16 @@ from esg.core.messages.events import (
     StageSpec,
     Woke,
 )
+from esg.core.scheduler.scheduler import build_scheduler
 from esg.emulator.history import (
     Recorded,
     catalog_of,
     exogenous,
-    learnt_by,
     read_journal,
     replay_strictly,
     scenario_of,
 )
-from esg.emulator.run import Emulation, Trained, build_scheduler, emulate
+from esg.emulator.run import Emulation, emulate
 from esg.emulator.scenario import Scenario, applied
 from esg.emulator.sweep import Load
 from esg.errors import Rejected
@@ -58,10 +58,10 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Emulation]
     return path, record(path, scenario(nodes=3))
 
 
-def record(path: Path, conditions: Scenario, trained: Trained | None = None) -> Emulation:
+def record(path: Path, conditions: Scenario) -> Emulation:
     with path.open("w", encoding="utf-8") as file:
         arrivals = FIFTY.arrivals(list(paper().applications), conditions.seed)
-        return emulate(paper(), conditions, arrivals, trained=trained, journal=file)
+        return emulate(paper(), conditions, arrivals, journal=file)
 
 
 def again(path: Path, **changes: Any) -> Emulation:
@@ -81,7 +81,7 @@ def edited(path: Path, tmp_path: Path, number: int, **changes: Any) -> Path:
 
 def test_a_replay_is_the_run(recorded: tuple[Path, Emulation]) -> None:
     path, emulation = recorded
-    replayed = replay_strictly(path, paper(), {})
+    replayed = replay_strictly(path, paper())
     assert replayed.digest == emulation.digest
     assert replayed.report.summary() == emulation.report.summary()
     assert replayed.entries == len(path.read_text("utf-8").splitlines()) - 1
@@ -104,7 +104,7 @@ def test_a_journal_knows_its_conditions(tmp_path: Path, changes: dict[str, Any])
     path, conditions = tmp_path / "run.journal", scenario(**{"nodes": 4, **changes})
     emulation = record(path, conditions)
     assert scenario_of(path) == conditions
-    assert replay_strictly(path, paper(), {}).digest == emulation.digest
+    assert replay_strictly(path, paper()).digest == emulation.digest
     assert again(path).digest == emulation.digest
 
 
@@ -114,9 +114,9 @@ def test_a_journal_has_what_its_policy_had_learnt(tmp_path: Path) -> None:
         for name, application in paper().applications.items()
     }
     path = tmp_path / "run.journal"
-    emulation = record(path, scenario(policy="aquatope", nodes=3), learnt)
-    assert learnt_by(path) == learnt
-    assert replay_strictly(path, paper(), {}).digest == emulation.digest
+    emulation = record(path, scenario(policy="aquatope", nodes=3, trained=learnt))
+    assert scenario_of(path).trained == learnt
+    assert replay_strictly(path, paper()).digest == emulation.digest
 
 
 def test_the_same_conditions_give_the_same_answers(recorded: tuple[Path, Emulation]) -> None:
@@ -137,7 +137,7 @@ def test_other_conditions_get_the_same_requests(recorded: tuple[Path, Emulation]
 def test_a_changed_order_is_found(recorded: tuple[Path, Emulation], tmp_path: Path) -> None:
     path = edited(recorded[0], tmp_path, 20, orders="0" * 16)
     with pytest.raises(Diverged, match="entry 20 at "):
-        replay_strictly(path, paper(), {})
+        replay_strictly(path, paper())
 
 
 def test_time_that_runs_backwards_is_refused(
@@ -145,12 +145,12 @@ def test_time_that_runs_backwards_is_refused(
 ) -> None:
     path = edited(recorded[0], tmp_path, -1, at=0)
     with pytest.raises(Rejected, match=r"edited.journal: journal entry \d+: time runs backwards"):
-        replay_strictly(path, paper(), {})
+        replay_strictly(path, paper())
 
 
 def test_another_catalog_is_refused(recorded: tuple[Path, Emulation]) -> None:
     with pytest.raises(Rejected, match="written with another catalog; name it with --catalog"):
-        replay_strictly(recorded[0], SMALL, {})
+        replay_strictly(recorded[0], SMALL)
 
 
 def test_a_torn_journal_is_refused_by_its_line(
@@ -160,7 +160,7 @@ def test_a_torn_journal_is_refused_by_its_line(
     path = tmp_path / "torn.journal"
     path.write_text(text[:-10], "utf-8")
     with pytest.raises(Rejected, match=f"torn.journal: line {text.count(chr(10))} is torn"):
-        replay_strictly(path, paper(), {})
+        replay_strictly(path, paper())
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_what_is_no_journal_is_refused(tmp_path: Path, content: bytes, words: st
     path = tmp_path / "foreign"
     path.write_bytes(content)
     with pytest.raises(Rejected, match=f"^{path}: .*{words}"):
-        replay_strictly(path, paper(), {})
+        replay_strictly(path, paper())
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def segmented(recorded: tuple[Path, Emulation], tmp_path: Path) -> Path:
     path, _ = recorded
     header, *entries = path.read_text("utf-8").splitlines(keepends=True)
     scenario = scenario_of(path)
-    scheduler, _ = build_scheduler(catalog_of(path, paper(), scenario), scenario, {})
+    scheduler = build_scheduler(catalog_of(path, paper(), scenario), scenario)
     folder = tmp_path / "mesh.journal"
     folder.mkdir()
     for number in range(3):
@@ -222,37 +222,37 @@ def test_segments_are_replayed_one_after_the_other(
     segmented: Path, recorded: tuple[Path, Emulation]
 ) -> None:
     _, emulation = recorded
-    replayed = replay_strictly(segmented, paper(), {})
+    replayed = replay_strictly(segmented, paper())
     assert replayed.digest == emulation.digest
     assert replayed.report.summary()["requests"] == emulation.report.summary()["requests"]
 
 
 def test_a_replay_can_begin_with_any_segment(segmented: Path) -> None:
-    whole = replay_strictly(segmented, paper(), {}).entries
+    whole = replay_strictly(segmented, paper()).entries
     first = segmented / "00000000.journal"
-    missing = replay_strictly(first, paper(), {}).entries
+    missing = replay_strictly(first, paper()).entries
     first.unlink()
-    assert replay_strictly(segmented, paper(), {}).entries == whole - missing
+    assert replay_strictly(segmented, paper()).entries == whole - missing
 
 
 def test_a_segment_that_is_missing_in_the_middle_is_found(segmented: Path) -> None:
     (segmented / "00000001.journal").unlink()
     with pytest.raises(Rejected, match="snapshot is not where the one before it ended"):
-        replay_strictly(segmented, paper(), {})
+        replay_strictly(segmented, paper())
 
 
 def test_segments_of_different_policies_are_replayed_one_at_a_time(segmented: Path) -> None:
     last = segmented / "00000002.journal"
     last.write_text(last.read_text("utf-8").replace('"policy":"esg"', '"policy":"infless"', 1))
     with pytest.raises(Rejected, match="under different conditions"):
-        replay_strictly(segmented, paper(), {})
+        replay_strictly(segmented, paper())
 
 
 def from_the_middle(path: Path, rest: Path, after: int) -> Path:
     """The journal without so many of its first entries: what was known by then is a snapshot."""
     header, *entries = path.read_text("utf-8").splitlines(keepends=True)
     conditions = scenario_of(path)
-    scheduler, _ = build_scheduler(catalog_of(path, paper(), conditions), conditions, {})
+    scheduler = build_scheduler(catalog_of(path, paper(), conditions), conditions)
     replay(scheduler, read_entries(entries[:after]))
     snapshot = snapshot_line(to_text(scheduler.state), "{}", 0)
     rest.write_text("".join([header, f"{snapshot}\n", *entries[after:]]), "utf-8")
@@ -264,7 +264,7 @@ def test_a_journal_that_begins_in_the_middle_is_judged_by_its_own_requests(
 ) -> None:
     """Others were under way when it began, and their nodes had joined."""
     path = from_the_middle(recorded[0], tmp_path / "rest.journal", after=60)
-    rest = replay_strictly(path, paper(), {}).report
+    rest = replay_strictly(path, paper()).report
     coming = [e.event for e in read_journal(path) if isinstance(e.event, RequestArrived)]
     answered = sum(len(tally.latency_us) for tally in rest.applications.values())
     assert 0 < rest.arrived == len(coming) == answered < 50
@@ -280,7 +280,7 @@ def test_a_journal_that_begins_in_the_middle_is_judged_by_its_own_requests(
 def live(recorded: tuple[Path, Emulation], tmp_path: Path) -> Path:
     """As a controller would have written it: on nodes that joined, long after time began."""
     header, *entries = map(json.loads, recorded[0].read_text("utf-8").splitlines())
-    header["settings"] = {"prewarm": "True", "slo_scale": "1.2", "colour": "blue"}
+    header["world"] = {}
     for entry in entries:
         entry["at"] += 10**15
     path = tmp_path / "live.journal"
@@ -290,7 +290,7 @@ def live(recorded: tuple[Path, Emulation], tmp_path: Path) -> Path:
 
 def test_nodes_are_those_that_joined(live: Path) -> None:
     found = scenario_of(live)
-    assert (found.nodes, found.vcpus, found.vgpus, found.slo_scale) == (3, 16, 7, 1.2)
+    assert (found.nodes, found.vcpus, found.vgpus) == (3, 16, 7)
     assert found.warm_start
 
 
@@ -313,14 +313,16 @@ def test_a_journal_that_begins_in_the_middle_is_as_warm_as_its_nodes_were(
     path = from_the_middle(whole, tmp_path / "rest.journal", after=3)  # the nodes have joined
     header, *rest = path.read_text("utf-8").splitlines(keepends=True)
     told = json.loads(header)
-    told["settings"] = {"prewarm": "False", "slo_scale": "1.2"}
+    told["world"] = {}
     path.write_text("".join([f"{json.dumps(told)}\n", *rest]), "utf-8")
     assert scenario_of(path).warm_start == warm
 
 
 def test_time_starts_with_the_journal(live: Path, recorded: tuple[Path, Emulation]) -> None:
     """Otherwise all models would have been idle for ages before the first request came."""
-    assert without_clock(again(live).summary()) == without_clock(recorded[1].summary())
+    assert without_clock(again(live, slo_scale=1.2).summary()) == without_clock(
+        recorded[1].summary()
+    )
 
 
 def test_a_catalog_may_have_more_than_fits_the_nodes() -> None:
@@ -434,7 +436,7 @@ def test_a_day_on_which_applications_change_can_be_replayed(
     assert emulation.report.applications["twice"].arrived == 11
     assert len(emulation.report.applications["twice"].latency_us) == 10
     assert all("@" not in name for name in emulation.report.applications)
-    assert replay_strictly(path, paper(), {}).digest == emulation.digest
+    assert replay_strictly(path, paper()).digest == emulation.digest
     assert again(path).digest == emulation.digest
 
 
@@ -459,7 +461,7 @@ def test_applications_that_a_snapshot_knows_are_there_from_the_start(
 ) -> None:
     after = after_the(kind, changed[0])
     path = from_the_middle(changed[0], tmp_path / "rest.journal", after=after)
-    judged, other = replay_strictly(path, paper(), {}).report, again(path, nodes=5).report
+    judged, other = replay_strictly(path, paper()).report, again(path, nodes=5).report
     assert judged.arrived > 0
     assert (other.arrived, other.served.invalid) == (judged.arrived, judged.served.invalid)
 
@@ -529,7 +531,7 @@ def test_a_journal_of_a_mesh_with_a_time_scale_is_replayed_in_its_time(tmp_path:
     path = tmp_path / "fast.journal"
     emulation = record(path, scenario(nodes=3, time_scale=0.1))
     assert scenario_of(path).time_scale == 0.1
-    assert replay_strictly(path, paper(), {}).digest == emulation.digest
+    assert replay_strictly(path, paper()).digest == emulation.digest
 
 
 def test_the_entries_are_read_as_they_are_needed(recorded: tuple[Path, Emulation]) -> None:

@@ -14,7 +14,7 @@ HUNDRED = Load(rate="heavy", requests=100)
 
 
 def digest(**changes: Any) -> str:
-    return str(run_job(SweepRun("", paper(), scenario(**changes), HUNDRED, {})).summary["digest"])
+    return str(run_job(SweepRun("", paper(), scenario(**changes), HUNDRED)).summary["digest"])
 
 
 def without_clock(summary: dict[str, Any]) -> dict[str, Any]:

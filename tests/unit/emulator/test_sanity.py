@@ -7,7 +7,7 @@ import pytest
 
 from esg.core.messages.commands import AnswerRequest
 from esg.core.messages.outcome import Outcome
-from esg.core.policies import POLICIES
+from esg.core.policies.table import POLICIES
 from esg.emulator.sweep import Estimate, Load
 from tests.support.runs import limits, paper, run, run_on, scenario, smallest
 

@@ -8,6 +8,8 @@ import pytest
 from esg.core.catalog.config import Config
 from esg.core.catalog.model import Application, Stage
 from esg.core.catalog.profile import Profile
+from esg.core.journal.format import Header
+from esg.core.messages.codec import decode, encode
 from esg.emulator.scenario import SETTINGS, Scenario, applied, setting
 from esg.errors import Rejected
 from tests.support.runs import paper, scenario
@@ -41,26 +43,26 @@ UNUSUAL = scenario(
     ids=["usual", "own SLOs", "whole numbers", "all unusual"],
 )
 def test_a_scenario_survives_being_written_down(told: Scenario) -> None:
-    settings = told.to_settings()
-    assert all(type(text) is str for text in settings.values())
-    assert Scenario.from_settings(settings) == told
+    header = decode(Header, encode(told.header(paper())))
+    assert Scenario.of(header, header.world) == told
 
 
 @pytest.mark.parametrize(
     "changes",
     [
         {"nodes": "many"},
-        {"nodes": "1.5"},
+        {"nodes": 1.5},
         {"warm_start": "maybe"},
         {"noise": "loud"},
-        {"nodes": "0"},
+        {"nodes": 0},
         {"colour": "blue"},
     ],
     ids=str,
 )
-def test_settings_that_make_no_sense_are_refused(changes: dict[str, str]) -> None:
+def test_a_written_world_that_makes_no_sense_is_refused(changes: dict[str, Any]) -> None:
+    header = scenario().header(paper())
     with pytest.raises(Rejected):
-        Scenario.from_settings(scenario().to_settings() | changes)
+        Scenario.of(header, header.world | changes)
 
 
 @pytest.mark.parametrize(

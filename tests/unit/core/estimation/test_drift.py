@@ -4,13 +4,14 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from esg.core.catalog.model import Catalog
 from esg.core.estimation.corrected import corrected
 from esg.core.estimation.drift import corrections_due, drifts, observe
 from esg.core.messages.commands import Command, CorrectProfiles
 from esg.core.messages.events import Correction, Event, ProfilesCorrected
-from esg.core.policies import PolicySettings, policy
-from esg.core.policies.esg import Engines
-from esg.core.scheduler.scheduler import Scheduler, SchedulerSettings
+from esg.core.policies.esg import Engines, Esg
+from esg.core.scheduler.scheduler import Scheduler
+from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.search import Engine
 from esg.core.state.state import State
 from esg.units import PPM, ms, seconds
@@ -265,14 +266,12 @@ def scheduler_with(built: list[str]) -> Scheduler:
             built.extend(a.name for a in self._built if a not in known)
             return found
 
-    settings = PolicySettings()
-    object.__setattr__(settings, "engines", Counted("frontier", group_size=3))
-    scheduler = Scheduler(
-        SMALL,
-        policy("esg", SMALL, settings),
-        FOLLOWING,
-        policy_for=lambda catalog: policy("esg", catalog, settings),
-    )
+    engines = Counted("frontier", group_size=3)
+
+    def policy_for(catalog: Catalog) -> Esg:
+        return Esg(catalog, engines, k=5)
+
+    scheduler = Scheduler(SMALL, policy_for(SMALL), FOLLOWING, policy_for=policy_for)
     built.clear()
     return scheduler
 

@@ -26,11 +26,12 @@ from esg.core.journal.format import (
     replay,
 )
 from esg.core.messages.events import Event, RequestArrived
+from esg.core.scheduler.settings import SchedulerSettings
 from esg.errors import Bug, Rejected
 from tests.golden.regenerate import CATALOG, GOLDEN, WRONG, Run, emulate, new_scheduler
 from tests.unit.core.messages.test_codec import COMMAND_SAMPLES, EVENT_SAMPLES
 
-HEADER = Header(catalog="c0ffee", policy="esg", settings={"seed": "1"})
+HEADER = Header(catalog="c0ffee", settings=SchedulerSettings(k=7))
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,10 @@ from esg.core.durations import Durations
 from esg.core.messages.commands import AnswerRequest, Command, StartTask
 from esg.core.messages.events import Event
 from esg.core.messages.outcome import Outcome
-from esg.core.policies import PolicySettings, policy
 from esg.core.policies.aquatope import EFFORT, NODES_PER_MS, Aquatope
 from esg.core.policies.placement import home
+from esg.core.policies.settings import PolicySettings
+from esg.core.policies.table import policy
 from esg.core.scheduler.invariants import AnswerBook, check
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.search.plan import Step

@@ -6,10 +6,10 @@ import pytest
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.model import Application, Catalog, Stage
-from esg.core.policies import policy
 from esg.core.policies.baselines import stage_shares
 from esg.core.policies.infless import Infless, Reading
 from esg.core.policies.interface import Offer
+from esg.core.policies.table import policy
 from esg.core.search.plan import Plan
 from esg.core.state.node_books import NodeBooks
 from esg.units import ms

@@ -10,8 +10,7 @@ from esg.core.catalog.late_requests import LateRequests
 from esg.core.catalog.model import Application, Catalog
 from esg.core.messages.commands import RefusalKind, RefuseRequest
 from esg.core.messages.outcome import Outcome
-from esg.core.scheduler.admission import AdmissionSettings
-from esg.core.scheduler.scheduler import SchedulerSettings
+from esg.core.scheduler.settings import SchedulerSettings
 from esg.units import ms
 from tests.support.desk import (
     Desk,
@@ -48,7 +47,7 @@ def dropping(*names: str) -> Catalog:
 
 
 def limited(**limits: int) -> SchedulerSettings:
-    return SchedulerSettings(prewarm=False, overload=AdmissionSettings(**limits))
+    return SchedulerSettings(prewarm=False, **limits)
 
 
 # Bounded queues.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from esg.core.messages.events import InstanceReady
-from esg.core.scheduler.scheduler import SchedulerSettings
+from esg.core.scheduler.settings import SchedulerSettings
 from esg.units import ms, seconds
 from tests.support.desk import Desk, arrived, finished, joined
 

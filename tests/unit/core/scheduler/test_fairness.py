@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from esg.core.messages.commands import StartTask
-from esg.core.scheduler.scheduler import SchedulerSettings
+from esg.core.scheduler.settings import SchedulerSettings
 from esg.units import ms
 from tests.support.desk import Desk, arrived, finished, joined, start
 

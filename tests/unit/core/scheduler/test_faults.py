@@ -5,7 +5,7 @@ from collections.abc import Callable
 from esg.core.messages.events import Woke
 from esg.core.messages.outcome import Outcome
 from esg.core.policies.placement import home
-from esg.core.scheduler.scheduler import SchedulerSettings
+from esg.core.scheduler.settings import SchedulerSettings
 from esg.units import ms
 from tests.support.desk import (
     Desk,

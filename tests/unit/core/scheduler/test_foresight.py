@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from esg.core.catalog.model import Catalog
 from esg.core.messages.commands import WarmInstance
-from esg.core.policies import policy
 from esg.core.policies.interface import Policy
-from esg.core.scheduler.scheduler import SchedulerSettings
+from esg.core.policies.table import policy
+from esg.core.scheduler.settings import SchedulerSettings
 from esg.units import ms
 from tests.support.desk import Desk, arrived, finished, joined, warm
 

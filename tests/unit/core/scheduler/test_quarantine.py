@@ -8,7 +8,7 @@ from esg.core.messages.commands import StartTask
 from esg.core.messages.events import Event, Woke
 from esg.core.messages.outcome import Outcome
 from esg.core.policies.placement import home
-from esg.core.scheduler.scheduler import SchedulerSettings
+from esg.core.scheduler.settings import SchedulerSettings
 from esg.units import PPM, ms, seconds
 from tests.support.desk import (
     Desk,

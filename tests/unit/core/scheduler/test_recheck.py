@@ -10,8 +10,7 @@ from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog
 from esg.core.messages.commands import StartTask
 from esg.core.policies.interface import Hold, Offer, Placement, Policy, QueueView
-from esg.core.scheduler.dispatch import RecheckSettings
-from esg.core.scheduler.scheduler import SchedulerSettings
+from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Queue
 from esg.units import ms
@@ -81,8 +80,8 @@ def test_releases_that_do_not_help_are_rounds_too(desk: Desk) -> None:
 
 
 def test_rounds_and_their_interval_can_be_set(open_desk: Callable[..., Desk]) -> None:
-    recheck = RecheckSettings(rounds=1, interval_us=ms(2))
-    desk = open_desk(settings=SchedulerSettings(recheck=recheck, prewarm=False))
+    once = SchedulerSettings(recheck_rounds=1, recheck_interval_us=ms(2), prewarm=False)
+    desk = open_desk(settings=once)
     occupied(desk).at(ms(0), URGENT).wake()
     assert desk.now_us == ms(2)
     assert desk.new_orders == [start("t2", "scan/detect", "r1", config=(1, 1, 1))]

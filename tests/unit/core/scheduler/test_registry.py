@@ -15,9 +15,10 @@ from esg.core.messages.commands import (
 )
 from esg.core.messages.events import ApplicationRegistered, ApplicationRetired, Event, StageSpec
 from esg.core.messages.outcome import Outcome
-from esg.core.policies import PolicySettings, policy
 from esg.core.policies.esg import Engines
 from esg.core.policies.placement import ranked_homes
+from esg.core.policies.settings import PolicySettings
+from esg.core.policies.table import policy, policy_maker
 from esg.core.report import Report
 from esg.core.scheduler.invariants import check
 from esg.core.scheduler.scheduler import Scheduler
@@ -273,7 +274,7 @@ def test_a_policy_that_learnt_nothing_about_it_refuses_it(
         for name, application in SMALL.applications.items()
     }
     settings = PolicySettings(trained=trained)
-    desk = open_desk(policy=lambda catalog: policy("aquatope", catalog, settings))
+    desk = open_desk(policy=policy_maker("aquatope", settings))
     desk.at(0, registered("tag", "label"), registered("scan", "detect"))
     assert [type(order) for order in desk.orders] == [RefuseApplication] * 2
     assert "nothing was learnt for 'tag'" in str(desk.orders[0])
@@ -377,10 +378,11 @@ def test_engines_of_applications_that_stay_are_not_built_again() -> None:
     assert "tag" not in engines.of(catalogs[-1])
 
 
-def test_policies_made_with_the_same_settings_share_engines() -> None:
+def test_policies_of_one_maker_share_engines() -> None:
     settings = PolicySettings(engine="astar", group_size=2)
-    one, other = (policy("esg", SMALL, settings) for _ in range(2))
-    apart = policy("esg", SMALL, PolicySettings(engine="astar", group_size=2))
+    make = policy_maker("esg", settings)
+    one, other = make(SMALL), make(SMALL)
+    apart = policy("esg", SMALL, settings)
     assert one._engines["photo"] is other._engines["photo"]  # type: ignore[attr-defined]
     assert one._engines["photo"] is not apart._engines["photo"]  # type: ignore[attr-defined]
 

@@ -13,8 +13,9 @@ from esg.core.messages.commands import (
     StartTask,
 )
 from esg.core.messages.outcome import Outcome
-from esg.core.policies import PolicySettings, policy
 from esg.core.policies.esg import Engines, Esg
+from esg.core.policies.settings import PolicySettings
+from esg.core.policies.table import policy
 from esg.core.state.state import Queue
 from esg.errors import Bug
 from esg.units import ms

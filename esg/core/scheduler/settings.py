@@ -1,0 +1,40 @@
+"""All that a scheduler's decisions depend on, besides its catalog and what happens.
+
+A journal's header holds it as it is, so that whoever replays the journal builds the same scheduler.
+"""
+
+from dataclasses import dataclass
+
+from esg.core.policies.settings import PolicySettings, least_one
+from esg.units import ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerSettings(PolicySettings):
+    """The policy by name, what can be set about it, and the settings of what surrounds it.
+
+    `prewarm` says whether models are loaded ahead of predicted calls, and `follow_profiles` whether
+    plans follow what tasks really take (see `drift`). `max_attempts` is how often one stage of a
+    request may fail before the request does, and `retry_pause_us` the time before its second retry
+    (see `retries`). A queue that finds no room is looked at again after `recheck_interval_us`,
+    which stands for the time that the paper's controller takes for a round, and takes the minimum
+    config after `recheck_rounds` (see `dispatch`). `max_waiting` are the jobs of one application
+    that may wait, `max_waiting_in_all` those of all together; 0 is any number (see `admission`).
+    `fair_quantum_us` is how much vGPU time one application may be ahead of another while both wait,
+    0 if that is for the policy alone to decide (see `dispatch`).
+    """
+
+    policy: str = "esg"
+    prewarm: bool = True
+    follow_profiles: bool = False
+    max_attempts: int = 3
+    retry_pause_us: int = ms(20)
+    recheck_rounds: int = 3
+    recheck_interval_us: int = ms(5)
+    max_waiting: int = 0
+    max_waiting_in_all: int = 0
+    fair_quantum_us: int = 0
+
+    def __post_init__(self) -> None:
+        PolicySettings.__post_init__(self)
+        least_one(self, "max_attempts", "recheck_rounds", "recheck_interval_us")
