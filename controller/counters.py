@@ -9,15 +9,10 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 
 from esg.core.catalog.model import plain_name
-from esg.core.messages.commands import (
-    AdmitRequest,
-    AnswerRequest,
-    RefusalKind,
-    RefuseRequest,
-    StartTask,
-)
+from esg.core.messages.commands import AdmitRequest, AnswerRequest, RefusalKind, RefuseRequest
 from esg.core.messages.events import TaskFinished
 from esg.core.messages.outcome import Outcome
+from esg.core.messages.task_order import TaskOrder
 from esg.core.metrics import Served, percentiles
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.metrics_page import UnusedNames
@@ -76,15 +71,12 @@ class Counters:
         tally.arrived += 1
         tally.served.count(refusal.kind.ending)
 
-    def started(self, order: StartTask) -> None:
+    def started(self, order: TaskOrder) -> None:
         self.tasks += 1
         self.jobs += len(order.jobs)
-        for job in order.jobs:
-            for source in job.inputs:
-                if source.stage:
-                    local = source.invoker == order.invoker
-                    self.local_transfers += local
-                    self.remote_transfers += not local
+        _, local, remote = order.count_inputs()
+        self.local_transfers += local
+        self.remote_transfers += remote
 
     def finished(self, event: TaskFinished) -> None:
         self.cold_starts += event.loading_us > 0

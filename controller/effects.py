@@ -6,10 +6,15 @@ live controller performs them, in order; a replay drops them, because they were 
 
 from esg.controller.request_log import RequestRecord
 from esg.core.messages.codec import Message
-from esg.core.messages.commands import AnswerRequest, CorrectProfiles, RefuseRequest, StartTask
+from esg.core.messages.commands import (
+    AnswerRequest,
+    CorrectProfiles,
+    InvokerOrder,
+    RefuseRequest,
+)
 from esg.core.messages.events import InvokerJoined
+from esg.core.messages.task_order import TaskOrder
 from esg.protos import model_v1_pb2 as model
-from esg.runtime.wire.convert import InvokerOrder
 
 
 class ConfirmJoin(Message, frozen=True, kw_only=True):
@@ -31,7 +36,7 @@ class TellProgress(Message, frozen=True, kw_only=True):
     `at_us` has the time since the arrival of each request that is under way.
     """
 
-    order: StartTask
+    order: TaskOrder
     finished: bool
     at_us: dict[str, int]
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from esg.controller.shell import session_memo
 from esg.core.journal.format import Memo
-from esg.core.messages.commands import Command, DiscardData
+from esg.core.messages.commands import Command, DiscardData, InvokerOrder
 from esg.core.messages.events import Event, InvokerJoined, InvokerLost
 from esg.core.sessions.controller_end import (
     GivenUp,
@@ -28,7 +28,7 @@ from esg.runtime.logs import about
 from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.status import AlreadyExists
 from esg.runtime.settings import ControllerSettings
-from esg.runtime.wire.convert import InvokerOrder, news_from_wire, order_to_wire
+from esg.runtime.wire.convert import news_from_wire, order_to_wire
 from esg.units import US_PER_S, ms
 
 log = logging.getLogger(__name__)

@@ -26,11 +26,11 @@ from esg.core.messages.commands import (
     DropInstance,
     PublishData,
     RefuseRequest,
-    StartTask,
     StopTask,
     WarmInstance,
 )
 from esg.core.messages.events import Event
+from esg.core.messages.task_order import TaskOrder
 from esg.core.scheduler.scheduler import Scheduler
 from esg.runtime.catalog import functions_digest
 from esg.runtime.metrics_page import FORGET_S
@@ -95,7 +95,7 @@ class LiveController:
     def _perform_one(self, effect: Effect) -> None:
         match effect:
             case (
-                StartTask()
+                TaskOrder()
                 | StopTask()
                 | WarmInstance()
                 | DropInstance()

@@ -35,8 +35,6 @@ from esg.core.messages.commands import (
     CorrectProfiles,
     DiscardData,
     DropInstance,
-    Input,
-    JobOrder,
     PublishData,
     RefuseApplication,
     RefuseRequest,
@@ -52,6 +50,7 @@ from esg.core.messages.events import (
     TaskFailed,
     TaskFinished,
 )
+from esg.core.messages.task_order import JobOrder, Payload, TaskOrder
 from esg.runtime.settings import ControllerSettings
 from esg.storage.keys import payload_stage
 from esg.units import seconds
@@ -66,7 +65,7 @@ class ShellSnapshot(Message, frozen=True, kw_only=True):
 
     under_way: dict[str, RequestRecord]
     answered: dict[str, AnsweredRequest]
-    orders: tuple[StartTask, ...]
+    orders: tuple[TaskOrder, ...]
     sessions: dict[str, str]
 
 
@@ -147,11 +146,11 @@ class ControllerShell:
         self, now_us: int, command: Command, memo: Memo, effects: list[Effect]
     ) -> None:
         match command:
-            case StartTask():
-                self.orders[command.task] = command
-                self.counters.started(command)
-                effects.append(self._with_payloads(command))
-                effects.append(self._progress(now_us, command, finished=False))
+            case StartTask(order=order):
+                self.orders[order.task] = order
+                self.counters.started(order)
+                effects.append(self._with_payloads(order))
+                effects.append(self._progress(now_us, order, finished=False))
             case StopTask() | WarmInstance() | DropInstance() | PublishData() | DiscardData():
                 effects.append(command)
             case AdmitRequest():
@@ -198,7 +197,7 @@ class ControllerShell:
 
     # ---- tasks
 
-    def _progress(self, now_us: int, order: StartTask, *, finished: bool) -> Effect:
+    def _progress(self, now_us: int, order: TaskOrder, *, finished: bool) -> Effect:
         under_way = self.requests.under_way
         at_us = {
             job.request: now_us - record.arrived_us
@@ -207,23 +206,23 @@ class ControllerShell:
         }
         return TellProgress(order=order, finished=finished, at_us=at_us)
 
-    def _with_payloads(self, order: StartTask) -> StartTask:
-        """An order for a first stage, with the names of the payloads that it reads."""
-        if any(source.stage for source in order.jobs[0].inputs):
+    def _with_payloads(self, order: TaskOrder) -> TaskOrder:
+        """An order for a first stage, with the keys of the payloads that it reads."""
+        if not isinstance(order.jobs[0].inputs[0], Payload):
             return order
         return replace(order, jobs=tuple(map(self._with_payload, order.jobs)))
 
     def _with_payload(self, job: JobOrder) -> JobOrder:
         record = self.requests.under_way.get(job.request)
-        name = payload_stage(record.content_hash if record is not None else b"")
-        return replace(job, inputs=(Input(stage="", invoker=name),))
+        key = payload_stage(record.content_hash if record is not None else b"")
+        return replace(job, inputs=(Payload(key=key),))
 
     def _payloads_lost(self, event: TaskFailed) -> list[str]:
         """The requests of a task whose payloads it did not find."""
         order = self.orders.pop(event.task, None)
         if order is None:
             return []
-        missing = {output.request for output in event.missing if not output.stage}
+        missing = {m.request for m in event.missing if isinstance(m.source, Payload)}
         return [job.request for job in order.jobs if job.request in missing]
 
     def _keep_orders(self, invoker: str, said: InvokerJoined | InvokerReported | None) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from esg.controller.counters import Counters
 from esg.core.catalog.model import Catalog
 from esg.core.estimation.drift import Drift, drifts
-from esg.core.messages.commands import StartTask
+from esg.core.messages.task_order import TaskOrder
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import State
 from esg.protos import model_v1_pb2 as model
@@ -16,7 +16,7 @@ def mesh_status(
     state: State,
     catalog: Catalog,
     tally: Counters,
-    orders: Mapping[str, StartTask],
+    orders: Mapping[str, TaskOrder],
     *,
     policy: str,
     began_us: int,
@@ -68,7 +68,7 @@ def _queues(state: State, now_us: int) -> list[model.QueueStatus]:
     ]
 
 
-def _node(node: NodeBooks, orders: Mapping[str, StartTask]) -> model.NodeStatus:
+def _node(node: NodeBooks, orders: Mapping[str, TaskOrder]) -> model.NodeStatus:
     slices = []
     for part in node.slices:
         order = orders.get(part.holder)

@@ -15,8 +15,8 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
-from esg.core.messages.commands import JobOrder, StartTask
-from esg.core.messages.events import JobFailure, StageOutput
+from esg.core.messages.events import JobFailure, MissingInput
+from esg.core.messages.task_order import JobOrder, TaskOrder
 from esg.errors import Fault
 from esg.invoker.gathering import together
 from esg.invoker.handlers.handler import Bytes, CpuParts
@@ -49,7 +49,7 @@ class Execution:
         self._handlers = handlers
         self._lost = lost
 
-    async def run(self, order: StartTask) -> tuple[JobFailure, ...]:
+    async def run(self, order: TaskOrder) -> tuple[JobFailure, ...]:
         """Returns the jobs that have no output, and why."""
         inputs = await self._inputs(order)
         handler = self._handlers.get(order.function, "")
@@ -72,14 +72,15 @@ class Execution:
             JobFailure(request=j.request, reason=str(o)) for j, o in results if isinstance(o, Fault)
         )
 
-    async def _keep(self, order: StartTask, outputs: Sequence[tuple[JobOrder, bytes]]) -> None:
+    async def _keep(self, order: TaskOrder, outputs: Sequence[tuple[JobOrder, bytes]]) -> None:
         """All outputs or none: of a task without results nobody would ever discard any."""
         try:
             await together(
                 [
-                    self._store.keep(job.request, order.stage, output, publish=publish)
+                    self._store.keep(
+                        job.request, order.stage, output, local=order.keep, publish=job.publish
+                    )
                     for job, output in outputs
-                    for publish in dict.fromkeys((order.publish, order.publish or job.publish))
                 ]
             )
         except BaseException:
@@ -87,26 +88,18 @@ class Execution:
             await asyncio.gather(*withdrawn, return_exceptions=True)
             raise
 
-    async def _inputs(self, order: StartTask) -> list[list[Bytes]]:
+    async def _inputs(self, order: TaskOrder) -> list[list[Bytes]]:
         """All inputs of all jobs, fetched at the same time."""
-        wanted = [
-            StageOutput(request=job.request, stage=source.stage)
-            for job in order.jobs
-            for source in job.inputs
-        ]
-        keepers = [source.invoker for job in order.jobs for source in job.inputs]
+        wanted = [(job.request, source) for job in order.jobs for source in job.inputs]
         limit_s = self._settings.fetch_timeout_s
-        fetches = [
-            self._store.fetch(output.request, output.stage, keeper, limit_s)
-            for output, keeper in zip(wanted, keepers, strict=True)
-        ]
+        fetches = [self._store.fetch(request, source, limit_s) for request, source in wanted]
         if len(fetches) == 1:
             found: list[Bytes | BaseException] = [await _result_of(fetches[0])]
         else:
             found = list(await asyncio.gather(*fetches, return_exceptions=True))
         missing = tuple(
-            output
-            for output, content in zip(wanted, found, strict=True)
+            MissingInput(request=request, source=source)
+            for (request, source), content in zip(wanted, found, strict=True)
             if isinstance(content, Missing)
         )
         if missing:
@@ -114,7 +107,7 @@ class Execution:
         contents = iter([_content(item) for item in found])
         return [[next(contents) for _ in job.inputs] for job in order.jobs]
 
-    async def _infer(self, order: StartTask, jobs: Sequence[Tensors]) -> list[Tensors | Fault]:
+    async def _infer(self, order: TaskOrder, jobs: Sequence[Tensors]) -> list[Tensors | Fault]:
         """The batch in as many portions as there are slices, all at once."""
         portions = split(jobs, len(order.slices))
         works = [
@@ -124,7 +117,7 @@ class Execution:
         return [outcome for portion in await together(works) for outcome in portion]
 
     async def _portion(
-        self, order: StartTask, index: int, jobs: Sequence[Tensors]
+        self, order: TaskOrder, index: int, jobs: Sequence[Tensors]
     ) -> list[Tensors | Fault]:
         """Jobs that are alike share a call."""
         outcomes: list[Tensors | Fault] = [Fault("not run")] * len(jobs)
@@ -135,7 +128,7 @@ class Execution:
         return outcomes
 
     async def _run(
-        self, order: StartTask, index: int, jobs: Sequence[Tensors]
+        self, order: TaskOrder, index: int, jobs: Sequence[Tensors]
     ) -> Sequence[Tensors | Fault]:
         others = [other for other in order.slices if other != index]
         for place in (index, *others[:1]):
@@ -147,13 +140,13 @@ class Execution:
             return [fault] * len(jobs)
         return [await self._alone(order, place, job) for job in jobs]
 
-    async def _alone(self, order: StartTask, index: int, job: Tensors) -> Tensors | Fault:
+    async def _alone(self, order: TaskOrder, index: int, job: Tensors) -> Tensors | Fault:
         try:
             return (await self._call(order, index, [job]))[0]
         except Fault as fault:
             return fault
 
-    async def _call(self, order: StartTask, index: int, jobs: Sequence[Tensors]) -> list[Tensors]:
+    async def _call(self, order: TaskOrder, index: int, jobs: Sequence[Tensors]) -> list[Tensors]:
         parameters: dict[str, int | str] = {
             "esg_batch": order.config.batch,
             "esg_vcpus": order.config.vcpus,
@@ -173,10 +166,9 @@ class Execution:
 class MissingInputs(Fault):
     """Inputs that could not be had; the scheduler has them made again."""
 
-    def __init__(self, outputs: tuple[StageOutput, ...]) -> None:
-        names = ", ".join(f"{o.stage or 'payload'} of {o.request}" for o in outputs)
-        super().__init__(f"missing inputs: {names}")
-        self.outputs = outputs
+    def __init__(self, missing: tuple[MissingInput, ...]) -> None:
+        super().__init__(f"missing inputs: {', '.join(map(str, missing))}")
+        self.missing = missing
 
 
 async def _onward(

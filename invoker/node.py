@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar, assert_never
 
-from esg.core.messages.commands import DiscardData, PublishData, StartTask
+from esg.core.messages.commands import DiscardData, InvokerOrder, PublishData
 from esg.core.messages.events import InvokerNews, JobFailure, Woke
 from esg.core.messages.node import (
     AbortTask,
@@ -26,6 +26,7 @@ from esg.core.messages.node import (
     TellScheduler,
     UnloadModel,
 )
+from esg.core.messages.task_order import TaskOrder
 from esg.core.pool import Pool
 from esg.errors import Fault, Rejected
 from esg.invoker.execution import Execution, MissingInputs
@@ -33,7 +34,6 @@ from esg.invoker.handlers.handler import CpuParts
 from esg.invoker.slices.client import SliceClient, SliceGone
 from esg.runtime.logs import about
 from esg.runtime.settings import InvokerSettings
-from esg.runtime.wire.convert import InvokerOrder
 from esg.storage.node_store import NodeStore
 from esg.units import US_PER_S
 
@@ -148,7 +148,7 @@ class Node:
             case UnloadModel(slice=index, function=function):
                 self._begin(self._unload(index, function))
             case TellScheduler(event=event):
-                self._report(event)  # type: ignore[arg-type]  # a pool has no other news
+                self._report(event)
             case _:
                 assert_never(command)
 
@@ -170,13 +170,13 @@ class Node:
 
     # ---- tasks
 
-    def _execute(self, order: StartTask) -> None:
+    def _execute(self, order: TaskOrder) -> None:
         # A callback, because a coroutine that is cancelled before its first step never runs at all
         self._executing[order.task] = self._begin(
             self._execution.run(order), lambda execution: self._executed(order, execution)
         )
 
-    def _executed(self, order: StartTask, execution: asyncio.Task[tuple[JobFailure, ...]]) -> None:
+    def _executed(self, order: TaskOrder, execution: asyncio.Task[tuple[JobFailure, ...]]) -> None:
         """Tell the pool how a task ended."""
         del self._executing[order.task]
         if execution.cancelled():
@@ -198,10 +198,10 @@ class Node:
             ),
             exc_info=None if known else error,
         )
-        missing = error.outputs if isinstance(error, MissingInputs) else ()
+        missing = error.missing if isinstance(error, MissingInputs) else ()
         self._tell(TaskEnded(task=order.task, failure=reason, missing=missing))
 
-    def _look_again(self, order: StartTask, failed: tuple[JobFailure, ...]) -> None:
+    def _look_again(self, order: TaskOrder, failed: tuple[JobFailure, ...]) -> None:
         """Jobs failed: perhaps because their model is not where it should be."""
         log.warning(
             "jobs failed",

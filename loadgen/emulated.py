@@ -85,8 +85,8 @@ def run_emulated(catalog: Catalog, scenario: Scenario, arrivals: Iterable[Arriva
     def watch(now_us: int, event: Event, commands: Sequence[Command]) -> None:
         for command in commands:
             if isinstance(command, StartTask):
-                jobs = len(command.jobs)
-                for figures in _figures(outcome, plain_name(command.application)):
+                jobs = len(command.order.jobs)
+                for figures in _figures(outcome, plain_name(command.decision.application)):
                     figures.batches[jobs] += jobs
 
     found = emulate(catalog, scenario, requests(arrivals), observe=watch)

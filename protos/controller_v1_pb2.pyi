@@ -232,8 +232,16 @@ class TaskFailed(_message.Message):
     MISSING_FIELD_NUMBER: _ClassVar[int]
     task: str
     reason: str
-    missing: _containers.RepeatedCompositeFieldContainer[StageOutput]
-    def __init__(self, task: _Optional[str] = ..., reason: _Optional[str] = ..., missing: _Optional[_Iterable[_Union[StageOutput, _Mapping]]] = ...) -> None: ...
+    missing: _containers.RepeatedCompositeFieldContainer[MissingInput]
+    def __init__(self, task: _Optional[str] = ..., reason: _Optional[str] = ..., missing: _Optional[_Iterable[_Union[MissingInput, _Mapping]]] = ...) -> None: ...
+
+class MissingInput(_message.Message):
+    __slots__ = ("request_id", "source")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    source: Input
+    def __init__(self, request_id: _Optional[str] = ..., source: _Optional[_Union[Input, _Mapping]] = ...) -> None: ...
 
 class StageOutput(_message.Message):
     __slots__ = ("request_id", "stage")
@@ -281,13 +289,13 @@ class Order(_message.Message):
     PUBLISH_FIELD_NUMBER: _ClassVar[int]
     DISCARD_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
-    start: StartTask
+    start: TaskOrder
     stop: str
     warm: Instance
     drop: Instance
     publish: StageOutput
     discard: Discard
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., start: _Optional[_Union[StartTask, _Mapping]] = ..., stop: _Optional[str] = ..., warm: _Optional[_Union[Instance, _Mapping]] = ..., drop: _Optional[_Union[Instance, _Mapping]] = ..., publish: _Optional[_Union[StageOutput, _Mapping]] = ..., discard: _Optional[_Union[Discard, _Mapping]] = ...) -> None: ...
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., start: _Optional[_Union[TaskOrder, _Mapping]] = ..., stop: _Optional[str] = ..., warm: _Optional[_Union[Instance, _Mapping]] = ..., drop: _Optional[_Union[Instance, _Mapping]] = ..., publish: _Optional[_Union[StageOutput, _Mapping]] = ..., discard: _Optional[_Union[Discard, _Mapping]] = ...) -> None: ...
 
 class Discard(_message.Message):
     __slots__ = ("request_id", "results")
@@ -305,27 +313,25 @@ class Welcome(_message.Message):
     heartbeat_ms: int
     def __init__(self, start_afresh: _Optional[bool] = ..., heartbeat_ms: _Optional[int] = ...) -> None: ...
 
-class StartTask(_message.Message):
-    __slots__ = ("task", "application", "stage", "function", "config", "slices", "jobs", "publish", "predicted_us")
+class TaskOrder(_message.Message):
+    __slots__ = ("task", "stage", "function", "config", "slices", "jobs", "keep", "predicted_us")
     TASK_FIELD_NUMBER: _ClassVar[int]
-    APPLICATION_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     FUNCTION_FIELD_NUMBER: _ClassVar[int]
     CONFIG_FIELD_NUMBER: _ClassVar[int]
     SLICES_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
-    PUBLISH_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
     PREDICTED_US_FIELD_NUMBER: _ClassVar[int]
     task: str
-    application: str
     stage: str
     function: str
     config: _model_v1_pb2.Config
     slices: _containers.RepeatedScalarFieldContainer[int]
     jobs: _containers.RepeatedCompositeFieldContainer[Job]
-    publish: bool
+    keep: bool
     predicted_us: int
-    def __init__(self, task: _Optional[str] = ..., application: _Optional[str] = ..., stage: _Optional[str] = ..., function: _Optional[str] = ..., config: _Optional[_Union[_model_v1_pb2.Config, _Mapping]] = ..., slices: _Optional[_Iterable[int]] = ..., jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., publish: _Optional[bool] = ..., predicted_us: _Optional[int] = ...) -> None: ...
+    def __init__(self, task: _Optional[str] = ..., stage: _Optional[str] = ..., function: _Optional[str] = ..., config: _Optional[_Union[_model_v1_pb2.Config, _Mapping]] = ..., slices: _Optional[_Iterable[int]] = ..., jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., keep: _Optional[bool] = ..., predicted_us: _Optional[int] = ...) -> None: ...
 
 class Job(_message.Message):
     __slots__ = ("request_id", "inputs", "publish")
@@ -338,6 +344,14 @@ class Job(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[Input, _Mapping]]] = ..., publish: _Optional[bool] = ...) -> None: ...
 
 class Input(_message.Message):
+    __slots__ = ("payload", "output")
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    payload: str
+    output: Output
+    def __init__(self, payload: _Optional[str] = ..., output: _Optional[_Union[Output, _Mapping]] = ...) -> None: ...
+
+class Output(_message.Message):
     __slots__ = ("stage", "invoker")
     STAGE_FIELD_NUMBER: _ClassVar[int]
     INVOKER_FIELD_NUMBER: _ClassVar[int]

@@ -9,6 +9,7 @@ node that has no room for an output keeps it in Redis, too.
 
 import logging
 
+from esg.core.messages.task_order import Input, Payload
 from esg.errors import Fault
 from esg.runtime.logs import about
 from esg.storage.errors import Missing
@@ -44,22 +45,23 @@ class NodeStore:
         return tuple(self._written)
 
     async def keep(
-        self, request: str, stage: str, content: bytes | memoryview, *, publish: bool
+        self, request: str, stage: str, content: bytes | memoryview, *, local: bool, publish: bool
     ) -> None:
-        """Store what a task made; `publish` says that it is a result, for the gateway."""
+        """Store what a task made: on this node (`local`) for later stages, and if it is a result
+        (`publish`), for the gateway."""
         written = self._written.setdefault(request, {})
-        if publish:
-            written[stage] = True
-            await self._put(request, stage, content)
-            return
-        try:
-            self.local.put(request, stage, content)
-        except Fault as fault:
-            log.warning(
-                "kept in Redis instead",
-                extra=about(request=request, stage=stage, reason=str(fault)),
-            )
-            written.setdefault(stage, False)  # it may be a result as well
+        in_redis = publish
+        if local:
+            try:
+                self.local.put(request, stage, content)
+            except Fault as fault:
+                in_redis = True
+                log.warning(
+                    "kept in Redis instead",
+                    extra=about(request=request, stage=stage, reason=str(fault)),
+                )
+        if in_redis:
+            written[stage] = publish
             await self._put(request, stage, content)
 
     async def publish(self, request: str, stage: str) -> None:
@@ -77,18 +79,17 @@ class NodeStore:
     async def _put(self, request: str, stage: str, content: bytes | memoryview) -> None:
         await patiently(lambda: self.remote.put(request, stage, content), self._patience_s)
 
-    async def fetch(
-        self, request: str, stage: str, keeper: str, timeout_s: float
-    ) -> bytes | memoryview:
-        """An input: what `keeper` keeps of an earlier stage, or the payload, which has no stage;
-        its keeper is the name that it was stored under."""
-        if stage and keeper == self.invoker:
+    async def fetch(self, request: str, source: Input, timeout_s: float) -> bytes | memoryview:
+        """Read an input of a request's job, waiting for it if it has to come from elsewhere."""
+        if isinstance(source, Payload):
+            return await self.remote.wait(request, source.key, timeout_s)
+        if source.is_local_to(self.invoker):
             try:
-                return self.local.get(request, stage)
+                return self.local.get(request, source.stage)
             except Missing:
-                if not self._is_written(request, stage):
+                if not self._is_written(request, source.stage):
                     raise
-        return await self.remote.wait(request, stage or keeper, timeout_s)
+        return await self.remote.wait(request, source.stage, timeout_s)
 
     def _is_written(self, request: str, stage: str) -> bool:
         """Whether an output is in Redis from here."""

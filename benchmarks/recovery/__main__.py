@@ -27,6 +27,7 @@ from esg.client import AsyncClient, Outcome
 from esg.client.stream import RequestStream
 from esg.core.messages.commands import Command, StartTask
 from esg.core.messages.events import Event, TaskFinished
+from esg.core.messages.task_order import TaskOrder
 from esg.emulator.history import replay_strictly
 from esg.local.procfs import in_session
 from esg.local.supervisor import Mesh, MeshOptions
@@ -87,7 +88,7 @@ class Executions:
     """Jobs that were done, as nodes said, also those that nobody waited for any more."""
 
     def __init__(self) -> None:
-        self._orders: dict[str, StartTask] = {}
+        self._orders: dict[str, TaskOrder] = {}
         self.needed: set[tuple[str, str]] = set()
         self.jobs = 0
 
@@ -98,7 +99,7 @@ class Executions:
             self.needed.update((job.request, order.stage) for job in order.jobs)
         for command in commands:
             if isinstance(command, StartTask):
-                self._orders[command.task] = command
+                self._orders[command.order.task] = command.order
 
 
 def victims(mesh: Mesh, kind: str) -> list[int]:

@@ -28,8 +28,8 @@ from rich.table import Table
 from benchmarks.triton.functions import write_functions
 from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
-from esg.core.messages.commands import Input, JobOrder, StartTask
 from esg.core.messages.events import InvokerNews, TaskFailed, TaskFinished
+from esg.core.messages.task_order import JobOrder, Output, TaskOrder
 from esg.core.pool import Pool
 from esg.invoker.handlers.handler import CpuParts
 from esg.invoker.node import Node
@@ -83,19 +83,16 @@ class Bench:
         self.store.local.put(request, "before", payload)
         began = perf_counter()
         self.node.order(
-            StartTask(
+            TaskOrder(
                 task=f"t{self.tasks}",
                 invoker="i0",
-                application="app",
                 stage="stage",
                 function=function,
                 config=Config(1, 1, 1),
                 slices=(0,),
-                jobs=(JobOrder(request=request, inputs=(Input(stage="before", invoker="i0"),)),),
-                publish=False,
+                jobs=(JobOrder(request=request, inputs=(Output(stage="before", invoker="i0"),)),),
+                keep=True,
                 predicted_us=1000,
-                effort=0,
-                missed=False,
             )
         )
         while not isinstance(news := await self.ended.get(), TaskFinished):

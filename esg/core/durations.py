@@ -15,9 +15,9 @@ from esg.core.catalog.model import Catalog
 from esg.core.catalog.profile import Profile
 from esg.core.estimation.corrected import corrected
 from esg.core.estimation.transfer import EMULATED_LOCAL, EMULATED_REMOTE, DataLink
-from esg.core.messages.commands import StartTask
 from esg.core.messages.events import Correction
 from esg.core.messages.node import ModelLoaded, ModelUnloaded, TaskEnded
+from esg.core.messages.task_order import TaskOrder
 from esg.units import ms, seconds
 
 LEAST_PACE = 0.05
@@ -54,7 +54,7 @@ class Durations:
         self._weather = blake2b(f"{seed}:".encode(), digest_size=16)
         self.settings = settings or DurationSettings()
 
-    def run(self, now_us: int, order: StartTask) -> tuple[int, TaskEnded]:
+    def run(self, now_us: int, order: TaskOrder) -> tuple[int, TaskEnded]:
         """How long a task runs that begins now, and how it ends."""
         return self.run_us(order), TaskEnded(task=order.task)
 
@@ -65,7 +65,7 @@ class Durations:
         end = ModelLoaded(slice=index, function=function)
         return self.load_us(invoker, index, function), end
 
-    def run_us(self, order: StartTask) -> int:
+    def run_us(self, order: TaskOrder) -> int:
         """Fetching the inputs, then running: the time from a warm start to the results."""
         function = self._catalog.functions[order.function]
         key = f"{order.jobs[0].request}/{order.stage}"
@@ -93,18 +93,12 @@ class Durations:
         pace = 1 + self.settings.noise * profile.relative_std * luck
         return round(profiled_us * (pace if pace > LEAST_PACE else LEAST_PACE))
 
-    def _fetch_us(self, order: StartTask, size: int) -> int:
+    def _fetch_us(self, order: TaskOrder, size: int) -> int:
         """Local and remote inputs, all of one size, are read at the same time, each over one
         link."""
-        local = remote = 0
-        for job in order.jobs:
-            for source in job.inputs:
-                if not source.stage or source.invoker == order.invoker:
-                    local += size
-                else:
-                    remote += size
-        local_us = self.settings.local.time_us(local)
-        return max(local_us, self.settings.remote.time_us(remote)) if remote else local_us
+        payloads, local, remote = order.count_inputs()
+        local_us = self.settings.local.time_us((payloads + local) * size)
+        return max(local_us, self.settings.remote.time_us(remote * size)) if remote else local_us
 
     def draw(self, key: str) -> float:
         """A number between 0 and 1 that depends on the seed and the key alone."""

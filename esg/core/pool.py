@@ -20,16 +20,16 @@ from typing import assert_never
 from msgspec import Struct, field
 
 from esg.core.catalog.model import Catalog
-from esg.core.messages.commands import DropInstance, StartTask, StopTask, WarmInstance
+from esg.core.messages.commands import DropInstance, StopTask, WarmInstance
 from esg.core.messages.events import (
-    Event,
     InstanceGone,
     InstanceReady,
     InvokerJoined,
+    InvokerNews,
     InvokerReported,
+    MissingInput,
     RunningTask,
     SliceInventory,
-    StageOutput,
     TaskFailed,
     TaskFinished,
     Woke,
@@ -48,6 +48,7 @@ from esg.core.messages.node import (
     TellScheduler,
     UnloadModel,
 )
+from esg.core.messages.task_order import TaskOrder
 from esg.core.state.node_books import lru_victims
 from esg.units import seconds
 
@@ -91,7 +92,7 @@ class PoolSlice(Struct, gc=False):
 
 
 class Running(Struct, gc=False):
-    order: StartTask
+    order: TaskOrder
     taken_us: int
     executing_us: int | None = None  # since when; None while it waits for models
 
@@ -130,7 +131,7 @@ class Pool:
 
     def _learn(self, now_us: int, event: PoolEvent) -> None:
         match event:
-            case StartTask():
+            case TaskOrder():
                 self._start(now_us, event)
             case TaskEnded():
                 self._task_ended(now_us, event)
@@ -194,7 +195,7 @@ class Pool:
             for name, task in self.running.items()
         )
 
-    def _start(self, now_us: int, order: StartTask) -> None:
+    def _start(self, now_us: int, order: TaskOrder) -> None:
         number = int(order.task[1:])
         if number <= self._latest_task:
             return  # heard before
@@ -223,7 +224,7 @@ class Pool:
                 return f"slice {index} of {self.invoker} is out of order"
         return ""
 
-    def _not_free(self, order: StartTask) -> str:
+    def _not_free(self, order: TaskOrder) -> str:
         for index in order.slices:
             if self.slices[index].holder:
                 return f"slice {index} is not free on {self.invoker}"
@@ -429,8 +430,8 @@ class Pool:
             InstanceGone(invoker=self.invoker, slice=index, function=function, reason=reason)
         )
 
-    def _fail(self, task: str, reason: str, missing: tuple[StageOutput, ...] = ()) -> None:
+    def _fail(self, task: str, reason: str, missing: tuple[MissingInput, ...] = ()) -> None:
         self._tell(TaskFailed(task=task, invoker=self.invoker, reason=reason, missing=missing))
 
-    def _tell(self, event: Event) -> None:
+    def _tell(self, event: InvokerNews) -> None:
         self._orders.append(TellScheduler(event=event))

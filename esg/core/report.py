@@ -95,19 +95,16 @@ class Report:
             self.first_us = now_us
         self._tally(application).arrived += 1
 
-    def _started(self, order: StartTask) -> None:
+    def _started(self, command: StartTask) -> None:
+        order, decision = command.order, command.decision
         self.tasks += 1
         self.jobs += len(order.jobs)
-        self.effort += order.effort
-        self.missed_plans += order.missed
+        self.effort += decision.effort
+        self.missed_plans += decision.missed
         self._vgpus_of[order.task] = order.config.vgpus
-        for job in order.jobs:
-            for source in job.inputs:
-                if source.stage:
-                    if source.invoker == order.invoker:
-                        self.local_transfers += 1
-                    else:
-                        self.remote_transfers += 1
+        _, local, remote = order.count_inputs()
+        self.local_transfers += local
+        self.remote_transfers += remote
 
     def _answered(self, now_us: int, answer: AnswerRequest) -> None:
         if answer.request not in self._under_way:

@@ -36,7 +36,7 @@ class ChromeTrace:
             self._load(now_us, event)
         for command in commands:
             if isinstance(command, StartTask):
-                self._running[command.task] = (now_us, command)
+                self._running[command.order.task] = (now_us, command)
 
     def close(self) -> None:
         self._file.write("\n]}\n")
@@ -55,14 +55,15 @@ class ChromeTrace:
         self._write({**common, "ph": "e", "ts": now_us})
 
     def _bar(
-        self, now_us: int, started_us: int, order: StartTask, end: TaskFinished | TaskFailed
+        self, now_us: int, started_us: int, command: StartTask, end: TaskFinished | TaskFailed
     ) -> None:
+        order, application = command.order, command.decision.application
         loading_us = end.loading_us if isinstance(end, TaskFinished) else 0
         for index in order.slices:
             self._write(
                 {
                     "name": order.function,
-                    "cat": order.application,
+                    "cat": application,
                     "ph": "X",
                     "ts": started_us,
                     "dur": now_us - started_us,
@@ -70,7 +71,7 @@ class ChromeTrace:
                     "tid": _track(index),
                     "args": {
                         "task": order.task,
-                        "application": order.application,
+                        "application": application,
                         "config": str(order.config),
                         "requests": [job.request for job in order.jobs],
                         "loading_ms": to_ms(loading_us),

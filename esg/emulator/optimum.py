@@ -17,7 +17,6 @@ from functools import cache
 from esg.core.catalog.model import Application, Catalog, Stage
 from esg.core.durations import Durations
 from esg.core.estimation.corrected import corrected
-from esg.core.messages.commands import Input, JobOrder, StartTask
 from esg.core.messages.events import (
     ApplicationRegistered,
     ApplicationRetired,
@@ -26,6 +25,7 @@ from esg.core.messages.events import (
     ProfilesCorrected,
     RequestArrived,
 )
+from esg.core.messages.task_order import JobOrder, Output, Payload, TaskOrder
 from esg.core.metrics import Served
 from esg.core.scheduler.registry import Registry
 from esg.core.search.frontier import Frontier
@@ -97,21 +97,18 @@ def alone_at_full_speed_us(application: Application, request: str, durations: Du
     return max(ends.values())
 
 
-def _fastest_order(application: Application, stage: Stage, request: str) -> StartTask:
+def _fastest_order(application: Application, stage: Stage, request: str) -> TaskOrder:
     profile = stage.function.profile
     index = int(profile.time_us.argmin())
-    sources = tuple(Input(stage=before, invoker="here") for before in stage.after)
-    return StartTask(
+    sources = tuple(Output(stage=before, invoker="here") for before in stage.after)
+    return TaskOrder(
         task="t0",
         invoker="here",
-        application=application.name,
         stage=stage.name,
         function=stage.function.name,
         config=profile.configs[index],
         slices=(),
-        jobs=(JobOrder(request=request, inputs=sources or (Input(),)),),
-        publish=False,
+        jobs=(JobOrder(request=request, inputs=sources or (Payload(),)),),
+        keep=False,
         predicted_us=int(profile.time_us[index]),
-        effort=0,
-        missed=False,
     )

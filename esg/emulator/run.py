@@ -102,13 +102,13 @@ class _Charge:
     def next_wake(self) -> int | None:
         return self._scheduler.next_wake
 
-    def _counted(self, order: StartTask) -> int:
+    def _counted(self, command: StartTask) -> int:
         # rounded up: no decision is free, and an instant lasts a microsecond here
-        charge_us = -(-order.effort * US_PER_MS // self._nodes_per_ms)
+        charge_us = -(-command.decision.effort * US_PER_MS // self._nodes_per_ms)
         self.total_us += charge_us
         return charge_us
 
-    def _measured(self, order: StartTask) -> int:
+    def _measured(self, command: StartTask) -> int:
         self.total_us += self._measured_us
         return self._measured_us
 

@@ -27,6 +27,7 @@ from esg.core.messages.commands import (
     CorrectProfiles,
     DiscardData,
     DropInstance,
+    InvokerOrder,
     PublishData,
     RefuseApplication,
     RefuseRequest,
@@ -34,7 +35,7 @@ from esg.core.messages.commands import (
     StopTask,
     WarmInstance,
 )
-from esg.core.messages.events import Event, ProfilesCorrected, StageOutput, Woke
+from esg.core.messages.events import Event, MissingInput, ProfilesCorrected, Woke
 from esg.core.messages.node import (
     AbortTask,
     ExecuteTask,
@@ -46,12 +47,12 @@ from esg.core.messages.node import (
     TellScheduler,
     UnloadModel,
 )
+from esg.core.messages.task_order import TaskOrder
 from esg.core.pool import Pool
 from esg.units import NEVER_US
 
 Observer = Callable[[int, Event, list[Command]], None]
 DataOrder = PublishData | DiscardData
-Order = StartTask | StopTask | WarmInstance | DropInstance | DataOrder
 Action = Callable[[], None]
 
 
@@ -76,7 +77,7 @@ class Brain(Protocol):
 class Wire(Protocol):
     """How messages travel. It calls `World.deliver` and `World.tell` when one has arrived."""
 
-    def send(self, at_us: int, order: Order) -> None:
+    def send(self, at_us: int, order: InvokerOrder) -> None:
         """An order for a node, ready to leave at that time."""
         ...
 
@@ -88,11 +89,11 @@ class Wire(Protocol):
 class Outputs(Protocol):
     """Where what the stages made is."""
 
-    def missing(self, order: StartTask) -> tuple[StageOutput, ...]:
+    def missing(self, order: TaskOrder) -> tuple[MissingInput, ...]:
         """The inputs of a task that cannot be had where it runs."""
         ...
 
-    def keep(self, order: StartTask, failed: Collection[str]) -> None:
+    def keep(self, order: TaskOrder, failed: Collection[str]) -> None:
         """A task has made its outputs, apart from those for some requests."""
         ...
 
@@ -164,7 +165,7 @@ class World:
         if node is not None:
             node.ended = True
 
-    def deliver(self, order: Order) -> None:
+    def deliver(self, order: InvokerOrder) -> None:
         """An order has arrived at its node, if that is there."""
         node = self._nodes.get(order.invoker)
         if node is None:
@@ -252,7 +253,7 @@ class World:
     def _perform(self, command: Command) -> None:
         match command:  # what is ordered most often comes first
             case StartTask():
-                self._send(self.now_us + self._charge_us(command), command)
+                self._send(self.now_us + self._charge_us(command), command.order)
             case PublishData() | DiscardData() if self.wire is None:
                 self.deliver(command)
             case (
@@ -270,7 +271,7 @@ class World:
             case _:
                 assert_never(command)
 
-    def _send(self, at_us: int, order: Order) -> None:
+    def _send(self, at_us: int, order: InvokerOrder) -> None:
         """To a node, in order: what was decided later does not overtake a slower decision."""
         node = self._nodes.get(order.invoker)
         if node is not None:
@@ -305,13 +306,13 @@ class World:
             case _:
                 assert_never(command)
 
-    def _execute(self, node: _Node, order: StartTask, *, waited: bool = False) -> None:
+    def _execute(self, node: _Node, order: TaskOrder, *, waited: bool = False) -> None:
         missing = self._outputs.missing(order) if self._outputs is not None else ()
         if not missing:
             took_us, end = self._nature.run(self.now_us, order)
             self._push(self.now_us + took_us, end, node)
         elif waited:
-            failure = f"inputs are missing: {missing[0].request}/{missing[0].stage}"
+            failure = f"missing inputs: {missing[0]}"
             end = TaskEnded(task=order.task, failure=failure, missing=missing)
             self._push(self.now_us, end, node)
         else:  # they may be on their way

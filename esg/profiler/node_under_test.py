@@ -17,8 +17,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from esg.core.catalog.config import Config
-from esg.core.messages.commands import DiscardData, DropInstance, Input, JobOrder, StartTask
+from esg.core.messages.commands import DiscardData, DropInstance
 from esg.core.messages.events import InvokerJoined, TaskFailed
+from esg.core.messages.task_order import JobOrder, Output, TaskOrder
 from esg.errors import Fault
 from esg.local.health import check_redis
 from esg.local.options import Chosen, MeshOptions
@@ -106,19 +107,16 @@ class Bench:
         """
         number = next(self._numbers)
         jobs = [self._job(f"profile-{number}-{n}", row) for n, row in enumerate(rows)]
-        order = StartTask(
+        order = TaskOrder(
             task=f"t{number}",
             invoker=self.node,
-            application="",
             stage=function,
             function=function,
             config=config,
             slices=tuple(slices or range(config.vgpus)),
             jobs=tuple(jobs),
-            publish=False,
+            keep=True,
             predicted_us=0,
-            effort=0,
-            missed=False,
         )
         try:
             end = await self._or_the_end_of_the_node(self._door.end_of(order))
@@ -159,7 +157,7 @@ class Bench:
         for number, content in enumerate(row):
             stage = f"input{number}"
             self._store.put(request, stage, content)
-            inputs.append(Input(stage=stage, invoker=self.node))
+            inputs.append(Output(stage=stage, invoker=self.node))
         return JobOrder(request=request, inputs=tuple(inputs))
 
     async def _start_all(self) -> None:

@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from esg.core.messages.commands import StartTask
+from esg.core.messages.commands import InvokerOrder
 from esg.core.messages.events import InvokerJoined, TaskFailed, TaskFinished
+from esg.core.messages.task_order import TaskOrder
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import controller_v1_pb2_grpc as wire_grpc
 from esg.runtime.rpc.batched_sender import BatchedSender
-from esg.runtime.wire.convert import InvokerOrder, news_from_wire, order_to_wire
+from esg.runtime.wire.convert import news_from_wire, order_to_wire
 
 HEARTBEAT_MS = 1000
 
@@ -26,7 +27,7 @@ class Door(wire_grpc.ControllerServicer):
     def order(self, order: InvokerOrder) -> None:
         self._outbox.put(order_to_wire(order))
 
-    async def end_of(self, order: StartTask) -> TaskFinished | TaskFailed:
+    async def end_of(self, order: TaskOrder) -> TaskFinished | TaskFailed:
         """Have a task done, and wait for its end."""
         end: asyncio.Future[TaskFinished | TaskFailed]
         end = self._awaited[order.task] = asyncio.get_running_loop().create_future()

@@ -7,6 +7,7 @@ from pathlib import Path
 from esg.core.catalog.model import Catalog
 from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest, StartTask
 from esg.core.messages.events import Event, RequestArrived, TaskFinished
+from esg.core.messages.task_order import TaskOrder
 from esg.emulator.history import read_segments, replay_strictly
 
 
@@ -20,7 +21,7 @@ class Story:
     refused: Counter[str] = field(default_factory=Counter)
     done: Counter[tuple[str, str]] = field(default_factory=Counter)
     segments: int = 0
-    _orders: dict[str, StartTask] = field(default_factory=dict)
+    _orders: dict[str, TaskOrder] = field(default_factory=dict)
 
     def observe(self, now_us: int, event: Event, commands: list[Command]) -> None:
         if isinstance(event, RequestArrived):
@@ -35,7 +36,7 @@ class Story:
                 case RefuseRequest():
                     self.refused[command.request] += 1
                 case StartTask():
-                    self._orders[command.task] = command
+                    self._orders[command.order.task] = command.order
                 case _:
                     pass
 

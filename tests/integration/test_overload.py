@@ -74,8 +74,8 @@ class Told:
                     self.refused[command.request] += 1
                 case AnswerRequest():
                     self.answered[command.request] += 1
-                case StartTask() if plain_name(command.application) == CALM:
-                    self._waiting -= {job.request for job in command.jobs}
+                case StartTask() if plain_name(command.decision.application) == CALM:
+                    self._waiting -= {job.request for job in command.order.jobs}
                 case StartTask():
                     for request in self._waiting:
                         self.passed_over[request] += 1

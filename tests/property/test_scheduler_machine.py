@@ -32,17 +32,18 @@ from esg.core.messages.events import (
     InvokerJoined,
     InvokerLost,
     InvokerReported,
+    MissingInput,
     ProfilesCorrected,
     RequestArrived,
     RequestCancelled,
     RunningTask,
     SliceInventory,
-    StageOutput,
     StageSpec,
     TaskFailed,
     TaskFinished,
     Woke,
 )
+from esg.core.messages.task_order import Output, TaskOrder
 from esg.core.policies.table import policy_maker
 from esg.core.scheduler.scheduler import Scheduler
 from esg.units import PPM, ms
@@ -70,7 +71,7 @@ def fastest_us(application: Application) -> int:
 class Node:
     """The truth about one node, while it is there."""
 
-    running: dict[str, StartTask] = field(default_factory=dict)
+    running: dict[str, TaskOrder] = field(default_factory=dict)
     loaded: list[set[str]] = field(default_factory=lambda: [set() for _ in range(VGPUS)])
     loading: list[set[str]] = field(default_factory=lambda: [set() for _ in range(VGPUS)])
 
@@ -97,13 +98,13 @@ class SchedulerMachine(RuleBasedStateMachine):
         commands = self.witness.handle(self.now_us, event)
         for command in commands:
             match command:
-                case StartTask():
-                    node = self.nodes[command.invoker]
-                    assert command.task not in node.running
-                    node.running[command.task] = command
-                    for index in command.slices:
-                        if command.function not in node.loaded[index]:
-                            node.loading[index].add(command.function)
+                case StartTask(order=order):
+                    node = self.nodes[order.invoker]
+                    assert order.task not in node.running
+                    node.running[order.task] = order
+                    for index in order.slices:
+                        if order.function not in node.loaded[index]:
+                            node.loading[index].add(order.function)
                 case WarmInstance():
                     self.nodes[command.invoker].loading[command.slice].add(command.function)
                 case DropInstance():
@@ -112,7 +113,7 @@ class SchedulerMachine(RuleBasedStateMachine):
                     pass
         return commands
 
-    def pick_task(self, pick: int) -> tuple[str, StartTask]:
+    def pick_task(self, pick: int) -> tuple[str, TaskOrder]:
         """Some running task, and where it runs."""
         tasks = [
             (name, order) for name, node in self.nodes.items() for order in node.running.values()
@@ -289,7 +290,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         if self.some_task_runs():
             self.finish(*self.pick_task(pick), took_us)
 
-    def finish(self, name: str, order: StartTask, took_us: int) -> None:
+    def finish(self, name: str, order: TaskOrder, took_us: int) -> None:
         del self.nodes[name].running[order.task]
         self.end_loads_of(self.nodes[name], order, done=True)
         self.tell(
@@ -305,21 +306,23 @@ class SchedulerMachine(RuleBasedStateMachine):
         del self.nodes[name].running[order.task]
         self.end_loads_of(self.nodes[name], order, done=False)
         inputs = [
-            StageOutput(request=job.request, stage=source.stage)
+            MissingInput(request=job.request, source=source)
             for job in order.jobs
             for source in job.inputs
-            if source.stage
         ]
         gone = [output for number, output in enumerate(inputs) if number in missing]
         if garbage:
             gone += [
-                StageOutput(request="r1", stage="resize"),
-                StageOutput(request=order.jobs[0].request, stage=order.stage),
-                StageOutput(request="r9999", stage="poetry"),
+                MissingInput(request=request, source=Output(stage=stage, invoker=name))
+                for request, stage in (
+                    ("r1", "resize"),
+                    (order.jobs[0].request, order.stage),
+                    ("r9999", "poetry"),
+                )
             ]
         self.tell(TaskFailed(task=order.task, invoker=name, reason="it broke", missing=tuple(gone)))
 
-    def end_loads_of(self, node: Node, order: StartTask, *, done: bool) -> None:
+    def end_loads_of(self, node: Node, order: TaskOrder, *, done: bool) -> None:
         """A task that finished had its model; for one that failed, loading is given up."""
         for index in order.slices:
             if order.function in node.loading[index]:

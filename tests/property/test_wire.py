@@ -7,10 +7,8 @@ from esg.core.catalog.config import Config
 from esg.core.messages.commands import (
     DiscardData,
     DropInstance,
-    Input,
-    JobOrder,
+    InvokerOrder,
     PublishData,
-    StartTask,
     StopTask,
     WarmInstance,
 )
@@ -22,17 +20,17 @@ from esg.core.messages.events import (
     InvokerNews,
     InvokerReported,
     JobFailure,
+    MissingInput,
     RunningTask,
     SliceInventory,
-    StageOutput,
     TaskFailed,
     TaskFinished,
 )
+from esg.core.messages.task_order import JobOrder, Output, Payload, TaskOrder
 from esg.errors import Rejected
 from esg.protos import controller_v1_pb2 as wire
 from esg.runtime.wire.checks import check_news
 from esg.runtime.wire.convert import (
-    InvokerOrder,
     news_from_wire,
     news_to_wire,
     order_from_wire,
@@ -59,7 +57,7 @@ def can_be(event: InvokerNews) -> bool:
     return True
 
 
-inputs = st.builds(Input, stage=names, invoker=names)
+inputs = st.builds(Payload, key=names) | st.builds(Output, stage=names, invoker=names)
 inventories = st.builds(
     SliceInventory,
     memory_mb=st.integers(0, 10**9),
@@ -69,23 +67,20 @@ inventories = st.builds(
 )
 running = st.builds(RunningTask, task=names, vcpus=few, slices=rows(few))
 failures = st.builds(JobFailure, request=names, reason=names)
-outputs = st.builds(StageOutput, request=names, stage=names)
+missing = st.builds(MissingInput, request=names, source=inputs)
 
 orders = st.one_of(
     st.builds(
-        StartTask,
+        TaskOrder,
         task=names,
         invoker=NODE,
-        application=names,
         stage=names,
         function=names,
         config=st.builds(Config, numbers, numbers, numbers),
         slices=rows(numbers),
-        jobs=rows(st.builds(JobOrder, request=names, inputs=rows(inputs))),
-        publish=st.booleans(),
+        jobs=rows(st.builds(JobOrder, request=names, inputs=rows(inputs), publish=st.booleans())),
+        keep=st.booleans(),
         predicted_us=times,
-        effort=st.just(0),
-        missed=st.just(False),
     ),
     st.builds(StopTask, invoker=NODE, task=names),
     st.builds(WarmInstance, invoker=NODE, slice=numbers, function=names),
@@ -118,7 +113,7 @@ news = st.one_of(
         running_us=times,
         failed=rows(failures),
     ),
-    st.builds(TaskFailed, task=names, invoker=NODE, reason=names, missing=rows(outputs)),
+    st.builds(TaskFailed, task=names, invoker=NODE, reason=names, missing=rows(missing)),
     st.builds(InvokerLeaving, invoker=NODE),
     st.builds(InstanceReady, invoker=NODE, slice=numbers, function=names),
     st.builds(InstanceGone, invoker=NODE, slice=numbers, function=names, reason=names),

@@ -108,7 +108,7 @@ class Story:
             latency_us=self.latency_us,
             sync_us=self.sync_us,
             snapshot_every=self.snapshot_every,
-            charge_us=lambda order: order.effort * self.charge_us_per_effort,
+            charge_us=lambda command: command.decision.effort * self.charge_us_per_effort,
         )
 
     def scheduler(self, snapshot: Any) -> Scheduler:

@@ -13,21 +13,21 @@ All must act the same.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog
 from esg.core.journal.format import orders_digest
+from esg.core.messages.codec import Message
 from esg.core.messages.commands import (
     AcceptApplication,
     AdmitRequest,
     AnswerRequest,
     Command,
+    Decision,
     DiscardData,
     DropInstance,
-    Input,
-    JobOrder,
     PublishData,
     RefuseApplication,
     RefuseRequest,
@@ -44,17 +44,18 @@ from esg.core.messages.events import (
     InvokerJoined,
     InvokerLost,
     InvokerReported,
+    MissingInput,
     RequestArrived,
     RequestCancelled,
     RunningTask,
     SliceInventory,
-    StageOutput,
     StageSpec,
     TaskFailed,
     TaskFinished,
     Woke,
 )
 from esg.core.messages.outcome import Outcome
+from esg.core.messages.task_order import JobOrder, Output, Payload, TaskOrder
 from esg.core.policies.interface import Policy
 from esg.core.policies.table import policy as named_policy
 from esg.core.scheduler.scheduler import Scheduler
@@ -245,7 +246,10 @@ def failed(
         task=task,
         invoker=on,
         reason=reason,
-        missing=tuple(StageOutput(request=request, stage=stage) for request, stage in outputs),
+        missing=tuple(
+            MissingInput(request=request, source=Output(stage=stage, invoker=on))
+            for request, stage in outputs
+        ),
     )
 
 
@@ -261,11 +265,11 @@ def gone(function: str, on: str = "i0", slice: int = 0, *, reason: str = "") -> 
 
 
 class Some:
-    """An order of which only some fields are given; equal to every order that has them."""
+    """A message of which only some fields are given; equal to every one that has them."""
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, kind: type[Command], /, **fields: Any) -> None:
+    def __init__(self, kind: type[Message], /, **fields: Any) -> None:
         self._kind = kind
         self._fields = fields
 
@@ -279,32 +283,39 @@ class Some:
         return f"{self._kind.__name__}({fields}, ...)"
 
 
-def job(request: str, **inputs: str) -> JobOrder:
+def job(request: str, *, publish: bool | None = None, **inputs: str) -> Some:
     """A job, with the invokers that keep its inputs: `job("r1", resize="i0")`."""
-    found = tuple(Input(stage=stage, invoker=invoker) for stage, invoker in inputs.items())
-    return JobOrder(request=request, inputs=found or (Input(),))
+    found = tuple(Output(stage=stage, invoker=invoker) for stage, invoker in inputs.items())
+    more = {} if publish is None else {"publish": publish}
+    return Some(JobOrder, request=request, inputs=found or (Payload(),), **more)
 
 
 def start(
     task: str,
     queue: str,
-    *jobs: str | JobOrder,
+    *jobs: str | Some,
     on: str = "i0",
     config: tuple[int, int, int] | None = None,
     **more: Any,
 ) -> Some:
     """Without a config, it is the minimum config for as many jobs as there are."""
     application, stage = queue.split("/")
-    return Some(
-        StartTask,
+    decided = {name: more.pop(name) for name in Decision.__struct_fields__ if name in more}
+    order = Some(
+        TaskOrder,
         task=task,
         invoker=on,
-        application=application,
         stage=stage,
         config=Config(*config) if config else Config(len(jobs), 1, 1),
         jobs=tuple(job(one) if isinstance(one, str) else one for one in jobs),
         **more,
     )
+    return Some(StartTask, order=order, decision=Some(Decision, application=application, **decided))
+
+
+def started(orders: Iterable[Command]) -> list[TaskOrder]:
+    """The tasks among some orders, as nodes are told of them."""
+    return [order.order for order in orders if isinstance(order, StartTask)]
 
 
 def stop(task: str, on: str = "i0") -> Command:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
 from redis import Redis
 
 from esg.core.catalog.config import Config
@@ -27,8 +28,8 @@ from esg.core.catalog.model import Catalog, Cluster, Function
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.durations import Durations, DurationSettings
 from esg.core.emulated_output import emulated_output, output_size
-from esg.core.messages.commands import Input, JobOrder, StartTask
 from esg.core.messages.events import InvokerNews
+from esg.core.messages.task_order import Input, JobOrder, Payload, TaskOrder
 from esg.core.pool import Pool
 from esg.invoker.emulated.repository import Repository
 from esg.invoker.emulated.service import EmulatedSlice
@@ -98,26 +99,24 @@ def start(
     stage: str = "stage",
     vcpus: int = 1,
     publish: bool = False,
-) -> StartTask:
-    return StartTask(
+) -> TaskOrder:
+    """With `publish` it is one of a last stage."""
+    return TaskOrder(
         task=task,
         invoker=NODE,
-        application="app",
         stage=stage,
         function=function,
         config=Config(len(jobs), vcpus, len(slices)),
         slices=tuple(slices),
-        jobs=jobs,
-        publish=publish,
+        jobs=tuple(replace(job, publish=publish) for job in jobs),
+        keep=not publish,
         predicted_us=ms(1),
-        effort=0,
-        missed=False,
     )
 
 
 def job(request: str, *inputs: Input) -> JobOrder:
     """One that reads the request's payload, unless it is told otherwise."""
-    return JobOrder(request=request, inputs=inputs or (Input(),))
+    return JobOrder(request=request, inputs=inputs or (Payload(),))
 
 
 @dataclass

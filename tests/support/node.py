@@ -14,9 +14,6 @@ from esg.core.catalog.model import Catalog, Cluster, Function
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.messages.commands import (
     DropInstance,
-    Input,
-    JobOrder,
-    StartTask,
     StopTask,
     WarmInstance,
 )
@@ -31,6 +28,7 @@ from esg.core.messages.node import (
     TellScheduler,
     UnloadModel,
 )
+from esg.core.messages.task_order import JobOrder, Payload, TaskOrder
 from esg.core.pool import KEEP_ALIVE_US, Pool
 from esg.units import ms, seconds
 
@@ -101,20 +99,17 @@ def check(pool: Pool, now_us: int, lost: Collection[int] = ()) -> None:
 # What a node is told.
 
 
-def start(task: str, function: str, *slices: int, vcpus: int = 1) -> StartTask:
-    return StartTask(
+def start(task: str, function: str, *slices: int, vcpus: int = 1) -> TaskOrder:
+    return TaskOrder(
         task=task,
         invoker="i0",
-        application="app",
         stage=function,
         function=function,
         config=Config(1, vcpus, len(slices)),
         slices=slices,
-        jobs=(JobOrder(request="r1", inputs=(Input(),)),),
-        publish=True,
+        jobs=(JobOrder(request="r1", inputs=(Payload(),), publish=True),),
+        keep=False,
         predicted_us=ms(100),
-        effort=0,
-        missed=False,
     )
 
 

@@ -40,7 +40,7 @@ class Seen:
         for command in commands:
             if isinstance(command, StartTask):
                 self.started.append(command)
-                self.started_us[command.task] = now_us
+                self.started_us[command.order.task] = now_us
             elif isinstance(command, WarmInstance):
                 self.warmed.append(command)
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import grpc
 
-from esg.core.messages.commands import StopTask
+from esg.core.messages.commands import InvokerOrder, StopTask
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import controller_v1_pb2_grpc as wire_grpc
 from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.server import Server
-from esg.runtime.wire.convert import InvokerOrder, order_to_wire
+from esg.runtime.wire.convert import order_to_wire
 from tests.support.live_node import until
 
 

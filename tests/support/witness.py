@@ -66,16 +66,15 @@ def inspect(scheduler: Scheduler, commands: list[Command]) -> None:
 
 def _check_order(state: State, command: Command) -> None:
     match command:
-        case StartTask():
-            assert len(command.jobs) == command.config.batch
-            assert len(set(command.slices)) == command.config.vgpus
-            assert command.invoker not in state.health.draining, (
-                f"{command.invoker} wants no new work"
-            )
-            for job in command.jobs:
+        case StartTask(order=order):
+            assert len(order.jobs) == order.config.batch
+            assert len(set(order.slices)) == order.config.vgpus
+            assert order.invoker not in state.health.draining, f"{order.invoker} wants no new work"
+            for job in order.jobs:
                 assert job.inputs, f"{job.request} has nothing to work on"
+                assert order.keep or job.publish, f"nobody wants what it makes for {job.request}"
         case StopTask() | WarmInstance() | DropInstance() | PublishData() | DiscardData():
-            pass
+            order = command
         case (
             AdmitRequest()
             | AnswerRequest()
@@ -85,7 +84,7 @@ def _check_order(state: State, command: Command) -> None:
             | CorrectProfiles()
         ):
             return
-    assert command.invoker in state.nodes, f"{command}: nobody is there"
+    assert order.invoker in state.nodes, f"{order}: nobody is there"
 
 
 def _check_inputs(scheduler: Scheduler) -> None:

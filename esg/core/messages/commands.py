@@ -9,56 +9,30 @@ from esg.core.catalog.config import Config
 from esg.core.messages.codec import Message
 from esg.core.messages.events import Correction
 from esg.core.messages.outcome import Outcome
+from esg.core.messages.task_order import TaskOrder
 
 
 class Order(Message, frozen=True, tag=True):
     """Its kind is written down with it: some orders differ in nothing else."""
 
 
-class Input(Message, frozen=True, kw_only=True):
-    """One input of a job: the output of `stage`, kept by `invoker`.
+class Decision(Message, frozen=True, kw_only=True):
+    """What is recorded of the decision for a task, and no node needs to know.
 
-    The request's own payload has no stage and no invoker; a live controller puts there what it is
-    stored under. What the task's own invoker keeps is read from its local store; everything else
-    comes through the remote one.
-    """
-
-    stage: str = ""
-    invoker: str = ""
-
-
-class JobOrder(Message, frozen=True, kw_only=True):
-    """One request's work in a task, and where its inputs are.
-
-    `publish` says that its output is a result although other stages read it: it is kept for them,
-    and goes to the remote store as well.
-    """
-
-    request: str
-    inputs: tuple[Input, ...]
-    publish: bool = False
-
-
-class StartTask(Order, frozen=True, kw_only=True):
-    """Run a batch of jobs as one invocation.
-
-    `publish` says that the outputs are results: they go to the remote store at once. `effort` is
-    what the decision took (see `search.Answer`); an emulator charges it as scheduling time.
+    `effort` is what it took (see `search.Answer`); an emulator charges it as scheduling time.
     `missed` says that an earlier plan for this stage could not be followed (see `policy.Offer`).
     """
 
-    task: str
-    invoker: str
     application: str
-    stage: str
-    function: str
-    config: Config
-    slices: tuple[int, ...]
-    jobs: tuple[JobOrder, ...]
-    publish: bool
-    predicted_us: int
     effort: int
     missed: bool
+
+
+class StartTask(Order, frozen=True, kw_only=True):
+    """Have a node run a task."""
+
+    order: TaskOrder
+    decision: Decision
 
 
 class StopTask(Order, frozen=True, kw_only=True):
@@ -204,3 +178,12 @@ Command = (
     | RefuseApplication
     | CorrectProfiles
 )
+
+InvokerOrder = TaskOrder | StopTask | WarmInstance | DropInstance | PublishData | DiscardData
+
+
+def invoker_order(command: Command) -> InvokerOrder | None:
+    """What an invoker is told of a command; nothing if the command is not for an invoker."""
+    if isinstance(command, StartTask):
+        return command.order
+    return command if isinstance(command, InvokerOrder) else None

@@ -10,6 +10,7 @@ from typing import get_args
 
 from esg.core.catalog.late_requests import LateRequests
 from esg.core.messages.codec import Message
+from esg.core.messages.task_order import Input, Output
 from esg.errors import Rejected
 
 
@@ -144,20 +145,24 @@ class TaskFinished(Message, frozen=True, kw_only=True):
     failed: tuple[JobFailure, ...] = ()
 
 
-class StageOutput(Message, frozen=True, kw_only=True):
-    """What one stage made for one request."""
+class MissingInput(Message, frozen=True, kw_only=True):
+    """An input of one request's job that could not be had."""
 
     request: str
-    stage: str
+    source: Input
+
+    def __str__(self) -> str:
+        what = self.source.stage if isinstance(self.source, Output) else "payload"
+        return f"{what} of {self.request}"
 
 
 class TaskFailed(Message, frozen=True, kw_only=True):
-    """A task ended without results; `missing` names inputs that could not be had."""
+    """A task ended without results, perhaps because inputs were `missing`."""
 
     task: str
     invoker: str
     reason: str
-    missing: tuple[StageOutput, ...] = ()
+    missing: tuple[MissingInput, ...] = ()
 
 
 class InstanceReady(Message, frozen=True, kw_only=True):

@@ -4,8 +4,9 @@ Facts from the slices come in, orders to the slices and reports to the scheduler
 """
 
 from esg.core.messages.codec import Message
-from esg.core.messages.commands import DropInstance, StartTask, StopTask, WarmInstance
-from esg.core.messages.events import Event, JobFailure, StageOutput, Woke
+from esg.core.messages.commands import DropInstance, StopTask, WarmInstance
+from esg.core.messages.events import InvokerNews, JobFailure, MissingInput, Woke
+from esg.core.messages.task_order import TaskOrder
 
 
 class ModelLoaded(Message, frozen=True, kw_only=True):
@@ -40,7 +41,7 @@ class TaskEnded(Message, frozen=True, kw_only=True):
 
     task: str
     failure: str = ""
-    missing: tuple[StageOutput, ...] = ()
+    missing: tuple[MissingInput, ...] = ()
     failed: tuple[JobFailure, ...] = ()
 
 
@@ -55,7 +56,7 @@ class UnloadModel(Message, frozen=True, kw_only=True):
 
 
 class ExecuteTask(Message, frozen=True, kw_only=True):
-    order: StartTask
+    order: TaskOrder
 
 
 class AbortTask(Message, frozen=True, kw_only=True):
@@ -65,11 +66,11 @@ class AbortTask(Message, frozen=True, kw_only=True):
 class TellScheduler(Message, frozen=True, kw_only=True):
     """Tell the scheduler."""
 
-    event: Event
+    event: InvokerNews
 
 
 PoolEvent = (
-    StartTask
+    TaskOrder
     | StopTask
     | WarmInstance
     | DropInstance

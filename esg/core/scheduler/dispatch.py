@@ -21,12 +21,12 @@ from msgspec.structs import replace
 
 from esg.core.catalog.model import Stage, plain_name
 from esg.core.messages.commands import (
+    Decision,
     DropInstance,
-    Input,
-    JobOrder,
     PublishData,
     StartTask,
 )
+from esg.core.messages.task_order import Input, JobOrder, Output, Payload, TaskOrder
 from esg.core.policies.interface import Hold, Offer, Placement, Policy, QueueView
 from esg.core.policies.placement import locality_first
 from esg.core.scheduler.books import Books
@@ -39,7 +39,7 @@ from esg.core.state.state import Queue, Request, Task
 from esg.errors import Bug
 from esg.units import NEVER_US
 
-PAYLOAD = (Input(),)
+PAYLOAD = (Payload(),)
 """The input of a first stage."""
 
 
@@ -185,18 +185,20 @@ class Dispatcher:
             self._emit(DropInstance(invoker=node.invoker, slice=index, function=other))
         self._emit(
             StartTask(
-                task=name,
-                invoker=node.invoker,
-                application=queue.application,
-                stage=queue.stage,
-                function=function.name,
-                config=config,
-                slices=taken.slices,
-                jobs=self._job_orders(view, requests, task),
-                publish=not view.application.successors[queue.stage],
-                predicted_us=predicted_us,
-                effort=offer.effort,
-                missed=offer.missed,
+                order=TaskOrder(
+                    task=name,
+                    invoker=node.invoker,
+                    stage=queue.stage,
+                    function=function.name,
+                    config=config,
+                    slices=taken.slices,
+                    jobs=self._job_orders(view, requests, task),
+                    keep=bool(view.application.successors[queue.stage]),
+                    predicted_us=predicted_us,
+                ),
+                decision=Decision(
+                    application=queue.application, effort=offer.effort, missed=offer.missed
+                ),
             )
         )
 
@@ -205,9 +207,9 @@ class Dispatcher:
     ) -> tuple[JobOrder, ...]:
         """What the jobs read, and have that brought to where they run."""
         orders = []
-        after, is_read = view.stage.after, bool(view.application.successors[task.stage])
+        after, is_last = view.stage.after, not view.application.successors[task.stage]
         for request in requests:
-            publish = request.all_stages and is_read
+            publish = is_last or request.all_stages
             inputs = self._inputs(request, after, task) if after else PAYLOAD
             orders.append(JobOrder(request=request.name, inputs=inputs, publish=publish))
         return tuple(orders)
@@ -216,13 +218,15 @@ class Dispatcher:
         inputs = []
         for before in after:
             source = request.runs[before]
-            keeper = source.keeper
-            inputs.append(Input(stage=before, invoker=keeper))
-            if keeper != task.invoker:
+            output = Output(stage=before, invoker=source.keeper)
+            inputs.append(output)
+            if not output.is_local_to(task.invoker):
                 task.remote += 1
                 if not source.published:
                     source.published = True
-                    self._emit(PublishData(invoker=keeper, request=request.name, stage=before))
+                    self._emit(
+                        PublishData(invoker=output.invoker, request=request.name, stage=before)
+                    )
         return tuple(inputs)
 
 

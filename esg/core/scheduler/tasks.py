@@ -8,6 +8,7 @@ from esg.core.estimation.drift import corrections_due, observe
 from esg.core.estimation.stage_speed import observe_run
 from esg.core.messages.commands import CorrectProfiles, DiscardData
 from esg.core.messages.events import TaskFailed, TaskFinished
+from esg.core.messages.task_order import Output
 from esg.core.scheduler.books import Books
 from esg.core.scheduler.lifecycle import Lifecycle
 from esg.core.scheduler.quarantine import Quarantine
@@ -76,12 +77,12 @@ class Tasks:
             if resident is not None and not resident.ready:
                 node.forget(index, function)
         after = self._catalog.applications[task.application].stages[task.stage].after
-        for output in event.missing:
-            request = self._lifecycle.wants(output.request, task)
-            if request is not None and output.stage in after:
-                self._lifecycle.lose_output(request, output.stage)
+        for missing in event.missing:
+            request, source = self._lifecycle.wants(missing.request, task), missing.source
+            if request is not None and isinstance(source, Output) and source.stage in after:
+                self._lifecycle.lose_output(request, source.stage)
         # what one request misses is not held against the others of its batch
-        named = [name for name in task.requests if any(o.request == name for o in event.missing)]
+        named = [name for name in task.requests if any(m.request == name for m in event.missing)]
         for name in task.requests:
             blamed = not named or name in named
             reason = event.reason if blamed else None

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from esg.core.journal.format import JournalEntry, entry_line, orders_digest, read_entries, replay
-from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest
+from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest, invoker_order
 from esg.core.messages.events import Event, InvokerJoined, Woke
 from esg.core.scheduler.scheduler import Scheduler
 from esg.errors import Bug
@@ -107,10 +107,9 @@ class Controller:
         released: list[Command] = []
         for event, commands, line in self._tail:
             self.journal.append(line)
-            if isinstance(
-                event, InvokerJoined
-            ):  # it is to hear what was decided since, and no more
-                released = [o for o in released if getattr(o, "invoker", "") != event.invoker]
+            if isinstance(event, InvokerJoined):
+                # it is to hear what was decided since, and no more
+                released = [c for c in released if not _is_for(c, event.invoker)]
             released += commands
             for answer in _answers(commands):
                 if answer.request in self.answers:
@@ -122,6 +121,11 @@ class Controller:
             self._snapshot = self.running.snapshot()
             self._snapshot_at = len(self.journal)
         return released
+
+
+def _is_for(command: Command, invoker: str) -> bool:
+    order = invoker_order(command)
+    return order is not None and order.invoker == invoker
 
 
 def _answers(commands: list[Command]) -> list[AnswerRequest]:

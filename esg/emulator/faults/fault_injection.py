@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from esg.core.catalog.model import Catalog
 from esg.core.durations import Durations, DurationSettings
-from esg.core.messages.commands import StartTask
 from esg.core.messages.events import JobFailure
 from esg.core.messages.node import ModelLoaded, ModelUnloaded, TaskEnded
+from esg.core.messages.task_order import TaskOrder
 from esg.units import ms
 
 FAILED_LOAD_US = ms(20)
@@ -46,7 +46,7 @@ class Misfortune(Durations):
         super().__init__(catalog, seed, settings)
         self._luck = luck
 
-    def run(self, now_us: int, order: StartTask) -> tuple[int, TaskEnded]:
+    def run(self, now_us: int, order: TaskOrder) -> tuple[int, TaskEnded]:
         took_us = self.run_us(order) * self._slowness(now_us, order.invoker)
         if self.draw(order.task) < self._luck.task_failures:
             return max(1, took_us // 2), TaskEnded(task=order.task, failure="bad luck")

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from esg.core.messages.commands import DiscardData
+from esg.core.messages.commands import DiscardData, InvokerOrder
 from esg.core.messages.events import Event, InvokerJoined, InvokerLost
 from esg.core.messages.node import TaskEnded
 from esg.emulator.faults.controller import Controller
 from esg.emulator.faults.storage import Storage
-from esg.emulator.world import Order, World
+from esg.emulator.world import World
 from esg.units import ms
 
 
@@ -35,7 +35,7 @@ class NodeStream:
     known: bool = False  # the controller remembers this process
     silent: bool = False  # a node that starts afresh says nothing about it
     stalled_until_us: int = 0
-    orders: deque[Order] = field(default_factory=deque)
+    orders: deque[InvokerOrder] = field(default_factory=deque)
     news: deque[Event] = field(default_factory=deque)
     unacknowledged: list[Event] = field(default_factory=list)
 
@@ -65,7 +65,7 @@ class Links:
 
     # ---- messages
 
-    def send(self, at_us: int, order: Order) -> None:
+    def send(self, at_us: int, order: InvokerOrder) -> None:
         stream = self.streams[order.invoker]
         number = stream.number
         if not stream.up or not stream.joined:

@@ -5,35 +5,40 @@ A task whose inputs are not where it was told fails, as it would live.
 
 from collections.abc import Collection
 
-from esg.core.messages.commands import PublishData, StartTask
-from esg.core.messages.events import StageOutput
+from esg.core.messages.commands import PublishData
+from esg.core.messages.events import MissingInput
+from esg.core.messages.task_order import Input, Output, TaskOrder
 from esg.emulator.world import DataOrder
 
-Output = tuple[str, str]
-"""Request and stage."""
+Stored = tuple[str, str]
+"""An output's request and stage."""
 
 
 class Storage:
     def __init__(self) -> None:
-        self.kept: dict[str, set[Output]] = {}
-        self.published: set[Output] = set()
-        self._results: set[Output] = set()
+        self.kept: dict[str, set[Stored]] = {}
+        self.published: set[Stored] = set()
+        self._results: set[Stored] = set()
 
-    def missing(self, order: StartTask) -> tuple[StageOutput, ...]:
-        here = self.kept.get(order.invoker, set())
+    def missing(self, order: TaskOrder) -> tuple[MissingInput, ...]:
         return tuple(
-            StageOutput(request=job.request, stage=source.stage)
+            MissingInput(request=job.request, source=source)
             for job in order.jobs
             for source in job.inputs
-            if source.stage
-            and (job.request, source.stage)
-            not in (here if source.invoker == order.invoker else self.published)
+            if not self._has(order.invoker, job.request, source)
         )
 
-    def keep(self, order: StartTask, failed: Collection[str]) -> None:
+    def _has(self, invoker: str, request: str, source: Input) -> bool:
+        """Whether a task on this node finds an input of a request; payloads are always found."""
+        if not isinstance(source, Output):
+            return True
+        local = source.is_local_to(invoker)
+        return (request, source.stage) in (self.kept.get(invoker, ()) if local else self.published)
+
+    def keep(self, order: TaskOrder, failed: Collection[str]) -> None:
         jobs = [job for job in order.jobs if job.request not in failed]
         outputs = {(job.request, order.stage) for job in jobs}
-        results = {(job.request, order.stage) for job in jobs if order.publish or job.publish}
+        results = {(job.request, order.stage) for job in jobs if job.publish}
         self.kept.setdefault(order.invoker, set()).update(outputs)
         self.published |= results
         self._results |= results

@@ -19,6 +19,7 @@ from esg.core.messages.events import (
     TaskFailed,
     TaskFinished,
 )
+from esg.core.messages.task_order import Output, Payload
 from esg.errors import Rejected
 
 MOST_VCPUS = 100_000
@@ -52,7 +53,12 @@ def check_news(event: InvokerNews) -> None:
         case TaskFailed():
             _check_names(event.task)
             for missing in event.missing:
-                _check_names(missing.request, missing.stage)
+                _check_names(missing.request)
+                match missing.source:
+                    case Payload(key=key):
+                        _check_names(key)
+                    case Output(stage=stage, invoker=invoker):
+                        _check_names(stage, invoker)
         case InstanceReady():
             _check_names(event.function)
             _within("loading_us", event.loading_us, LONGEST_US)

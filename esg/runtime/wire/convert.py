@@ -10,10 +10,8 @@ from typing import Any
 from esg.core.messages.commands import (
     DiscardData,
     DropInstance,
-    Input,
-    JobOrder,
+    InvokerOrder,
     PublishData,
-    StartTask,
     StopTask,
     WarmInstance,
 )
@@ -25,19 +23,18 @@ from esg.core.messages.events import (
     InvokerNews,
     InvokerReported,
     JobFailure,
+    MissingInput,
     RunningTask,
     SliceInventory,
-    StageOutput,
     TaskFailed,
     TaskFinished,
 )
+from esg.core.messages.task_order import Input, JobOrder, Output, Payload, TaskOrder
 from esg.errors import Rejected
 from esg.protos import controller_v1_pb2 as wire
 from esg.runtime.rpc.status import clipped
 from esg.runtime.wire.checks import check_news
 from esg.runtime.wire.enums import config_from_wire, config_to_wire
-
-InvokerOrder = StartTask | StopTask | WarmInstance | DropInstance | PublishData | DiscardData
 
 
 def order_to_wire(order: InvokerOrder) -> wire.Order:
@@ -66,11 +63,10 @@ def news_from_wire(note: wire.InvokerNote, invoker: str) -> InvokerNews:
     return event
 
 
-def _start_to_wire(order: StartTask) -> wire.Order:
+def _start_to_wire(order: TaskOrder) -> wire.Order:
     return wire.Order(
-        start=wire.StartTask(
+        start=wire.TaskOrder(
             task=order.task,
-            application=order.application,
             stage=order.stage,
             function=order.function,
             config=config_to_wire(order.config),
@@ -78,23 +74,22 @@ def _start_to_wire(order: StartTask) -> wire.Order:
             jobs=[
                 wire.Job(
                     request_id=job.request,
-                    inputs=[wire.Input(stage=i.stage, invoker=i.invoker) for i in job.inputs],
+                    inputs=map(_input_to_wire, job.inputs),
                     publish=job.publish,
                 )
                 for job in order.jobs
             ],
-            publish=order.publish,
+            keep=order.keep,
             predicted_us=order.predicted_us,
         )
     )
 
 
-def _start_from_wire(order: wire.Order, invoker: str) -> StartTask:
+def _start_from_wire(order: wire.Order, invoker: str) -> TaskOrder:
     start = order.start
-    return StartTask(
+    return TaskOrder(
         task=start.task,
         invoker=invoker,
-        application=start.application,
         stage=start.stage,
         function=start.function,
         config=config_from_wire(start.config),
@@ -102,16 +97,30 @@ def _start_from_wire(order: wire.Order, invoker: str) -> StartTask:
         jobs=tuple(
             JobOrder(
                 request=job.request_id,
-                inputs=tuple(Input(stage=i.stage, invoker=i.invoker) for i in job.inputs),
+                inputs=tuple(map(_input_from_wire, job.inputs)),
                 publish=job.publish,
             )
             for job in start.jobs
         ),
-        publish=start.publish,
+        keep=start.keep,
         predicted_us=start.predicted_us,
-        effort=0,  # what the decision took is of no use to the one who carries it out
-        missed=False,
     )
+
+
+def _input_to_wire(source: Input) -> wire.Input:
+    if isinstance(source, Payload):
+        return wire.Input(payload=source.key)
+    return wire.Input(output=wire.Output(stage=source.stage, invoker=source.invoker))
+
+
+def _input_from_wire(source: wire.Input) -> Input:
+    match source.WhichOneof("source"):
+        case "payload":
+            return Payload(key=source.payload)
+        case "output":
+            return Output(stage=source.output.stage, invoker=source.output.invoker)
+        case kind:
+            raise Rejected(f"an input of an unknown kind ({kind}): is the other side newer?")
 
 
 def _instance(order: WarmInstance | DropInstance) -> wire.Instance:
@@ -119,7 +128,7 @@ def _instance(order: WarmInstance | DropInstance) -> wire.Instance:
 
 
 _ORDER_WRITERS: dict[type[Any], Callable[[Any], wire.Order]] = {
-    StartTask: _start_to_wire,
+    TaskOrder: _start_to_wire,
     StopTask: lambda order: wire.Order(stop=order.task),
     WarmInstance: lambda order: wire.Order(warm=_instance(order)),
     DropInstance: lambda order: wire.Order(drop=_instance(order)),
@@ -208,7 +217,10 @@ _NEWS_WRITERS: dict[type[Any], Callable[[Any], wire.InvokerNote]] = {
         failed=wire.TaskFailed(
             task=event.task,
             reason=event.reason,
-            missing=[wire.StageOutput(request_id=m.request, stage=m.stage) for m in event.missing],
+            missing=[
+                wire.MissingInput(request_id=m.request, source=_input_to_wire(m.source))
+                for m in event.missing
+            ],
         )
     ),
     InstanceReady: lambda event: wire.InvokerNote(
@@ -249,7 +261,8 @@ _NEWS_READERS: dict[str | None, Callable[[wire.InvokerNote, str], InvokerNews]] 
         invoker=invoker,
         reason=clipped(note.failed.reason),
         missing=tuple(
-            StageOutput(request=m.request_id, stage=m.stage) for m in note.failed.missing
+            MissingInput(request=m.request_id, source=_input_from_wire(m.source))
+            for m in note.failed.missing
         ),
     ),
     "ready": lambda note, invoker: InstanceReady(

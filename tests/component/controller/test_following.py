@@ -86,7 +86,10 @@ async def test_while_there_is_hope_a_gateway_hears_that_a_payload_was_not_found(
         node.say(greeting(), joined())
         await until(lambda: controller.state.nodes)
         door.say(submission("r1"))
-        missing = [wire.StageOutput(request_id=name) for name in ("r1", "somebody-elses")]
+        missing = [
+            wire.MissingInput(request_id=name, source=wire.Input(payload="@"))
+            for name in ("r1", "somebody-elses")
+        ]
         for tries in (1, 2, 3):
             order = (await node.hears("start", tries))[-1].start
             failed = wire.TaskFailed(task=order.task, reason="no payload", missing=missing)

@@ -44,7 +44,8 @@ async def test_orders_reach_the_invoker_and_its_news_the_scheduler() -> None:
         door.say(submission("r1"))
         (order,) = await node.hears("start")
         assert (order.start.stage, order.start.jobs[0].request_id) == ("resize", "r1")
-        assert order.start.publish
+        assert order.start.jobs[0].publish
+        assert not order.start.keep
         node.say(finished(order.start.task))
         (note,) = await door.hears("result")
         assert note.result.stages[0].node == "n0"
@@ -70,8 +71,9 @@ async def test_first_stages_are_told_the_names_of_payloads_and_later_ones_who_ke
                 inputs |= {(start.stage, job.request_id): job.inputs[0] for job in start.jobs}
                 node.say(finished(start.task))
         for n in range(4):
-            assert inputs["resize", f"r{n}"] == wire.Input(invoker=payload_stage(b"%d" % n))
-            assert inputs["detect", f"r{n}"] == wire.Input(stage="resize", invoker="n0")
+            assert inputs["resize", f"r{n}"] == wire.Input(payload=payload_stage(b"%d" % n))
+            output = wire.Output(stage="resize", invoker="n0")
+            assert inputs["detect", f"r{n}"] == wire.Input(output=output)
 
 
 async def test_an_invoker_with_another_catalog_is_refused() -> None:

@@ -21,7 +21,8 @@ from tests.support.desk import Desk, arrived, joined
 
 def test_queues_slices_and_vcpus_are_those_of_the_books(desk: Desk) -> None:
     desk.at(ms(0), joined("i0"), arrived("r1"))
-    (order,) = [order for order in desk.orders if isinstance(order, StartTask)]
+    (command,) = [command for command in desk.orders if isinstance(command, StartTask)]
+    order = command.order
     value = values_of(desk, Counters())
     taken = len(order.slices)
     node = desk.scheduler.state.nodes["i0"]
@@ -30,7 +31,7 @@ def test_queues_slices_and_vcpus_are_those_of_the_books(desk: Desk) -> None:
     assert value("esg_slices", node="i0", state="lost") == 0
     assert value("esg_vcpus", node="i0", state="busy") == order.config.vcpus
     assert value("esg_under_way") == 1
-    waiting = {"application": order.application, "stage": order.stage}
+    waiting = {"application": command.decision.application, "stage": order.stage}
     assert value("esg_queue_jobs", **waiting) == 0
 
 

@@ -111,7 +111,7 @@ async def test_an_order_that_was_never_heard_is_decided_again(tmp_path: Path) ->
         node.say(greeting(), joined())
         (order,) = await node.hears("start")
         assert order.start.task == "t2"
-        assert order.start.jobs[0].inputs[0].invoker == payload_stage(b"f")
+        assert order.start.jobs[0].inputs[0].payload == payload_stage(b"f")
 
 
 async def test_a_node_that_does_not_come_back_is_lost(

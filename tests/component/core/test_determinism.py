@@ -90,8 +90,8 @@ def test_tasks_whose_decision_took_longer_are_not_lost() -> None:
     scheduler = new_scheduler()
     pool = new_pool("i0", warm=True)
 
-    def charge_us(order: StartTask) -> int:
-        return 1000 if int(order.task[1:]) % 2 else 0
+    def charge_us(command: StartTask) -> int:
+        return 1000 if int(command.order.task[1:]) % 2 else 0
 
     world = World(scheduler, {"i0": pool}, Durations(CATALOG, 1), charge_us=charge_us)
     world.tell(0, pool.joined())

@@ -125,7 +125,7 @@ async def test_what_it_learned_before_it_was_welcome_comes_before_the_inventory(
 
 async def test_it_starts_afresh_when_told(controller: ScriptedController, invoker: Linked) -> None:
     await runs_endlessly(invoker)
-    await invoker.live.store.keep("r0", "a", b"output", publish=False)
+    await invoker.live.store.keep("r0", "a", b"output", local=True, publish=False)
     attachment = await controller.attached()
     attachment.welcome(start_afresh=True)
     inventory = (await attachment.hears("joined")).joined
@@ -206,9 +206,9 @@ async def test_news_that_were_not_acknowledged_are_said_again_under_their_number
 async def test_it_says_of_which_requests_it_keeps_something(
     controller: ScriptedController, invoker: Linked
 ) -> None:
-    await invoker.live.store.keep("r1", "a", b"output", publish=False)
-    await invoker.live.store.keep("r2", "b", b"result", publish=True)
-    await invoker.live.store.keep("r3", "a", b"output", publish=False)
+    await invoker.live.store.keep("r1", "a", b"output", local=True, publish=False)
+    await invoker.live.store.keep("r2", "b", b"result", local=False, publish=True)
+    await invoker.live.store.keep("r3", "a", b"output", local=True, publish=False)
     await invoker.live.store.discard("r3")
     attachment = await joined(controller)
     assert list((await attachment.hears("joined")).joined.kept) == ["r1", "r2"]

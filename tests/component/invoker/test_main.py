@@ -13,7 +13,8 @@ import grpc
 import pytest
 
 from esg.core.emulated_output import emulated_output
-from esg.core.messages.commands import DiscardData, Input
+from esg.core.messages.commands import DiscardData
+from esg.core.messages.task_order import Output
 from esg.runtime.catalog import functions_digest, load
 from esg.runtime.settings import CommonSettings
 from esg.storage.local_store import LocalStore
@@ -155,7 +156,9 @@ async def test_slices_whose_process_ends_are_started_again(invoker: Invoker) -> 
 
     await until(lambda: told(lost=True))
     await until(lambda: told(lost=False))
-    attachment.order(start("t2", "quick", job("r1", Input(stage="stage", invoker="i0")), stage="b"))
+    attachment.order(
+        start("t2", "quick", job("r1", Output(stage="stage", invoker="i0")), stage="b")
+    )
     await until(lambda: any(note.finished.task == "t2" for note in attachment.notes))
     invoker.process.send_signal(signal.SIGTERM)
     await attachment.hears("leaving")

@@ -5,17 +5,18 @@ from typing import Any
 
 import pytest
 
-from esg.core.messages.commands import DiscardData, Input, PublishData, WarmInstance
+from esg.core.messages.commands import DiscardData, PublishData, WarmInstance
 from esg.core.messages.events import (
     InstanceGone,
     InstanceReady,
     InvokerReported,
     JobFailure,
-    StageOutput,
+    MissingInput,
     TaskFailed,
     TaskFinished,
 )
 from esg.core.messages.node import ModelLoaded
+from esg.core.messages.task_order import Output, Payload
 from esg.errors import Fault
 from esg.invoker.emulated.repository import RepositoryState
 from esg.invoker.slices.client import SliceClient, SliceGone
@@ -24,7 +25,7 @@ from esg.storage.node_store import NodeStore
 from tests.support.live_node import LiveNode, job, live_node, output_of, start, until
 from tests.support.redis_server import RedisServer
 
-HERE_A, ELSEWHERE_B = Input(stage="a", invoker="i0"), Input(stage="b", invoker="i1")
+HERE_A, ELSEWHERE_B = Output(stage="a", invoker="i0"), Output(stage="b", invoker="i1")
 
 
 async def test_a_task_runs_and_its_output_stays_here(live: LiveNode) -> None:
@@ -59,7 +60,7 @@ async def test_results_go_to_redis_and_leave_no_file(live: LiveNode) -> None:
 
 
 async def test_a_join_gets_its_inputs_in_the_order_that_it_was_told(live: LiveNode) -> None:
-    await live.store.keep("r1", "a", b"from here", publish=False)
+    await live.store.keep("r1", "a", b"from here", local=True, publish=False)
     await live.store.remote.put("r1", "b", b"from elsewhere")
     live.node.order(start("t1", "quick", job("r1", HERE_A, ELSEWHERE_B), stage="ab"))
     live.node.order(start("t2", "quick", job("r1", ELSEWHERE_B, HERE_A), stage="ba", slices=[1]))
@@ -103,19 +104,19 @@ async def test_the_cpu_part_is_around_the_model(live: LiveNode) -> None:
 async def test_missing_inputs_are_named(redis_url: str, tmp_path: Path) -> None:
     async with live_node(redis_url, tmp_path, fetch_timeout_s=0.0) as live:
         await live.payload("r1", b"picture")
-        await live.store.keep("r2", "a", b"there", publish=False)
+        await live.store.keep("r2", "a", b"there", local=True, publish=False)
         live.node.order(start("t1", "quick", job("r1"), job("r3", HERE_A)))
         failed = await live.tells(TaskFailed)
-        assert failed.missing == (StageOutput(request="r3", stage="a"),)
+        assert failed.missing == (MissingInput(request="r3", source=HERE_A),)
         assert failed.reason == "missing inputs: a of r3"
 
-        jobs = job("r2", HERE_A, ELSEWHERE_B), job("r4", Input(), HERE_A)
+        jobs = job("r2", HERE_A, ELSEWHERE_B), job("r4", Payload(), HERE_A)
         live.node.order(start("t2", "quick", *jobs))
         failed = await live.tells(TaskFailed, 2)
         assert failed.missing == (
-            StageOutput(request="r2", stage="b"),
-            StageOutput(request="r4", stage=""),
-            StageOutput(request="r4", stage="a"),
+            MissingInput(request="r2", source=ELSEWHERE_B),
+            MissingInput(request="r4", source=Payload()),
+            MissingInput(request="r4", source=HERE_A),
         )
         assert failed.reason == "missing inputs: b of r2, payload of r4, a of r4"
         assert live.idle
@@ -207,8 +208,8 @@ async def test_a_job_that_fails_by_itself_spares_the_others(live: LiveNode) -> N
 async def test_jobs_that_are_not_alike_go_in_calls_of_their_own(live: LiveNode) -> None:
     await live.payload("r1", b"one")
     await live.payload("r2", b"two")
-    await live.store.keep("r2", "a", b"more", publish=False)
-    live.node.order(start("t1", "quick", job("r1"), job("r2", Input(), HERE_A)))
+    await live.store.keep("r2", "a", b"more", local=True, publish=False)
+    live.node.order(start("t1", "quick", job("r1"), job("r2", Payload(), HERE_A)))
     assert (await live.tells(TaskFinished)).failed == ()
     assert live.store.local.get("r1", "stage") == output_of("quick", b"one")
     assert live.store.local.get("r2", "stage") == output_of("quick", b"two", b"more")
@@ -338,7 +339,7 @@ async def test_a_model_that_was_there_before_is_made_known_and_used(live: LiveNo
 
 
 async def test_an_output_is_published_when_told(live: LiveNode) -> None:
-    await live.store.keep("r1", "a", b"output", publish=False)
+    await live.store.keep("r1", "a", b"output", local=True, publish=False)
     live.node.order(PublishData(invoker="i0", request="r1", stage="a"))
     assert await live.store.remote.wait("r1", "a", 20) == b"output"
 
@@ -356,9 +357,9 @@ async def test_what_is_gone_cannot_be_published_and_does_no_harm(
 
 async def test_discarding_leaves_the_result_to_the_gateway(live: LiveNode) -> None:
     store: NodeStore = live.store
-    await store.keep("r1", "a", b"output", publish=False)
+    await store.keep("r1", "a", b"output", local=True, publish=False)
     await store.publish("r1", "a")
-    await store.keep("r1", "z", b"result", publish=True)
+    await store.keep("r1", "z", b"result", local=False, publish=True)
     live.node.order(DiscardData(invoker="i0", request="r1"))
     await until(lambda: live.keys() == ["test/r1/z"])
     assert live.files() == []
@@ -367,7 +368,7 @@ async def test_discarding_leaves_the_result_to_the_gateway(live: LiveNode) -> No
 async def test_discarding_takes_the_result_along_if_nobody_will_come_for_it(
     live: LiveNode,
 ) -> None:
-    await live.store.keep("r1", "z", b"result", publish=True)
+    await live.store.keep("r1", "z", b"result", local=False, publish=True)
     live.node.order(DiscardData(invoker="i0", request="r1", results=True))
     await until(lambda: live.keys() == [])
     with pytest.raises(Missing):
@@ -380,7 +381,7 @@ async def test_files_are_discarded_also_without_redis(
     server = RedisServer(tmp_path / "redis")
     server.start()
     async with live_node(server.url, tmp_path / "store", patience_s=0.1) as live:
-        await live.store.keep("r1", "a", b"output", publish=False)
+        await live.store.keep("r1", "a", b"output", local=True, publish=False)
         await live.store.publish("r1", "a")
         server.kill()
         live.node.order(DiscardData(invoker="i0", request="r1"))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from esg.core.messages.commands import DiscardData, DropInstance, Input, StopTask, WarmInstance
+from esg.core.messages.commands import DiscardData, DropInstance, StopTask, WarmInstance
 from esg.core.messages.events import (
     InstanceGone,
     InstanceReady,
@@ -13,10 +13,11 @@ from esg.core.messages.events import (
     TaskFailed,
     TaskFinished,
 )
+from esg.core.messages.task_order import Output
 from esg.storage.redis_store import RedisStore
 from tests.support.live_node import LiveNode, job, live_node, output_of, start, until
 
-HERE_A = Input(stage="a", invoker="i0")
+HERE_A = Output(stage="a", invoker="i0")
 
 
 def stop(task: str) -> StopTask:
@@ -98,7 +99,7 @@ async def test_results_of_a_stopped_task_do_not_stay_behind(
 
 async def test_a_task_that_cannot_store_everything_stores_nothing(live: LiveNode) -> None:
     for request in ("r1", "no/name"):
-        await live.store.keep(request, "a", b"output", publish=False)
+        await live.store.keep(request, "a", b"output", local=True, publish=False)
     jobs = job("r1", HERE_A), job("no/name", HERE_A)
     live.node.order(start("t1", "quick", *jobs, publish=True))
     failed = await live.tells(TaskFailed)
@@ -139,7 +140,7 @@ async def test_a_model_whose_slice_is_gone_is_forgotten_all_the_same(live: LiveN
 async def test_starting_afresh_leaves_nothing(live: LiveNode) -> None:
     """That it says nothing about it is for its link (`NodeReporter.start_afresh`)."""
     await live.payload("r1", b"picture")
-    await live.store.keep("r0", "a", b"output", publish=False)
+    await live.store.keep("r0", "a", b"output", local=True, publish=False)
     live.node.order(start("t1", "endless", job("r1"), slices=[0]))
     live.node.order(start("t2", "heavy", job("r1"), slices=[1]))
     await until(lambda: live.servers[0].busy)
@@ -209,7 +210,7 @@ async def test_a_node_is_not_finished_while_a_task_runs(live: LiveNode) -> None:
 
 
 async def test_a_node_that_begins_afresh_is_finished(live: LiveNode) -> None:
-    await live.store.keep("r1", "a", b"output", publish=False)
+    await live.store.keep("r1", "a", b"output", local=True, publish=False)
     finishing = asyncio.create_task(live.node.finish())
     await _turns_of_the_loop()
     assert not finishing.done()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
+from esg.core.messages.task_order import Payload
 from esg.errors import Fault
 from esg.storage.errors import StorageRefused
 from esg.storage.node_store import NodeStore
@@ -53,9 +54,11 @@ async def test_what_has_to_go_elsewhere_waits_for_a_server_that_comes_back(
 ) -> None:
     remote = RedisStore(server.url, prefix="test", ttl_s=600)
     away = NodeStore(node.local, remote, "i0", patience_s=60)
-    putting = asyncio.create_task(away.keep("r1", "label", b"result", publish=True))
-    fetching = asyncio.create_task(away.fetch("r1", "", "label", 60))
-    await away.keep("r1", "resize", b"small", publish=False)  # what stays here does not wait
+    putting = asyncio.create_task(away.keep("r1", "label", b"result", local=False, publish=True))
+    fetching = asyncio.create_task(away.fetch("r1", Payload(key="label"), 60))
+    await away.keep(
+        "r1", "resize", b"small", local=True, publish=False
+    )  # what stays here does not wait
     await asyncio.sleep(0.05)
     assert not putting.done()
     server.start()
@@ -69,7 +72,7 @@ async def test_it_does_not_wait_for_ever(server: RedisServer, node: NodeStore) -
     remote = RedisStore(server.url, prefix="test", ttl_s=600)
     away = NodeStore(node.local, remote, "i0", patience_s=0.05)
     with pytest.raises(Fault, match="is it running"):
-        await away.keep("r1", "label", b"result", publish=True)
+        await away.keep("r1", "label", b"result", local=False, publish=True)
     with pytest.raises(Fault, match="is it running"):
-        await away.fetch("r1", "", "label", 0.05)
+        await away.fetch("r1", Payload(key="label"), 0.05)
     await remote.close()

@@ -12,8 +12,9 @@ import pytest_asyncio
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
-from esg.core.messages.commands import DropInstance, Input, JobOrder, StartTask
+from esg.core.messages.commands import DropInstance
 from esg.core.messages.events import InstanceReady, InvokerNews, TaskFinished
+from esg.core.messages.task_order import JobOrder, Output, TaskOrder
 from esg.core.pool import Pool
 from esg.invoker.handlers.handler import CpuParts
 from esg.invoker.node import Node
@@ -47,22 +48,19 @@ class RealNode:
         self.tasks += 1
         requests = [f"t{self.tasks}-r{number}" for number in range(len(payloads))]
         for request, payload in zip(requests, payloads, strict=True):
-            await self.store.keep(request, "before", payload, publish=False)
-        source = Input(stage="before", invoker="i0")
+            await self.store.keep(request, "before", payload, local=True, publish=False)
+        source = Output(stage="before", invoker="i0")
         self.node.order(
-            StartTask(
+            TaskOrder(
                 task=f"t{self.tasks}",
                 invoker="i0",
-                application="app",
                 stage="stage",
                 function=function,
                 config=Config(len(payloads), 1, len(slices)),
                 slices=slices,
                 jobs=tuple(JobOrder(request=request, inputs=(source,)) for request in requests),
-                publish=False,
+                keep=True,
                 predicted_us=ms(100),
-                effort=0,
-                missed=False,
             )
         )
         finished = await self.tells(TaskFinished)

@@ -18,8 +18,8 @@ def test_without_batching_every_task_is_one_job() -> None:
 
 def test_without_gpu_sharing_every_task_has_a_whole_gpu() -> None:
     ran = run(requests=100, gpu_sharing=False)
-    assert {task.config.vgpus for task in ran.seen.started} == {7}
-    assert {len(task.slices) for task in ran.seen.started} == {7}
+    assert {task.order.config.vgpus for task in ran.seen.started} == {7}
+    assert {len(task.order.slices) for task in ran.seen.started} == {7}
     assert ran.summary["latency_ms"]["p50"] > run(requests=100).summary["latency_ms"]["p50"]
 
 

@@ -40,15 +40,15 @@ def test_bars_never_overlap_on_one_slice(changes: dict[str, Any]) -> None:
 def test_every_task_has_a_bar_on_each_of_its_slices() -> None:
     bars = [event for event in drawn() if event["ph"] == "X"]
     seen = run(requests=100).seen
-    started = seen.started
+    tasks = [(command.order, command.decision) for command in seen.started]
     found = sorted((bar["args"]["task"], bar["tid"]) for bar in bars)
-    assert found == sorted((task.task, 1 + index) for task in started for index in task.slices)
+    assert found == sorted((task.task, 1 + index) for task, _ in tasks for index in task.slices)
     shown = {bar["args"]["task"]: bar for bar in bars}
-    for task in started:
+    for task, decision in tasks:
         bar = shown[task.task]
         assert bar["ts"] == seen.started_us[task.task]
         assert bar["ts"] + bar["dur"] == seen.ended_us[task.task]
-        assert (bar["name"], bar["cat"]) == (task.function, task.application)
+        assert (bar["name"], bar["cat"]) == (task.function, decision.application)
         assert bar["args"]["requests"] == [job.request for job in task.jobs]
         assert not bar["args"]["failed"]
 

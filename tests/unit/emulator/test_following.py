@@ -38,7 +38,7 @@ class Watch:
             self.took.append((now_us - started_us) / predicted_us)
         for command in commands:
             if isinstance(command, StartTask):
-                self._started[command.task] = now_us, command.predicted_us
+                self._started[command.order.task] = now_us, command.order.predicted_us
 
 
 @cache

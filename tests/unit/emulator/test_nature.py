@@ -7,8 +7,8 @@ import pytest
 from esg.core.catalog.config import Config
 from esg.core.durations import Durations, DurationSettings
 from esg.core.estimation.transfer import DataLink
-from esg.core.messages.commands import Input, JobOrder, StartTask
 from esg.core.messages.events import Correction
+from esg.core.messages.task_order import JobOrder, Output, Payload, TaskOrder
 from esg.emulator.run import build_nature
 from esg.emulator.scenario import Scenario
 from esg.units import ms, seconds
@@ -24,26 +24,23 @@ def order(
     config: Config | None = None,
     predicted_us: int = ms(100),
     keepers: tuple[str, ...] = (),
-) -> StartTask:
+) -> TaskOrder:
     """A task of `detect` on i0, whose jobs find their inputs at these keepers."""
     names = [request, *(f"{request}-{n}" for n in range(1, len(keepers)))]
-    sources = [Input(stage="resize", invoker=keeper) for keeper in keepers] or [Input()]
-    return StartTask(
+    outputs = [Output(stage="resize", invoker=keeper) for keeper in keepers]
+    return TaskOrder(
         task=task,
         invoker="i0",
-        application="photo",
         stage="detect",
         function="detect",
         config=config or Config(len(names), 1, 1),
         slices=(0,),
         jobs=tuple(
             JobOrder(request=name, inputs=(source,))
-            for name, source in zip(names, sources, strict=True)
+            for name, source in zip(names, outputs or [Payload()], strict=True)
         ),
-        publish=False,
+        keep=True,
         predicted_us=predicted_us,
-        effort=0,
-        missed=False,
     )
 
 

@@ -68,7 +68,8 @@ def test_counted_overhead_is_effort_over_nodes_per_ms() -> None:
     slow = run(requests=100, search_steps_per_ms=10)
     for ran, search_steps_per_ms in ((quick, 10_000), (slow, 10)):
         charged_us = [
-            math.ceil(task.effort * 1000 / search_steps_per_ms) for task in ran.seen.started
+            math.ceil(task.decision.effort * 1000 / search_steps_per_ms)
+            for task in ran.seen.started
         ]
         assert min(charged_us) >= 1
         assert ran.summary["decision_ms"] == pytest.approx(sum(charged_us) / 1000 / len(charged_us))
@@ -81,5 +82,5 @@ def test_the_time_that_orion_may_search_is_reckoned_with_the_same_figure() -> No
     quick = run(
         requests=40, policy="orion", slo_scale=0.7, orion_cutoff_ms=1, search_steps_per_ms=3000
     )
-    searched = [max(task.effort for task in ran.seen.started) for ran in (usual, quick)]
+    searched = [max(task.decision.effort for task in ran.seen.started) for ran in (usual, quick)]
     assert searched[1] > 2 * searched[0]

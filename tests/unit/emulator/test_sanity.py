@@ -18,7 +18,7 @@ SETTINGS = ("strict-light", "moderate-normal", "relaxed-heavy")
 def test_at_the_minimum_config_the_load_is_the_papers(rate: str, share: float) -> None:
     """Busy vGPUs over the time in which requests came: what starts late ends late."""
     ran = run_on(smallest(), scenario(slo_scale=None), Load(rate=rate, requests=1500))
-    assert {task.config for task in ran.seen.started} == {(1, 1, 1)}
+    assert {task.order.config for task in ran.seen.started} == {(1, 1, 1)}
     last_us = ran.seen.arrived[-1][0]
     busy = ran.emulation.report.vgpu_busy_us / (16 * 7 * last_us)
     assert busy == pytest.approx(share, abs=0.02)

@@ -14,10 +14,9 @@ from esg.core.messages.commands import (
     AnswerRequest,
     Command,
     CorrectProfiles,
+    Decision,
     DiscardData,
     DropInstance,
-    Input,
-    JobOrder,
     PublishData,
     RefusalKind,
     RefuseApplication,
@@ -40,18 +39,19 @@ from esg.core.messages.events import (
     InvokerLost,
     InvokerReported,
     JobFailure,
+    MissingInput,
     ProfilesCorrected,
     RequestArrived,
     RequestCancelled,
     RunningTask,
     SliceInventory,
-    StageOutput,
     StageSpec,
     TaskFailed,
     TaskFinished,
     Woke,
 )
 from esg.core.messages.outcome import Outcome
+from esg.core.messages.task_order import JobOrder, Output, Payload, TaskOrder
 from esg.core.search import Step
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import (
@@ -71,6 +71,8 @@ SLICES = (
     SliceInventory(memory_mb=10, resident=("f", "g")),
     SliceInventory(memory_mb=5, usable=False),
 )
+OUTPUT = Output(stage="s0", invoker="i1")
+MISSING = MissingInput(request="r1", source=OUTPUT)
 CORRECTIONS = (Correction(function="f", batch=2, pace_ppm=1_250_000),)
 EVENT_SAMPLES: list[Event] = [
     RequestArrived(request="r1", application="app"),
@@ -92,9 +94,7 @@ EVENT_SAMPLES: list[Event] = [
         running_us=5,
         failed=(JobFailure(request="r1", reason="not a picture"),),
     ),
-    TaskFailed(
-        task="t1", invoker="i0", reason="lost", missing=(StageOutput(request="r1", stage="f"),)
-    ),
+    TaskFailed(task="t1", invoker="i0", reason="lost", missing=(MISSING,)),
     InstanceReady(invoker="i0", slice=0, function="f", loading_us=7),
     ProfilesCorrected(corrections=CORRECTIONS),
     InstanceGone(invoker="i0", slice=6, function="f", reason="idle"),
@@ -110,21 +110,19 @@ REPORT = StageReport(
     finished_us=2,
     cost_pusd=3,
 )
+ORDER = TaskOrder(
+    task="t1",
+    invoker="i0",
+    stage="s",
+    function="f",
+    config=Config(2, 4, 1),
+    slices=(3,),
+    jobs=(JobOrder(request="r1", inputs=(Payload(key="@c0"), OUTPUT), publish=True),),
+    keep=True,
+    predicted_us=1000,
+)
 COMMAND_SAMPLES: list[Command] = [
-    StartTask(
-        task="t1",
-        invoker="i0",
-        application="app",
-        stage="s",
-        function="f",
-        config=Config(2, 4, 1),
-        slices=(3,),
-        jobs=(JobOrder(request="r1", inputs=(Input(), Input(stage="s0", invoker="i1"))),),
-        publish=True,
-        predicted_us=1000,
-        effort=256,
-        missed=False,
-    ),
+    StartTask(order=ORDER, decision=Decision(application="app", effort=256, missed=False)),
     StopTask(invoker="i0", task="t1"),
     WarmInstance(invoker="i0", slice=0, function="f"),
     DropInstance(invoker="i0", slice=0, function="f"),
@@ -225,9 +223,10 @@ REFUSED: list[tuple[type, Any]] = [
     (InstanceReady, READY | {"invoker": 0}),
     (InstanceReady, READY | {"invoker": None}),
     (InstanceReady, READY | {"function": ["f"]}),
-    (StartTask, encode(COMMAND_SAMPLES[0]) | {"publish": 1}),
-    (StartTask, encode(COMMAND_SAMPLES[0]) | {"slices": 3}),
-    (StartTask, encode(COMMAND_SAMPLES[0]) | {"slices": {"0": 3}}),
+    (TaskOrder, encode(ORDER) | {"keep": 1}),
+    (TaskOrder, encode(ORDER) | {"slices": 3}),
+    (TaskOrder, encode(ORDER) | {"slices": {"0": 3}}),
+    (JobOrder, {"request": "r1", "inputs": [{"stage": "s0", "invoker": "i1"}]}),
     # fields too many, fields too few
     (InstanceReady, READY | {"more": 1}),
     (InstanceReady, READY | {"": 1}),

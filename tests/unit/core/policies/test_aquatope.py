@@ -232,11 +232,12 @@ def test_two_hundred_heavy_requests_are_served() -> None:
     assert not scheduler.state.requests
     assert not scheduler.state.tasks
     # Whatever was started had the learnt config, or was a miss, or was the third round's minimum
-    for order in started:
-        planned = trained[order.application][order.stage]
+    for command in started:
+        order, decision = command.order, command.decision
+        planned = trained[decision.application][order.stage]
         minimum = shipped.functions[order.function].profile.minimum
         if order.config != minimum:
             assert order.config[1:] == planned[1:]
-            assert order.missed == (order.config.batch < planned.batch)
+            assert decision.missed == (order.config.batch < planned.batch)
     # A first stage is offered every request as it comes, and never waits for three more
-    assert any(order.missed for order in started)
+    assert any(command.decision.missed for command in started)

@@ -242,8 +242,8 @@ def test_a_plan_travels_with_its_jobs(open_desk: OpenDesk) -> None:
     desk.at(ms(70), finished("t1"))
     (second,) = desk.new_orders
     assert isinstance(second, StartTask)
-    assert (second.stage, second.config) == ("b", Config(2, 1, 1))
-    assert (second.effort, second.missed) == (0, False)
+    assert (second.order.stage, second.order.config) == ("b", Config(2, 1, 1))
+    assert (second.decision.effort, second.decision.missed) == (0, False)
     desk.at(ms(130), finished("t2"))
 
 
@@ -255,8 +255,8 @@ def test_a_plan_misses_at_every_stage_where_jobs_are_missing(open_desk: OpenDesk
     desk.at(ms(100), finished("t1"))
     (second,) = desk.new_orders
     assert isinstance(second, StartTask)
-    assert (second.stage, second.config) == ("b", Config(1, 1, 1))
-    assert (second.effort, second.missed) == (0, True)
+    assert (second.order.stage, second.order.config) == ("b", Config(1, 1, 1))
+    assert (second.decision.effort, second.decision.missed) == (0, True)
     desk.at(ms(200), finished("t2"))
 
 
@@ -280,7 +280,8 @@ def test_after_the_minimum_config_the_plan_still_stands(open_desk: OpenDesk) -> 
     desk.at(ms(200), finished("t1"))
     (second,) = desk.new_orders
     assert isinstance(second, StartTask)
-    assert (second.stage, second.config, second.effort) == ("b", Config(1, 2, 1), 0)
+    assert (second.order.stage, second.order.config) == ("b", Config(1, 2, 1))
+    assert second.decision.effort == 0
     desk.at(ms(260), finished("t2"))
 
 
@@ -293,10 +294,10 @@ def test_the_branches_of_a_dag_follow_one_plan(open_desk: OpenDesk) -> None:
     desk.at(0, joined("i0"), arrived("r1", "app"))
     desk.at(ms(60), finished("t1")).at(ms(120), finished("t2"), finished("t3"))
     tasks = [order for order in desk.orders if isinstance(order, StartTask)]
-    assert [(task.stage, task.config) for task in tasks] == [
+    assert [(task.order.stage, task.order.config) for task in tasks] == [
         (stage, Config(1, 2, 1)) for stage in "abcd"
     ]
-    assert [task.effort > 0 for task in tasks] == [True, False, False, False]
+    assert [task.decision.effort > 0 for task in tasks] == [True, False, False, False]
     desk.at(ms(180), finished("t4"))
 
 

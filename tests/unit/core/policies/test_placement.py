@@ -23,6 +23,7 @@ from tests.support.desk import (
     lost,
     publish,
     start,
+    started,
 )
 from tests.support.small_catalog import SMALL
 
@@ -69,8 +70,7 @@ def test_a_queue_comes_back_to_its_home_when_that_comes_back(desk: Desk) -> None
     three_nodes(desk).at(ms(1), arrived("r1"))
     desk.at(ms(100), finished("t1", on=HOME)).at(ms(101), lost(HOME))
     desk.at(ms(102), arrived("r2")).at(ms(103), joined(HOME)).at(ms(104), arrived("r3"))
-    started = [order for order in desk.orders if isinstance(order, StartTask)]
-    assert started == [
+    assert [order for order in desk.orders if isinstance(order, StartTask)] == [
         start("t1", "scan/detect", "r1", on=HOME),
         start("t2", "scan/detect", "r2", on=SECOND),
         start("t3", "scan/detect", "r3", on=HOME),
@@ -133,7 +133,7 @@ def test_warm_slices_are_taken_first_then_loading_ones_then_those_with_most_room
     desk.at(ms(0), joined("i0", vcpus=8, vgpus=4, resident=resident))
     for n in range(4):
         desk.at(ms(1), arrived(f"r{n}", slo_us=ms(200)))
-    assert [order.slices for order in desk.orders if isinstance(order, StartTask)] == [
+    assert [order.slices for order in started(desk.orders)] == [
         (3,),
         (0,),
         (1,),

@@ -5,9 +5,9 @@ import pytest
 from esg.core.messages.events import (
     InvokerJoined,
     InvokerReported,
+    MissingInput,
     RunningTask,
     SliceInventory,
-    StageOutput,
     TaskFailed,
 )
 from esg.core.messages.node import (
@@ -16,6 +16,7 @@ from esg.core.messages.node import (
     TaskEnded,
     TellScheduler,
 )
+from esg.core.messages.task_order import Output
 from esg.units import ms
 from tests.support.node import (
     SLICE_MB,
@@ -126,7 +127,7 @@ def test_an_order_for_what_the_node_has_not_got_is_refused_and_changes_nothing(
 
 
 def test_a_task_that_ended_badly_is_reported_with_what_it_missed(node: Node) -> None:
-    missing = (StageOutput(request="r1", stage="crop"),)
+    missing = (MissingInput(request="r1", source=Output(stage="crop", invoker="i1")),)
     node.at(0, start("t1", "blur", 0), loaded(0, "blur"))
     ended = TaskEnded(task="t1", failure="input not found", missing=missing)
     assert node.at(ms(5), ended) == [

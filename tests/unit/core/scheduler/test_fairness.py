@@ -23,7 +23,7 @@ def order_of_work(desk: Desk, tasks: int, *, first: int = 1) -> list[str]:
     found = []
     for n in range(first, first + tasks):
         desk.at(ms(100 * n), finished(f"t{n}"))
-        found += [o.application for o in desk.new_orders if isinstance(o, StartTask)]
+        found += [o.decision.application for o in desk.new_orders if isinstance(o, StartTask)]
     return found
 
 

@@ -20,6 +20,7 @@ from tests.support.desk import (
     lost,
     publish,
     start,
+    started,
     stop,
 )
 
@@ -59,7 +60,7 @@ def test_how_often_is_too_often_can_be_set(open_desk: Callable[..., Desk]) -> No
 
 def test_a_request_that_fails_leaves_nothing_behind(desk: Desk) -> None:
     desk.at(ms(0), joined("i0", vcpus=8), arrived("r1", "scene")).at(ms(10), finished("t1"))
-    assert [order.task for order in desk.new_orders] == ["t2", "t3"]  # depth and detect
+    assert [order.task for order in started(desk.new_orders)] == ["t2", "t3"]  # depth and detect
     desk.at(ms(20), failed("t3")).at(ms(30), failed("t4")).wake().at(ms(51), failed("t5"))
     assert desk.new_orders == [stop("t2"), answer("r1", Outcome.FAILED), discard("i0", "r1")]
     desk.at(ms(52), failed("t2", reason="stopped"))
@@ -197,7 +198,7 @@ def test_a_payload_that_stays_missing_fails_its_request_in_the_end(desk: Desk) -
 
 def test_the_other_branch_of_a_split_goes_on_while_its_input_is_made_again(desk: Desk) -> None:
     desk.at(ms(0), joined("i0", vcpus=8), arrived("r1", "scene")).at(ms(10), finished("t1"))
-    assert [order.stage for order in desk.new_orders] == ["depth", "detect"]
+    assert [order.stage for order in started(desk.new_orders)] == ["depth", "detect"]
     desk.at(ms(11), failed("t3", missing=("r1/resize",)))
     assert desk.new_orders == [start("t4", "scene/resize", "r1")]
     desk.at(ms(21), finished("t4"))

@@ -20,6 +20,7 @@ from tests.support.desk import (
     ready,
     reported,
     start,
+    started,
     stop,
     warm,
 )
@@ -96,7 +97,7 @@ def test_a_cancelled_request_is_not_brought_back_by_a_loss(desk: Desk) -> None:
 
 def test_late_and_repeated_news_of_a_task_change_nothing(desk: Desk) -> None:
     desk.at(ms(0), joined("i0"), joined("i1"), arrived("r1", "photo"))
-    near = desk.new_orders[0].invoker
+    near = started(desk.new_orders)[0].invoker
     far = "i1" if near == "i0" else "i0"
     desk.at(ms(5), finished("t1", on=far), failed("t1", on=far), finished("t7", on=near))
     assert desk.new_orders == []

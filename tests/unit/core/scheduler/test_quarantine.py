@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from esg.core.messages.commands import StartTask
 from esg.core.messages.events import Event, Woke
 from esg.core.messages.outcome import Outcome
 from esg.core.policies.placement import home
@@ -22,6 +21,7 @@ from tests.support.desk import (
     lost,
     ready,
     start,
+    started,
 )
 
 # Slices on which a model cannot be loaded.
@@ -36,7 +36,7 @@ def cold_start_fails(desk: Desk, task: str, slice: int = 0, on: str = "i0") -> D
 
 
 def slices_of(desk: Desk) -> list[tuple[int, ...]]:
-    return [order.slices for order in desk.new_orders if isinstance(order, StartTask)]
+    return [order.slices for order in started(desk.new_orders)]
 
 
 def test_a_slice_that_failed_to_load_a_model_is_left_alone(desk: Desk) -> None:
@@ -129,7 +129,7 @@ def used_both(desk: Desk, took_ms: int) -> Desk:
 
 
 def where(desk: Desk) -> list[str]:
-    return [order.invoker for order in desk.new_orders if isinstance(order, StartTask)]
+    return [order.invoker for order in started(desk.new_orders)]
 
 
 @pytest.mark.parametrize(("took_ms", "expected"), [(100, SLOW), (130, SLOW), (400, OTHER)])

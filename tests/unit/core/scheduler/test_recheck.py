@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog
-from esg.core.messages.commands import StartTask
+from esg.core.messages.task_order import TaskOrder
 from esg.core.policies.interface import Hold, Offer, Placement, Policy, QueueView
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.state.node_books import NodeBooks
@@ -25,6 +25,7 @@ from tests.support.desk import (
     finished,
     joined,
     start,
+    started,
 )
 
 URGENT = arrived("r1", slo_us=ms(99))
@@ -70,13 +71,13 @@ def test_releases_that_do_not_help_are_rounds_too(desk: Desk) -> None:
     nodes = ("i0", "i1", "i2")
     desk.at(ms(0), *(joined(node) for node in nodes))
     desk.at(ms(0), *(arrived(f"s{n}", "thumb") for n in range(6)), URGENT)
-    held = {order.invoker: order.task for order in desk.orders if isinstance(order, StartTask)}
+    held = {order.invoker: order.task for order in started(desk.orders)}
     # each node gets one free slice, none gets two
     for moment, node in enumerate(nodes[:2], 1):
         desk.at(ms(moment), finished(held[node], on=node))
-        assert not any(isinstance(order, StartTask) for order in desk.new_orders)
+        assert not started(desk.new_orders)
     desk.at(ms(3), finished(held["i2"], on="i2"))
-    assert desk.new_orders[-1] == Some(StartTask, stage="detect", config=Config(1, 1, 1))
+    assert started(desk.new_orders)[-1] == Some(TaskOrder, stage="detect", config=Config(1, 1, 1))
 
 
 def test_rounds_and_their_interval_can_be_set(open_desk: Callable[..., Desk]) -> None:

@@ -110,7 +110,7 @@ def test_requests_under_way_finish_with_the_version_they_began_with(desk: Desk) 
     desk.at(ms(110), finished("t3")).at(ms(130), finished("t4"))
     assert desk.orders == [
         start("t1", "photo/resize", "r1"),
-        start("t2", "photo@2/resize", "r2", publish=True),
+        start("t2", "photo@2/resize", job("r2", publish=True), keep=False),
         start("t3", "photo/detect", job("r1", resize="i0")),
         answer("r2", application="photo@2", deadline_us=3 + ms(100)),
         discard("i0", "r2"),

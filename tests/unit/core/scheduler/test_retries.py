@@ -3,20 +3,19 @@
 from collections.abc import Callable
 
 from esg.core.catalog.model import Catalog
-from esg.core.messages.commands import StartTask
 from esg.core.messages.events import Woke
 from esg.core.policies.esg import Engines, Esg
 from esg.core.policies.interface import Hold, Offer, QueueView
 from esg.core.policies.placement import home
 from esg.units import ms
-from tests.support.desk import Desk, arrived, failed, finished, joined, lost
+from tests.support.desk import Desk, arrived, failed, finished, joined, lost, started
 
 HOME = home("scan/detect", ("i0", "i1"))
 OTHER = "i1" if HOME == "i0" else "i0"
 
 
 def where(desk: Desk) -> list[str]:
-    return [order.invoker for order in desk.new_orders if isinstance(order, StartTask)]
+    return [order.invoker for order in started(desk.new_orders)]
 
 
 def two_failures_here(desk: Desk, vgpus: int = 1) -> Desk:

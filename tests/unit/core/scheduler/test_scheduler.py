@@ -8,11 +8,13 @@ from esg.core.catalog.config import Config
 from esg.core.messages.commands import (
     AdmitRequest,
     AnswerRequest,
+    Decision,
     RefusalKind,
     StageReport,
     StartTask,
 )
 from esg.core.messages.outcome import Outcome
+from esg.core.messages.task_order import JobOrder, Payload, TaskOrder
 from esg.core.policies.esg import Engines, Esg
 from esg.core.policies.settings import PolicySettings
 from esg.core.policies.table import policy
@@ -30,6 +32,7 @@ from tests.support.desk import (
     refuse,
     registered,
     start,
+    started,
 )
 
 # From the first stage to the answer.
@@ -84,18 +87,18 @@ def test_an_order_says_all_that_an_invoker_must_know(desk: Desk) -> None:
     desk.at(ms(0), joined("i0"), arrived("r1"))
     assert desk.orders == [
         StartTask(
-            task="t1",
-            invoker="i0",
-            application="scan",
-            stage="detect",
-            function="detect",
-            config=Config(1, 1, 1),
-            slices=(0,),
-            jobs=(job("r1"),),
-            publish=True,
-            predicted_us=ms(100),
-            effort=1,
-            missed=False,
+            order=TaskOrder(
+                task="t1",
+                invoker="i0",
+                stage="detect",
+                function="detect",
+                config=Config(1, 1, 1),
+                slices=(0,),
+                jobs=(JobOrder(request="r1", inputs=(Payload(),), publish=True),),
+                keep=False,
+                predicted_us=ms(100),
+            ),
+            decision=Decision(application="scan", effort=1, missed=False),
         )
     ]
 
@@ -104,9 +107,9 @@ def test_only_the_results_are_published_as_they_are_made(desk: Desk) -> None:
     desk.at(ms(0), joined("i0"), arrived("r1", "photo"))
     desk.at(ms(10), finished("t1")).at(ms(110), finished("t2"))
     assert desk.orders == [
-        start("t1", "photo/resize", "r1", publish=False),
-        start("t2", "photo/detect", job("r1", resize="i0"), publish=False),
-        start("t3", "photo/label", job("r1", detect="i0"), publish=True),
+        start("t1", "photo/resize", job("r1", publish=False), keep=True),
+        start("t2", "photo/detect", job("r1", resize="i0", publish=False), keep=True),
+        start("t3", "photo/label", job("r1", detect="i0", publish=True), keep=False),
     ]
 
 
@@ -154,7 +157,7 @@ def test_ties_that_a_policy_leaves_are_decided_as_they_would_be_after_a_restart(
     desk = open_desk(policy=lambda c: NearestDeadlineFirst(c, Engines("astar", group_size=3), k=5))
     desk.at(0, arrived("r1", "thumb", slo_us=ms(900)), arrived("r2", "scan", slo_us=ms(900)))
     desk.at(0, joined("i0"))
-    assert [order.application for order in desk.orders] == ["scan", "thumb"]
+    assert [order.decision.application for order in desk.orders] == ["scan", "thumb"]
 
 
 def test_two_jobs_of_one_queue_leave_as_one_task(desk: Desk) -> None:
@@ -205,8 +208,8 @@ def test_jobs_leave_in_the_order_of_their_requests(desk: Desk) -> None:
     desk.at(ms(0), joined("i0", vgpus=1))
     desk.at(ms(0), arrived("r1", "thumb"), arrived("r2", "thumb"), arrived("r3", "thumb"))
     desk.at(ms(10), finished("t1")).at(ms(20), finished("t2")).at(ms(30), finished("t3"))
-    started = [order for order in desk.orders if isinstance(order, StartTask)]
-    assert started == [start(f"t{n}", "thumb/resize", f"r{n}") for n in (1, 2, 3)]
+    tasks = [order for order in desk.orders if isinstance(order, StartTask)]
+    assert tasks == [start(f"t{n}", "thumb/resize", f"r{n}") for n in (1, 2, 3)]
 
 
 # Plans.
@@ -280,8 +283,9 @@ def test_those_behind_the_hopeless_are_planned_for_by_themselves(desk: Desk) -> 
 def test_a_patient_job_does_not_pay_for_a_hopeless_one_behind_it(desk: Desk) -> None:
     desk.at(ms(0), arrived("r1", slo_us=ms(5000)), arrived("r2", slo_us=ms(70)))
     desk.at(ms(50), joined("i0", vcpus=4, vgpus=4))
-    started = [order.config.vgpus for order in desk.orders if isinstance(order, StartTask)]
-    assert max(started) == 1  # nobody is helped by a second slice
+    assert (
+        max(order.config.vgpus for order in started(desk.orders)) == 1
+    )  # nobody is helped by a second slice
 
 
 # Deadlines and refusals.
