@@ -40,13 +40,14 @@ from esg.core.catalog.config import Config
 from esg.core.catalog.file import DEFAULT, load_catalog
 from esg.core.catalog.model import Catalog, Function
 from esg.core.messages.events import Correction, ProfilesCorrected
+from esg.core.metrics import Served, percentiles, percentiles_ms
 from esg.emulator.history import replay_strictly, scenario_of
 from esg.emulator.run import emulate, requests
 from esg.emulator.scenario import SETTINGS, Scenario
 from esg.loadgen.send import LoadSpec, SentRequest, send
 from esg.local.supervisor import Mesh, MeshOptions
 from esg.runtime.settings import DEFAULT_POLICY
-from esg.units import PPM, seconds, to_ms
+from esg.units import PPM, seconds, to_ms, to_pusd
 from esg.workload.arrivals import Arrival, until
 from esg.workload.mix import Mix
 from esg.workload.rates import steady
@@ -95,12 +96,12 @@ class Watched:
 
     def summary(self, count: int) -> dict[str, Any]:
         """What the clients saw, in the words of a report; who got no answer was not in time."""
-        latencies = [result.latency_ms for result in self.results]
-        return {
-            "slo_hit_rate": sum(result.slo_met for result in self.results) / count,
-            "cost_usd_per_1k_requests": 1000 * sum(r.cost_usd for r in self.results) / count,
-            "latency_ms": {f"p{p}": float(np.percentile(latencies, p)) for p in (50, 99)},
-        }
+        served = Served(failed=count - len(self.results))
+        for result in self.results:
+            cost_pusd = to_pusd(result.cost_usd)
+            served.count(result.outcome, in_time=result.slo_met, cost_pusd=cost_pusd)
+        latencies_us = [round(1000 * result.latency_ms) for result in self.results]
+        return {**served.document(), "latency_ms": percentiles_ms(latencies_us)}
 
 
 async def live(
@@ -227,7 +228,7 @@ def compare(arguments: argparse.Namespace) -> dict[str, Any]:
         vcpus=cluster.vcpus,
         vgpus=cluster.vgpus,
         slo_scale=trial.slo_scale,
-        stage_delay_ms=max(0.0, float(np.percentile(added, 50))),
+        stage_delay_ms=max(0.0, percentiles(added, 50)[0]),
     )
     found = ProfilesCorrected(corrections=watched.corrections)
     emulated = emulate(catalog, scenario, chain([(0, found)], requests(arrivals))).summary()
@@ -247,7 +248,7 @@ def compare(arguments: argparse.Namespace) -> dict[str, Any]:
             f"{one.function}, batch {one.batch}": one.pace_ppm / PPM for one in watched.corrections
         },
         "errors": sorted(set(watched.errors)),
-        "sender_late_ms_p99": float(np.percentile(watched.late_ms, 99)),
+        "sender_late_ms_p99": percentiles(watched.late_ms, 99)[0],
         "cpu_ms_per_request": {
             kind: 1000 * (watched.after[kind].cpu_s - watched.before[kind].cpu_s) / count
             for kind in watched.after
@@ -258,8 +259,8 @@ def compare(arguments: argparse.Namespace) -> dict[str, Any]:
             "most": max(watched.waiting, default=0),
         },
         "added_ms_per_stage": {
-            "p50": float(np.percentile(added, 50)),
-            "p99": float(np.percentile(added, 99)),
+            "p50": percentiles(added, 50)[0],
+            "p99": percentiles(added, 99)[0],
         },
     }
 

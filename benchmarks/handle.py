@@ -13,10 +13,10 @@ import json
 from collections import defaultdict
 from collections.abc import Callable
 from itertools import islice
+from statistics import fmean
 from time import perf_counter_ns
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -26,6 +26,7 @@ from esg.core.catalog.model import Catalog
 from esg.core.durations import Durations
 from esg.core.messages.commands import Command
 from esg.core.messages.events import Event
+from esg.core.metrics import percentiles
 from esg.core.policies.interface import Hold, Offer, Policy, QueueView
 from esg.core.policies.table import policy
 from esg.core.scheduler.scheduler import Scheduler
@@ -109,15 +110,15 @@ def _replayed(catalog: Catalog, scenario: Scenario, history: list[tuple[int, Eve
 
 
 def _row(engine: str, what: str, times_ns: list[int]) -> dict[str, Any]:
-    p50, p99 = np.percentile(times_ns, [50, 99]) / 1000
+    p50, p99 = (ns / 1000 for ns in percentiles(times_ns, 50, 99))
     return {
         "engine": engine,
         "what": what,
         "count": len(times_ns),
         "p50_us": round(float(p50), 1),
         "p99_us": round(float(p99), 1),
-        "mean_us": round(float(np.mean(times_ns)) / 1000, 1),
-        "per_second": round(1e9 / float(np.mean(times_ns))),
+        "mean_us": round(fmean(times_ns) / 1000, 1),
+        "per_second": round(1e9 / fmean(times_ns)),
     }
 
 

@@ -15,13 +15,13 @@ from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 import uvloop
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.live import Usage, no_op_catalog, usages
 from esg.client import AsyncClient
+from esg.core.metrics import percentiles
 from esg.invoker.slices.client import SliceClient
 from esg.invoker.slices.processes import EmulatedSlices
 from esg.invoker.tensors.arrays import plain_input
@@ -52,7 +52,7 @@ async def crowd(call: Callable[[], Awaitable[object]], seconds: float) -> list[f
 
 
 def row(what: str, took: list[float], seconds: float, **more: Any) -> dict[str, Any]:
-    p50, p99 = np.percentile(took, (50, 99)) * 1000
+    p50, p99 = (1000 * one for one in percentiles(took, 50, 99))
     return {
         "what": what,
         "p50_ms": float(p50),

@@ -12,6 +12,7 @@ same mesh while there is no flood. The last row is how many a mesh can refuse at
 import argparse
 import asyncio
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,6 @@ from random import Random
 from time import perf_counter, perf_counter_ns
 from typing import Any
 
-import numpy as np
 import uvloop
 from rich.console import Console
 from rich.table import Table
@@ -32,6 +32,7 @@ from esg.core.catalog.model import Application, Catalog, Stage
 from esg.core.durations import Durations
 from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest
 from esg.core.messages.events import Event, RequestArrived
+from esg.core.metrics import percentiles
 from esg.core.scheduler.scheduler import Scheduler, build_scheduler
 from esg.emulator.run import build_pools
 from esg.emulator.scenario import Scenario, applied
@@ -70,7 +71,7 @@ class Side:
 
     def row(self, what: str, seconds: float) -> dict[str, Any]:
         refused = self.refused_us or [float("nan")]
-        p50, p99 = np.percentile(refused, (50, 99))
+        p50, p99 = percentiles(refused, 50, 99)
         return {
             "what": what,
             "asked_per_s": self.asked / seconds,
@@ -253,7 +254,7 @@ def show(rows: list[dict[str, Any]]) -> None:
 
 
 def _time(us: float) -> str:
-    if np.isnan(us):
+    if math.isnan(us):
         return "-"
     return f"{us:.0f} us" if us < 1000 else f"{us / 1000:.1f} ms"
 

@@ -22,7 +22,6 @@ from pathlib import Path
 from time import thread_time_ns
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -38,6 +37,7 @@ from benchmarks.apex.cases import (
 from benchmarks.apex.floors import STEPS, floors
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Catalog
+from esg.core.metrics import percentiles
 from esg.core.policies.apex.features import Feature
 from esg.core.policies.apex.policy import Apex, BatchPlansCache
 from esg.core.policies.interface import Hold, Offer, Placement, QueueView
@@ -249,7 +249,7 @@ def print_decisions(screen: Console, catalog: Catalog) -> None:
     for pool in pools.values():
         world.tell(0, pool.joined())
     world.run(Load(rate=setting.rate, requests=600).arrivals(list(seen.applications), 0))
-    p50, p99 = np.percentile(timed.times_us, [50, 99])
+    p50, p99 = percentiles(timed.times_us, 50, 99)
     screen.print(
         f"{len(timed.times_us)} decisions: p50 {p50:.0f} us (aim: below {AIM_US}), p99 {p99:.0f} "
         f"us; {1000 * timed.effort / sum(timed.times_us):.0f} of effort take a millisecond"

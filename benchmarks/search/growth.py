@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
 
-from benchmarks.search.measure import Cell, Contender, compare, measure, quantile, undisturbed
+from benchmarks.search.measure import Cell, Contender, compare, measure, undisturbed
 from benchmarks.search.questions import (
     GRIDS,
     SETTINGS,
@@ -15,6 +15,7 @@ from benchmarks.search.questions import (
     warm_up,
 )
 from esg.core.catalog.model import Application, Catalog
+from esg.core.metrics import percentiles
 from esg.core.search.astar import AStar
 from esg.core.search.frontier import Frontier
 
@@ -78,7 +79,7 @@ def _median_ns(action: Callable[[], object], repeats: int) -> float:
             start = perf_counter_ns()
             action()
             took_ns.append(perf_counter_ns() - start)
-    return quantile(took_ns, 50)
+    return percentiles(took_ns, 50)[0]
 
 
 def growth(

@@ -13,11 +13,10 @@ from statistics import fmean
 from time import perf_counter_ns
 from typing import Protocol
 
-import numpy as np
-
 from benchmarks.search.questions import Question
 from benchmarks.search.reference import GaveUpError, Reply
 from esg.core.catalog.model import Application
+from esg.core.metrics import percentiles
 from esg.core.search import Answer, Plan
 
 
@@ -82,11 +81,11 @@ class Cell:
 
     @property
     def p50_ns(self) -> float:
-        return quantile(self.ns, 50)
+        return percentiles(self.ns, 50)[0]
 
     @property
     def p99_ns(self) -> float:
-        return quantile(self.ns, 99)
+        return percentiles(self.ns, 99)[0]
 
     @property
     def mean_ns(self) -> float:
@@ -113,15 +112,6 @@ def spread(ordered: Sequence[Question], count: int) -> list[Question]:
     """A few of them, from the first to the last at equal distances."""
     gap = (len(ordered) - 1) / max(1, count - 1)
     return [ordered[round(number * gap)] for number in range(min(count, len(ordered)))]
-
-
-def quantile(values: Sequence[int], percent: float) -> float:
-    """The smallest value that at least so many percent do not exceed; of few values the largest.
-
-    >>> quantile([1, 2, 3, 4], 50), quantile([1, 2, 3, 4], 99)
-    (2.0, 4.0)
-    """
-    return float(np.percentile(values, percent, method="inverted_cdf"))
 
 
 @contextmanager

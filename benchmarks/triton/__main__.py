@@ -30,6 +30,7 @@ from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
 from esg.core.messages.events import InvokerNews, TaskFailed, TaskFinished
 from esg.core.messages.task_order import JobOrder, Output, TaskOrder
+from esg.core.metrics import percentiles
 from esg.core.pool import Pool
 from esg.invoker.handlers.handler import CpuParts
 from esg.invoker.node import Node
@@ -206,7 +207,7 @@ def show(rows: dict[str, Times]) -> None:
     for column in ("what", "p50 ms", "p99 ms", "calls", "reference or aim"):
         table.add_column(column, justify="left" if column == "what" else "right")
     for what, took in rows.items():
-        p50, p99 = np.percentile(took, (50, 99))
+        p50, p99 = percentiles(took.tolist(), 50, 99)
         table.add_row(what, f"{p50:.2f}", f"{p99:.2f}", str(len(took)), REFERENCES.get(what, ""))
     for what, over in above(rows).items():
         table.add_row(what, f"{over:.2f}", "", "", AIMS.get(what, ""))
