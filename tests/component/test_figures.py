@@ -156,7 +156,7 @@ async def _told(folder: Path) -> Told:
         await story.tell()
         (status,) = [s async for s in stub.WatchMesh(wire.WatchMeshRequest())]
         metrics = CollectorRegistry()
-        metrics.register(controller.service.metrics)
+        metrics.register(controller.live.metrics)
         page = CollectorRegistry()
         page.register(_Kept(list(metrics.collect())))
         ends = {note.request_id: note for kind in ("result", "refused") for note in door.of(kind)}
@@ -197,7 +197,7 @@ def test_esg_top_shows_what_the_controller_counted(told: Told, by_top: dict[str,
 
 
 def test_a_replay_of_the_journal_counts_the_same(told: Told, by_top: dict[str, Served]) -> None:
-    report = replay_strictly(told.journal, SMALL, {}).report
+    report = replay_strictly(told.journal, SMALL).report
     unknown = report.applications.pop("no-such-application")
     assert unknown.served == Served(invalid=1)
     assert {name: one.served for name, one in report.applications.items()} == by_top
