@@ -2,9 +2,9 @@
 
 from typing import assert_never
 
-from esg.core.catalog.config import Config
 from esg.core.catalog.model import Application
 from esg.core.messages.commands import AnswerRequest, RefusalKind, StageReport
+from esg.core.messages.task_order import TaskOrder
 from esg.errors import Rejected
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
@@ -56,15 +56,15 @@ def _stage(report: StageReport, arrived_us: int) -> model.StageResult:
 
 
 def progress_note(
-    request: str, stage: str, task: str, node: str, config: Config, *, finished: bool, at_us: int
+    request: str, ran: StageReport | TaskOrder, *, finished: bool, at_us: int
 ) -> wire.ControllerNote:
     return wire.ControllerNote(
         request_id=request,
         progress=model.StageProgress(
-            stage=stage,
-            task=task,
-            node=node,
-            config=config_to_wire(config),
+            stage=ran.stage,
+            task=ran.task,
+            node=ran.invoker,
+            config=config_to_wire(ran.config),
             finished=finished,
             at_us=at_us,
         ),

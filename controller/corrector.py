@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Corrector:
-    """`tell` is the driver's."""
+    """Prepares a scheduler for corrections in a thread, and then tells it of them."""
 
     def __init__(self, scheduler: Scheduler, tell: Callable[[Event], None]) -> None:
         self._scheduler = scheduler

@@ -66,7 +66,7 @@ class Driver:
 
     @property
     def now_us(self) -> int:
-        """Time never runs backwards in a journal."""
+        """The time of the next event: it never runs backwards in a journal."""
         return max(self._clock_us(), self.scheduler.state.now_us)
 
     def start(self) -> None:

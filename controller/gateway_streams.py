@@ -13,10 +13,11 @@ from esg.controller.convert import progress_note, refusal_error
 from esg.controller.driver import Driver
 from esg.controller.effects import TellProgress
 from esg.controller.followers import Follower, Followers
-from esg.controller.request_log import AnsweredRequest, RequestLog, RequestRecord
-from esg.controller.shell import request_memo
-from esg.core.messages.commands import AnswerRequest, RefuseRequest
+from esg.controller.request_log import AnsweredRequest, RequestRecord
+from esg.controller.shell import ControllerShell, request_memo
+from esg.core.messages.commands import AnswerRequest, RefuseRequest, StageReport
 from esg.core.messages.events import RequestArrived, RequestCancelled
+from esg.core.messages.task_order import TaskOrder
 from esg.core.state.state import Request
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
@@ -32,9 +33,9 @@ log = logging.getLogger(__name__)
 class GatewayStreams:
     """The streams of all gateways, and which of them follow which request."""
 
-    def __init__(self, driver: Driver, requests: RequestLog) -> None:
+    def __init__(self, driver: Driver, shell: ControllerShell) -> None:
         self._driver = driver
-        self._requests = requests
+        self._shell = shell
         self._submitted: dict[str, RequestRecord] = {}  # not decided yet, or not on disk
         self._followers = Followers()
         self.draining = False
@@ -42,7 +43,7 @@ class GatewayStreams:
     @property
     def idle(self) -> bool:
         """Whether all that was submitted is answered or refused."""
-        return not (self._submitted or self._requests.under_way)
+        return not (self._submitted or self._shell.requests.under_way)
 
     async def admit(
         self, messages: AsyncIterator[wire.FromGateway]
@@ -77,7 +78,7 @@ class GatewayStreams:
 
     def _find(self, request: str) -> RequestRecord | AnsweredRequest | None:
         known = self._submitted.get(request)
-        return known or self._requests.find(request, self._driver.now_us)
+        return known or self._shell.requests.find(request, self._driver.now_us)
 
     def _submit(self, follower: Follower, submission: wire.Submission) -> None:
         request = submission.request_id
@@ -124,7 +125,8 @@ class GatewayStreams:
         return submission.application if submission.application in known else None
 
     def _unseen(self, submission: wire.Submission) -> NotFound:
-        """Without a word about what others own."""
+        """The error for an application that its owner cannot see, without a word about what others
+        own."""
         visible = (seen(submission.owner, name) for name in self._driver.scheduler.applications)
         return NotFound(did_you_mean("application", submission.application, filter(None, visible)))
 
@@ -151,7 +153,7 @@ class GatewayStreams:
             self._followers.follow(request, follower)
 
     def _follow(self, follower: Follower, request: str) -> None:
-        """Its past first; the rest as it happens."""
+        """Have a follower hear of a request: its past first, the rest as it happens."""
         known = self._find(request)
         if known is None:
             _refuse(follower, request, _unknown(request))
@@ -169,35 +171,20 @@ class GatewayStreams:
             self._followers.watch(request, follower)
 
     def _past(self, request: Request) -> list[wire.ControllerNote]:
-        notes = []
-        for stage, run in request.runs.items():
-            report = run.report
+        notes: list[wire.ControllerNote] = []
+
+        def add(ran: StageReport | TaskOrder, at_us: int, *, finished: bool) -> None:
+            since_us = at_us - request.arrived_us
+            notes.append(progress_note(request.name, ran, finished=finished, at_us=since_us))
+
+        for run in request.runs.values():
             task = self._driver.scheduler.state.tasks.get(run.task)
-            if report is not None:
-                for at_us, finished in ((report.started_us, False), (report.finished_us, True)):
-                    notes.append(
-                        progress_note(
-                            request.name,
-                            stage,
-                            report.task,
-                            report.invoker,
-                            report.config,
-                            finished=finished,
-                            at_us=at_us - request.arrived_us,
-                        )
-                    )
-            elif task is not None:
-                notes.append(
-                    progress_note(
-                        request.name,
-                        stage,
-                        task.name,
-                        task.invoker,
-                        task.config,
-                        finished=False,
-                        at_us=task.started_us - request.arrived_us,
-                    )
-                )
+            order = self._shell.orders.get(run.task)
+            if run.report is not None:
+                add(run.report, run.report.started_us, finished=False)
+                add(run.report, run.report.finished_us, finished=True)
+            elif task is not None and order is not None:
+                add(order, task.started_us, finished=False)
         return sorted(notes, key=lambda note: note.progress.at_us)
 
     def _cancel(self, follower: Follower, request: str) -> None:
@@ -228,19 +215,11 @@ class GatewayStreams:
         self._followers.tell(request, wire.ControllerNote(request_id=request, payload_lost=True))
 
     def progressed(self, progress: TellProgress) -> None:
-        order = progress.order
         for request, at_us in progress.at_us.items():
             watchers = self._followers.watchers(request)
             if watchers:
-                note = progress_note(
-                    request,
-                    order.stage,
-                    order.task,
-                    order.invoker,
-                    order.config,
-                    finished=progress.finished,
-                    at_us=at_us,
-                )
+                finished = progress.finished
+                note = progress_note(request, progress.order, finished=finished, at_us=at_us)
                 for watcher in watchers:
                     watcher.put(note)
 

@@ -52,7 +52,7 @@ Then = Callable[[Exception | None], None]
 
 
 class Journal:
-    """One process at a time has it."""
+    """A controller's write-ahead log with group commit. One process at a time has it."""
 
     def __init__(self, directory: Path, settings: ControllerSettings) -> None:
         self._directory = directory

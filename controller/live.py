@@ -53,7 +53,7 @@ class LiveController:
         self.shell = ControllerShell(settings, memory)
         self.driver = Driver(scheduler, journal, self._perform, clock_us=clock_us)
         self.began_us = self.driver.now_us  # the clock goes on where an earlier process left it
-        self.gateways = GatewayStreams(self.driver, self.shell.requests)
+        self.gateways = GatewayStreams(self.driver, self.shell)
         functions = functions_digest(scheduler.catalog)
         self.invokers = InvokerStreams(self.driver.tell, functions, settings)
         self.corrector = Corrector(scheduler, self.driver.tell)

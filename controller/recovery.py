@@ -125,8 +125,8 @@ def _now_us(began_us: int, wall_us: int) -> int:
 
 
 def _carried_over(past: Segment) -> Remembered:
-    """After a good end: what applications were registered, which results can still be asked for,
-    and which numbers were used. The nodes join anew."""
+    """What goes on after a good end: what applications were registered, which results can still be
+    asked for, and which numbers were used. The nodes join anew."""
     assert past.snapshot is not None
     state = decode(State, past.snapshot.state)
     if next(past.entries, None) is not None or state.requests:
