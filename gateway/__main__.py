@@ -36,16 +36,16 @@ LAST_WORDS_S = 2.0
 async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) -> None:
     own = settings.of(GatewaySettings)
     store = RedisStore(common.redis_url, prefix=common.key_prefix, ttl_s=common.data_ttl_s)
-    sweeper = PayloadCollector(store)
-    metrics = RequestMetrics(lambda: len(book))
-    book = RequestTable(own.max_under_way, sweeper.discard, metrics.ended)
+    collector = PayloadCollector(store)
+    metrics = RequestMetrics(lambda: len(table))
+    table = RequestTable(own.max_under_way, collector.discard, metrics.ended)
     controller = channel(own.controller, between_services(common))
-    callers = Identities(own)
-    pipelines = Pipelines(own, book, store, controller, callers)
-    link = ControllerStream(controller, book)
+    identities = Identities(own)
+    pipelines = Pipelines(own, table, store, controller, identities)
+    link = ControllerStream(controller, table)
     # A message may hold a payload and a few words more; a little larger ones get our own refusal
     sizes = [("grpc.max_receive_message_length", own.max_payload_bytes + 2**20)]
-    gates = [AuthInterceptor(callers, SERVICE)] if callers.need_tokens else []
+    gates = [AuthInterceptor(identities, SERVICE)] if identities.need_tokens else []
     server = Server([*sizes, *METADATA], public_door(common, own), [*gates, Decoding()])
     add_PipelinesServicer_to_server(pipelines, server.grpc)
 
@@ -53,7 +53,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     linking = asyncio.create_task(link.run())
     with suppress(TimeoutError):
         await asyncio.wait_for(link.up.wait(), FIRST_LINK_S)
-    forgetting = asyncio.create_task(forget_deleted(metrics, Applications(controller), book))
+    forgetting = asyncio.create_task(forget_deleted(metrics, Applications(controller), table))
     told = asyncio.create_task(stop.wait())
     async with metrics_page(common, own.metrics_port, metrics):
         say_ready(f"{own.host}:{port}")
@@ -62,7 +62,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     await server.drain()
     await pipelines.drain(common.drain_s)
     await server.stop(LAST_WORDS_S)
-    await sweeper.finish()
+    await collector.finish()
     for task in (linking, forgetting, told):
         task.cancel()
         with suppress(asyncio.CancelledError):

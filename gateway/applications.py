@@ -5,9 +5,10 @@ A client sees its own applications and those that are everybody's, which it may 
 """
 
 from collections.abc import AsyncIterator, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
+from google.protobuf.message import Message
 
 from esg.errors import Rejected
 from esg.gateway.validation import LONGEST_NAME, check_name
@@ -17,7 +18,10 @@ from esg.protos import gateway_v1_pb2 as public
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc.status import AlreadyExists, Forbidden, NotFound, Unavailable, error_of
 from esg.runtime.security.ownership import owned, plainly, seen
+from esg.runtime.wire.copies import changed
 from esg.suggest import did_you_mean
+
+M = TypeVar("M", bound=Message)
 
 CALL_TIMEOUT_S = 10.0
 NO_ANSWER = (
@@ -50,8 +54,7 @@ class Applications:
         elif asked.HasField("slo_scale"):
             request.slo_scale = asked.slo_scale
         answer: model.Application = await _answer(self._controller.PutApplication, request, owner)
-        answer.name = asked.name
-        return answer
+        return changed(answer, name=asked.name)
 
     async def all(self, owner: str) -> list[model.Application]:
         """Those that an owner sees, as that one calls them."""
@@ -74,17 +77,12 @@ class Applications:
         await _answer(self._controller.DeleteApplication, request, owner)
 
     async def watch_mesh(self, interval_ms: int, owner: str) -> AsyncIterator[model.MeshStatus]:
-        """Without what others own."""
+        """The state of the mesh, every so often, without what others own."""
         request = controller.WatchMeshRequest(interval_ms=interval_ms)
         call = self._controller.WatchMesh(request)
         try:
             async for status in call:
-                for field in ("queues", "applications") if owner else ():
-                    rows = getattr(status, field)
-                    shown = _seen(rows, "application", owner)
-                    del rows[:]
-                    rows.extend(shown)
-                yield status
+                yield _seen_status(status, owner) if owner else status
         except grpc.aio.AioRpcError as error:
             raise _problem(error, owner) from None
         finally:
@@ -127,14 +125,18 @@ def _check_definition(asked: public.RegisterApplicationRequest, owner: str) -> N
             )
 
 
-def _seen(messages: Iterable[Any], field: str, owner: str) -> list[Any]:
+def _seen(messages: Iterable[M], field: str, owner: str) -> list[M]:
     """Those that an owner sees, under the names that one knows."""
-    shown = []
-    for message in messages:
-        name = seen(owner, getattr(message, field))
-        if name is not None:
-            setattr(message, field, name)
-            shown.append(message)
+    named = [(seen(owner, getattr(message, field)), message) for message in messages]
+    return [changed(message, **{field: name}) for name, message in named if name is not None]
+
+
+def _seen_status(status: model.MeshStatus, owner: str) -> model.MeshStatus:
+    """The state of the mesh without what others own."""
+    shown = changed(status)
+    for field in ("queues", "applications"):
+        shown.ClearField(field)
+        getattr(shown, field).extend(_seen(getattr(status, field), "application", owner))
     return shown
 
 

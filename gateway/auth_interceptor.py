@@ -1,4 +1,4 @@
-"""Turning away those without a token before anything they send is read."""
+"""Authentication of calls by bearer token, before anything they send is read."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -14,8 +14,8 @@ class AuthInterceptor(grpc.aio.ServerInterceptor):
     """For the calls of one service. Health and reflection are for everyone: those who watch over a
     gateway have no token."""
 
-    def __init__(self, callers: Identities, service: str) -> None:
-        self._callers = callers
+    def __init__(self, identities: Identities, service: str) -> None:
+        self._identities = identities
         self._guarded = f"/{service}/"
 
     async def intercept_service(
@@ -25,7 +25,7 @@ class AuthInterceptor(grpc.aio.ServerInterceptor):
     ) -> Handler | None:
         if details.method.startswith(self._guarded):
             try:
-                self._callers.known(details.invocation_metadata, "")
+                self._identities.authenticate(details.invocation_metadata)
             except Unauthenticated as error:
                 return _refusing(error)
         return await continuation(details)

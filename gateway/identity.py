@@ -1,10 +1,12 @@
-"""Who calls: a client with a token, or where there are no tokens, an address.
+"""Identity of callers: a client with a token, or where there are no tokens, an address.
 
-Tokens are looked up for every call, and for every request on a stream: one that is taken out of
-the file is good for nothing from then on.
+A call is authenticated once, by `AuthInterceptor`, before anything it sends is read. Whether its
+token is still good is asked again for every request on a stream: one that is taken out of the file
+is good for nothing from then on.
 """
 
 from collections.abc import Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,6 +40,7 @@ class Identities:
     def __init__(self, settings: GatewaySettings) -> None:
         self._anyone = Quota(requests_per_s=settings.max_requests_per_s, burst=settings.burst)
         file = Path(settings.tokens) if settings.tokens else None
+        self._authenticated: ContextVar[Caller | None] = ContextVar("caller", default=None)
         self._entries = (
             None if file is None else Reloaded([file], lambda: read_entries(Path(settings.tokens)))
         )
@@ -46,17 +49,27 @@ class Identities:
     def need_tokens(self) -> bool:
         return self._entries is not None
 
-    def known(self, metadata: Metadata, peer: str) -> Caller:
-        """Whoever makes this call; refused if nobody is known by that token."""
+    def authenticate(self, metadata: Metadata) -> None:
+        """Find out who makes this call, for all that is done in its task; refused if nobody is
+        known by its token."""
         if self._entries is None:
-            return Caller(address_of(peer), "", self._anyone)
+            return
         entry = whose(_token(metadata), self._entries.get().values())
         if entry is None:
             raise Unauthenticated(
                 "this token is not known here; it may be mistyped, or was removed: ask for one "
                 "(esg tokens add NAME), and set ESG_TOKEN"
             )
-        return _caller(entry)
+        self._authenticated.set(_caller(entry))
+
+    def caller(self, peer: str) -> Caller:
+        """Who makes this call: whoever was authenticated, or where there are no tokens, anyone."""
+        if self._entries is None:
+            return Caller(address_of(peer), "", self._anyone)
+        found = self._authenticated.get()
+        if found is None:
+            raise Unauthenticated("this call was not authenticated")
+        return found
 
     def still(self, caller: Caller) -> Caller:
         """The same later, with the limits as they are now; a token may have been removed, or be

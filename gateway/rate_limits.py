@@ -1,9 +1,9 @@
-"""How much one client may do: buckets that fill at a rate, and streams that are counted.
+"""Rate limits and quotas of clients: token buckets, and streams that are counted.
 
-Every client has a bucket of requests, which holds `burst`, and one of bytes, which holds a day's.
-Each request takes its share out; when there is not enough, it is refused, and told when there will
-be. Bytes of a request that is refused for whatever reason are given back. A full bucket says
-nothing, so it is forgotten.
+Every client has a token bucket of requests, which holds `burst`, and one of bytes, which holds a
+day's. Each request takes its share out; when there is not enough, it is refused, and told when
+there will be. Bytes of a request that is refused for whatever reason are given back. A full bucket
+says nothing, so it is forgotten.
 """
 
 from collections import Counter
@@ -22,6 +22,8 @@ DAY_S = 86_400
 
 @dataclass(slots=True)
 class TokenBucket:
+    """A token bucket: it fills at `per_s`, up to `size`, and whoever does something takes out."""
+
     content: float
     since_s: float
     per_s: float
@@ -33,7 +35,7 @@ class TokenBucket:
 
 
 class TokenBuckets:
-    """One for each client."""
+    """Token buckets, one for each client that has taken something out of its own."""
 
     def __init__(self, clock_s: Callable[[], float]) -> None:
         self._clock_s = clock_s
@@ -71,7 +73,7 @@ class TokenBuckets:
 
 
 class ClientQuotas:
-    """Of all clients."""
+    """The rate limits and quotas of all clients: requests per second, bytes per day, streams."""
 
     def __init__(self, max_streams: int, clock_s: Callable[[], float]) -> None:
         self._max_streams = max_streams

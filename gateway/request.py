@@ -2,10 +2,13 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Coroutine
+from typing import Any
 
 from esg.protos import controller_v1_pb2 as controller
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.security.ownership import seen
+from esg.storage.keys import payload_stage
 
 Step = tuple[str, str, bool]
 """A stage, its task, and whether it has finished."""
@@ -32,36 +35,49 @@ class PendingReply:
             raise self._refusal
 
 
-class TrackedRequest:
-    """One request, as far as this gateway knows it."""
+class RequestPayload:
+    """What was submitted here under an idempotency key (the request's id), and its storing."""
 
-    def __init__(self, request_id: str, origin: PendingReply, owner: str = "") -> None:
-        self.id = request_id  # as the mesh has it
-        self.owner = owner
-        self.origin = origin  # once it is accepted, the controller knows the request
-        self.submission: PendingReply | None = None
-        self.watching: PendingReply | None = None  # once it is accepted, all stages are heard of
-        self.open: deque[PendingReply] = deque((origin,))  # unanswered
-        self.content_hash = b""  # of what was submitted here
-        self.payload = ""  # under what name it is stored, once the request was accepted
-        self.storing: asyncio.Task[None] | None = None  # the payload; unless that has failed
-        self.durable = False  # whether that ends when the payload is on disk
-        self.application = ""
-        self.first = False  # it runs because it was submitted here
-        self.kept = False  # it goes on although nobody waits
-        self.cancelled = False
-        self.waiting = 0  # calls
-        self.delivered = False  # somebody got its outputs
+    def __init__(self, content_hash: bytes) -> None:
+        self.content_hash = content_hash
+        self._durable = False  # whether the storing ends when it is on disk
+        self._storing: asyncio.Task[None] | None = None  # unless that has failed
+
+    @property
+    def stage(self) -> str:
+        """Under what name it is stored."""
+        return payload_stage(self.content_hash)
+
+    @property
+    def on_its_way(self) -> bool:
+        return self._storing is not None and not self._storing.done()
+
+    def storing(self, *, durably: bool) -> asyncio.Task[None] | None:
+        """The storing of it that was begun before, if that is good enough."""
+        return None if durably and not self._durable else self._storing
+
+    def store(self, put: Coroutine[Any, Any, None], *, durably: bool) -> asyncio.Task[None]:
+        """Begin to store it. If that fails, a repeat brings it again."""
+
+        def stored(storing: asyncio.Task[None]) -> None:
+            failed = storing.cancelled() or storing.exception() is not None
+            if failed and self._storing is storing:
+                self._storing = None
+
+        self._storing, self._durable = asyncio.create_task(put), durably
+        self._storing.add_done_callback(stored)
+        return self._storing
+
+
+class RequestHistory:
+    """What has happened to a request: how its stages began and ended, and its own end."""
+
+    def __init__(self) -> None:
         self.result: model.Result | None = None
         self.ended = asyncio.Event()
         self.news = asyncio.Event()  # another one after each news
         self._heard: dict[Step, model.StageProgress] = {}
         self._lost: Exception | None = None
-
-    @property
-    def name(self) -> str:
-        """What its client calls it."""
-        return seen(self.owner, self.id) or self.id
 
     def hear(self, progress: model.StageProgress) -> None:
         """After a link broke, the past is told once more; it is no news then."""
@@ -92,6 +108,34 @@ class TrackedRequest:
         """Wake those who watch."""
         self.news.set()
         self.news = asyncio.Event()
+
+
+class TrackedRequest:
+    """One request, as far as this gateway knows it: the lifecycle is the table's to advance."""
+
+    def __init__(self, request_id: str, origin: PendingReply, owner: str = "") -> None:
+        self.id = request_id  # as the mesh has it
+        self.owner = owner
+        self.application = ""
+        self.history = RequestHistory()
+        self.payload: RequestPayload | None = None  # if it was submitted here
+        self.accepted_payload = ""  # under what name the controller expects it
+        # What the controller was asked about it
+        self.origin = origin  # once it is accepted, the controller knows the request
+        self.submission: PendingReply | None = None
+        self.watching: PendingReply | None = None  # once it is accepted, all stages are heard of
+        self.open: deque[PendingReply] = deque((origin,))  # unanswered
+        self.first = False  # it runs because it was submitted here
+        self.cancelled = False
+        # Who is interested in it
+        self.waiting = 0  # calls
+        self.kept = False  # it goes on although nobody waits
+        self.delivered = False  # somebody got its outputs
+
+    @property
+    def name(self) -> str:
+        """What its client calls it."""
+        return seen(self.owner, self.id) or self.id
 
 
 def _step(progress: model.StageProgress) -> Step:

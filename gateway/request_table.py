@@ -4,6 +4,10 @@ No I/O and no waiting happens here: calls put requests in and leave them, the co
 tell what became of them, and two functions carry away what follows from it (`send` a note to the
 controller, `discard` data from the remote store).
 
+**Idempotency.** The idempotency key is the request's id: whatever is submitted again under the same
+id with the same content (`content_hash`) is the same request, and runs once. Whether it is known is
+decided here for the requests of this gateway, and by the controller for those of all gateways.
+
 **Who may write a payload.** Anyone, at once: a payload is stored under the request's id and the
 content_hash of its content (`esg.storage.keys`) while the controller decides. The controller tells
 the first stage's invoker which content_hash it has accepted. Whoever used the same id for something
@@ -41,12 +45,13 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from esg.gateway.request import PendingReply, TrackedRequest
+from esg.gateway.request import PendingReply, RequestPayload, TrackedRequest
 from esg.protos import controller_v1_pb2 as controller
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.logs import about
 from esg.runtime.rpc.status import AlreadyExists, Exhausted, NotFound, Unavailable, refusal_error
 from esg.runtime.security.ownership import owned, plainly, seen
+from esg.runtime.wire.copies import changed
 from esg.runtime.wire.enums import outcome_from_wire
 from esg.storage.keys import payload_stage
 
@@ -56,6 +61,9 @@ Send = Callable[[controller.GatewayNote], None]
 
 
 class RequestTable:
+    """The requests of one gateway. A call is counted from `submit` or `follow` to its `leave`;
+    `esg.gateway.requests` sees to that."""
+
     def __init__(
         self,
         limit: int,
@@ -88,17 +96,21 @@ class RequestTable:
 
     def submit(self, submission: controller.Submission, most: int = 0) -> TrackedRequest:
         """Wait for a request, which may be new, or known already. With `most`, its owner may have
-        so many under way."""
+        so many under way.
+
+        This is idempotent: the idempotency key is the request's id, and a repeat has the same
+        `content_hash`. Other content under a known key is refused.
+        """
         request_id, content_hash = submission.request_id, submission.content_hash
         owner = submission.owner
         known = self._requests.get(request_id)
         if known is not None and known.submission is not None:
-            if known.content_hash != content_hash:
+            if known.payload is None or known.payload.content_hash != content_hash:
                 raise AlreadyExists(
                     f"request id {known.name} was used for another request; choose a new id, "
                     "or send exactly the same again"
                 )
-            return self._waited_for(known)
+            return self.wait_for(known)
         note = controller.GatewayNote(submission=submission)
         if known is None:
             if most and self._of_owner[owner] >= most:
@@ -111,8 +123,8 @@ class RequestTable:
         else:
             request = known
             request.submission = self._ask(request, note)
-        request.content_hash, request.storing = content_hash, None
-        return self._waited_for(request)
+        request.payload = RequestPayload(content_hash)
+        return self.wait_for(request)
 
     def submitted(self, request_id: str) -> bool:
         """Whether it was, and is still known here: then the next one is a repeat."""
@@ -125,12 +137,12 @@ class RequestTable:
         if request is None:
             request = self._begin(request_id, controller.GatewayNote(follow=request_id), owner)
             request.watching = request.origin
-        return self._waited_for(request)
+        return self.wait_for(request)
 
     def watch(self, request: TrackedRequest) -> PendingReply | None:
         """Have the controller tell of an accepted request's stages. Once it has accepted, those in
         the past are known; None if the request has ended, as its result has them all."""
-        if request.result is not None:
+        if request.history.result is not None:
             return None
         if request.watching is None:
             request.watching = self._ask(request, controller.GatewayNote(follow=request.id))
@@ -138,16 +150,15 @@ class RequestTable:
 
     def cancel(self, request: TrackedRequest) -> None:
         request.cancelled = True
-        if self._send is not None and request.result is None:
+        if self._send is not None and request.history.result is None:
             self._send(controller.GatewayNote(cancel=request.id))
 
-    def leave(self, request: TrackedRequest, *, delivered: bool = False) -> None:
-        """A call has ended. `delivered`: its client has got the outputs."""
+    def leave(self, request: TrackedRequest) -> None:
+        """A call has ended."""
         request.waiting -= 1
         self._calls -= 1
         if self._calls == 0:
             self.idle.set()
-        request.delivered |= delivered
         self._tidy(request)
 
     def _begin(self, request_id: str, note: controller.GatewayNote, owner: str) -> TrackedRequest:
@@ -171,7 +182,8 @@ class RequestTable:
             self._send(note)
         return question
 
-    def _waited_for(self, request: TrackedRequest) -> TrackedRequest:
+    def wait_for(self, request: TrackedRequest) -> TrackedRequest:
+        """One more call waits for it, until it says `leave`."""
         request.waiting += 1
         self._calls += 1
         self.idle.clear()
@@ -181,9 +193,9 @@ class RequestTable:
         """What follows when nobody waits for it any more."""
         if request.waiting or request.open or self._requests.get(request.id) is not request:
             return
-        if request.result is not None:
+        if request.history.result is not None:
             self._forget(request)
-            self._discard_all(request, request.result)
+            self._discard_all(request, request.history.result)
         elif request.submission is None:
             self._forget(request)
         elif request.first and not (request.kept or request.cancelled or self.handing_back):
@@ -199,9 +211,9 @@ class RequestTable:
             del self._of_owner[request.owner]
 
     def _discard_payload(self, request: TrackedRequest) -> None:
-        """Of a submission that was refused."""
-        if request.submission is not None:
-            self._discard(request.id, [payload_stage(request.content_hash)])
+        """Delete the payload of a submission that was refused."""
+        if request.submission is not None and request.payload is not None:
+            self._discard(request.id, [request.payload.stage])
 
     def _discard_all(self, request: TrackedRequest, result: model.Result) -> None:
         """Delete what is left of a request that has ended: its payload, what its stages had
@@ -211,7 +223,7 @@ class RequestTable:
         kept = set(result.output_stages) if wanted else set()
         stages = dict.fromkeys([*(s.stage for s in result.stages), *result.output_stages])
         useless = [stage for stage in stages if stage not in kept]
-        self._discard(request.id, [request.payload, *useless])
+        self._discard(request.id, [request.accepted_payload, *useless])
 
     # ---- the controller
 
@@ -226,7 +238,7 @@ class RequestTable:
             case "refused":
                 self._refused(request, note.refused)
             case "progress":
-                request.hear(note.progress)
+                request.history.hear(note.progress)
             case "result":
                 self._ended(request, note.result)
             case "payload_lost":
@@ -236,7 +248,7 @@ class RequestTable:
 
     def _accepted(self, request: TrackedRequest, accepted: controller.Accepted) -> None:
         request.application = seen(request.owner, accepted.application) or ""
-        request.payload = payload_stage(accepted.content_hash)
+        request.accepted_payload = payload_stage(accepted.content_hash)
         if request.open:
             question = request.open.popleft()
             if question is request.submission:
@@ -276,17 +288,18 @@ class RequestTable:
         for question in request.open:
             question.settle(error)
         request.open.clear()
-        if request.result is None:
+        if request.history.result is None:
             self._forget(request)
-            request.finish(None, error)
+            request.history.finish(None, error)
 
     def _payload_lost(self, request: TrackedRequest) -> None:
         """Whoever waits is told to submit it again, since a client that waits still has what it
         sent; that finds the request waiting for its payload. Not so if it is to be fetched later,
         or if the payload is on its way. Should the note come at a bad time, there will be another
         one: a job is tried more than once."""
-        on_its_way = request.storing is not None and not request.storing.done()
-        if request.submission is None or request.kept or request.open or on_its_way:
+        if request.submission is None or request.kept or request.open:
+            return
+        if request.payload is not None and request.payload.on_its_way:
             return
         if request.waiting:
             log.warning("payload lost", extra=about(request=request.id))
@@ -299,7 +312,7 @@ class RequestTable:
             )
 
     def _ended(self, request: TrackedRequest, result: model.Result) -> None:
-        if request.result is not None:
+        if request.history.result is not None:
             return  # whoever asks about what has ended is told again
         if request.submission is not None:
             log.info(
@@ -313,9 +326,9 @@ class RequestTable:
                 ),
             )
             self._count_ended(result)
-        result.request_id = request.name
-        result.application = seen(request.owner, result.application) or ""
-        request.finish(result)
+        application = seen(request.owner, result.application) or ""
+        shown = changed(result, request_id=request.name, application=application)
+        request.history.finish(shown)
         self._tidy(request)
 
     # ---- the link to it
@@ -323,7 +336,7 @@ class RequestTable:
     def link_made(self, send: Send) -> None:
         self._send = send
         for request in self._requests.values():
-            if not request.open and request.result is None:
+            if not request.open and request.history.result is None:
                 request.watching = PendingReply(controller.GatewayNote(follow=request.id))
                 request.open.append(request.watching)
             for question in request.open:

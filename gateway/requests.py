@@ -1,12 +1,16 @@
-"""What is done for one request, whichever call it came by: take it in, wait, read its outputs.
+"""The use cases of requests, whichever call they came by: submit, follow, reply, cancel.
 
-A call that was given a request by `take_in` or `find` must `leave` it in the end.
+A call waits for a request in a block: `async with requests.submitted(...) as request`, or
+`followed(...)`. When the last such block has ended, `request_table` sees to what follows.
 """
 
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import nullcontext
+from contextlib import ExitStack, asynccontextmanager, nullcontext
+from typing import Any
+
+import grpc
 
 from esg.errors import Fault
 from esg.gateway.identity import Caller, Identities
@@ -20,8 +24,9 @@ from esg.runtime.rpc.status import FailedPrecondition, NotFound, Unavailable
 from esg.runtime.security.ownership import owned
 from esg.runtime.settings import GatewaySettings
 from esg.storage.errors import Missing
-from esg.storage.keys import payload_stage
 from esg.storage.redis_store import RedisStore
+
+Context = grpc.aio.ServicerContext[Any, Any]
 
 
 def going_away() -> Unavailable:
@@ -30,16 +35,20 @@ def going_away() -> Unavailable:
 
 class Requests:
     def __init__(
-        self, settings: GatewaySettings, book: RequestTable, store: RedisStore, callers: Identities
+        self,
+        settings: GatewaySettings,
+        table: RequestTable,
+        store: RedisStore,
+        identities: Identities,
     ) -> None:
         self._settings = settings
-        self._book = book
+        self._table = table
         self._store = store
-        self._callers = callers
-        self.limits = ClientQuotas(settings.max_streams, time.monotonic)
-        self.leave = book.leave
+        self._identities = identities
+        self.quotas = ClientQuotas(settings.max_streams, time.monotonic)
 
-    async def take_in(
+    @asynccontextmanager
+    async def submitted(
         self,
         asked: public.SubmitRequest,
         payload: bytes,
@@ -47,51 +56,43 @@ class Requests:
         remaining_s: float | None,
         *,
         fetched_later: bool = False,
-    ) -> TrackedRequest:
-        """Check a request, store its payload, and have the controller accept it."""
-        if self._book.handing_back:
+    ) -> AsyncIterator[TrackedRequest]:
+        """Check a request, store its payload, have the controller accept it, and wait for it."""
+        if self._table.handing_back:
             raise going_away()
-        caller = self._callers.still(caller)
-        self.limits.take(caller)
-        submission = await checked(asked, payload, remaining_s, self._settings, caller.owner)
-        submission.fetched_later = fetched_later
+        # Again, as a stream or a payload in pieces may have begun long ago: the token may have been
+        # removed or replaced since, or its quotas changed
+        caller = self._identities.still(caller)
+        self.quotas.take(caller)
+        submission = await checked(
+            asked, payload, remaining_s, self._settings, caller.owner, fetched_later=fetched_later
+        )
         # A client repeats by itself what it had no answer to; the payload counts once
-        repeated = self._book.submitted(submission.request_id)
-        with nullcontext() if repeated else self.limits.payload(caller, len(payload)):
-            request = self._book.submit(submission, caller.quota.in_flight)
-            question = request.submission
-            assert question is not None
-            durably = fetched_later and self._settings.durable_payloads
-            storing = request.storing
-            if storing is None or (durably and not request.durable):
-                storing = self._begin_storing(request, payload, durably=durably)
-            try:
-                await question.accepted()
-                await self._stored(request, storing)
-            except BaseException:
-                self._book.leave(request)
-                raise
-        return request
+        repeated = self._table.submitted(submission.request_id)
+        with ExitStack() as waiting:
+            with nullcontext() if repeated else self.quotas.payload(caller, len(payload)):
+                request = self._table.submit(submission, caller.quota.in_flight)
+                waiting.callback(self._table.leave, request)
+                durably = fetched_later and self._settings.durable_payloads
+                await self._accepted(request, payload, durably=durably)
+            request.kept |= fetched_later
+            yield request
 
-    def _begin_storing(
-        self, request: TrackedRequest, payload: bytes, *, durably: bool
-    ) -> asyncio.Task[None]:
-        """While the controller decides; it will be there when the first stage wants it. If nobody
-        waits for the request, nobody could bring its payload again: it has to be durable, also if
-        somebody who waits has brought it before."""
+    async def _accepted(self, request: TrackedRequest, content: bytes, *, durably: bool) -> None:
+        """Wait until the controller has accepted it, and its payload is stored.
 
-        def stored(storing: asyncio.Task[None]) -> None:
-            failed = storing.cancelled() or storing.exception() is not None
-            if failed and request.storing is storing:
-                request.storing = None  # a repeat brings it again
-
-        name = payload_stage(request.content_hash)
-        put = self._store.put(request.id, name, payload, durably=durably)
-        request.storing, request.durable = asyncio.create_task(put), durably
-        request.storing.add_done_callback(stored)
-        return request.storing
-
-    async def _stored(self, request: TrackedRequest, storing: asyncio.Task[None]) -> None:
+        It is stored while the controller decides, and will be there when the first stage wants it.
+        If nobody waits for the request, nobody could bring its payload again: it has to be durable,
+        also if somebody who waits has brought it before.
+        """
+        question, payload = request.submission, request.payload
+        assert question is not None
+        assert payload is not None
+        storing = payload.storing(durably=durably)
+        if storing is None:
+            put = self._store.put(request.id, payload.stage, content, durably=durably)
+            storing = payload.store(put, durably=durably)
+        await question.accepted()
         try:
             await asyncio.shield(storing)  # others may wait for it too
         except FailedPrecondition:
@@ -101,26 +102,36 @@ class Requests:
             request.kept = True
             raise
 
-    async def find(
+    @asynccontextmanager
+    async def followed(
         self, request_id: str, caller: Caller, *, stages: bool = False
-    ) -> TrackedRequest:
-        """A request that was taken in before, here or elsewhere; with `stages`, all that has
-        happened to it is known, and all that will happen is heard of."""
+    ) -> AsyncIterator[TrackedRequest]:
+        """Wait for a request that was submitted before, here or elsewhere; with `stages`, all that
+        has happened to it is known, and all that will happen is heard of."""
         inside = owned(caller.owner, check_id(request_id))
-        request = self._book.follow(inside, caller.owner)
-        try:
+        request = self._table.follow(inside, caller.owner)
+        with ExitStack() as waiting:
+            waiting.callback(self._table.leave, request)
             await request.origin.accepted()
-            watching = self._book.watch(request) if stages else None
+            watching = self._table.watch(request) if stages else None
             if watching is not None:
                 await watching.accepted()
-        except BaseException:
-            self._book.leave(request)
-            raise
-        return request
+            yield request
+
+    def wait_until_sent(self, request: TrackedRequest, context: Context, *, whole: bool) -> None:
+        """Wait for it on behalf of a unary call, whose reply leaves when its handler has returned.
+        `whole`: the reply has all outputs."""
+        self._table.wait_for(request)
+
+        def sent(_: Context) -> None:
+            request.delivered |= whole and not context.cancelled()
+            self._table.leave(request)
+
+        context.add_done_callback(sent)  # type: ignore[arg-type] # its stub wants a class
 
     async def reply(self, request: TrackedRequest) -> public.SubmitReply:
         """Wait for a request's end: its result, with its outputs if they fit into one message."""
-        result = await request.end()
+        result = await request.history.end()
         outputs = await self.outputs(request, result)
         if sum(len(content) for _, content in outputs) > self._settings.inline_bytes:
             return public.SubmitReply(result=result, fetch_outputs=True)
@@ -132,6 +143,7 @@ class Requests:
     async def outputs(
         self, request: TrackedRequest, result: model.Result
     ) -> list[tuple[str, bytes]]:
+        """The outputs of a request that has ended, by stage."""
         if result.outcome != model.OUTCOME_DONE:
             return []
         stages = list(result.output_stages)
@@ -152,18 +164,18 @@ class Requests:
 
     async def cancel(self, request: TrackedRequest) -> bool:
         """Whether it was cancelled; false if it had ended before."""
-        if request.result is not None:
+        if request.history.result is not None:
             return False
-        self._book.cancel(request)
-        result = await request.end()
+        self._table.cancel(request)
+        result = await request.history.end()
         return result.outcome == model.OUTCOME_CANCELLED
 
     async def progress(self, request: TrackedRequest) -> AsyncIterator[model.StageProgress]:
         """Every stage as it begins and ends, until the request has ended."""
-        told = 0
+        told, history = 0, request.history
         while True:
-            news, ended = request.news, request.ended.is_set()
-            for progress in request.stages()[told:]:
+            news, ended = history.news, history.ended.is_set()
+            for progress in history.stages()[told:]:
                 told += 1
                 yield progress
             if ended:

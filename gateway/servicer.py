@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from typing import Any
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 import grpc
 
@@ -12,7 +11,7 @@ from esg.gateway.applications import Applications
 from esg.gateway.identity import Caller, Identities
 from esg.gateway.request import TrackedRequest
 from esg.gateway.request_table import RequestTable
-from esg.gateway.requests import Requests, going_away
+from esg.gateway.requests import Context, Requests, going_away
 from esg.gateway.submit_stream import SubmitStream
 from esg.gateway.validation import check_payload
 from esg.protos import gateway_v1_pb2 as public
@@ -23,8 +22,6 @@ from esg.runtime.rpc.status import aborting
 from esg.runtime.settings import GatewaySettings
 from esg.storage.redis_store import RedisStore
 
-Context = grpc.aio.ServicerContext[Any, Any]
-
 # ruff: noqa: N802 - the names are gRPC's
 
 
@@ -32,31 +29,31 @@ class Pipelines(public_grpc.PipelinesServicer):
     def __init__(
         self,
         settings: GatewaySettings,
-        book: RequestTable,
+        table: RequestTable,
         store: RedisStore,
         controller: grpc.aio.Channel,
-        callers: Identities,
+        identities: Identities,
     ) -> None:
         self._settings = settings
-        self._book = book
-        self._callers = callers
-        self._desk = Requests(settings, book, store, callers)
+        self._table = table
+        self._identities = identities
+        self._requests = Requests(settings, table, store, identities)
         self._applications = Applications(controller)
-        self._conversations: set[SubmitStream] = set()
+        self._streams: set[SubmitStream] = set()
         self._going = asyncio.Event()
 
     def close(self) -> None:
         """Take no new requests."""
-        self._book.handing_back = True
+        self._table.handing_back = True
         self._going.set()
-        for conversation in self._conversations:
-            conversation.hear_no_more()
+        for stream in self._streams:
+            stream.hear_no_more()
 
     async def drain(self, limit_s: float) -> None:
         """Answer those who wait, or when time is up, send them elsewhere."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._book.idle.wait(), limit_s)
-        self._book.give_up(going_away())
+            await asyncio.wait_for(self._table.idle.wait(), limit_s)
+        self._table.give_up(going_away())
 
     # ---- applications
 
@@ -96,10 +93,10 @@ class Pipelines(public_grpc.PipelinesServicer):
         self, asked: public.WatchMeshRequest, context: Context
     ) -> AsyncIterator[model.MeshStatus]:
         async with self._called(context) as caller:
-            with self._desk.limits.stream(caller):
+            with self._requests.quotas.stream(caller):
                 statuses = self._applications.watch_mesh(asked.interval_ms, caller.owner)
                 async for status in statuses:
-                    self._callers.still(caller)
+                    self._identities.still(caller)
                     yield status
                     if self._going.is_set():
                         raise going_away()
@@ -107,31 +104,24 @@ class Pipelines(public_grpc.PipelinesServicer):
     # ---- submitting
 
     async def Submit(self, asked: public.SubmitRequest, context: Context) -> public.SubmitReply:
-        async with self._called(context) as caller:
-            request = await self._take_in(asked, asked.payload, caller, context)
-            try:
-                reply = await self._desk.reply(request)
-            except BaseException:
-                self._desk.leave(request)
-                raise
-            whole = not reply.fetch_outputs
-
-            def sent(_: Context) -> None:
-                self._desk.leave(request, delivered=whole and not context.cancelled())
-
-            context.add_done_callback(sent)  # type: ignore[arg-type] # its stub wants a class
+        async with (
+            self._called(context) as caller,
+            self._submitted(asked, asked.payload, caller, context) as request,
+        ):
+            reply = await self._requests.reply(request)
+            self._requests.wait_until_sent(request, context, whole=not reply.fetch_outputs)
             return reply
 
     async def SubmitAsync(
         self, asked: public.SubmitRequest, context: Context
     ) -> public.SubmitAsyncReply:
-        async with self._called(context) as caller:
+        async with (
+            self._called(context) as caller,
             # Its client does not wait for the result, so the call's deadline says nothing about it
-            request = await self._desk.take_in(
+            self._requests.submitted(
                 asked, asked.payload, caller, None, fetched_later=True
-            )
-            request.kept = True
-            self._desk.leave(request)
+            ) as request,
+        ):
             return public.SubmitAsyncReply(request_id=request.name)
 
     async def SubmitChunked(
@@ -140,10 +130,10 @@ class Pipelines(public_grpc.PipelinesServicer):
         async with self._called(context) as caller:
             asked, payload = await self._joined(chunks)
             await _still_there(context)
-            request = await self._take_in(asked, payload, caller, context)
-            del payload
-            async for chunk in self._results(request):
-                yield chunk
+            async with self._submitted(asked, payload, caller, context) as request:
+                del payload
+                async for chunk in self._results(request):
+                    yield chunk
 
     async def SubmitMany(
         self, groups: AsyncIterator[public.SubmitGroup], context: Context
@@ -151,37 +141,40 @@ class Pipelines(public_grpc.PipelinesServicer):
         async with self._called(context) as caller:
             if self._going.is_set():
                 raise going_away()
-            conversation = SubmitStream(
-                self._desk, caller, context.time_remaining(), self._settings.inline_bytes
+            stream = SubmitStream(
+                self._requests, caller, context.time_remaining(), self._settings.inline_bytes
             )
-            with self._desk.limits.stream(caller):
-                self._conversations.add(conversation)
+            with self._requests.quotas.stream(caller):
+                self._streams.add(stream)
                 try:
-                    async for replies in conversation.replies(groups):
+                    async for replies in stream.replies(groups):
                         yield replies
                 finally:
-                    self._conversations.discard(conversation)
+                    self._streams.discard(stream)
             if self._going.is_set():
                 raise going_away()
 
     # ---- requests that were submitted before
 
     async def Get(self, asked: public.GetRequest, context: Context) -> public.RequestState:
-        async with self._called(context) as caller:
-            request = await self._desk.find(asked.request_id, caller, stages=True)
-            self._desk.leave(request)
+        async with (
+            self._called(context) as caller,
+            self._requests.followed(asked.request_id, caller, stages=True) as request,
+        ):
             return public.RequestState(
                 request_id=request.name,
                 application=request.application,
-                progress=request.stages(),
-                result=request.result,
+                progress=request.history.stages(),
+                result=request.history.result,
             )
 
     async def Fetch(
         self, asked: public.FetchRequest, context: Context
     ) -> AsyncIterator[public.ResultChunk]:
-        async with self._called(context) as caller:
-            request = await self._desk.find(asked.request_id, caller)
+        async with (
+            self._called(context) as caller,
+            self._requests.followed(asked.request_id, caller) as request,
+        ):
             async for chunk in self._results(request):
                 yield chunk
 
@@ -189,22 +182,19 @@ class Pipelines(public_grpc.PipelinesServicer):
         self, asked: public.WatchRequest, context: Context
     ) -> AsyncIterator[public.WatchReply]:
         async with self._called(context) as caller:
-            with self._desk.limits.stream(caller):
-                request = await self._desk.find(asked.request_id, caller, stages=True)
-                try:
-                    async for progress in self._desk.progress(request):
+            with self._requests.quotas.stream(caller):
+                found = self._requests.followed(asked.request_id, caller, stages=True)
+                async with found as request:
+                    async for progress in self._requests.progress(request):
                         yield public.WatchReply(progress=progress)
-                    yield public.WatchReply(result=await request.end())
-                finally:
-                    self._desk.leave(request)
+                    yield public.WatchReply(result=await request.history.end())
 
     async def Cancel(self, asked: public.CancelRequest, context: Context) -> public.CancelReply:
-        async with self._called(context) as caller:
-            request = await self._desk.find(asked.request_id, caller)
-            try:
-                return public.CancelReply(cancelled=await self._desk.cancel(request))
-            finally:
-                self._desk.leave(request)
+        async with (
+            self._called(context) as caller,
+            self._requests.followed(asked.request_id, caller) as request,
+        ):
+            return public.CancelReply(cancelled=await self._requests.cancel(request))
 
     # ---- pieces
 
@@ -212,12 +202,13 @@ class Pipelines(public_grpc.PipelinesServicer):
     async def _called(self, context: Context) -> AsyncIterator[Caller]:
         """Around a call: who makes it. What it raises becomes its status."""
         async with aborting(context):
-            yield self._callers.known(context.invocation_metadata() or (), context.peer())
+            yield self._identities.caller(context.peer())
 
-    async def _take_in(
+    def _submitted(
         self, asked: public.SubmitRequest, payload: bytes, caller: Caller, context: Context
-    ) -> TrackedRequest:
-        return await self._desk.take_in(asked, payload, caller, context.time_remaining())
+    ) -> AbstractAsyncContextManager[TrackedRequest]:
+        """A request whose client waits for as long as the call lasts."""
+        return self._requests.submitted(asked, payload, caller, context.time_remaining())
 
     async def _joined(
         self, chunks: AsyncIterator[public.SubmitChunk]
@@ -254,17 +245,13 @@ class Pipelines(public_grpc.PipelinesServicer):
 
     async def _results(self, request: TrackedRequest) -> AsyncIterator[public.ResultChunk]:
         """A request's result, then its outputs in pieces; they are deleted when all were taken."""
-        delivered = False
-        try:
-            result = await request.end()
-            outputs = await self._desk.outputs(request, result)
-            yield public.ResultChunk(result=result)
-            for stage, content in outputs:
-                for piece in pieces(content):
-                    yield public.ResultChunk(output=public.Output(stage=stage, content=piece))
-            delivered = True
-        finally:
-            self._desk.leave(request, delivered=delivered)
+        result = await request.history.end()
+        outputs = await self._requests.outputs(request, result)
+        yield public.ResultChunk(result=result)
+        for stage, content in outputs:
+            for piece in pieces(content):
+                yield public.ResultChunk(output=public.Output(stage=stage, content=piece))
+        request.delivered = True
 
 
 async def _still_there(context: Context) -> None:

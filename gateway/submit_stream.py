@@ -1,12 +1,11 @@
-"""Many requests over one stream: groups come in, answers go out as they are ready, in groups."""
+"""Many requests over one stream: groups come in, replies go out as they are ready, in groups."""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from esg.errors import Fault, Rejected
 from esg.gateway.identity import Caller
-from esg.gateway.request import TrackedRequest
 from esg.gateway.requests import Requests
 from esg.protos import gateway_v1_pb2 as public
 from esg.runtime.logs import about
@@ -16,44 +15,42 @@ from esg.runtime.rpc.status import refusal
 
 log = logging.getLogger(__name__)
 
-Answer = tuple[public.Reply, TrackedRequest | None]
+Outgoing = tuple[public.Reply, Callable[[], None]]
+"""A reply, and whom to tell that it was sent."""
 
 
 class SubmitStream:
-    """One client's stream."""
+    """One client's stream. Every request on it has a task, until its reply was sent."""
 
     def __init__(
-        self, desk: Requests, caller: Caller, remaining_s: float | None, message_bytes: int
+        self, requests: Requests, caller: Caller, remaining_s: float | None, message_bytes: int
     ) -> None:
-        self._desk = desk
+        self._requests = requests
         self._caller = caller
         loop = asyncio.get_running_loop()
         self._until_s = None if remaining_s is None else loop.time() + remaining_s
         self._loop = loop
         self._message_bytes = message_bytes
-        self._answers: BatchedSender[Answer] = BatchedSender()
+        self._outbox: BatchedSender[Outgoing] = BatchedSender()
         self._calls: set[asyncio.Task[None]] = set()
         self._reader: asyncio.Task[None] | None = None
 
     async def replies(
         self, groups: AsyncIterator[public.SubmitGroup]
     ) -> AsyncIterator[public.ReplyGroup]:
-        """Until the client has no more to ask, and has got every answer."""
+        """Until the client has no more to ask, and has got every reply."""
         self._reader = self._loop.create_task(self._read(groups))
         self._reader.add_done_callback(lambda _: self._close_if_done())
-        unsent: list[Answer] = []
         try:
-            async for answers in self._answers.groups():
-                unsent = answers
-                for part in grouped(answers, self._message_bytes, lambda a: a[0].ByteSize()):
+            async for ready in self._outbox.groups():
+                for part in grouped(ready, self._message_bytes, lambda one: one[0].ByteSize()):
                     yield public.ReplyGroup(replies=[reply for reply, _ in part])
-                    self._leave(part, delivered=True)
-                    unsent = unsent[len(part) :]
+                    for _, sent in part:
+                        sent()
             if self._reader.done() and not self._reader.cancelled():
                 self._reader.result()  # what was wrong with its groups is the end of the stream
         finally:
             await self._break_off()
-            self._leave(unsent, delivered=False)
 
     def hear_no_more(self) -> None:
         """Read no further; what was read is still answered."""
@@ -73,36 +70,32 @@ class SubmitStream:
 
     def _close_if_done(self) -> None:
         if not self._calls and self._reader is not None and self._reader.done():
-            self._answers.close()
+            self._outbox.close()
 
     async def _call(self, asked: public.SubmitRequest) -> None:
-        request = None
         try:
-            if not asked.request_id:
-                raise Rejected("request_id: is empty; on a stream answers are told apart by it")
-            request = await self._desk.take_in(
-                asked, asked.payload, self._caller, self._remaining_s()
-            )
-            reply = public.Reply(request_id=request.name, done=await self._desk.reply(request))
+            await self._answer(asked)
         except Exception as error:
             if not isinstance(error, Rejected | Fault):
                 log.exception("call failed", extra=about(request=asked.request_id))
             refused = refusal(public.Refusal, error)
             reply = public.Reply(request_id=asked.request_id, refusal=refused)
-        except asyncio.CancelledError:
-            if request is not None:
-                self._desk.leave(request)
-            raise
-        self._answers.put((reply, request))
+            self._outbox.put((reply, lambda: None))
 
-    def _remaining_s(self) -> float | None:
-        return None if self._until_s is None else self._until_s - self._loop.time()
+    async def _answer(self, asked: public.SubmitRequest) -> None:
+        if not asked.request_id:
+            raise Rejected("request_id: is empty; on a stream answers are told apart by it")
+        left_s = None if self._until_s is None else self._until_s - self._loop.time()
+        async with self._requests.submitted(asked, asked.payload, self._caller, left_s) as request:
+            done = await self._requests.reply(request)
+            over = asyncio.Event()
 
-    def _leave(self, answers: list[Answer], *, delivered: bool) -> None:
-        for reply, request in answers:
-            if request is not None:
-                got = delivered and reply.HasField("done") and not reply.done.fetch_outputs
-                self._desk.leave(request, delivered=got)
+            def sent() -> None:
+                request.delivered |= not done.fetch_outputs
+                over.set()
+
+            self._outbox.put((public.Reply(request_id=request.name, done=done), sent))
+            await over.wait()  # until then nothing of it is forgotten
 
     async def _break_off(self) -> None:
         """The client has gone, or has got everything: nothing goes on in its name."""
@@ -111,6 +104,3 @@ class SubmitStream:
         for task in pending:
             task.cancel()
         await asyncio.gather(*pending, return_exceptions=True)
-        self._answers.close()
-        async for answers in self._answers.groups():
-            self._leave(answers, delivered=False)

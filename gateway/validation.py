@@ -1,4 +1,4 @@
-"""What a request must be like to be passed on, and what makes it the same as another.
+"""Validation of requests, and their content hash, which tells a repeat from another request.
 
 Only what can be seen from the request itself is checked here. Whether there is such an application,
 and whether its SLO can be met, is the controller's to say.
@@ -30,6 +30,8 @@ async def checked(
     remaining_s: float | None,
     limits: GatewaySettings,
     owner: str = "",
+    *,
+    fetched_later: bool = False,
 ) -> controller.Submission:
     """What the controller is told of a request, if there is nothing wrong with it."""
     check_payload(len(payload), limits)
@@ -38,15 +40,15 @@ async def checked(
     if slo_us is not None and not 0 < slo_us <= LONGEST_US:
         raise Rejected(f"slo_us: is {slo_us}; it must be from 1 to {LONGEST_US}")
     if not asked.request_id:
-        # Nobody can repeat it, so what it consists of is nobody's concern
+        # Without an idempotency key it cannot be repeated, so its content is nobody's concern
         request, content_hash = uuid.uuid4().hex, b""
     else:
         request = check_id(asked.request_id)
         spoken = f"{asked.application!r} {slo_us} {asked.all_stages} ".encode()
         if len(payload) > HASHED_AT_ONCE:
-            content_hash = await asyncio.to_thread(_fingerprint, spoken, payload)
+            content_hash = await asyncio.to_thread(_content_hash, spoken, payload)
         else:
-            content_hash = _fingerprint(spoken, payload)
+            content_hash = _content_hash(spoken, payload)
     return controller.Submission(
         request_id=owned(owner, request),
         application=asked.application,
@@ -55,6 +57,7 @@ async def checked(
         content_hash=content_hash,
         deadline_us=_deadline_us(remaining_s),
         all_stages=asked.all_stages,
+        fetched_later=fetched_later,
     )
 
 
@@ -89,7 +92,7 @@ def check_payload(size: int, limits: GatewaySettings) -> None:
         )
 
 
-def _fingerprint(spoken: bytes, payload: bytes) -> bytes:
+def _content_hash(spoken: bytes, payload: bytes) -> bytes:
     digest = blake2b(spoken, digest_size=16)
     digest.update(payload)
     return digest.digest()

@@ -72,10 +72,26 @@ async def test_what_was_delivered_is_deleted_with_the_payload(told: Told) -> Non
     request = told.submit()
     told.accept()
     told.end()
-    assert (await request.end()).outcome == model.OUTCOME_DONE
-    told.book.leave(request, delivered=True)
+    assert (await request.history.end()).outcome == model.OUTCOME_DONE
+    request.delivered = True
+    told.book.leave(request)
     assert told.deleted == [("r1", [PAYLOAD, "last"])]
     assert forgotten(told)
+
+
+async def test_a_result_is_shown_under_the_clients_names_and_what_was_received_stays_as_it_is(
+    told: Told,
+) -> None:
+    submission = wire.Submission(request_id="alice~r1", content_hash=b"1", owner="alice")
+    request = told.book.submit(submission)
+    received = wire.ControllerNote(
+        request_id="alice~r1",
+        result=model.Result(request_id="alice~r1", application="alice~photo"),
+    )
+    told.book.hear(received)
+    shown = await request.history.end()
+    assert (shown.request_id, shown.application) == ("r1", "photo")
+    assert (received.result.request_id, received.result.application) == ("alice~r1", "alice~photo")
 
 
 async def test_what_was_not_delivered_stays_for_a_repeat(told: Told) -> None:
@@ -120,7 +136,8 @@ async def test_an_answer_that_comes_late_is_not_taken_for_another_one(told: Told
     assert request.submission is not None
     await request.submission.accepted()
     told.end()
-    told.book.leave(request, delivered=True)
+    request.delivered = True
+    told.book.leave(request)
     assert forgotten(told)
 
 
@@ -190,7 +207,7 @@ async def test_other_content_for_an_id_that_is_watched_takes_only_its_own_payloa
         await question.accepted()
     assert told.deleted == [("r1", [OTHER_PAYLOAD])]
     told.end()
-    await watcher.end()
+    await watcher.history.end()
     told.book.leave(watcher)
     assert told.deleted == [("r1", [OTHER_PAYLOAD]), ("r1", [PAYLOAD])]
     assert forgotten(told)
@@ -236,7 +253,7 @@ async def test_who_watches_what_the_controller_has_forgotten_goes_on_with_what_i
     told.accept()
     told.end()
     for request in (watcher, submitted):
-        assert (await request.end()).outcome == model.OUTCOME_DONE
+        assert (await request.history.end()).outcome == model.OUTCOME_DONE
         told.book.leave(request)
     assert forgotten(told)
 
@@ -274,7 +291,7 @@ async def test_when_the_controller_stays_away_what_has_ended_is_still_delivered(
     assert repeat.submission is not None
     with pytest.raises(Unavailable):
         await repeat.submission.accepted()
-    assert (await watcher.end()).outcome == model.OUTCOME_DONE
+    assert (await watcher.history.end()).outcome == model.OUTCOME_DONE
     for request in (watcher, repeat):
         told.book.leave(request)
     assert forgotten(told)
@@ -287,7 +304,7 @@ async def test_who_waits_for_a_request_whose_payload_is_lost_is_told_to_submit_i
     told.accept()
     told.lose_payload()
     with pytest.raises(Unavailable, match="payload of request r1 was lost; submit it again"):
-        await request.end()
+        await request.history.end()
     told.book.leave(request)
     assert forgotten(told)
     assert told.said == [("submission", "r1")]  # above all, it was not cancelled
@@ -301,6 +318,6 @@ async def test_a_request_that_nobody_could_bring_again_is_not_disturbed(told: To
     told.lose_payload()
     told.end(model.OUTCOME_FAILED)
     for known in (request, follower):
-        assert (await known.end()).outcome == model.OUTCOME_FAILED
+        assert (await known.history.end()).outcome == model.OUTCOME_FAILED
         told.book.leave(known)
     assert forgotten(told)

@@ -10,13 +10,15 @@ import grpc
 import pytest
 
 from esg.client.credentials import Credentials, authorized
+from esg.gateway.identity import Identities
 from esg.local.health import is_serving
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc.channels import channel
-from esg.runtime.rpc.status import Unavailable
+from esg.runtime.rpc.status import Unauthenticated, Unavailable
 from esg.runtime.security.tokens import Quota, TokenEntry, digest_of, read_entries, write_entries
+from esg.runtime.settings import GatewaySettings
 from tests.support.running_gateway import Gateways
 from tests.support.scripted_controller import ENDLESS, KNOWN, ScriptedController, application
 
@@ -405,3 +407,20 @@ async def until_true(condition: Callable[[], Awaitable[bool]]) -> None:
 async def names(stub: Stub) -> list[str]:
     listed = await stub.ListApplications(public.ListApplicationsRequest())
     return [application.name for application in listed.applications]
+
+
+async def test_a_call_that_was_not_authenticated_is_nobodys_where_tokens_are_needed(
+    tmp_path: Path,
+) -> None:
+    made = Clients(tmp_path / "tokens.toml")
+    made.allow("alice")
+    identities = Identities(GatewaySettings(tokens=str(made.file)))
+
+    async def called(metadata: list[tuple[str, str | bytes]]) -> str:
+        identities.authenticate(metadata)
+        return identities.caller("ipv4:127.0.0.1:1").name
+
+    token = Credentials(token="alice").metadata()
+    assert await asyncio.create_task(called([*token])) == "alice"
+    with pytest.raises(Unauthenticated, match="not authenticated"):
+        identities.caller("ipv4:127.0.0.1:1")  # what one call showed is not another one's
