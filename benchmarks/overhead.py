@@ -26,7 +26,7 @@ from esg.invoker.slices.client import SliceClient
 from esg.invoker.slices.processes import EmulatedSlices
 from esg.invoker.tensors.arrays import plain_input
 from esg.local.supervisor import Mesh, MeshOptions
-from esg.runtime.settings import environment
+from esg.runtime.settings_file import environment
 
 STAGES = 3
 CLIENTS = 32

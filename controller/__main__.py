@@ -22,7 +22,8 @@ from esg.runtime.rpc.channels import AMONG_OURSELVES
 from esg.runtime.rpc.decode_interceptor import Decoding
 from esg.runtime.rpc.server import Server, run_service, say_ready
 from esg.runtime.security.policy import between_services
-from esg.runtime.settings import CommonSettings, ControllerSettings, Settings
+from esg.runtime.settings import CommonSettings, ControllerSettings
+from esg.runtime.settings_file import Settings
 
 SERVICE = "esg.controller.v1.Controller"
 

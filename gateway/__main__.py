@@ -18,7 +18,8 @@ from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.decode_interceptor import Decoding
 from esg.runtime.rpc.server import Server, run_service, say_ready
 from esg.runtime.security.policy import between_services, public_door
-from esg.runtime.settings import CommonSettings, GatewaySettings, Settings
+from esg.runtime.settings import CommonSettings, GatewaySettings
+from esg.runtime.settings_file import Settings
 from esg.storage.redis_store import RedisStore
 
 SERVICE = "esg.gateway.v1.Pipelines"

@@ -28,7 +28,8 @@ from esg.runtime.catalog import functions_digest, load
 from esg.runtime.metrics_page import metrics_page
 from esg.runtime.rpc.server import Server, run_service, say_ready
 from esg.runtime.security.policy import between_services
-from esg.runtime.settings import CommonSettings, InvokerSettings, Settings
+from esg.runtime.settings import CommonSettings, InvokerSettings
+from esg.runtime.settings_file import Settings
 from esg.storage.local_store import LocalStore
 from esg.storage.node_store import NodeStore
 from esg.storage.redis_store import RedisStore

@@ -25,7 +25,8 @@ from esg.emulator.scenario import Scenario, applied
 from esg.emulator.sweep import Load
 from esg.local.supervisor import Mesh, MeshOptions
 from esg.runtime.catalog import load
-from esg.runtime.settings import CommonSettings, ControllerSettings, environment
+from esg.runtime.settings import CommonSettings, ControllerSettings
+from esg.runtime.settings_file import environment
 
 MODES: dict[str, dict[str, Any]] = {
     "no journal": {"journal": ""},

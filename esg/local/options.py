@@ -15,16 +15,8 @@ from esg.errors import Rejected
 from esg.local.health import without_password
 from esg.runtime.logs import check_logging
 from esg.runtime.rpc.addresses import READY_FILE
-from esg.runtime.settings import (
-    CLIENT_VARIABLES,
-    FILE_VARIABLE,
-    SECTIONS,
-    CommonSettings,
-    ControllerSettings,
-    InvokerSettings,
-    Settings,
-    environment,
-)
+from esg.runtime.settings import SECTIONS, CommonSettings, ControllerSettings, InvokerSettings
+from esg.runtime.settings_file import CLIENT_VARIABLES, FILE_VARIABLE, Settings, environment
 from esg.runtime.slice_kinds import Addresses, Emulated, Mig, parse_slices
 
 VCPUS = 16

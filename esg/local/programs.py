@@ -15,7 +15,8 @@ from esg.local.process import Program
 from esg.local.run_directory import RunDirectory
 from esg.local.secure import CLIENT, SecureFolder, probing
 from esg.runtime.rpc.addresses import READY_FILE, socket_address
-from esg.runtime.settings import InvokerSettings, environment
+from esg.runtime.settings import InvokerSettings
+from esg.runtime.settings_file import environment
 
 REDIS, CONTROLLER, GATEWAY, INVOKER = "redis", "controller", "gateway", "invoker"
 

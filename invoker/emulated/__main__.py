@@ -16,7 +16,8 @@ from esg.invoker.emulated.service import EmulatedSlice
 from esg.invoker.slices.client import SERVICE
 from esg.runtime.catalog import load
 from esg.runtime.rpc.server import Server, run_service, say_ready
-from esg.runtime.settings import CommonSettings, InvokerSettings, Settings
+from esg.runtime.settings import CommonSettings, InvokerSettings
+from esg.runtime.settings_file import Settings
 from esg.runtime.slice_kinds import Emulated, parse_slices
 
 HOST = "127.0.0.1"

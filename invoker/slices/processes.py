@@ -17,7 +17,7 @@ from typing import IO
 
 from esg.errors import Fault
 from esg.runtime.rpc.addresses import READY_FILE
-from esg.runtime.settings import environment
+from esg.runtime.settings_file import environment
 from esg.runtime.tether import tied
 
 START_S = 60.0

@@ -18,7 +18,8 @@ from esg.errors import Fault
 from esg.invoker.slices.bringup import SliceSet, slice_set
 from esg.invoker.slices.client import NoAnswer, SliceClient, SliceGone
 from esg.invoker.tensors.arrays import Tensors, plain_input, plain_output
-from esg.runtime.settings import CommonSettings, InvokerSettings, environment
+from esg.runtime.settings import CommonSettings, InvokerSettings
+from esg.runtime.settings_file import environment
 from tests.support.triton_folders import write_functions
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

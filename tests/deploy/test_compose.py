@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from esg.local.programs import GRPC_TUNING
-from esg.runtime.settings import Settings
+from esg.runtime.settings_file import Settings
 from tests.deploy.engine import ROOT, compose_tool
 from tests.deploy.rules import CPU, MESH, PUBLISHED, broken_rules, merged, specification_errors
 

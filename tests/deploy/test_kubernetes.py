@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from esg.runtime.security.authority import CALLERS, SERVICES
-from esg.runtime.settings import Settings
+from esg.runtime.settings_file import Settings
 from tests.deploy.engine import ROOT
 
 FOLDER = ROOT / "deploy" / "kubernetes"

@@ -15,7 +15,7 @@ from esg.local.run_directory import RunDirectory
 from esg.runtime.security.authority import make_certificates, names_in
 from esg.runtime.security.tls import Identity, authorities
 from esg.runtime.security.tokens import read_entries
-from esg.runtime.settings import Settings
+from esg.runtime.settings_file import Settings
 from esg.workload.saved import read_arrivals
 from esg.workload.traces.read import FORMATS, read_trace
 from tests.fuzz.broken import spoilt

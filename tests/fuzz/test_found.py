@@ -10,7 +10,7 @@ from esg.local.run_directory import RunDirectory
 from esg.protos import controller_v1_pb2 as wire
 from esg.runtime.security.tls import authorities
 from esg.runtime.security.tokens import read_entries
-from esg.runtime.settings import Settings
+from esg.runtime.settings_file import Settings
 from esg.runtime.wire.convert import news_from_wire
 
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from esg.local.health import is_serving
 from esg.protos import gateway_v1_pb2 as public
-from esg.runtime.settings import CommonSettings, Settings
+from esg.runtime.settings import CommonSettings
+from esg.runtime.settings_file import Settings
 from tests.fuzz.budget import fuzzed, promptly
 from tests.fuzz.messages import any_message, bytes_of
 from tests.support.controller_peers import running_controller, until

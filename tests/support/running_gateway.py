@@ -14,7 +14,8 @@ import pytest
 
 from esg.gateway.__main__ import main
 from esg.runtime.rpc.addresses import READY_FILE
-from esg.runtime.settings import CommonSettings, Settings, environment
+from esg.runtime.settings import CommonSettings
+from esg.runtime.settings_file import Settings, environment
 from tests.support.paths import ROOT
 from tests.support.scripted_controller import LIMIT_S, PREFIX, until
 

@@ -88,7 +88,8 @@ def certificate() -> tuple[str, str]:
     """The service's own, and its key; empty if it has none."""
     if "ESG_SETTINGS" not in os.environ:
         return os.environ.get("ESG_TLS_CERTIFICATE", ""), os.environ.get("ESG_TLS_KEY", "")
-    from esg.runtime.settings import CommonSettings, service_settings
+    from esg.runtime.settings import CommonSettings
+    from esg.runtime.settings_file import service_settings
 
     common = service_settings().of(CommonSettings)
     return common.tls_certificate, common.tls_key

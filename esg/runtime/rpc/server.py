@@ -26,7 +26,8 @@ from esg.runtime.rpc.addresses import READY_FILE
 from esg.runtime.rpc.channels import ANY_SIZE
 from esg.runtime.security.plain import check_listening, check_redis
 from esg.runtime.security.tls import ON_THIS_MACHINE, Security
-from esg.runtime.settings import CommonSettings, Settings, service_settings
+from esg.runtime.settings import CommonSettings
+from esg.runtime.settings_file import Settings, service_settings
 
 log = logging.getLogger(__name__)
 

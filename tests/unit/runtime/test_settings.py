@@ -11,10 +11,9 @@ from esg.runtime.settings import (
     ControllerSettings,
     GatewaySettings,
     InvokerSettings,
-    Settings,
-    environment,
 )
 from esg.runtime.settings_doc import document
+from esg.runtime.settings_file import Settings, environment
 from tests.support.paths import ROOT
 
 File = Callable[[str], Path]

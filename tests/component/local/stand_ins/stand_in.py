@@ -12,7 +12,8 @@ from typing import Any
 
 from esg.errors import Rejected
 from esg.runtime.rpc.server import Server, run_service, say_ready
-from esg.runtime.settings import SECTIONS, CommonSettings, InvokerSettings, Settings
+from esg.runtime.settings import SECTIONS, CommonSettings, InvokerSettings
+from esg.runtime.settings_file import Settings
 
 
 def run(service: str) -> int:

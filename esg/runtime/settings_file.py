@@ -1,0 +1,139 @@
+"""Settings as a process is given them: from a TOML file, a table per service, and from the
+environment, which wins.
+
+`[gateway] port = 50051` and `ESG_GATEWAY_PORT=50051` say the same. Unknown keys are refused: a
+misspelt one that is silently ignored costs an afternoon.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from esg.core.catalog.toml_fields import TomlFields
+from esg.errors import Rejected
+from esg.runtime.rpc.addresses import READY_FILE
+from esg.runtime.settings import SECTIONS
+from esg.suggest import did_you_mean
+
+T = TypeVar("T")
+PREFIX = "ESG_"
+FILE_VARIABLE = "ESG_SETTINGS"
+CLIENT_VARIABLES = {"ESG_TOKEN", "ESG_CLIENT_CA", "ESG_CLIENT_CERTIFICATE", "ESG_CLIENT_KEY"}
+OTHER_VARIABLES = {FILE_VARIABLE, READY_FILE, "ESG_GATEWAY", "ESG_DIR", *CLIENT_VARIABLES}
+"""Variables that are no setting of a service: clients and the command line have their own."""
+
+
+class Settings:
+    """A settings file and an environment, read once and checked as a whole."""
+
+    def __init__(self, environ: Mapping[str, str], file: Path | None = None) -> None:
+        if file is None and environ.get(FILE_VARIABLE):
+            file = Path(environ[FILE_VARIABLE])
+        self._environ = environ
+        self._tables = _read(file) if file is not None else {}
+        settings = {variable(name, f) for name, kind in SECTIONS.items() for f in fields(kind)}
+        known = sorted(settings | OTHER_VARIABLES)
+        for name in environ:
+            if name.startswith(PREFIX) and name not in known:
+                raise Rejected(f"environment: {did_you_mean('variable', name, known)}")
+        for kind in SECTIONS.values():
+            self.of(kind)
+
+    def says(self, section: str, name: str) -> bool:
+        """Whether somebody chose this setting, if only its default."""
+        known = _known(section, name)
+        return variable(section, known) in self._environ or name in self._tables.get(section, {})
+
+    def of(self, kind: type[T]) -> T:
+        """The settings of one section."""
+        section = next(name for name, known in SECTIONS.items() if known is kind)
+        values: dict[str, Any] = {}
+        for known in fields(kind):  # type: ignore[arg-type]
+            key = variable(section, known)
+            text = self._environ.get(key)
+            if text is not None:
+                raw = _parsed(key, known, text)
+                values[known.name] = _checked(TomlFields("environment", "", {key: raw}), key, known)
+            elif known.name in self._tables.get(section, {}):
+                table = TomlFields(str(self._tables["file"]), section, self._tables[section])
+                values[known.name] = _checked(table, known.name, known)
+        return kind(**values)
+
+
+def service_settings() -> Settings:
+    """What this process was given."""
+    return Settings(os.environ)
+
+
+def environment(section: str, values: Mapping[str, Any]) -> dict[str, str]:
+    """The variables that give a child process these settings."""
+    return {
+        variable(section, _known(section, name)): _text(value) for name, value in values.items()
+    }
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _known(section: str, name: str) -> Field[Any]:
+    """A setting by its names."""
+    if section not in SECTIONS:
+        raise Rejected(f"settings: {did_you_mean('section', section, SECTIONS)}")
+    known = {f.name: f for f in fields(SECTIONS[section])}
+    if name not in known:
+        raise Rejected(f"settings: {section}: {did_you_mean('setting', name, known)}")
+    return known[name]
+
+
+def variable(section: str, known: Field[Any]) -> str:
+    """The name of a setting in the environment."""
+    middle = "" if section == "common" else f"{section}_"
+    return f"{PREFIX}{middle}{known.name}".upper()
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        tables = tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise Rejected(
+            f"{file}: cannot be read: {error.strerror}; correct --settings or {FILE_VARIABLE}"
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise Rejected(f"{file}: not TOML: {error}") from None
+    top = TomlFields(str(file), "", tables)
+    for section, kind in SECTIONS.items():
+        table = top.table(section, required=False)
+        for known in fields(kind):
+            table.has(known.name)
+        table.finish()
+    top.finish()
+    return {**tables, "file": file}
+
+
+def _parsed(key: str, known: Field[Any], text: str) -> Any:
+    """The text of a variable as the type of its setting."""
+    try:
+        if known.type is bool:
+            return {"true": True, "false": False, "1": True, "0": False}[text.lower()]
+        return known.type(text) if known.type in (int, float) else text
+    except (ValueError, KeyError):
+        wanted = {bool: "true or false", int: "a whole number", float: "a number"}
+        raise Rejected(
+            f"environment: {key}: is {text!r}; it must be {wanted[known.type]}"  # type: ignore[index]
+        ) from None
+
+
+def _checked(table: TomlFields, key: str, known: Field[Any]) -> Any:
+    assert known.default is not MISSING
+    minimum, maximum = known.metadata["minimum"], known.metadata["maximum"]
+    if known.type is bool:
+        return table.flag(key)
+    if known.type is int:
+        return table.integer(key, minimum=0 if minimum is None else int(minimum), maximum=maximum)
+    if known.type is float:
+        return table.number(key, minimum=minimum, maximum=maximum)
+    return table.text(key, empty=True)
