@@ -2,7 +2,7 @@
 
     .venv/bin/python -m benchmarks.apex.alone [--setting strict-light]
 
-Where deadlines are tight there is no time to wait for company, so what is left to decide is the
+Where deadlines are tight there is no time to wait for a batch, so what is left to decide is the
 config of each stage, knowing how long the stages before it took. That can be solved exactly, from
 the last stage to the first: for every time that may be left, the config with the least expected
 cost, where being late counts as so many requests that have to be paid for. No policy that lets jobs

@@ -160,7 +160,7 @@ def settings_runs(policies: Sequence[str], seeds: Sequence[int], requests: int) 
 
 
 def ablation_runs(seeds: Sequence[int], requests: int) -> Iterator[Run]:
-    """Apex without each of its ingredients: in the three settings, cold, and beyond capacity."""
+    """Apex without each of its features: in the three settings, cold, and beyond capacity."""
     rows = [(name, s.slo_scale, s.rate, True) for name, s in SETTINGS.items()]
     rows += [("cold moderate-normal", 1.0, "normal", False), ("overload", 1.2, "106/s", True)]
     for row, slo_scale, rate, warm in rows:

@@ -3,7 +3,7 @@
     1. floor: the cheapest plan within the SLO, every batch full at once, in its profiled time;
     2. fetched: inputs have to be read, which takes time and is paid for;
     3. safe: and with a margin for the spread of times, so that deadlines are met;
-    4. patient: and a job waits for company, for as long as it takes on average until the next
+    4. patient: and a job waits for a batch, for as long as it takes on average until the next
        request for its application comes, and goes in pairs; or alone, where that is cheaper.
 
 All of them are means over the applications, per job, over the cost of ESG's choice without noise:
@@ -30,28 +30,26 @@ def floors(catalog: Catalog, setting: str) -> dict[str, float]:
     interval_us = round(fmean(RATES_US[chosen.rate])) * len(catalog.applications)
     costs: dict[str, list[float]] = {name: [] for name in (*STEPS, "alone")}
     for application in catalog.applications.values():
-        company, root = BatchPlans(application), application.root
+        plans, root = BatchPlans(application), application.root
         slo_us = round(chosen.slo_scale * application.alone_us)
         pace = (
             1
             + _fetched_us(application)
-            / company.search(root, jobs=1, company=1, left_us=slo_us, k=1).plans[0].time_us
+            / plans.search(root, jobs=1, cohort_size=1, left_us=slo_us, k=1).plans[0].time_us
         )
         expected = Forecast(pace, _spread(application))
 
-        def pusd(
-            jobs: int, left_us: int, *, company: BatchPlans = company, root: str = root
-        ) -> int:
-            times_us, costs_pusd = company.stairs(root, jobs)
+        def pusd(jobs: int, left_us: int, *, plans: BatchPlans = plans, root: str = root) -> int:
+            times_us, costs_pusd = plans.stairs(root, jobs)
             place = bisect_right(times_us, left_us)
             return costs_pusd[place - 1] if place else NEVER_PUSD
 
         safe_us = expected.safe_us(slo_us)
         later_us = safe_us - expected.likely_us(interval_us)
         costs["alone"].append(pace * pusd(1, expected.likely_us(slo_us)))
-        costs["floor"].append(pusd(company.most, slo_us))
-        costs["fetched"].append(pace * pusd(company.most, expected.likely_us(slo_us)))
-        costs["safe"].append(pace * pusd(company.most, safe_us))
+        costs["floor"].append(pusd(plans.most, slo_us))
+        costs["fetched"].append(pace * pusd(plans.most, expected.likely_us(slo_us)))
+        costs["safe"].append(pace * pusd(plans.most, safe_us))
         costs["patient"].append(pace * min(pusd(2, later_us), pusd(1, safe_us)))
     alone = fmean(costs["alone"])
     return {name: fmean(costs[name]) / alone for name in STEPS}

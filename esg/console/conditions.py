@@ -106,7 +106,7 @@ def policy_names(text: str) -> list[str]:
     return names
 
 
-def ingredient_names(text: str) -> tuple[str, ...]:
+def feature_names(text: str) -> tuple[str, ...]:
     """The names in a comma-separated list of parts of policy apex, all of which are known."""
     from esg.core.policies.apex.features import left_out, listed
 

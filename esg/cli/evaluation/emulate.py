@@ -21,7 +21,7 @@ from esg.console.conditions import (
     all_different,
     conditions,
     conditions_text,
-    ingredient_names,
+    feature_names,
     known_engine,
     note_what_has_no_effect,
     only_one_run,
@@ -319,7 +319,7 @@ def emulate(
         remote_mb_per_s=remote_mb_per_s,
         overhead=overhead,
         search_steps_per_ms=search_steps_per_ms,
-        without=ingredient_names(without),
+        without=feature_names(without),
     )
     load = Load(
         rate=rate, trace=trace, format=format or "auto", requests=requests, duration_s=duration

@@ -35,8 +35,8 @@ class PolicyKind:
 
 
 def _apex(settings: PolicySettings) -> Maker:
-    companies, without = BatchPlansCache(), left_out(settings.without)
-    return lambda catalog: Apex(catalog, companies, without=without, locality=settings.locality)
+    cache, without = BatchPlansCache(), left_out(settings.without)
+    return lambda catalog: Apex(catalog, cache, without=without, locality=settings.locality)
 
 
 def _esg(settings: PolicySettings) -> Maker:

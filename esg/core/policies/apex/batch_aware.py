@@ -1,11 +1,12 @@
-"""Plans that reckon with the company a job has.
+"""Batch-aware plans: no batch is larger than the cohort of jobs that can fill it.
 
-`frontier` lets later stages have batches of any size, as if others always came along. Jobs that
-start together do stay together, more or less; more company than that is luck. So here the plan for
-n jobs takes no batch larger than n, now or later: one engine for each n.
+A cohort are the jobs that can be batched from here on. `frontier` lets later stages have batches of
+any size, as if others always came along. Jobs that start together do stay together, more or less;
+more than that is luck. So here the plan for n jobs takes no batch larger than n, now or later: one
+engine for each n.
 
-What waiting for one more job would bring can then be read off: the cost of a job in a company of
-n + 1, with the time that is left by then, beside its cost in a company of n now.
+What waiting for one more job would bring can then be read off: the cost of a job in a cohort of
+n + 1, with the time that is left by then, beside its cost in a cohort of n now.
 """
 
 from collections.abc import Iterable
@@ -40,10 +41,17 @@ class BatchPlans:
         return self.stairs(self._application.root, 1)[1][-1]
 
     def search(
-        self, stage: str, *, jobs: int, company: int, left_us: int, k: int, own_pace: float = 1.0
+        self,
+        stage: str,
+        *,
+        jobs: int,
+        cohort_size: int,
+        left_us: int,
+        k: int,
+        own_pace: float = 1.0,
     ) -> Answer:
-        """The k best plans for so many jobs that have so much company, themselves included."""
-        engine = self._engine(company)
+        """The k best plans for so many jobs, which are part of a cohort of that size."""
+        engine = self._engine(cohort_size)
         return engine.search(stage, queue=jobs, left_us=left_us, k=k, own_pace=own_pace)
 
     def stairs(self, stage: str, jobs: int) -> tuple[list[int], list[int]]:
@@ -66,16 +74,16 @@ class BatchPlans:
 
     @property
     def built(self) -> tuple[int, ...]:
-        """For how many jobs it was asked so far."""
+        """The cohort sizes that engines have been built for so far."""
         return tuple(sorted(self._engines))
 
-    def build(self, company: Iterable[int]) -> None:
-        """Build what will be asked for."""
-        for jobs in company:
+    def build(self, cohorts: Iterable[int]) -> None:
+        """Build the engines for these cohort sizes."""
+        for jobs in cohorts:
             self._engine(jobs)
 
-    def _engine(self, company: int) -> Frontier:
-        batch = min(company, self.most)
+    def _engine(self, cohort_size: int) -> Frontier:
+        batch = min(cohort_size, self.most)
         engine = self._engines.get(batch)
         if engine is None:
             engine = self._engines[batch] = Frontier(_up_to(self._application, batch))
@@ -83,7 +91,7 @@ class BatchPlans:
 
 
 def _up_to(application: Application, batch: int) -> Application:
-    """The same without larger batches."""
+    """An application without larger batches."""
     return application.with_profiles(
         lambda profile: profile.narrowed(lambda config: config.batch <= batch)
     )

@@ -1,4 +1,4 @@
-"""What `apex` is made of. Each part can be left out, to see what it brings."""
+"""The features of policy `apex`: each can be left out, to see what it brings (ablation)."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -8,18 +8,20 @@ from esg.suggest import did_you_mean
 
 
 class Feature(StrEnum):
+    """By the names that `--without` takes."""
+
     ORDER = "order"
     """Visit the queues whose jobs are nearest to their end first, not round-robin."""
     RISK = "risk"
     """Plan with measured times, and weigh the risk to be late; not with the profiles' means."""
-    COMPANY = "company"
+    COHORTS = "cohorts"
     """Plan for the batches that the jobs at hand can fill, not for those one might wish for."""
     HOLDING = "holding"
     """Wait for more jobs where that is worth it."""
     HOPELESS = "hopeless"
     """Jobs that can no longer make it run last, and only where there is room to spare."""
     SCARCITY = "scarcity"
-    """Reckon with higher prices for vCPUs as they run out."""
+    """Count vCPUs at higher prices as they run out."""
     PLACEMENT = "placement"
     """Keep together what will be batched; weigh a transfer against another config."""
     DARING = "daring"
@@ -38,14 +40,15 @@ def listed(names: str) -> tuple[str, ...]:
 
 
 def left_out(names: Iterable[str]) -> frozenset[Feature]:
-    """
+    """The features with these names, none of which may be unknown.
+
     >>> sorted(left_out(["risk", "holding"]))
     [<Feature.HOLDING: 'holding'>, <Feature.RISK: 'risk'>]
     """
-    known = [str(ingredient) for ingredient in Feature]
+    known = [str(feature) for feature in Feature]
     found = []
     for name in names:
         if name not in known:
-            raise Rejected(did_you_mean("ingredient", name, known))
+            raise Rejected(did_you_mean("feature of apex", name, known))
         found.append(Feature(name))
     return frozenset(found)

@@ -1,10 +1,10 @@
-"""How long the stages to come will take, beside their profiles, and how sure that is.
+"""Forecast: how long the stages to come will take, beside their profiles, and how sure that is.
 
 A plan adds up profiled times. What stages really take is a multiple of them (`pace`), and varies
 around it (`spread`). The pace of a plan is the mean over the stages to come, each weighted by its
 share of their work, and the spread is that of their sum: independent, so that squares add up. As
 stages go by, fewer are left to even each other out, but there is less work left to go wrong. How
-the current stage's pace compares with the others' is reckoned with by itself (`own_pace`): one may
+the current stage's pace compares with the others' is a figure by itself (`own_pace`): one may
 be slow and the others fast.
 
 While little was measured, all profiles may be wrong in the same way, so that `doubt` about them
@@ -31,7 +31,7 @@ _SQRT2 = sqrt(2)
 
 
 class Forecast(Struct, frozen=True):
-    """What a case can count on."""
+    """The pace and the spread that a queue's jobs can count on."""
 
     pace: float
     spread: float
@@ -41,8 +41,8 @@ class Forecast(Struct, frozen=True):
     profiled: float = 0.0  # the spread that profiles tell of
 
     def wary(self) -> "Forecast":
-        """The same for those who would rather not rely on it, nor on a spread that only seems
-        small because few runs were seen."""
+        """A forecast for those who would rather not rely on this one, nor on a spread that only
+        seems small because few runs were seen."""
         spread = hypot(max(self.spread, self.profiled), self.doubt)
         return Forecast(self.pace, spread, self.own_pace, self.after)
 
@@ -66,7 +66,7 @@ class Forecast(Struct, frozen=True):
         return int(planned_us / self.after)
 
     def from_search_us(self, searched_us: int) -> int:
-        """The other way round."""
+        """Searched time as planned time: the inverse of `for_search_us`."""
         return int(searched_us * self.after)
 
     def likely_us(self, left_us: int) -> int:

@@ -1,11 +1,11 @@
-"""Which jobs of a queue are planned for together.
+"""Groups: the jobs of a queue that are planned for together.
 
 Inputs that lie on different nodes make a batch wait for the network, so the jobs of a later stage
 belong together if the same node keeps their inputs. A first stage's inputs lie nowhere in
 particular: all of its jobs are one group.
 
 A plan may well run jobs side by side and batch them later. Those that are started one after the
-other at the same instant therefore still count as company, and go to the same node.
+other at the same instant therefore are of one cohort, and go to the same node.
 """
 
 from dataclasses import dataclass
@@ -31,13 +31,14 @@ class Group:
     batched: bool = False
 
     @property
-    def company(self) -> int:
+    def cohort_size(self) -> int:
+        """How many jobs can be batched from here on: those that wait, and those just started."""
         return len(self.places) + self.beside
 
     @property
     def saves(self) -> bool:
         """Whether time was, or may be, used up in a batch."""
-        return self.batched or self.company > 1
+        return self.batched or self.cohort_size > 1
 
 
 def groups(view: QueueView, lost_before_us: int, most: int) -> list[Group]:

@@ -1,14 +1,15 @@
-"""When is it worth waiting for more jobs?
+"""Holding: whether, and for how long, it is worth waiting for a larger batch.
 
 A batch of two costs each of its jobs a tenth less than a batch of one, and a pair that starts
-together can stay together to the end. So waiting pays as long as time is cheaper than company:
+together can stay together to the end. So waiting pays as long as time is cheaper than
+what a larger cohort saves:
 
     - now:    what each of n jobs pays from here on, with the time that is left
     - later:  what each of n + 1 pays with less time, if another one comes; what each of n pays, if
               none does
 
 As long as there is slack, having less of it costs nothing, and waiting is free. Near the point from
-which on every millisecond must be bought with larger configs or with risk (`outlook`), it stops to
+which on every millisecond must be bought with larger configs or with risk (`risk`), it stops to
 pay.
 
 At a first stage the next job is as likely as the average interval says, and less and less so once
@@ -48,14 +49,14 @@ Wait = tuple[int, int, int, float]
 """How long at most, how long on average, for how many jobs, and how likely they come by then."""
 
 
-def hold_until_us(view: QueueView, group: Group, outlook: RiskModel) -> int | None:
+def hold_until_us(view: QueueView, group: Group, risk: RiskModel) -> int | None:
     """Until when to wait, or None if the jobs should go."""
-    count, left_us = group.company, group.deadline_us - view.now_us
-    if count >= outlook.company.most:
+    count, left_us = group.cohort_size, group.deadline_us - view.now_us
+    if count >= risk.plans.most:
         return None
-    now_pusd, work_us = outlook.now(count, left_us, saves=group.saves)
+    now_pusd, work_us = risk.now(count, left_us, saves=group.saves)
     if count > 1:
-        now_pusd, work_us = min((now_pusd, work_us), outlook.now(1, left_us, saves=group.saves))
+        now_pusd, work_us = min((now_pusd, work_us), risk.now(1, left_us, saves=group.saves))
     best_pusd = WORTH_IT * now_pusd
     last_us = view.jobs[group.places[0]].ready_us + work_us
     until_us = None
@@ -63,8 +64,8 @@ def hold_until_us(view: QueueView, group: Group, outlook: RiskModel) -> int | No
     for wait_us, comes_us, more, chance in waits:
         if view.now_us + wait_us > last_us:
             break
-        joined_pusd = outlook.later_pusd(count + more, left_us - comes_us)
-        alone_pusd = outlook.later_pusd(count, left_us - wait_us)
+        joined_pusd = risk.later_pusd(count + more, left_us - comes_us)
+        alone_pusd = risk.later_pusd(count, left_us - wait_us)
         pusd = chance * min(joined_pusd, alone_pusd) + (1 - chance) * alone_pusd
         if pusd < best_pusd:
             best_pusd, until_us = pusd, view.now_us + wait_us

@@ -1,11 +1,11 @@
-"""Where a group's task goes: near its inputs, near its company, and never to a cold slice in haste.
+"""Placement of a group's task: near its inputs, near its cohort, and on no cold slice in haste.
 
 A plan for several jobs is worth what it says only if all of them go to the same node. So a node is
 asked for room for the whole group first: for one task if the plan is a batch of them all, or for
 as many as the plan splits them into. Only if no plan has a place for all is one looked for that has
 a place for some. At the last stage, who has to leave the inputs need not stay with the others.
 
-    1. the node that keeps the inputs, or where the group's company has just been started;
+    1. the node that keeps the inputs, or where others of the group's cohort have just been started;
     2. if another node is cheaper, the transfer and its risk included, that one;
     3. of several, the one with most left over: the next stage will want to stay there.
 
@@ -91,7 +91,7 @@ def nearby(
     found = here
     if here is None or here.plan is not offer.plans[0]:  # nothing is cheaper than that
         if not view.application.successors[view.stage.name]:
-            jobs = 1  # nobody has any use for company afterwards
+            jobs = 1  # nothing is batched after the last stage
         found = _elsewhere(view, offer.plans, rooms.roomiest_first(), jobs, here, price)
     return None if found is None else rooms.placement(found.plan, found.invoker)
 

@@ -1,17 +1,17 @@
-"""Apex, our own policy: ESG's idea with what is measured, and with patience.
+"""Policy `apex`, our own: ESG's idea with what is measured, and with patience.
 
 Like ESG it plans the rest of the pipeline before every stage and takes the cheapest plan that is in
-time. It differs in what it reckons with (each is an `Feature` that can be left out; docs/apex.md
-tells the whole story and what each of them brings):
+time. It differs in what it takes into account (each is a `Feature` that can be left out;
+docs/apex.md tells the whole story and what each of them brings):
 
     - times as they are measured (`forecast`), and the risk to be late as part of the price
-      (`outlook`);
-    - batches that the jobs at hand can fill (`company`), and waiting for more (`holding`);
-    - vCPUs that get dearer as they run out (`scarcity`);
-    - nodes where a group of jobs can stay together (`groups`, `nearby`), and where there is no room
-      for what is safe, what there is room for;
+      (`risk`);
+    - batches that the jobs at hand can fill (`batch_aware`), and waiting for more (`holding`);
+    - vCPUs that get dearer as they run out (`vcpu_pricing`);
+    - nodes where a group of jobs can stay together (`groups`, `placement`), and where there
+      is no room for what is safe, what there is room for;
     - the jobs that can make it before those that cannot, and of them the ones nearest to their end;
-    - models for all stages of an application that is called (`warmth`).
+    - models for all stages of an application that is called (`prewarming`).
 
 Jobs that can no longer make their deadline go out together, as cheaply as possible, while a quarter
 of the cluster is free.
@@ -99,30 +99,30 @@ class BatchPlansCache:
         before = {application.name: found for application, found in self._built.items()}
         self._built = {
             application: self._built.get(application)
-            or _companies(application, catalog.prices, before.get(application.name, ()))
+            or _batch_plans(application, catalog.prices, before.get(application.name, ()))
             for application in catalog.applications.values()
         }
         return {application.name: found for application, found in self._built.items()}
 
 
-def _companies(
+def _batch_plans(
     application: Application, prices: Prices, before: tuple[BatchPlans, ...]
 ) -> tuple[BatchPlans, ...]:
     found = tuple(BatchPlans(repriced(application, prices, factor)) for _, factor in LEVELS)
-    for company, other in zip(found, before, strict=False):
-        company.build(other.built)
+    for plans, other in zip(found, before, strict=False):
+        plans.build(other.built)
     return found
 
 
 class Apex:
-    """Apex without some of its ingredients, or with them all."""
+    """Apex without some of its features, or with them all."""
 
     search_steps_per_ms = NODES_PER_MS
 
     def __init__(
         self,
         catalog: Catalog,
-        companies: BatchPlansCache,
+        cache: BatchPlansCache,
         *,
         without: frozenset[Feature],
         locality: bool = True,
@@ -132,7 +132,7 @@ class Apex:
         self.prewarm_all_stages = Feature.FORESIGHT not in without
         # who is placed as ESG places has no use for it
         self._dares = locality and without.isdisjoint((Feature.DARING, Feature.PLACEMENT))
-        self._companies = companies.of(catalog)
+        self._plans = cache.of(catalog)
         self._onward: dict[tuple[str, str], Onward] = {
             (application.name, stage): onward(application, stage)
             for application in catalog.applications.values()
@@ -146,7 +146,7 @@ class Apex:
 
     def _urgency(self, queue: Queue, now_us: int) -> tuple[bool, int, int, str]:
         """The least work left first, then the least slack; what is lost comes last."""
-        fastest_us = self._companies[queue.application][0].fastest_us(queue.stage)
+        fastest_us = self._plans[queue.application][0].fastest_us(queue.stage)
         for job in queue.jobs:
             slack_us = job.deadline_us - now_us - fastest_us
             if slack_us >= 0:
@@ -156,22 +156,22 @@ class Apex:
     def decide(self, view: QueueView) -> Offer | Hold:
         expected = self._expected(view)
         scarce = self._scarce(view)
-        company = self._companies[view.application.name][scarce]
+        plans = self._plans[view.application.name][scarce]
         lost_before_us = self._lost_before_us(view, expected)
-        found = groups(view, lost_before_us, company.most)
+        found = groups(view, lost_before_us, plans.most)
         if not found:
-            return self._hopeless(view, company)
+            return self._hopeless(view, plans)
         if Feature.HOPELESS in self._without and view.jobs[0].deadline_us < lost_before_us:
-            return self._hopeless(view, company)
+            return self._hopeless(view, plans)
         final = scarce > 0 or not view.application.successors[view.stage.name]
-        outlook = RiskModel(company, view.stage.name, expected, final)
+        risk = RiskModel(plans, view.stage.name, expected, final)
         holds: list[int] = []
         for group in found:
             until_us = None
             if Feature.HOLDING not in self._without:
-                until_us = hold_until_us(view, group, outlook)
+                until_us = hold_until_us(view, group, risk)
             if until_us is None:
-                return self._offer(view, group, outlook)
+                return self._offer(view, group, risk)
             holds.append(until_us)
         return Hold(min(holds))
 
@@ -203,31 +203,30 @@ class Apex:
 
     def _lost_before_us(self, view: QueueView, expected: Forecast) -> int:
         """Whose deadline is before that cannot make it, unless luck helps."""
-        fastest_us = self._companies[view.application.name][0].fastest_us(view.stage.name)
+        fastest_us = self._plans[view.application.name][0].fastest_us(view.stage.name)
         return view.now_us + int(fastest_us * expected.pace)
 
-    def _offer(self, view: QueueView, group: Group, outlook: RiskModel) -> Offer:
-        company = outlook.company
+    def _offer(self, view: QueueView, group: Group, risk: RiskModel) -> Offer:
         stage, jobs = view.stage.name, len(group.places)
-        together = company.most if Feature.COMPANY in self._without else group.company
+        together = risk.plans.most if Feature.COHORTS in self._without else group.cohort_size
         left_us = group.deadline_us - view.now_us
         saves = group.saves or together > 1
-        terms = outlook.terms(saves=saves)
-        pusd, planned_us = outlook.now(together, left_us, saves=saves)
+        terms = risk.terms(saves=saves)
+        pusd, planned_us = risk.now(together, left_us, saves=saves)
         if together > 1:
-            alone_pusd, alone_us = outlook.now(1, left_us, saves=saves)
-            if alone_pusd < pusd:  # there is no time for company
+            alone_pusd, alone_us = risk.now(1, left_us, saves=saves)
+            if alone_pusd < pusd:  # there is no time for a batch
                 jobs = together = 1
                 planned_us = alone_us
         expected = terms.expected
-        search = partial(company.search, stage, k=CONFIGS, own_pace=expected.own_pace)
+        search = partial(risk.plans.search, stage, k=CONFIGS, own_pace=expected.own_pace)
         limit_us = expected.for_search_us(max(planned_us, terms.safe_us(left_us)))
-        answer = search(jobs=jobs, company=together, left_us=limit_us)
+        answer = search(jobs=jobs, cohort_size=together, left_us=limit_us)
         profile = view.stage.function.profile
         plans, picks, effort = answer.plans, tuple(group.places), answer.effort
         likely_us = expected.for_search_us(expected.likely_us(left_us))
         if not answer.feasible:  # too late to be safe
-            alone = search(jobs=1, company=1, left_us=likely_us)
+            alone = search(jobs=1, cohort_size=1, left_us=likely_us)
             plans, picks = _fastest_first(alone.plans, profile), picks[:1]
             effort += alone.effort
         near = group.beside_on
@@ -239,7 +238,7 @@ class Apex:
             picks=picks,
             near=near,
             left_us=left_us,
-            rest_us=company.rest_us(stage),
+            rest_us=risk.plans.rest_us(stage),
             stage=view.stage,
             expected=expected,
             late_pusd=terms.late_pusd,
@@ -251,10 +250,15 @@ class Apex:
         if offer.likely_us is None:
             return None
         if not offer.at_once:
-            company = self._companies[view.application.name][self._scarce(view)]
+            plans = self._plans[view.application.name][self._scarce(view)]
             own_pace, left_us = offer.expected.own_pace, offer.likely_us
-            answer = company.search(
-                view.stage.name, jobs=1, company=1, left_us=left_us, k=CONFIGS, own_pace=own_pace
+            answer = plans.search(
+                view.stage.name,
+                jobs=1,
+                cohort_size=1,
+                left_us=left_us,
+                k=CONFIGS,
+                own_pace=own_pace,
             )
             offer.at_once = _fastest_first(answer.plans, view.stage.function.profile)
             offer.effort += answer.effort
@@ -265,15 +269,15 @@ class Apex:
                 return found
         return None
 
-    def _hopeless(self, view: QueueView, company: BatchPlans) -> Offer | Hold:
+    def _hopeless(self, view: QueueView, plans: BatchPlans) -> Offer | Hold:
         nodes = view.state.open_nodes().values()
         free = sum(node.vgpus_free for node in nodes)
         usable = sum(part.usable for node in nodes for part in node.slices)
         if Feature.HOPELESS not in self._without and free <= SPARED * usable:
             return Hold(view.now_us + LOOK_AGAIN_US)
         jobs = self._lost_in_front(view)
-        answer = company.search(
-            view.stage.name, jobs=jobs, company=jobs, left_us=_ALL_THE_TIME_US, k=CONFIGS
+        answer = plans.search(
+            view.stage.name, jobs=jobs, cohort_size=jobs, left_us=_ALL_THE_TIME_US, k=CONFIGS
         )
         return Offer(answer.plans, answer.effort)
 

@@ -1,4 +1,4 @@
-"""What a plan is worth: its cost, and the risk that it is late.
+"""Risk: a plan is worth its cost, plus what being late costs, times how likely that is.
 
 A faster plan costs more, and a slower one is late more often. So the two are added up:
 
@@ -6,13 +6,13 @@ A faster plan costs more, and a slower one is late more often. So the two are ad
 
 and the plan with the least sum is taken. That is better than the same margin for everybody: where a
 bit of safety is cheap, it is bought; where the next faster config costs much, it is not. Waiting
-for company uses time up, so it is weighed against the same risk.
+for a larger cohort uses time up, so it is weighed against the same risk.
 
-Who has no company does what has to be done anyway. Who uses time up to save money, in company or by
-waiting for some, had better be sure to have it: there, doubt about profiles counts too, and times
-vary as profiled at least. As long as later stages can be hurried with larger configs, being
-late by a plan is no more than a threat. At the last stage it is certain, and while vCPUs are scarce
-there is no room to hurry: there, those who save pay for being late many times over.
+A job that goes alone does what has to be done anyway. One that uses time up to save money, in a
+batch or by waiting for one, had better be sure to have it: there, doubt about profiles counts too,
+and times vary as profiled at least. As long as later stages can be hurried with larger configs,
+being late by a plan is no more than a threat. At the last stage it is certain, and while vCPUs are
+scarce there is no room to hurry: there, those who save pay for being late many times over.
 """
 
 from bisect import bisect_right
@@ -58,7 +58,7 @@ class RiskModel:
     """For the jobs at one stage of an application. It is `final` if they can hardly be hurried
     later on: there is no later stage, or no room for large configs."""
 
-    company: BatchPlans
+    plans: BatchPlans
     stage: str
     expected: Forecast
     final: bool
@@ -66,7 +66,7 @@ class RiskModel:
     wary: Terms = field(init=False)
 
     def __post_init__(self) -> None:
-        whole_pusd = self.company.whole_pusd
+        whole_pusd = self.plans.whole_pusd
         late, z = (LATE_FOR_GOOD, Z_FOR_GOOD) if self.final else (LATE, Z)
         self.usual = Terms(self.expected, LATE * whole_pusd)
         self.wary = Terms(self.expected.wary(), late * whole_pusd, z)
@@ -85,7 +85,7 @@ class RiskModel:
 
     def _best(self, jobs: int, left_us: int, terms: Terms) -> tuple[int, int]:
         expected, late_pusd = terms.expected, terms.late_pusd
-        times_us, costs_pusd = self.company.stairs(self.stage, jobs)
+        times_us, costs_pusd = self.plans.stairs(self.stage, jobs)
         best_pusd, best_us = NEVER_PUSD, 0
         # from what is as likely late as not to what is faster, and dearer
         place = bisect_right(times_us, expected.likely_us(left_us))

@@ -1,4 +1,4 @@
-"""What a vCPU is worth when there are few left.
+"""vCPU pricing: vCPUs count at higher prices the fewer of them are left.
 
 A vCPU costs a twentieth of a vGPU, so the cheapest configs are generous with them: three or four to
 a slice, where the paper's nodes have 16 for 7 slices. A full node then has idle slices that nobody
@@ -37,7 +37,7 @@ def level(nodes: Iterable[NodeBooks]) -> int:
 
 
 def repriced(application: Application, prices: Prices, factor: float) -> Application:
-    """The same application where a vCPU costs so many times its price."""
+    """An application where a vCPU costs so many times its price."""
     if factor == 1:
         return application
     dear = replace(prices, vcpu_usd_per_hour=prices.vcpu_usd_per_hour * factor)

@@ -1,10 +1,9 @@
-"""Apex, ingredient by ingredient. A vCPU costs one picodollar per microsecond and a vGPU ten."""
+"""Apex, feature by feature. A vCPU costs one picodollar per microsecond and a vGPU ten."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from msgspec.structs import replace as struct_replace
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.model import Application, Catalog, Stage
@@ -106,7 +105,7 @@ def test_safety_is_bought_where_it_is_cheap() -> None:
     )  # one time in two
 
 
-def test_profiles_that_were_never_seen_at_work_are_not_relied_on_for_company() -> None:
+def test_profiles_that_were_never_seen_at_work_are_not_relied_on_by_a_batch() -> None:
     pairs = chain(PAIRS, spread=0.01)
     two = queue_view(pairs, waiting=2, slo_ms=135)
     assert offered(pairs, two).plans[0].config == (1, 1, 1)
@@ -121,7 +120,7 @@ DEAR = {(1, 1, 1): 100, (1, 6, 1): 95, (2, 1, 1): 300}
 three times 28 or thirty times."""
 
 
-def test_who_has_company_takes_no_risk_at_the_last_stage() -> None:
+def test_a_batch_takes_no_risk_at_the_last_stage() -> None:
     last = chain(DEAR, spread=0.02)
     assert offered(last, trusted(queue_view(last, slo_ms=104))).plans[0].config == (1, 1, 1)
     assert offered(last, trusted(queue_view(last, waiting=2, slo_ms=104))).plans[0].config == (
@@ -131,7 +130,7 @@ def test_who_has_company_takes_no_risk_at_the_last_stage() -> None:
     )
 
 
-def test_who_has_company_takes_a_risk_that_a_later_stage_can_make_up_for() -> None:
+def test_a_batch_takes_a_risk_that_a_later_stage_can_make_up_for() -> None:
     """If it gets late, the next stage has a faster config; but there is no room for that where
     vCPUs are scarce."""
     two = chain(DEAR, {(1, 1, 1): 3, (1, 2, 1): 2}, spread=0.02)
@@ -161,7 +160,7 @@ def test_who_was_in_a_batch_takes_no_risk_at_the_last_stage() -> None:
         assert offered(two, lone).plans[0].config == config
 
 
-def test_who_has_company_does_not_rely_on_a_few_runs_that_hardly_varied() -> None:
+def test_a_batch_does_not_rely_on_a_few_runs_that_hardly_varied() -> None:
     last = chain(DEAR, spread=0.02)
     for waiting, config in ((1, (1, 1, 1)), (2, (1, 6, 1))):
         lucky = trusted(queue_view(last, waiting=waiting, slo_ms=104))
@@ -169,13 +168,13 @@ def test_who_has_company_does_not_rely_on_a_few_runs_that_hardly_varied() -> Non
         assert offered(last, lucky).plans[0].config == config
 
 
-# Company, and waiting for it.
+# Cohorts, and waiting for larger ones.
 
 
-def test_a_plan_takes_no_batch_for_which_there_is_no_company() -> None:
+def test_a_plan_takes_no_batch_larger_than_its_cohort() -> None:
     two = chain(LEAN_AND_FAST, PAIRS)
     assert offered(two, queue_view(two, slo_ms=220)).plans[0].rest[0].config == (1, 1, 1)
-    alone = offered(two, trusted(queue_view(two, slo_ms=220)), "company").plans[0]
+    alone = offered(two, trusted(queue_view(two, slo_ms=220)), "cohorts").plans[0]
     assert alone.rest[0].config == (2, 1, 1)
 
 
@@ -266,7 +265,7 @@ def test_jobs_are_batched_where_their_inputs_are() -> None:
     assert (offer.picks, offer.plans[0].config.batch) == ((0, 2), 2)
 
 
-def test_a_job_that_was_started_just_now_is_company() -> None:
+def test_a_job_that_was_started_just_now_is_of_the_cohort() -> None:
     catalog = chain({(1, 1, 1): 100}, PAIRS)
     twin = trusted(queue_view(catalog, slo_ms=230, interval_ms=10))
     assert held_until_ms(catalog, twin) is not None
@@ -455,7 +454,7 @@ def test_nobody_loads_a_model_while_one_is_to_be_had_soon() -> None:
     assert place(apex(catalog), one, loading, cold) == ((1, 1, 1), "i1")
 
 
-def test_a_model_on_a_node_that_is_spared_is_waited_for_all_the_same() -> None:
+def test_a_model_on_a_quarantined_node_is_waited_for_all_the_same() -> None:
     catalog = chain(LEAN_AND_FAST)
     quarantined, other = warm("i0"), make_node("i1")
     one = queue_view(catalog)
@@ -470,9 +469,10 @@ def test_a_model_on_a_node_where_the_job_failed_twice_is_not_waited_for() -> Non
     one = queue_view(catalog)
     one.state.nodes = by_name(failing, other)
     offer = offered(catalog, one)
-    one.queue.jobs[0] = struct_replace(one.queue.jobs[0], avoid=("i0",))
+    stage_run = one.requests["r1"].runs["a"]
+    stage_run.failed_on = ("i0",)
     assert apex(catalog).place(one, offer, by_name(other)) is None
-    one.queue.jobs[0] = struct_replace(one.queue.jobs[0], avoid=("i0", "i0"))
+    stage_run.failed_on = ("i0", "i0")
     placement = apex(catalog).place(one, offer, by_name(other))
     assert placement is not None
     assert placement.node.invoker == "i1"
@@ -482,7 +482,7 @@ def test_a_model_on_a_node_where_the_job_failed_twice_is_not_waited_for() -> Non
 
 
 def joining(*, branch_done: bool) -> tuple[Catalog, QueueView]:
-    """A job waits for company where two branches join; a task of one of them runs on the same node,
+    """A job waits for others where two branches join; a task of one of them runs on the same node,
     for a request whose other branch has been done there, or has not."""
     linear, pairs = function("f", {(1, 1, 1): 100}), function("g", PAIRS)
     stages = [
@@ -505,7 +505,7 @@ def joining(*, branch_done: bool) -> tuple[Catalog, QueueView]:
     return split, found
 
 
-def test_where_branches_join_company_is_waited_for_if_it_lacks_nothing_else() -> None:
+def test_where_branches_join_a_job_waits_for_those_that_lack_nothing_else() -> None:
     assert held_until_ms(*joining(branch_done=True)) == 350
     assert held_until_ms(*joining(branch_done=False)) is None
 
@@ -556,24 +556,24 @@ def test_in_a_backlog_nodes_are_looked_at_once_however_many_plans_are_tried(
     assert cold.summary["failed"] == 0
 
 
-def test_what_is_not_an_ingredient_cannot_be_left_out() -> None:
+def test_what_is_not_a_feature_of_apex_cannot_be_left_out() -> None:
     catalog = chain(LEAN_AND_FAST)
     with pytest.raises(Rejected, match="did you mean 'holding'"):
         policy("apex", catalog, PolicySettings(without=("holdin",)))
 
 
 def test_what_was_needed_so_far_is_built_at_once_for_a_corrected_profile() -> None:
-    companies = BatchPlansCache()
-    before = companies.of(chain(PAIRS))["app"]
+    cache = BatchPlansCache()
+    before = cache.of(chain(PAIRS))["app"]
     assert before[0].whole_pusd > 0
-    after = companies.of(chain({cell: 2 * time_ms for cell, time_ms in PAIRS.items()}))["app"]
-    assert [company.built for company in before] == [company.built for company in after]
+    after = cache.of(chain({cell: 2 * time_ms for cell, time_ms in PAIRS.items()}))["app"]
+    assert [plans.built for plans in before] == [plans.built for plans in after]
     assert after[0].whole_pusd == 2 * before[0].whole_pusd
 
 
-@pytest.mark.parametrize("ingredient", list(Feature))
-def test_everything_is_served_without_any_one_ingredient(ingredient: Feature) -> None:
-    found = run(requests=60, policy="apex", without=(str(ingredient),)).summary
+@pytest.mark.parametrize("feature", list(Feature))
+def test_everything_is_served_without_any_one_feature(feature: Feature) -> None:
+    found = run(requests=60, policy="apex", without=(str(feature),)).summary
     assert found["requests"] == 60
     assert found["failed"] == 0
     assert found["slo_hit_rate"] > 0.9

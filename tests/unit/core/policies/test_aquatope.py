@@ -182,7 +182,7 @@ def test_queues_are_visited_round_robin() -> None:
     [
         ({}, "nothing was learnt for 'app'.*train with"),
         (learnt(a=(1, 1, 1)), "stage 'b'"),
-        (learnt(a=(1, 1, 1), b=(3, 1, 1)), "of another catalog.*no config 3 x 1.*train again"),
+        (learnt(a=(1, 1, 1), b=(3, 1, 1)), "of another catalog.*no config 3/1/1.*train again"),
     ],
 )
 def test_what_was_not_learnt_is_refused_with_advice(
