@@ -240,14 +240,16 @@ def finished(task: str, on: str = "i0", *, loading_us: int = 0, running_us: int 
 def failed(
     task: str, on: str = "i0", *, reason: str = "it broke", missing: tuple[str, ...] = ()
 ) -> Event:
-    """`missing` are outputs, as "request/stage"."""
+    """`missing` are outputs, as "request/stage", and payloads, as "request/"."""
     outputs = [output.split("/") for output in missing]
     return TaskFailed(
         task=task,
         invoker=on,
         reason=reason,
         missing=tuple(
-            MissingInput(request=request, source=Output(stage=stage, invoker=on))
+            MissingInput(
+                request=request, source=Output(stage=stage, invoker=on) if stage else Payload()
+            )
             for request, stage in outputs
         ),
     )

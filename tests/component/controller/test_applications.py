@@ -1,5 +1,6 @@
 """Applications are registered, updated, used, deleted and forgotten."""
 
+import asyncio
 from typing import Any
 
 import grpc
@@ -41,6 +42,17 @@ async def test_an_application_is_registered_updated_used_and_deleted() -> None:
         door.say(submission("r2", "tag"))
         (refused,) = await door.hears("refused")
         assert refusal_code(refused) is grpc.StatusCode.NOT_FOUND
+
+
+async def test_of_two_who_delete_an_application_at_once_one_hears_that_it_is_gone() -> None:
+    async with running_controller() as controller, channel(controller.address) as to_controller:
+        stub = wire_grpc.ControllerStub(to_controller)
+        gone = wire.DeleteApplicationRequest(name="scan")
+        calls = [stub.DeleteApplication(gone) for _ in range(2)]
+        first, second = await asyncio.gather(*calls, return_exceptions=True)
+        (error,) = [one for one in (first, second) if isinstance(one, grpc.aio.AioRpcError)]
+        assert error.code() is grpc.StatusCode.NOT_FOUND
+        assert "unknown application 'scan'" in (error.details() or "")
 
 
 async def test_how_a_deleted_application_fared_is_forgotten_once_all_are_answered() -> None:

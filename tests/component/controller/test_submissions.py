@@ -3,6 +3,7 @@
 import grpc
 import pytest
 
+from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
 from tests.support.controller_peers import (
     finished,
@@ -106,6 +107,29 @@ async def test_a_request_of_an_application_that_drops_late_ones_is_dropped() -> 
         (note,) = await door.hears("result")
         assert (note.request_id, note.result.outcome) == ("r1", model.OUTCOME_DROPPED)
         assert note.result.reason.startswith("dropped before resize")
+
+
+async def test_a_submission_of_an_owners_own_application_is_left_as_it_came() -> None:
+    async with running_controller() as controller:
+        stages = [model.Stage(function="resize")]
+        await put_application(controller.address, name="alice~tag", stages=stages)
+        heard: list[wire.ControllerNote] = []
+        received = submission("r1", "tag", owner="alice").submission
+        before = received.SerializeToString()
+        controller.live.gateways._submit(Hearing(heard), received)
+        await until(lambda: heard)
+        assert heard[0].accepted.application == "alice~tag"
+        assert received.SerializeToString() == before
+
+
+class Hearing:
+    """A follower that keeps what it hears."""
+
+    def __init__(self, heard: list[wire.ControllerNote]) -> None:
+        self._heard = heard
+
+    def put(self, note: wire.ControllerNote) -> None:
+        self._heard.append(note)
 
 
 async def test_an_id_that_was_refused_may_be_tried_again() -> None:

@@ -30,10 +30,10 @@ from esg.core.messages.commands import (
     DiscardData,
     RefusalKind,
     RefuseRequest,
-    StartTask,
     StopTask,
 )
 from esg.core.messages.events import Event
+from esg.core.messages.task_order import Payload, TaskOrder
 from esg.core.scheduler.scheduler import build_scheduler
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.settings import ControllerSettings
@@ -133,11 +133,11 @@ def test_a_request_of_a_later_version_goes_by_the_plain_name(with_node: Table) -
 
 def test_the_order_for_a_first_stage_names_the_payload(with_node: Table) -> None:
     with_node.at(0, arrived("r1", "photo"), MEMO)
-    (order,) = with_node.of(StartTask)
-    assert isinstance(order, StartTask)
-    assert [source.invoker for job in order.jobs for source in job.inputs] == [payload_stage(HASH)]
+    (order,) = with_node.of(TaskOrder)
+    assert isinstance(order, TaskOrder)
+    assert [job.inputs for job in order.jobs] == [(Payload(key=payload_stage(HASH)),)]
     with_node.at(ms(10), finished("t1", running_us=ms(10)))
-    (order,) = with_node.of(StartTask)
+    (order,) = with_node.of(TaskOrder)
     assert order == with_node.shell.orders["t2"]  # as the scheduler said
 
 
@@ -177,7 +177,7 @@ def test_a_node_hears_of_its_join_before_its_orders(table: Table) -> None:
     table.at(0, arrived("r1", "thumb"), MEMO)
     joins = joined(resident=WARM)
     table.at(ms(1), joins, session_memo("s1"))
-    assert [type(effect) for effect in table.effects] == [ConfirmJoin, StartTask, TellProgress]
+    assert [type(effect) for effect in table.effects] == [ConfirmJoin, TaskOrder, TellProgress]
     assert table.shell.sessions == {"i0": "s1"}
     table.at(ms(2), lost())
     assert not table.shell.sessions
