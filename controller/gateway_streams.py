@@ -5,7 +5,6 @@ those in the past first. Whoever breaks off only stops listening: the request go
 gateway may follow it later.
 """
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator
 
@@ -50,31 +49,27 @@ class GatewayStreams:
     ) -> AsyncIterator[wire.ToGateway]:
         """Serve one gateway's stream."""
         outbox: BatchedSender[wire.ControllerNote] = BatchedSender()
-        reader = asyncio.get_running_loop().create_task(self._read(outbox, messages))
         try:
-            async for notes in outbox.groups():
-                yield wire.ToGateway(notes=notes)
+            async with outbox.while_reading(self._read(outbox, messages)):
+                async for notes in outbox.groups():
+                    yield wire.ToGateway(notes=notes)
         finally:
-            reader.cancel()
             self._followers.forget(outbox)
 
     async def _read(
         self, outbox: BatchedSender[wire.ControllerNote], messages: AsyncIterator[wire.FromGateway]
     ) -> None:
-        try:
-            async for message in messages:
-                for note in message.notes:
-                    match note.WhichOneof("note"):
-                        case "submission":
-                            self._submit(outbox, note.submission)
-                        case "cancel":
-                            self._cancel(outbox, note.cancel)
-                        case "follow":
-                            self._follow(outbox, note.follow)
-                        case _:
-                            pass  # a newer gateway's; it cannot need an answer from this one
-        finally:
-            outbox.close()
+        async for message in messages:
+            for note in message.notes:
+                match note.WhichOneof("note"):
+                    case "submission":
+                        self._submit(outbox, note.submission)
+                    case "cancel":
+                        self._cancel(outbox, note.cancel)
+                    case "follow":
+                        self._follow(outbox, note.follow)
+                    case _:
+                        pass  # a newer gateway's; it cannot need an answer from this one
 
     def _find(self, request: str) -> RequestRecord | AnsweredRequest | None:
         known = self._submitted.get(request)

@@ -92,15 +92,12 @@ class InvokerStreams:
         outbox.put(wire.Order(welcome=welcome))
         self._outboxes[session.node] = outbox
         log.info("invoker attached", extra=about(invoker=session.node, session=session.session))
-        reading = self._read(session, stream, outbox, first.notes[1:], messages)
-        reader = self._loop.create_task(reading)
+        reading = self._read(session, stream, first.notes[1:], messages)
         try:
-            async for orders in outbox.groups():
-                yield wire.ToInvoker(orders=orders, acknowledged=session.durable_number)
-            if reader.done():
-                reader.result()  # what was wrong with its news is the end of the stream
+            async with outbox.while_reading(reading):
+                async for orders in outbox.groups():
+                    yield wire.ToInvoker(orders=orders, acknowledged=session.durable_number)
         finally:
-            reader.cancel()
             self._sessions.ended(self._now_us(), session, stream)
             self._set_alarm()
 
@@ -119,20 +116,16 @@ class InvokerStreams:
         self,
         session: NodeSession,
         stream: int,
-        outbox: BatchedSender[wire.Order],
         said: Iterable[wire.InvokerNote],
         messages: AsyncIterator[wire.FromInvoker],
     ) -> None:
-        try:
-            for note in said:
+        for note in said:
+            self._hear(session, note)
+        async for message in messages:
+            if not self._sessions.hear(self._now_us(), session, stream):
+                return
+            for note in message.notes:
                 self._hear(session, note)
-            async for message in messages:
-                if not self._sessions.hear(self._now_us(), session, stream):
-                    return
-                for note in message.notes:
-                    self._hear(session, note)
-        finally:
-            outbox.close()
 
     def _hear(self, session: NodeSession, note: wire.InvokerNote) -> None:
         event = news_from_wire(note, session.node)

@@ -53,7 +53,7 @@ class BatchedSender(Generic[T]):
         reader.add_done_callback(lambda _: self.close())
         try:
             yield
-            if reader.done():
+            if reader.done() and not reader.cancelled():
                 reader.result()
         finally:
             reader.cancel()
