@@ -9,7 +9,6 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Protocol
 
-from esg.controller.shell import session_memo
 from esg.core.journal.format import Memo
 from esg.core.messages.commands import Command, DiscardData, InvokerOrder
 from esg.core.messages.events import Event, InvokerJoined, InvokerLost
@@ -20,6 +19,7 @@ from esg.core.sessions.controller_end import (
     NodeSession,
     NodeSessions,
     Welcome,
+    session_memo,
 )
 from esg.core.sessions.settings import SessionSettings
 from esg.errors import Rejected

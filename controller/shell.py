@@ -51,6 +51,7 @@ from esg.core.messages.events import (
     TaskFinished,
 )
 from esg.core.messages.task_order import JobOrder, Payload, TaskOrder
+from esg.core.sessions.controller_end import remember
 from esg.runtime.settings import ControllerSettings
 from esg.storage.keys import payload_stage
 from esg.units import seconds
@@ -76,11 +77,6 @@ def request_memo(content_hash: bytes, *, fetched_later: bool) -> Memo:
     """What the journal keeps of a request for the shell."""
     later = {"fetched_later": "yes"} if fetched_later else {}
     return {"content_hash": content_hash.hex(), **later}
-
-
-def session_memo(session: str) -> Memo:
-    """What the journal keeps of an invoker that joins for the shell: which process it is."""
-    return {"session": session}
 
 
 class ControllerShell:
@@ -114,6 +110,7 @@ class ControllerShell:
         """Learn what the scheduler decided because of an event; returns what to do, in order."""
         effects: list[Effect] = []
         payloads_lost: list[str] = []
+        remember(self.sessions, event, memo)
         match event:
             case TaskFinished():
                 self.counters.finished(event)
@@ -123,13 +120,11 @@ class ControllerShell:
             case TaskFailed():
                 payloads_lost = self._payloads_lost(event)
             case InvokerJoined():
-                self.sessions[event.invoker] = (memo or {}).get("session", "")
                 self._keep_orders(event.invoker, event)
                 effects.append(ConfirmJoin(event=event))
             case InvokerReported():
                 self._keep_orders(event.invoker, event)
             case InvokerLost():
-                self.sessions.pop(event.invoker, None)
                 self._keep_orders(event.invoker, None)
             case _:
                 pass

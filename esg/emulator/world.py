@@ -35,7 +35,7 @@ from esg.core.messages.commands import (
     StopTask,
     WarmInstance,
 )
-from esg.core.messages.events import Event, MissingInput, ProfilesCorrected, Woke
+from esg.core.messages.events import Event, InvokerNews, MissingInput, ProfilesCorrected, Woke
 from esg.core.messages.node import (
     AbortTask,
     ExecuteTask,
@@ -81,7 +81,7 @@ class Wire(Protocol):
         """An order for a node, ready to leave at that time."""
         ...
 
-    def report(self, invoker: str, event: Event) -> None:
+    def report(self, invoker: str, event: InvokerNews) -> None:
         """News from a node, now."""
         ...
 

@@ -26,8 +26,10 @@ from esg.core.policies.table import policy_maker
 from esg.core.pool import Pool
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.scheduler.settings import SchedulerSettings
+from esg.core.sessions.settings import SessionSettings
 from esg.emulator.faults.fault_injection import Luck, Misfortune, Slowness
 from esg.emulator.faults.mesh import SimulatedMesh
+from esg.emulator.faults.observer import MeshObserver
 from esg.emulator.faults.schedule import (
     ApplicationChanges,
     Cancellation,
@@ -35,6 +37,7 @@ from esg.emulator.faults.schedule import (
     ControllerCrashes,
     DataExpires,
     Fault,
+    GatewayLinkBreaks,
     NodeCrashes,
     NodeLeaves,
     NodeReports,
@@ -49,7 +52,10 @@ from tests.support.small_catalog import SMALL
 SPAN_US = ms(1500)
 """When the last request arrives, and the last fault begins."""
 
-HEAL_US = 2 * SPAN_US
+SESSIONS = SessionSettings()
+"""As they are live, unless somebody sets them."""
+
+HEAL_US = SPAN_US + 2 * SESSIONS.lost_after_us
 """When everything is mended that is still broken."""
 
 POLICIES = ("esg", "infless", "fast-gshare", "apex")
@@ -92,23 +98,26 @@ class Story:
     luck: Luck = field(default_factory=Luck)
     durations: DurationSettings = field(default_factory=DurationSettings)
     latency_us: int = 0
+    fragile: float = 0.0
     sync_us: int = 0
     snapshot_every: int = 1000
     charge_us_per_effort: int = 0
     patience_us: int = seconds(30)
 
-    def mesh(self, watch: Callable[..., None]) -> SimulatedMesh:
+    def mesh(self, observer: MeshObserver) -> SimulatedMesh:
         return SimulatedMesh(
             self.scheduler,
             self.pool,
             self.nodes,
             Misfortune(self.catalog, self.seed, self.luck, self.durations),
-            watch=watch,
+            observer=observer,
             seed=self.seed,
             latency_us=self.latency_us,
+            fragile=self.fragile,
             sync_us=self.sync_us,
             snapshot_every=self.snapshot_every,
             charge_us=lambda command: command.decision.effort * self.charge_us_per_effort,
+            sessions=SESSIONS,
         )
 
     def scheduler(self, snapshot: Any) -> Scheduler:
@@ -170,6 +179,7 @@ def draw(seed: int, policy_name: str | None = None) -> Story:
         ),
         faults=tuple(sorted(teller.all(), key=lambda fault: fault.at_us)),
         latency_us=chance.choice((0, ms(1), ms(5))),
+        fragile=chance.choice((0.0, 0.0, 0.0, 0.3)),
         sync_us=chance.choice((0, 0, ms(1), ms(5))),
         snapshot_every=chance.choice((7, 50, 1000)),
         charge_us_per_effort=chance.choice((0, 0, 1, 100)),
@@ -191,6 +201,7 @@ class _Teller:
             self._slice_failures,
             self._breaks,
             self._stalls,
+            self._gateway_breaks,
             self._controller_crashes,
             self._clock_jumps,
             self._expiries,
@@ -268,7 +279,10 @@ class _Teller:
         return self._chance.choice(self._nodes)
 
     def _crashes(self) -> Fault:
-        return NodeCrashes(at_us=self._when(), node=self._node(), for_us=self._while(600))
+        noticed = self._chance.random() < 0.7
+        return NodeCrashes(
+            at_us=self._when(), node=self._node(), for_us=self._while(600), noticed=noticed
+        )
 
     def _leaves(self) -> Fault:
         return NodeLeaves(
@@ -287,10 +301,16 @@ class _Teller:
         )
 
     def _breaks(self) -> Fault:
-        return StreamBreaks(at_us=self._when(), node=self._node(), for_us=self._while(200))
+        """Some are back at once, some in time, some too late."""
+        for_us = self._while(self._chance.choice((10, 1000, 2000)))
+        return StreamBreaks(at_us=self._when(), node=self._node(), for_us=for_us)
 
     def _stalls(self) -> Fault:
-        return StreamStalls(at_us=self._when(), node=self._node(), for_us=self._while(400))
+        for_us = self._while(self._chance.choice((400, 8000)))
+        return StreamStalls(at_us=self._when(), node=self._node(), for_us=for_us)
+
+    def _gateway_breaks(self) -> Fault:
+        return GatewayLinkBreaks(at_us=self._when(), for_us=self._while(400))
 
     def _controller_crashes(self) -> Fault:
         torn = self._chance.random()

@@ -11,6 +11,7 @@ from esg.core.messages.outcome import Outcome
 from esg.core.scheduler.scheduler import Scheduler
 from esg.emulator.faults.mesh import SimulatedMesh
 from esg.units import to_ms
+from tests.simulation.session_promises import SessionPromises
 from tests.simulation.story import HEAL_US, Story, draw
 from tests.support.witness import as_text, inspect
 
@@ -33,29 +34,38 @@ class Told:
     events: int
 
 
+class Witness(SessionPromises):
+    """Sees all of a story, and remembers the latest of it."""
+
+    def __init__(self, say: Callable[[str], None] | None) -> None:
+        super().__init__()
+        self.events = 0
+        self.latest: deque[str] = deque(maxlen=LATEST_EVENTS)
+        self._say = say
+
+    def handled(self, scheduler: Scheduler, event: Event, commands: list[Command]) -> None:
+        self.events += 1
+        self.latest.append(f"{to_ms(scheduler.state.now_us):10.3f} ms  {event}")
+        if self._say is not None:
+            self._say(self.latest[-1])
+            for order in commands:
+                self._say(f"{'':15}-> {order}")
+        inspect(scheduler, commands)
+        super().handled(scheduler, event, commands)
+        assert self.events < ENOUGH_EVENTS, "it goes on for ever"
+
+
 def tell(story: Story, say: Callable[[str], None] | None = None) -> Told:
     """From the beginning to the end, or until a promise is broken; `say` hears all of it."""
-    latest: deque[str] = deque(maxlen=LATEST_EVENTS)
-    events = 0
-
-    def watch(scheduler: Scheduler, event: Event, commands: list[Command]) -> None:
-        nonlocal events
-        events += 1
-        latest.append(f"{to_ms(scheduler.state.now_us):10.3f} ms  {event}")
-        if say is not None:
-            say(latest[-1])
-            for order in commands:
-                say(f"{'':15}-> {order}")
-        inspect(scheduler, commands)
-        assert events < ENOUGH_EVENTS, "it goes on for ever"
-
-    mesh = story.mesh(watch)
+    witness = Witness(say)
+    mesh = story.mesh(witness)
     try:
         mesh.run(story.faults, HEAL_US)
+        witness.check_the_end()
         check_the_end(story, mesh)
     except Exception as error:
-        raise Broken(_message(story, error, latest)) from error
-    return Told(story, mesh, events)
+        raise Broken(_message(story, error, witness.latest)) from error
+    return Told(story, mesh, witness.events)
 
 
 def verdict(job: tuple[int, str | None]) -> tuple[int, int, str]:

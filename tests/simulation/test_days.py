@@ -117,7 +117,7 @@ def test_streams_break_and_nothing_is_done_twice(seed: int) -> None:
     """Who is back in time goes on with what it ran, and its news are not lost."""
     told = day(
         seed,
-        *drawn(seed, StreamBreaks, 6, 90),
+        *drawn(seed, StreamBreaks, 6, 900),
         latency_us=ms(2),
         durations=DurationSettings(noise=0.5),
     )
@@ -151,7 +151,7 @@ def test_published_data_expires(seed: int) -> None:
 def test_a_node_that_comes_back_busy_does_not_use_up_the_tries_of_new_tasks(seed: int) -> None:
     """It takes a while until what it was running has been stopped."""
     told = day(
-        seed, *drawn(seed, StreamBreaks, 6, 300), durations=DurationSettings(abort_us=ms(50))
+        seed, *drawn(seed, StreamBreaks, 6, 3000), durations=DurationSettings(abort_us=ms(50))
     )
     assert Outcome.FAILED not in outcomes(told)
     assert not any("not free" in line for line in told.mesh.controller.journal)
@@ -179,6 +179,6 @@ def test_the_default_catalog_on_the_papers_nodes(engine: str) -> None:
 
 @pytest.mark.parametrize("name", ["fast-gshare", "infless", "orion"])
 def test_under_every_policy_everyone_gets_an_answer(name: str) -> None:
-    trouble = [*drawn(1, NodeCrashes, 4, 600), *drawn(1, StreamBreaks, 4, 300)]
+    trouble = [*drawn(1, NodeCrashes, 4, 600), *drawn(1, StreamBreaks, 4, 3000)]
     luck = Luck(task_failures=0.05, load_failures=0.05)
     day(1, *trouble, policy=name, requests=40, luck=luck)

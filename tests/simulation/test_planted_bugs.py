@@ -11,8 +11,11 @@ from esg.core.scheduler.lifecycle import Lifecycle
 from esg.core.scheduler.nodes import Nodes
 from esg.core.scheduler.retries import Retries
 from esg.core.scheduler.scheduler import Scheduler
+from esg.core.sessions.controller_end import NodeSession, NodeSessions, Welcome
+from esg.core.sessions.inquiry import Inquiry
+from esg.core.sessions.node_end import NodeNote, NodeReporter
 from esg.core.state.node_books import NodeBooks
-from esg.core.state.state import Queue, State
+from esg.core.state.state import NEVER_US, Queue, State
 from tests.simulation.story import draw
 from tests.simulation.telling import Broken, tell
 
@@ -144,3 +147,116 @@ def test_requests_that_wait_behind_a_model_that_loads_nowhere(
     """Each by itself would be told in the end, and all together after hours."""
     monkeypatch.setattr(Retries, "_loads_nowhere", lambda *_: False)
     assert "waited until" in broken_promise(300)
+
+
+# ---- in the sessions between nodes and controller
+
+
+def test_reports_that_are_acknowledged_before_they_are_on_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def hasty(right: Any, self: NodeSession, number: int, event: Any) -> bool:
+        self.acknowledge(number)
+        taken: bool = right(self, number, event)
+        return taken
+
+    instead(monkeypatch, NodeSession, "take", hasty)
+    assert "has forgotten what is nowhere" in broken_promise(300)
+
+
+def test_reports_that_are_not_said_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(right: Any, self: NodeReporter, inventory: Any) -> list[NodeNote]:
+        return [note for note in right(self, inventory) if not note.number]
+
+    instead(monkeypatch, NodeReporter, "join", forgetful)
+    assert "has forgotten what is nowhere" in broken_promise()
+
+
+def test_reports_that_are_taken_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    instead(monkeypatch, NodeSession, "take", lambda right, *args: right(*args) or True)
+    assert "is heard twice" in broken_promise()
+
+
+def test_a_session_that_was_given_up_and_does_not_start_afresh(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def trusting(right: Any, *args: Any) -> Any:
+        answer = right(*args)
+        return answer._replace(start_afresh=False) if isinstance(answer, Welcome) else answer
+
+    instead(monkeypatch, NodeSessions, "greet", trusting)
+    assert "tells of the time before" in broken_promise()
+
+
+def test_a_session_that_is_told_only_once_to_start_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first welcome may be lost with the stream."""
+
+    def terse(right: Any, *args: Any) -> Any:
+        answer = right(*args)
+        if isinstance(answer, Welcome):
+            answer.session.fresh = False
+        return answer
+
+    instead(monkeypatch, NodeSessions, "greet", terse)
+    assert "tells of the time before" in broken_promise(300)
+
+
+def test_reports_of_an_earlier_life_that_are_said_after_starting_afresh(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    instead(monkeypatch, NodeReporter, "start_afresh", lambda *_: None)
+    assert "tells of the time before" in broken_promise()
+
+
+def test_a_session_that_goes_on_with_the_numbers_of_the_one_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard: dict[str, NodeSession] = {}
+
+    def confused(right: Any, *args: Any) -> Any:
+        answer = right(*args)
+        if isinstance(answer, Welcome):
+            before = heard.setdefault(answer.session.node, answer.session)
+            answer.session.heard_number = before.heard_number
+            heard[answer.session.node] = answer.session
+        return answer
+
+    instead(monkeypatch, NodeSessions, "greet", confused)
+    assert "has forgotten what is nowhere" in broken_promise()
+
+
+def test_a_node_that_is_silent_and_never_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its power has failed; whoever comes in its place is refused, as its stream is still there."""
+
+    def patient(right: Any, self: NodeSessions, now_us: int, session: NodeSession) -> None:
+        session.deadline_us = NEVER_US
+
+    instead(monkeypatch, NodeSessions, "_heard", patient)
+    assert "is never let in" in broken_promise()
+
+
+def test_orders_for_a_node_whose_inventory_the_scheduler_has_not_heard_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def eager(right: Any, self: NodeSessions, node: str) -> bool:
+        known = self.of(node)
+        return known is not None and known.stream is not None
+
+    instead(monkeypatch, NodeSessions, "reachable", eager)
+    assert broken_promise(300)
+
+
+# ---- in what a gateway asks again
+
+
+def test_questions_that_are_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(right: Any, self: Inquiry[Any], follow: Any) -> tuple[Any, ...]:
+        return () if self.open else right(self, follow)
+
+    instead(monkeypatch, Inquiry, "again", silent)
+    assert "never answered" in broken_promise()
+
+
+def test_requests_that_are_not_followed_on_another_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    instead(monkeypatch, Inquiry, "again", lambda right, self, _: right(self, None))
+    assert "never answered" in broken_promise()

@@ -26,7 +26,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from esg.core.messages.events import Event, InvokerJoined, InvokerLeaving
+from esg.core.messages.events import Event, InvokerJoined, InvokerLeaving, InvokerLost
 from esg.core.sessions.settings import SessionSettings
 
 
@@ -200,3 +200,17 @@ class NodeSessions:
         del self._sessions[session.node]
         session.detach()
         return GivenUp(session.node, why, session.leaving)
+
+
+def session_memo(session: str) -> dict[str, str]:
+    """What stands in the journal beside an inventory with which a node joined."""
+    return {"session": session}
+
+
+def remember(sessions: dict[str, str], event: Event, memo: Mapping[str, str] | None) -> None:
+    """The sessions by node that a journal comes to, after one more event: who has joined and is not
+    lost may come back with all it runs and keeps."""
+    if isinstance(event, InvokerJoined):
+        sessions[event.invoker] = (memo or {}).get("session", "")
+    elif isinstance(event, InvokerLost):
+        sessions.pop(event.invoker, None)

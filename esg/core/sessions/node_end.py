@@ -55,10 +55,12 @@ class NodeReporter:
         self._unacknowledged.append(note)
         return note
 
-    def acknowledged(self, number: int) -> None:
-        """The controller has all up to this one in its journal."""
+    def acknowledged(self, number: int) -> list[NodeNote]:
+        """The controller has all up to this one in its journal; returns what is now forgotten."""
+        known = []
         while self._unacknowledged and self._unacknowledged[0].number <= number:
-            self._unacknowledged.popleft()
+            known.append(self._unacknowledged.popleft())
+        return known
 
     def start_afresh(self) -> None:
         """The controller has given this node up. Until it joins, it has nothing to say."""

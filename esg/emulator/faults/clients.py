@@ -1,69 +1,151 @@
-"""Those who ask for something, and do not give up before they are answered.
+"""Those who ask for something, through a gateway, and do not give up before they are answered.
 
-A request that was not answered when the controller's process ended is asked for again when there
-is one, under the same name: the controller knows it, or has answered it meanwhile, or takes it for
-new. So do operators with applications.
+What the gateway asks again when its link to the controller was broken is decided as it is live, by
+an `Inquiry` for each request. The controller's end is here in short: it accepts, refuses and tells
+results on the link on which it was asked, and knows what it has answered. Operators who change
+applications simply try again.
 """
 
+from dataclasses import dataclass
+
+from esg.core.messages.commands import AdmitRequest, Command
 from esg.core.messages.events import ApplicationChange, Event, RequestArrived, RequestCancelled
+from esg.core.sessions.inquiry import Inquiry, RefusalScope
 from esg.emulator.faults.controller import Answer, Controller
 from esg.emulator.world import World
 from esg.errors import Bug
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """A submission, or the question what has become of it."""
+
+    request: RequestArrived
+    is_submission: bool = True
+
+
 class Clients:
-    """`answers` has what they were told, `asked` what they still wait for."""
+    """`answers` has what they were told; what they still wait for is asked for again."""
 
     def __init__(self, world: World, controller: Controller) -> None:
         self.answers: dict[str, Answer] = {}
         self.answered_us: dict[str, int] = {}
-        self.asked: dict[str, RequestArrived] = {}
-        self._cancelled: set[str] = set()
-        self._changes: list[ApplicationChange] = []
         self._world = world
         self._controller = controller
+        self._inquiries: dict[str, Inquiry[Question]] = {}
+        self._changes: list[ApplicationChange] = []
+        self._linked = True
+        self._cut_until_us = 0
+        self._under_way: set[str] = set()  # submitted to the controller, and not answered on disk
+        self._followed: set[str] = set()  # of what the controller will tell the end on this link
 
     def ask(self, event: RequestArrived | RequestCancelled | ApplicationChange) -> None:
-        """Now, and again after a restart if need be."""
+        """Now, and again if need be."""
         match event:
             case RequestArrived():
-                self.asked[event.request] = event
+                inquiry = Inquiry(Question(event), submitted=True)
+                self._inquiries[event.request] = inquiry
+                self._put(inquiry.origin)
             case RequestCancelled():
-                if event.request in self.answers:
-                    return
-                self._cancelled.add(event.request)
+                if event.request in self._inquiries:
+                    self._inquiries[event.request].cancelled = True
+                    self._cancel(event.request)
             case _:
                 self._changes.append(event)
-        self._tell(event)
+                self._tell(event)
 
-    def durable(self, event: Event, answers: list[Answer]) -> None:
-        """The controller has this event on disk: its answers arrive."""
-        for answer in answers:
-            self._hear(answer)
-        if event in self._changes:
-            self._changes.remove(event)
+    def cut(self, for_us: int) -> None:
+        """The link to the controller breaks, and for a while there is no other one."""
+        self._cut_until_us = max(self._cut_until_us, self._world.now_us + for_us)
+        self._unlink()
+        self._world.at(self._cut_until_us, self._link)
 
-    def ask_again(self) -> None:
-        """There is a controller again."""
-        state = self._controller.running.state
+    def controller_ended(self) -> None:
+        self._unlink()
+
+    def controller_started(self) -> None:
+        self._under_way = set(self._controller.running.state.requests)
         for change in self._changes:
             self._tell(change)
-        for name, event in list(self.asked.items()):
-            if name in self._controller.answers:
-                self._hear(self._controller.answers[name])
-            elif name not in state.requests:
-                self._tell(event)
-            if name in self._cancelled and name in self.asked:
-                self._tell(RequestCancelled(request=name))
+        self._link()
+
+    def perform(self, event: Event, commands: list[Command]) -> None:
+        """The controller has this event on disk: its answers leave."""
+        if event in self._changes:
+            self._changes.remove(event)
+        for command in commands:
+            if isinstance(command, AdmitRequest):
+                self._accepted(command.request, repeated=False)
+            elif isinstance(command, Answer):
+                self._under_way.discard(command.request)
+                if command.request in self._followed:
+                    self._hear(command)
+
+    def _link(self) -> None:
+        if self._linked or not self._is_up():
+            return
+        self._linked = True
+        for inquiry in list(self._inquiries.values()):
+            follow = Question(inquiry.origin.request, is_submission=False)
+            for question in inquiry.again(follow):
+                self._put(question)
+
+    def _unlink(self) -> None:
+        self._linked = False
+        self._followed.clear()
+
+    def _is_up(self) -> bool:
+        there = self._controller.scheduler is not None
+        return there and self._world.now_us >= self._cut_until_us
 
     def _tell(self, event: Event) -> None:
         self._world.tell(self._world.now_us, event)
 
+    # ---- the controller's end
+
+    def _put(self, question: Question) -> None:
+        """If there is a link; otherwise it is asked on the next one."""
+        name, known = question.request.request, self._controller.answers
+        if not self._linked:
+            return
+        self._followed.add(name)
+        if name in known:
+            self._accepted(name, repeated=True)
+            self._hear(known[name])
+        elif name in self._under_way:
+            self._accepted(name, repeated=True)
+        elif question.is_submission:
+            self._under_way.add(name)
+            self._tell(question.request)
+        else:
+            self._refused(name)
+
+    def _cancel(self, name: str) -> None:
+        if self._linked and name in self._under_way:
+            self._tell(RequestCancelled(request=name))
+
+    # ---- the gateway's end
+
+    def _accepted(self, name: str, *, repeated: bool) -> None:
+        if name in self._followed and name in self._inquiries:
+            self._inquiries[name].accepted(repeated=repeated)
+            if self._inquiries[name].cancelled:
+                self._cancel(name)
+
+    def _refused(self, name: str) -> None:
+        """The controller has forgotten a request: its client submits it again."""
+        question, scope = self._inquiries[name].refused()
+        if scope is not RefusalScope.REQUEST:
+            raise Bug(f"{name} was refused while something else was asked")
+        cancelled = self._inquiries[name].cancelled
+        self.ask(question.request)
+        self._inquiries[name].cancelled = cancelled
+
     def _hear(self, answer: Answer) -> None:
         if self.answers.get(answer.request, answer) != answer:
             raise Bug(f"{answer.request} was told two different things")
-        if answer.request not in self.asked and answer.request not in self.answers:
+        if answer.request not in self._inquiries and answer.request not in self.answers:
             raise Bug(f"{answer.request} was answered and never asked for")
         self.answers.setdefault(answer.request, answer)
         self.answered_us.setdefault(answer.request, self._world.now_us)
-        self.asked.pop(answer.request, None)
+        self._inquiries.pop(answer.request, None)

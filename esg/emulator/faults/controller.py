@@ -9,46 +9,69 @@ The clock may jump. Forwards, time is lost; backwards, it stands still for the s
 clock has caught up, because time never runs backwards in a journal.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
-from esg.core.journal.format import JournalEntry, entry_line, orders_digest, read_entries, replay
-from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest, invoker_order
-from esg.core.messages.events import Event, InvokerJoined, Woke
+from esg.core.journal.format import (
+    JournalEntry,
+    Memo,
+    entry_line,
+    orders_digest,
+    read_entries,
+    replay,
+)
+from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest
+from esg.core.messages.events import Event, Woke
 from esg.core.scheduler.scheduler import Scheduler
+from esg.core.sessions.controller_end import remember
+from esg.emulator.faults.observer import MeshObserver
+from esg.emulator.world import Action
 from esg.errors import Bug
 
 Answer = AnswerRequest | RefuseRequest
-Handled = tuple[Event, list[Command], str]
+
+
+class Handled(NamedTuple):
+    """An event that is not on disk yet, and what will be done when it is."""
+
+    event: Event
+    commands: list[Command]
+    memo: Memo | None
+    then: Action
+    line: str
 
 
 class Controller:
     """A `World`'s brain that can crash.
 
-    `build` makes a scheduler from a snapshot, or a new one; `watch` sees all that is handled, when
-    it is; `durable` hears of every event that is on disk, with its answers, when its orders leave.
+    `build` makes a scheduler from a snapshot, or a new one. `perform` gets every event that is on
+    disk, with its orders, and returns those that can be sent; only then is `then` done. `sessions`
+    are those that the journal comes to.
     """
 
     def __init__(
         self,
         build: Callable[[Any], Scheduler],
         *,
-        watch: Callable[[Scheduler, Event, list[Command]], None],
-        durable: Callable[[Event, list[Answer]], None],
+        observer: MeshObserver,
+        perform: Callable[[Event, list[Command]], list[Command]],
         sync_us: int = 0,
         snapshot_every: int = 1000,
     ) -> None:
         self.scheduler: Scheduler | None = build(None)
         self.journal: list[str] = []
         self.answers: dict[str, AnswerRequest] = {}
+        self.sessions: dict[str, str] = {}
         self.skew_us = 0
         self._build = build
-        self._watch = watch
-        self._durable = durable
+        self._observer = observer
+        self._perform = perform
         self._sync_us = sync_us
         self._snapshot_every = snapshot_every
         self._snapshot: Any = None
+        self._sessions_then: dict[str, str] = {}
         self._snapshot_at = 0  # how much of the journal is in it
+        self._told: dict[int, tuple[Event, Memo | None, Action]] = {}
         self._tail: list[Handled] = []
         self._sync_at_us = 0
 
@@ -56,6 +79,10 @@ class Controller:
     def running(self) -> Scheduler:
         assert self.scheduler is not None, "the controller is down"
         return self.scheduler
+
+    def tell(self, event: Event, memo: Memo | None, then: Action) -> None:
+        """An event will come that has a memo; `then` is to be done when it is on disk."""
+        self._told[id(event)] = event, memo, then
 
     def handle(self, now_us: int, event: Event) -> list[Command]:
         """Learn one fact; returns the orders that may leave now."""
@@ -67,9 +94,10 @@ class Controller:
             if not self._tail:
                 self._sync_at_us = now_us + self._sync_us
             commands = self.scheduler.handle(time_us, event)
-            self._watch(self.scheduler, event, commands)
-            entry = JournalEntry(time_us, event, orders_digest(commands))
-            self._tail.append((event, commands, entry_line(entry)))
+            self._observer.handled(self.scheduler, event, commands)
+            _, memo, then = self._told.pop(id(event), (event, None, lambda: None))
+            line = entry_line(JournalEntry(time_us, event, orders_digest(commands), memo))
+            self._tail.append(Handled(event, commands, memo, then, line))
         return self._sync() if self._tail and now_us >= self._sync_at_us else []
 
     @property
@@ -85,47 +113,50 @@ class Controller:
 
     def crash(self, torn: float) -> None:
         """`torn` is how much, between 0 and 1, of what was not durable yet is on disk anyway."""
-        text = "".join(f"{line}\n" for _, _, line in self._tail)
+        text = "".join(f"{line}\n" for *_, line in self._tail)
         kept = text[: round(len(text) * torn)]
         self.journal += kept.splitlines()[: kept.count("\n")]
         self._tail.clear()
+        self._told.clear()
         self.scheduler = None
 
     def restart(self) -> None:
         scheduler = self._build(self._snapshot)
+        self.sessions = dict(self._sessions_then)
 
-        def remember(_: int, __: Event, commands: list[Command]) -> None:
+        def relived() -> Iterator[JournalEntry]:
+            for entry in read_entries(self.journal[self._snapshot_at :]):
+                remember(self.sessions, entry.event, entry.memo)
+                yield entry
+
+        def recall(_: int, __: Event, commands: list[Command]) -> None:
             for answer in _answers(commands):
                 if self.answers.setdefault(answer.request, answer) != answer:
                     raise Bug(f"{answer.request} gets another answer after a restart")
 
-        replay(scheduler, read_entries(self.journal[self._snapshot_at :]), remember)
+        replay(scheduler, relived(), recall)
         self.scheduler = scheduler
+        self._observer.controller_started()
 
     def _sync(self) -> list[Command]:
         """What was written is on disk: its orders may leave."""
         released: list[Command] = []
-        for event, commands, line in self._tail:
+        for event, commands, memo, then, line in self._tail:
             self.journal.append(line)
-            if isinstance(event, InvokerJoined):
-                # it is to hear what was decided since, and no more
-                released = [c for c in released if not _is_for(c, event.invoker)]
-            released += commands
+            self._observer.on_disk(event)
+            remember(self.sessions, event, memo)
             for answer in _answers(commands):
                 if answer.request in self.answers:
                     raise Bug(f"{answer.request} was answered twice")
                 self.answers[answer.request] = answer
-            self._durable(event, [c for c in commands if isinstance(c, Answer)])
+            released += self._perform(event, commands)
+            then()
         self._tail.clear()
         if len(self.journal) - self._snapshot_at >= self._snapshot_every:
             self._snapshot = self.running.snapshot()
+            self._sessions_then = dict(self.sessions)
             self._snapshot_at = len(self.journal)
         return released
-
-
-def _is_for(command: Command, invoker: str) -> bool:
-    order = invoker_order(command)
-    return order is not None and order.invoker == invoker
 
 
 def _answers(commands: list[Command]) -> list[AnswerRequest]:

@@ -1,214 +1,357 @@
-"""The streams between controller and nodes, one for each, as they are live.
+"""The streams between controller and nodes in virtual time: the network, not the protocol.
 
-Within a stream messages arrive in the order they were sent; what is under way when it breaks is
-lost. A node keeps its news until the controller has them on disk, and says the rest again on its
-next stream, before it joins with what it has and runs; so news may come twice. Orders that are
-decided while a node is away are not kept for it.
-
-A node whose stream broke has `rejoin_us` to come back. After that, or after a silence of
-`lost_after_us`, it is lost, and should it come back it must start afresh: stop every task and
-forget all data. The same holds for a process that was started again.
+What is said on them, what is said again and who is given up is decided by the same two ends of a
+session as live (`esg.core.sessions`). Here messages take time, arrive in the order in which they
+were sent, are held up, and are lost with the stream that breaks. Either end notices a break a
+little later, each in its own time; if a node's power fails, the controller's end never does.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from esg.core.journal.format import Memo
 from esg.core.messages.commands import DiscardData, InvokerOrder
-from esg.core.messages.events import Event, InvokerJoined, InvokerLost
+from esg.core.messages.events import Event, InvokerJoined, InvokerLost, InvokerNews
 from esg.core.messages.node import TaskEnded
-from esg.emulator.faults.controller import Controller
+from esg.core.sessions.controller_end import (
+    GivenUp,
+    GreetingRefused,
+    NodeSession,
+    NodeSessions,
+    session_memo,
+)
+from esg.core.sessions.node_end import NodeNote, NodeReporter
+from esg.core.sessions.settings import SessionSettings
+from esg.emulator.faults.observer import MeshObserver
 from esg.emulator.faults.storage import Storage
-from esg.emulator.world import World
+from esg.emulator.world import Action, World
+from esg.errors import Bug
 from esg.units import ms
 
+DISCARD_DELAY_US = ms(20)
+"""Nobody waits for data to be discarded, so such an order waits for company."""
 
-@dataclass(slots=True)
+MOST_ATTEMPTS = 200
+"""Whoever has tried in vain so often to attach will never be let in."""
+
+Tell = Callable[[Event, Memo | None, Action], None]
+"""An event for the controller, its memo, and what to do when it is on disk."""
+
+
+@dataclass(slots=True, eq=False)
 class NodeStream:
-    """A node's stream, if it is up, and what both ends remember beyond it."""
+    """One connection of a node to the controller, and what is under way on it."""
 
+    node: str
+    up: bool = True
+    session: NodeSession | None = None  # once its greeting has been accepted, as this number
     number: int = 0
-    up: bool = False
-    joined: bool = False  # the controller has heard, so orders may be sent
-    known: bool = False  # the controller remembers this process
-    silent: bool = False  # a node that starts afresh says nothing about it
-    stalled_until_us: int = 0
-    orders: deque[InvokerOrder] = field(default_factory=deque)
-    news: deque[Event] = field(default_factory=deque)
-    unacknowledged: list[Event] = field(default_factory=list)
+    to_controller: deque[Action] = field(default_factory=deque)
+    to_node: deque[Action] = field(default_factory=deque)
+
+
+@dataclass(slots=True, eq=False)
+class NodeProcess:
+    """What one process of a node has to say, and the stream that it has, if any."""
+
+    reporter: NodeReporter
+    stream: NodeStream | None = None
+    attempts: int = 0
 
 
 class Links:
-    """A `World`'s wire. `latency_us` draws how long a message takes."""
+    """A `World`'s wire. `latency_us` draws how long a message takes, and `is_fragile` whether a
+    stream breaks as soon as it is made, before the node has heard that it is welcome."""
 
     def __init__(
         self,
         world: World,
-        controller: Controller,
         storage: Storage,
+        tell: Tell,
+        observer: MeshObserver,
         *,
-        latency_us: Callable[[], int] = lambda: 0,
-        rejoin_us: int = ms(100),
-        lost_after_us: int = ms(200),
-        discard_delay_us: int = ms(20),
+        latency_us: Callable[[], int],
+        is_fragile: Callable[[], bool],
+        settings: SessionSettings,
     ) -> None:
-        self.streams = {invoker: NodeStream() for invoker in world.pools}
-        self.rejoin_us = rejoin_us
-        self.lost_after_us = lost_after_us
         self._world = world
-        self._controller = controller
         self._storage = storage
+        self._tell = tell
+        self._observer = observer
         self._latency_us = latency_us
-        self._discard_delay_us = discard_delay_us
+        self._is_fragile = is_fragile
+        self._settings = settings
+        self._processes: dict[str, NodeProcess] = {}
+        self._processes_started = 0
+        self._sessions: NodeSessions | None = None
+        self._streams: dict[str, NodeStream] = {}  # at the controller's end
+        self._cut_until_us: dict[str, int] = {}
+        self._stalled_until_us: dict[str, int] = {}
+        self._mended = False
+        self._alarm_us: int | None = None
 
-    # ---- messages
+    # ---- processes
 
-    def send(self, at_us: int, order: InvokerOrder) -> None:
-        stream = self.streams[order.invoker]
-        number = stream.number
-        if not stream.up or not stream.joined:
+    def controller_started(self, sessions: Mapping[str, str]) -> None:
+        """It knows these sessions from its journal."""
+        self._sessions = NodeSessions("", self._settings)
+        self._sessions.expect(self._world.now_us, sessions)
+        self._watch()
+
+    def controller_ended(self) -> None:
+        self._sessions = self._alarm_us = None
+        self._streams.clear()
+        for process in self._processes.values():
+            if process.stream is not None:
+                self._break(process.stream)
+
+    def node_started(self, node: str) -> None:
+        self._processes_started += 1
+        reporter = NodeReporter(node, f"process {self._processes_started}", "")
+        process = self._processes[node] = NodeProcess(reporter)
+        self._attach(node, process)
+
+    def leave(self, node: str) -> None:
+        """A node wants no new work."""
+        process = self._processes.get(node)
+        if process is not None:
+            self._say(process, process.reporter.leave())
+
+    def node_ended(self, node: str, *, noticed: bool) -> None:
+        """With it goes what it had to say. One that leaves has said it all; of one that crashes the
+        system ends the stream, so that it is `noticed`, unless the power has failed."""
+        process = self._processes.pop(node)
+        self._storage.forget_node(node)
+        stream = process.stream
+        if stream is None:
             return
-        if isinstance(order, DiscardData):  # nobody waits for it, so it waits for company
-            later_us = at_us + self._discard_delay_us
-            self._world.at(later_us, lambda: self._discard(stream, number, order))
+        if process.reporter.leaving:
+            self._carry(stream, stream.to_controller, lambda: self._noticed(stream))
         else:
-            stream.orders.append(order)
-            at_us += self._latency_us()
-            self._world.at(at_us, lambda: self._next_order(stream, number))
+            stream.up = False
+            if noticed:
+                self._later(lambda: self._noticed(stream))
 
-    def report(self, invoker: str, event: Event) -> None:
-        stream = self.streams[invoker]
-        if not stream.silent:
-            stream.unacknowledged.append(event)
-            self._say(stream, event)
+    # ---- the network
 
-    def beat(self, invoker: str) -> None:
-        """A node's inventory, as it sends it from time to time."""
-        stream = self.streams[invoker]
-        if stream.joined and invoker in self._world.pools:
-            self._say(stream, self._world.pools[invoker].report())
+    def cut(self, node: str, for_us: int) -> None:
+        """A node's stream breaks, and for a while it cannot make another one."""
+        until_us = self._world.now_us + for_us
+        self._cut_until_us[node] = max(until_us, self._cut_until_us.get(node, 0))
+        process = self._processes.get(node)
+        if process is not None and process.stream is not None:
+            self._break(process.stream)
 
-    def durable(self, event: Event) -> None:
-        """The controller has this event on disk. It tells the node so, if there is a stream."""
-        invoker = getattr(event, "invoker", "")
-        stream = self.streams.get(invoker)
-        if stream is None or not stream.up:
-            return
-        if isinstance(event, InvokerJoined):
-            stream.joined = True
-        number = stream.number
-        self._world.at(
-            self._world.now_us + self._latency_us(),
-            lambda: self._acknowledge(stream, number, event),
+    def stall(self, node: str, for_us: int) -> None:
+        """Nothing gets through for a while, and nobody is told."""
+        until_us = self._world.now_us + for_us
+        self._stalled_until_us[node] = max(until_us, self._stalled_until_us.get(node, 0))
+
+    def mended(self) -> None:
+        """Nothing will break any more. When all nodes are back there is nothing to watch for: the
+        heartbeats and the watch for silence, which would go on for ever, end."""
+        self._mended = True
+
+    def _is_calm(self) -> bool:
+        sessions = self._sessions
+        return (
+            self._mended
+            and sessions is not None
+            and all(sessions.reachable(node) for node in self._processes)
         )
 
-    def _say(self, stream: NodeStream, event: Event) -> None:
+    def _later(self, action: Action) -> None:
+        self._world.at(self._world.now_us + self._latency_us(), action)
+
+    def _carry(self, stream: NodeStream, way: deque[Action], arrival: Action) -> None:
+        """Have something arrive at the other end, after whatever was sent there before."""
         if stream.up:
-            number = stream.number
-            stream.news.append(event)
-            at_us = self._world.now_us + self._latency_us()
-            self._world.at(at_us, lambda: self._next_news(stream, number))
+            way.append(arrival)
+            self._later(lambda: self._arrive(stream, way))
 
-    def _next_order(self, stream: NodeStream, number: int) -> None:
-        """One message is due: the next one, so that none overtakes another."""
-        if number != stream.number:
+    def _arrive(self, stream: NodeStream, way: deque[Action]) -> None:
+        stalled_until_us = self._stalled_until_us.get(stream.node, 0)
+        if not stream.up:
             return
-        if self._world.now_us < stream.stalled_until_us:
-            self._world.at(stream.stalled_until_us, lambda: self._next_order(stream, number))
+        if self._world.now_us < stalled_until_us:
+            self._world.at(stalled_until_us, lambda: self._arrive(stream, way))
         else:
-            self._world.deliver(stream.orders.popleft())
-
-    def _next_news(self, stream: NodeStream, number: int) -> None:
-        if number != stream.number:
-            return
-        if self._world.now_us < stream.stalled_until_us:
-            self._world.at(stream.stalled_until_us, lambda: self._next_news(stream, number))
-        else:
-            self._world.tell(self._world.now_us, stream.news.popleft())
-
-    def _discard(self, stream: NodeStream, number: int, order: DiscardData) -> None:
-        if number == stream.number:
-            self._world.deliver(order)
-
-    def _acknowledge(self, stream: NodeStream, number: int, event: Event) -> None:
-        if number == stream.number:
-            stream.unacknowledged = [kept for kept in stream.unacknowledged if kept is not event]
-
-    # ---- streams
-
-    def attach(self, invoker: str) -> None:
-        """A node makes a stream, if somebody listens and there is none."""
-        stream, pool = self.streams[invoker], self._world.pools.get(invoker)
-        if pool is None or stream.up or self._controller.scheduler is None:
-            return
-        self._break(stream)
-        if not stream.known:
-            self._world.tell(self._world.now_us, InvokerLost(invoker=invoker))
-            self._start_afresh(invoker)
-            stream.known = True
-        stream.up = True
-        for event in stream.unacknowledged:
-            self._say(stream, event)
-        self._say(stream, replace(pool.joined(), kept=self._storage.requests_of(invoker)))
-
-    def cut(self, invoker: str) -> None:
-        """The stream breaks. Both ends notice; the controller waits for a moment."""
-        stream = self.streams[invoker]
-        self._break(stream)
-        self.give_up_later(invoker)
-
-    def cut_all(self) -> None:
-        """The controller's process is gone; nobody waits for anyone."""
-        for stream in self.streams.values():
-            self._break(stream)
-
-    def stall(self, invoker: str, for_us: int) -> None:
-        """Nothing gets through for a while, and nobody is told. The node notices afterwards that
-        it was given up, if it was."""
-        stream = self.streams[invoker]
-        now_us, number = self._world.now_us, stream.number
-        stream.stalled_until_us = max(stream.stalled_until_us, now_us + for_us)
-        if for_us > self.lost_after_us:
-            self._world.at(
-                now_us + self.lost_after_us, lambda: self._give_up(invoker, stream, number)
-            )
-        self._world.at(now_us + for_us, lambda: self.attach(invoker))
-
-    def process_ended(self, invoker: str) -> None:
-        """With it goes what it had to say, and whoever comes next is somebody else."""
-        stream = self.streams[invoker]
-        self.cut(invoker)
-        stream.known = False
-        stream.unacknowledged.clear()
-        self._storage.forget_node(invoker)
-
-    def give_up_later(self, invoker: str) -> None:
-        """A node that the controller knows, and that is not there, has a moment to come back."""
-        stream = self.streams[invoker]
-        number = stream.number
-        self._world.at(
-            self._world.now_us + self.rejoin_us, lambda: self._give_up(invoker, stream, number)
-        )
-
-    def _give_up(self, invoker: str, stream: NodeStream, number: int) -> None:
-        if number == stream.number and self._controller.scheduler is not None:
-            self._break(stream)
-            stream.known = False
-            self._world.tell(self._world.now_us, InvokerLost(invoker=invoker))
+            way.popleft()()
 
     def _break(self, stream: NodeStream) -> None:
-        stream.number += 1
-        stream.up = stream.joined = False
-        stream.orders.clear()
-        stream.news.clear()
+        """Nothing arrives any more, and both ends will notice."""
+        if stream.up:
+            stream.up = False
+            self._later(lambda: self._lost_stream(stream))
+            self._later(lambda: self._noticed(stream))
 
-    def _start_afresh(self, invoker: str) -> None:
-        stream = self.streams[invoker]
-        stream.unacknowledged.clear()
-        stream.silent = True
-        for task in list(self._world.pools[invoker].running):
-            self._world.to_pool(invoker, TaskEnded(task=task, failure="given up"))
-        stream.silent = False
-        self._storage.forget_node(invoker)
+    # ---- the controller's end
+
+    def send(self, at_us: int, order: InvokerOrder) -> None:
+        if not self.reachable(order.invoker):
+            return
+        stream = self._streams[order.invoker]
+        if isinstance(order, DiscardData):
+            at_us += DISCARD_DELAY_US
+        self._world.at(at_us, lambda: self._leave(stream, order))
+
+    def reachable(self, node: str) -> bool:
+        return self._sessions is not None and self._sessions.reachable(node)
+
+    def scheduled(self, inventory: InvokerJoined) -> None:
+        """The scheduler has heard of a node's inventory, and that is on disk."""
+        if self._sessions is not None:
+            self._sessions.scheduled(inventory)
+
+    def _leave(self, stream: NodeStream, order: InvokerOrder) -> None:
+        if stream.session is not None:
+            number = stream.session.durable_number
+            self._carry(stream, stream.to_node, lambda: self._ordered(stream, number, order))
+
+    def _greeted(self, stream: NodeStream, process: NodeProcess) -> None:
+        if self._sessions is None:
+            self._break(stream)
+            return
+        answer = self._sessions.greet(self._world.now_us, process.reporter.greeting)
+        if isinstance(answer, GreetingRefused):
+            self._break(stream)
+            return
+        self._close(stream.node)
+        if answer.given_up is not None:
+            self._lost(answer.given_up)
+        stream.session, stream.number = answer.session, answer.stream
+        self._streams[stream.node] = stream
+        self._watch()
+        afresh = answer.start_afresh
+        self._carry(stream, stream.to_node, lambda: self._welcomed(stream, process, afresh))
+        if self._is_fragile():
+            self._break(stream)
+
+    def _heard(self, stream: NodeStream, note: NodeNote) -> None:
+        sessions, session, now_us = self._sessions, stream.session, self._world.now_us
+        if sessions is None or session is None:
+            return
+        if sessions.hear(now_us, session, stream.number) and session.take(*note):
+            is_join = isinstance(note.event, InvokerJoined)
+            memo = session_memo(session.session) if is_join else None
+            self._tell(note.event, memo, lambda: session.acknowledge(note.number))
+
+    def _noticed(self, stream: NodeStream) -> None:
+        """That a stream has ended."""
+        stream.up = False
+        if self._sessions is not None and stream.session is not None:
+            self._sessions.ended(self._world.now_us, stream.session, stream.number)
+            self._watch()
+
+    def _watch(self) -> None:
+        """An alarm may be early: whoever has been heard of since it was set has more time."""
+        wake_us = self._sessions.next_wake if self._sessions is not None else None
+        if wake_us is not None and (self._alarm_us is None or wake_us < self._alarm_us):
+            self._alarm_us = wake_us
+            self._world.at(max(wake_us, self._world.now_us), lambda: self._wake(wake_us))
+
+    def _wake(self, alarm_us: int) -> None:
+        if alarm_us != self._alarm_us:
+            return  # an earlier one was set since
+        self._alarm_us = None
+        if self._sessions is not None and not self._is_calm():
+            for given_up in self._sessions.wake(self._world.now_us):
+                self._lost(given_up)
+            self._watch()
+
+    def _lost(self, given_up: GivenUp) -> None:
+        self._close(given_up.node)
+        self._tell(InvokerLost(invoker=given_up.node), None, lambda: None)
+
+    def _close(self, node: str) -> None:
+        stream = self._streams.pop(node, None)
+        if stream is not None:
+            self._break(stream)
+
+    # ---- a node's end
+
+    def report(self, invoker: str, event: InvokerNews) -> None:
+        process = self._processes[invoker]
+        note = process.reporter.report(event)
+        if note is not None:
+            self._observer.said(invoker, event, numbered=True)
+            self._say(process, note)
+
+    def beat(self, node: str) -> None:
+        """A node sends its inventory."""
+        process = self._processes.get(node)
+        if process is not None and process.reporter.joined:
+            self._say_unnumbered(process, NodeNote(0, self._world.pools[node].report()))
+
+    def _say_unnumbered(self, process: NodeProcess, note: NodeNote) -> None:
+        self._observer.said(process.reporter.greeting.node, note.event, numbered=False)
+        self._say(process, note)
+
+    def _say(self, process: NodeProcess, note: NodeNote) -> None:
+        stream = process.stream
+        if stream is not None and process.reporter.joined:
+            self._carry(stream, stream.to_controller, lambda: self._heard(stream, note))
+
+    def _attach(self, node: str, process: NodeProcess) -> None:
+        now_us, stalled_until_us = self._world.now_us, self._stalled_until_us.get(node, 0)
+        if self._processes.get(node) is not process:
+            return
+        if now_us < stalled_until_us:
+            self._world.at(stalled_until_us, lambda: self._attach(node, process))
+        elif self._sessions is None or now_us < self._cut_until_us.get(node, 0):
+            self._attach_later(node, process)
+        else:
+            stream = process.stream = NodeStream(node)
+            self._carry(stream, stream.to_controller, lambda: self._greeted(stream, process))
+
+    def _attach_later(self, node: str, process: NodeProcess) -> None:
+        process.attempts += 1
+        if process.attempts > MOST_ATTEMPTS:
+            raise Bug(f"{node} is never let in")
+        pause_us = process.reporter.ended()
+        self._world.at(self._world.now_us + pause_us, lambda: self._attach(node, process))
+
+    def _welcomed(self, stream: NodeStream, process: NodeProcess, start_afresh: bool) -> None:
+        node, reporter = stream.node, process.reporter
+        if self._processes.get(node) is not process:
+            return
+        if start_afresh:
+            reporter.start_afresh()
+            for task in list(self._world.pools[node].running):
+                self._world.to_pool(node, TaskEnded(task=task, failure="given up"))
+            self._storage.forget_node(node)
+            self._observer.started_afresh(node)
+        process.attempts = 0
+        kept = self._storage.requests_of(node)
+        for note in reporter.join(replace(self._world.pools[node].joined(), kept=kept)):
+            if note.number:
+                self._say(process, note)
+            else:
+                self._say_unnumbered(process, note)
+        self._beat_later(stream)
+
+    def _beat_later(self, stream: NodeStream) -> None:
+        def beat() -> None:
+            if stream.up and not self._is_calm():
+                self.beat(stream.node)
+                self._beat_later(stream)
+
+        self._world.at(self._world.now_us + self._settings.heartbeat_us, beat)
+
+    def _ordered(self, stream: NodeStream, acknowledged: int, order: InvokerOrder) -> None:
+        process = self._processes.get(stream.node)
+        if process is None or process.stream is not stream:
+            return
+        for note in process.reporter.acknowledged(acknowledged):
+            self._observer.acknowledged(stream.node, note.event)
+        self._world.deliver(order)
+
+    def _lost_stream(self, stream: NodeStream) -> None:
+        """The node notices that its stream has ended."""
+        process = self._processes.get(stream.node)
+        if process is not None and process.stream is stream:
+            process.stream = None
+            self._attach_later(stream.node, process)

@@ -10,14 +10,17 @@ from random import Random
 from typing import Any, assert_never
 
 from esg.core.durations import Durations
-from esg.core.messages.commands import Command, StartTask
-from esg.core.messages.events import Event, InvokerLeaving, RequestCancelled
+from esg.core.journal.format import Memo
+from esg.core.messages.commands import Command, StartTask, invoker_order
+from esg.core.messages.events import Event, InvokerJoined, RequestCancelled
 from esg.core.messages.node import SliceBack, SliceLost, TaskEnded
 from esg.core.pool import Pool
 from esg.core.scheduler.scheduler import Scheduler
+from esg.core.sessions.settings import SessionSettings
 from esg.emulator.faults.clients import Clients
-from esg.emulator.faults.controller import Answer, Controller
+from esg.emulator.faults.controller import Controller
 from esg.emulator.faults.links import Links
+from esg.emulator.faults.observer import MeshObserver
 from esg.emulator.faults.schedule import (
     ApplicationChanges,
     Cancellation,
@@ -25,6 +28,7 @@ from esg.emulator.faults.schedule import (
     ControllerCrashes,
     DataExpires,
     Fault,
+    GatewayLinkBreaks,
     NodeCrashes,
     NodeLeaves,
     NodeReports,
@@ -34,16 +38,17 @@ from esg.emulator.faults.schedule import (
     StreamStalls,
 )
 from esg.emulator.faults.storage import Storage
-from esg.emulator.world import World
+from esg.emulator.world import Action, World
 from esg.units import ms
 
-Watch = Callable[[Scheduler, Event, list[Command]], None]
+DEFAULT_SESSIONS = SessionSettings()
 
 
 class SimulatedMesh:
     """`build` makes a scheduler from a snapshot, or a new one; `make_pool` a node's brain.
 
-    `latency_us` is how long a message takes at most.
+    `latency_us` is how long a message takes at most, and `fragile` the share of the nodes' streams
+    that break as soon as they are made, until all is mended.
     """
 
     def __init__(
@@ -53,35 +58,45 @@ class SimulatedMesh:
         nodes: Iterable[str],
         durations: Durations,
         *,
-        watch: Watch,
+        observer: MeshObserver,
         seed: int,
         latency_us: int = ms(2),
+        fragile: float = 0.0,
         sync_us: int = 0,
         snapshot_every: int = 1000,
         charge_us: Callable[[StartTask], int] = lambda _: 0,
+        sessions: SessionSettings = DEFAULT_SESSIONS,
     ) -> None:
         self._make_pool = make_pool
+        self._nodes = tuple(nodes)
+        self._mended = False
         self._chance = Random(f"{seed}:mesh")
-        self._latency_us = latency_us
         self.controller = Controller(
             build,
-            watch=watch,
-            durable=self._durable,
+            observer=observer,
+            perform=self._perform,
             sync_us=sync_us,
             snapshot_every=snapshot_every,
         )
         self.storage = Storage()
-        pools = {node: make_pool(node) for node in nodes}
+        pools = {node: make_pool(node) for node in self._nodes}
         self.world = World(
             self.controller, pools, durations, outputs=self.storage, charge_us=charge_us
         )
         self.clients = Clients(self.world, self.controller)
         self.links = Links(
-            self.world, self.controller, self.storage, latency_us=self._draw_latency_us
+            self.world,
+            self.storage,
+            self._tell,
+            observer,
+            latency_us=lambda: self._chance.randrange(latency_us + 1),
+            is_fragile=lambda: not self._mended and self._chance.random() < fragile,
+            settings=sessions,
         )
         self.world.wire = self.links
+        self.links.controller_started({})
         for node in pools:
-            self.world.at(0, lambda node=node: self.links.attach(node))  # type: ignore[misc]
+            self.links.node_started(node)
 
     def run(self, faults: Iterable[Fault], heal_us: int) -> None:
         """Until nothing happens any more. At `heal_us` all that is broken is mended."""
@@ -98,11 +113,10 @@ class SimulatedMesh:
             case Cancellation(request=request):
                 self.clients.ask(RequestCancelled(request=request))
             case NodeCrashes(node=node):
-                self._end_process(node)
+                self._end_process(node, noticed=fault.noticed)
                 world.at(now_us + fault.for_us, lambda: self._start_process(node))
             case NodeLeaves(node=node):
-                if links.streams[node].joined:
-                    world.tell(now_us, InvokerLeaving(invoker=node))
+                links.leave(node)
                 world.at(now_us + fault.after_us, lambda: self._end_process(node))
                 back_us = now_us + fault.after_us + fault.for_us
                 world.at(back_us, lambda: self._start_process(node))
@@ -111,10 +125,11 @@ class SimulatedMesh:
             case SliceFails():
                 self._fail_slice(fault)
             case StreamBreaks(node=node):
-                links.cut(node)
-                world.at(now_us + fault.for_us, lambda: links.attach(node))
+                links.cut(node, fault.for_us)
             case StreamStalls(node=node):
                 links.stall(node, fault.for_us)
+            case GatewayLinkBreaks():
+                self.clients.cut(fault.for_us)
             case ControllerCrashes():
                 self._crash_controller(fault)
             case ClockJumps(by_us=by_us):
@@ -126,20 +141,21 @@ class SimulatedMesh:
                 assert_never(fault)
 
     def _heal(self) -> None:
+        self._mended = True
         self._restart_controller()
-        for node in self.links.streams:
+        for node in self._nodes:
             self._start_process(node)
-            self.links.attach(node)
+        self.links.mended()
 
-    def _end_process(self, node: str) -> None:
+    def _end_process(self, node: str, *, noticed: bool = True) -> None:
         if node in self.world.pools:
             self.world.stop(node)
-            self.links.process_ended(node)
+            self.links.node_ended(node, noticed=noticed)
 
     def _start_process(self, node: str) -> None:
         if node not in self.world.pools:
             self.world.start(self._make_pool(node))
-            self.links.attach(node)
+            self.links.node_started(node)
 
     def _fail_slice(self, fault: SliceFails) -> None:
         world, node, index = self.world, fault.node, fault.slice
@@ -160,7 +176,8 @@ class SimulatedMesh:
     def _crash_controller(self, fault: ControllerCrashes) -> None:
         if self.controller.scheduler is not None:
             self.controller.crash(fault.torn)
-            self.links.cut_all()
+            self.links.controller_ended()
+            self.clients.controller_ended()
             self.world.at(self.world.now_us + fault.for_us, self._restart_controller)
 
     def _restart_controller(self) -> None:
@@ -168,19 +185,20 @@ class SimulatedMesh:
             return
         self.controller.restart()
         self.world.look_again()
-        self.clients.ask_again()
-        for node in self.controller.running.state.nodes:
-            self.links.give_up_later(node)
-        for node in self.world.pools:
-            delay_us = self._chance.randrange(2 * self.links.rejoin_us)
-            self.world.at(
-                self.world.now_us + delay_us,
-                lambda node=node: self.links.attach(node),  # type: ignore[misc]
-            )
+        self.links.controller_started(self.controller.sessions)
+        self.clients.controller_started()
 
-    def _durable(self, event: Event, answers: list[Answer]) -> None:
-        self.clients.durable(event, answers)
-        self.links.durable(event)
+    def _tell(self, event: Event, memo: Memo | None, then: Action) -> None:
+        self.controller.tell(event, memo, then)
+        self.world.tell(self.world.now_us, event)
 
-    def _draw_latency_us(self) -> int:
-        return self._chance.randrange(self._latency_us + 1)
+    def _perform(self, event: Event, commands: list[Command]) -> list[Command]:
+        """An event is on disk: as live, its orders go to those who are there at that time."""
+        if isinstance(event, InvokerJoined):
+            self.links.scheduled(event)
+        self.clients.perform(event, commands)
+        return [command for command in commands if self._can_leave(command)]
+
+    def _can_leave(self, command: Command) -> bool:
+        order = invoker_order(command)
+        return order is None or self.links.reachable(order.invoker)

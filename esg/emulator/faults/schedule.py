@@ -27,10 +27,12 @@ class ApplicationChanges(Happening):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCrashes(Happening):
-    """With all it has; an empty one starts in its place after a while."""
+    """With all it has; an empty one starts in its place after a while. If its power fails, its end
+    is not `noticed`: nothing ends its stream."""
 
     node: str
     for_us: int
+    noticed: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,13 @@ class StreamStalls(Happening):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayLinkBreaks(Happening):
+    """Between the gateway and the controller; there is another one after a while."""
+
+    for_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerCrashes(Happening):
     """`torn` is how much of what was not on disk yet, between 0 and 1, is there anyway."""
 
@@ -104,6 +113,7 @@ Fault = (
     | SliceFails
     | StreamBreaks
     | StreamStalls
+    | GatewayLinkBreaks
     | ControllerCrashes
     | ClockJumps
     | DataExpires

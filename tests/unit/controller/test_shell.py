@@ -21,7 +21,7 @@ from esg.controller.effects import (
 )
 from esg.controller.recovery import deciding
 from esg.controller.request_log import AnsweredRequest
-from esg.controller.shell import ControllerShell, ShellSnapshot, request_memo, session_memo
+from esg.controller.shell import ControllerShell, ShellSnapshot, request_memo
 from esg.core.journal.format import Memo
 from esg.core.messages.codec import decode, encode
 from esg.core.messages.commands import (
@@ -35,6 +35,7 @@ from esg.core.messages.commands import (
 from esg.core.messages.events import Event
 from esg.core.messages.task_order import Payload, TaskOrder
 from esg.core.scheduler.scheduler import build_scheduler
+from esg.core.sessions.controller_end import session_memo
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.settings import ControllerSettings
 from esg.storage.keys import payload_stage

@@ -5,6 +5,7 @@ import pytest
 from esg.core.messages.events import (
     InvokerJoined,
     InvokerLeaving,
+    InvokerLost,
     SliceInventory,
     TaskFinished,
 )
@@ -14,6 +15,8 @@ from esg.core.sessions.controller_end import (
     GreetingRefused,
     NodeSessions,
     Welcome,
+    remember,
+    session_memo,
 )
 from esg.core.sessions.settings import SessionSettings
 from esg.units import ms
@@ -207,3 +210,15 @@ def test_only_those_whose_time_is_over_are_given_up(door: Door) -> None:
     door.joined(0)
     assert [g.node for g in door.sessions.wake(ms(200))] == ["n0"]
     assert door.sessions.next_wake == ms(300)
+
+
+def test_a_journal_comes_to_the_sessions_of_those_who_joined_and_are_not_lost() -> None:
+    sessions: dict[str, str] = {}
+    remember(sessions, inventory(), session_memo("s1"))
+    remember(sessions, REPORT, None)
+    assert sessions == {"n0": "s1"}
+    remember(sessions, inventory(), session_memo("s2"))
+    assert sessions == {"n0": "s2"}
+    remember(sessions, InvokerLost(invoker="n0"), None)
+    remember(sessions, InvokerLost(invoker="n0"), None)
+    assert sessions == {}

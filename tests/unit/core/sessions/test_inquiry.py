@@ -1,0 +1,77 @@
+"""A gateway's questions about one request: what was asked, answered, and is asked again."""
+
+from esg.core.sessions.inquiry import Inquiry, RefusalScope
+
+
+def submitted() -> Inquiry[str]:
+    return Inquiry("submission", submitted=True)
+
+
+def followed() -> Inquiry[str]:
+    return Inquiry("follow", submitted=False)
+
+
+def test_questions_are_answered_in_the_order_in_which_they_were_asked() -> None:
+    inquiry = followed()
+    inquiry.submission = inquiry.ask("submission")
+    assert inquiry.accepted(repeated=False) == "follow"
+    assert not inquiry.first
+    assert inquiry.accepted(repeated=False) == "submission"
+    assert inquiry.first
+    assert inquiry.accepted(repeated=False) is None
+
+
+def test_a_request_that_another_gateway_submitted_before_does_not_run_because_of_this_one() -> None:
+    inquiry = submitted()
+    inquiry.accepted(repeated=True)
+    assert not inquiry.first
+
+
+def test_on_a_new_link_what_was_not_answered_is_asked_again_in_order() -> None:
+    inquiry = submitted()
+    inquiry.watching = inquiry.ask("watch")
+    for _ in range(2):
+        assert inquiry.again("follow") == ("submission", "watch")
+    inquiry.accepted(repeated=False)
+    assert inquiry.again("follow") == ("watch",)
+    assert inquiry.watching == "watch"
+
+
+def test_on_a_new_link_a_request_without_open_questions_is_followed_until_that_is_answered() -> (
+    None
+):
+    inquiry = submitted()
+    inquiry.accepted(repeated=False)
+    assert inquiry.again("follow") == ("follow",)
+    assert inquiry.watching == "follow"
+    assert inquiry.again("another follow") == ("follow",)
+    inquiry.accepted(repeated=True)
+    assert inquiry.first  # the follow says nothing about the submission
+
+
+def test_on_a_new_link_nothing_is_asked_about_a_request_that_has_ended() -> None:
+    inquiry = submitted()
+    inquiry.accepted(repeated=False)
+    assert inquiry.again(None) == ()
+
+
+def test_a_refusal_before_a_submission_is_about_that_question_alone() -> None:
+    inquiry = followed()
+    inquiry.submission = inquiry.ask("submission")
+    assert inquiry.refused() == ("follow", RefusalScope.QUESTION)
+    assert (inquiry.origin, inquiry.watching) == ("submission", None)
+    assert inquiry.refused() == ("submission", RefusalScope.REQUEST)
+
+
+def test_a_submission_that_is_refused_for_a_known_request_concerns_only_itself() -> None:
+    inquiry = followed()
+    inquiry.accepted(repeated=False)
+    inquiry.submission = inquiry.ask("submission")
+    assert inquiry.refused() == ("submission", RefusalScope.SUBMISSION)
+    assert inquiry.submission is None
+
+
+def test_a_refusal_without_a_question_is_about_the_request() -> None:
+    inquiry = submitted()
+    inquiry.accepted(repeated=False)
+    assert inquiry.refused() == ("submission", RefusalScope.REQUEST)
