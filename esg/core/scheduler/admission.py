@@ -25,7 +25,6 @@ from esg.core.estimation.ewma import observe_interval
 from esg.core.messages.commands import RefusalKind
 from esg.core.messages.outcome import Outcome
 from esg.core.scheduler.books import Books
-from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.state.state import Job, Queue, Request, Traffic, queue_name
 from esg.units import NEVER_US, seconds, to_ms
 
@@ -64,14 +63,9 @@ class AdmissionControl:
     `end` answers a request and forgets it.
     """
 
-    def __init__(
-        self,
-        books: Books,
-        settings: SchedulerSettings,
-        end: Callable[[Request, Outcome, str, int], None],
-    ) -> None:
+    def __init__(self, books: Books, end: Callable[[Request, Outcome, str, int], None]) -> None:
         self._state = state = books.state
-        self._settings = settings
+        self._settings = books.settings
         self._end = end
         self._queues: dict[str, list[Queue]] = {}
         for queue in state.queues.values():

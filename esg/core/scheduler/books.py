@@ -1,10 +1,11 @@
-"""What the parts of a scheduler share: two catalogs, the memory, and where orders go."""
+"""Books: what the parts of a scheduler share, its memory above all."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from esg.core.catalog.model import Catalog
 from esg.core.messages.commands import Command
+from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.state.state import Queue, State
 
 
@@ -22,3 +23,4 @@ class Books:
     state: State
     busy: dict[str, Queue]
     emit: Callable[[Command], None]
+    settings: SchedulerSettings

@@ -31,7 +31,6 @@ from esg.core.policies.interface import Hold, Offer, Placement, Policy, QueueVie
 from esg.core.policies.placement import locality_first
 from esg.core.scheduler.books import Books
 from esg.core.scheduler.lifecycle import Lifecycle
-from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.search.plan import Plan
 from esg.core.state.candidates import eligible_nodes, preferred_nodes
 from esg.core.state.node_books import NodeBooks
@@ -51,7 +50,6 @@ class Dispatcher:
         books: Books,
         lifecycle: Lifecycle,
         policy: Policy,
-        settings: SchedulerSettings,
     ) -> None:
         self._catalog = books.planned
         self._state = books.state
@@ -59,7 +57,7 @@ class Dispatcher:
         self._emit = books.emit
         self._lifecycle = lifecycle
         self._policy = policy
-        self._settings = settings
+        self._settings = books.settings
 
     def run(self, now_us: int) -> None:
         """One pass over everything that is due."""

@@ -34,8 +34,6 @@ class Nodes:
         tasks: Tasks,
         quarantine: Quarantine,
         retries: Retries,
-        *,
-        follow_profiles: bool,
     ) -> None:
         self._catalog = books.catalog
         self._state = books.state
@@ -44,7 +42,7 @@ class Nodes:
         self._quarantine = quarantine
         self._retries = retries
         self._emit = books.emit
-        self._follow_profiles = follow_profiles
+        self._follow_profiles = books.settings.follow_profiles
 
     def joined(self, now_us: int, event: InvokerJoined) -> None:
         """Compare what is there with the books, and go on from what is."""

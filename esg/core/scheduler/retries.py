@@ -31,14 +31,11 @@ def pause_us(first_us: int, failures: int) -> int:
 class Retries:
     """Decides what becomes of jobs that gave no result."""
 
-    def __init__(
-        self, books: Books, lifecycle: Lifecycle, *, max_attempts: int, retry_pause_us: int
-    ) -> None:
+    def __init__(self, books: Books, lifecycle: Lifecycle) -> None:
         self._catalog = books.catalog
         self._state = books.state
         self._lifecycle = lifecycle
-        self._max_attempts = max_attempts
-        self._retry_pause_us = retry_pause_us
+        self._settings = books.settings
 
     def give_back(
         self, now_us: int, task: Task, name: str, reason: str | None, *, avoid: bool = True
@@ -56,12 +53,12 @@ class Retries:
         if avoid:
             run.failed_on += (task.invoker,)
         function = self._catalog.applications[task.application].stages[task.stage].function
-        if run.attempts >= self._max_attempts or self._loads_nowhere(function):
+        if run.attempts >= self._settings.max_attempts or self._loads_nowhere(function):
             times = "once" if run.attempts == 1 else f"{run.attempts} times"
             why = f"{task.stage} failed {times}, last: {reason}"
             self._lifecycle.end(request, Outcome.FAILED, why, now_us)
         else:
-            pause = pause_us(self._retry_pause_us, run.attempts)
+            pause = pause_us(self._settings.retry_pause_us, run.attempts)
             self._lifecycle.return_job(request, task.stage, now_us, pause)
 
     def load_failed(self, function: Function, reason: str, now_us: int) -> None:
@@ -81,7 +78,7 @@ class Retries:
             for part in node.slices
             if part.usable and part.memory_mb >= function.memory_mb
         ]
-        limit = self._max_attempts
+        limit = self._settings.max_attempts
         return bool(able) and all(f is not None and f.count >= limit for f in able)
 
     def _waiting_for(self, function: Function) -> list[Job]:

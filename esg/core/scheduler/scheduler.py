@@ -104,7 +104,9 @@ class Scheduler:
         if self._registry.catalog is catalog and not self.state.corrections:
             self._rebuild(PlanningBasis(catalog, (), catalog, policy))
         else:
-            self._rebuild(self._footing(self._registry.catalog, self.state.corrections, catalog))
+            self._rebuild(
+                self._planning_basis(self._registry.catalog, self.state.corrections, catalog)
+            )
 
     def handle(self, now_us: int, event: Event) -> list[Command]:
         """Learn one fact; returns what to do about it, in order."""
@@ -118,8 +120,8 @@ class Scheduler:
         self._learn(now_us, event)
         if state.resting:
             self._lifecycle.end_rests(now_us)
-        if self._overload.drops:
-            self._overload.shed_expired(now_us)
+        if self._admission.drops:
+            self._admission.shed_expired(now_us)
         self._dispatcher.run(now_us)
         if self._prewarmer is not None and now_us >= self._prewarmer.next_us:
             self._prewarmer.run_due(now_us)
@@ -144,7 +146,7 @@ class Scheduler:
         It changes nothing that anybody sees, only how long that event takes to be handled; so
         another thread may do it meanwhile.
         """
-        self._prepared = self._footing(self._registry.catalog, corrections, self.planned)
+        self._prepared = self._planning_basis(self._registry.catalog, corrections, self.planned)
 
     def snapshot(self) -> Any:
         """The whole memory as JSON's types; pass it to a new scheduler to go on from here."""
@@ -174,18 +176,18 @@ class Scheduler:
             )
         return self._policy_for(catalog)
 
-    def _footing(
+    def _planning_basis(
         self, catalog: Catalog, corrections: tuple[Correction, ...], before: Catalog
     ) -> PlanningBasis:
         planned = corrected(catalog, corrections, before)
         return PlanningBasis(catalog, corrections, planned, self._policy_of(planned))
 
-    def _rebuild(self, footing: PlanningBasis) -> None:
+    def _rebuild(self, basis: PlanningBasis) -> None:
         """Build all that depends on the catalog, around the memory there is. What is promised goes
         by the catalog as it is, what is planned by its corrected profiles."""
-        self.catalog = footing.catalog
-        self.policy = policy = footing.policy
-        self.planned = planned = footing.planned
+        self.catalog = basis.catalog
+        self.policy = policy = basis.policy
+        self.planned = planned = basis.planned
         self._current = self._registry.current
         self._fastest_us = {
             name: application.fastest_us()[application.root]
@@ -193,42 +195,17 @@ class Scheduler:
         }
         current = [planned.applications[a.name] for a in self._current.values()]
         self._busy = {name: queue for name, queue in self.state.queues.items() if queue.jobs}
-        books = Books(footing.catalog, planned, self.state, self._busy, self._emit)
-        self._prewarmer = None
-        if self._settings.prewarm:
-            self._prewarmer = PreWarmer(
-                books, current, prewarm_all_stages=policy.prewarm_all_stages
-            )
-        self._lifecycle = Lifecycle(books, self._prewarmer)
-        self._overload = AdmissionControl(books, self._settings, self._lifecycle.end)
-        self._quarantine = Quarantine(books)
-        retries = Retries(
-            books,
-            self._lifecycle,
-            max_attempts=self._settings.max_attempts,
-            retry_pause_us=self._settings.retry_pause_us,
-        )
-        self._tasks = Tasks(
-            books,
-            self._lifecycle,
-            self._quarantine,
-            retries,
-            follow_profiles=self._settings.follow_profiles,
-        )
-        self._nodes = Nodes(
-            books,
-            self._lifecycle,
-            self._tasks,
-            self._quarantine,
-            retries,
-            follow_profiles=self._settings.follow_profiles,
-        )
-        self._dispatcher = Dispatcher(
-            books,
-            self._lifecycle,
-            policy,
-            self._settings,
-        )
+        emit, settings = self._emit, self._settings
+        books = Books(basis.catalog, planned, self.state, self._busy, emit, settings)
+        prewarmer = PreWarmer(books, current, prewarm_all_stages=policy.prewarm_all_stages)
+        self._prewarmer = prewarmer if settings.prewarm else None
+        self._lifecycle = lifecycle = Lifecycle(books, self._prewarmer)
+        self._admission = AdmissionControl(books, lifecycle.end)
+        self._quarantine = quarantine = Quarantine(books)
+        retries = Retries(books, lifecycle)
+        self._tasks = Tasks(books, lifecycle, quarantine, retries)
+        self._nodes = Nodes(books, lifecycle, self._tasks, quarantine, retries)
+        self._dispatcher = Dispatcher(books, lifecycle, policy)
 
     def _learn(self, now_us: int, event: Event) -> None:
         match event:  # what happens most often comes first
@@ -267,14 +244,14 @@ class Scheduler:
         name = event.application
         try:
             draft = self._registry.draft(event)
-            footing = self._footing(draft.catalog, self.state.corrections, self.planned)
+            basis = self._planning_basis(draft.catalog, self.state.corrections, self.planned)
         except Rejected as error:
             unknown = isinstance(event, ApplicationRetired) and name not in self._current
             kind = RefusalKind.UNKNOWN_APPLICATION if unknown else RefusalKind.INVALID
             self._emit(RefuseApplication(application=name, kind=kind, reason=str(error)))
         else:
             self._registry.adopt(draft)
-            self._rebuild(footing)
+            self._rebuild(basis)
             self._emit(AcceptApplication(application=name, version=self.version(name)))
 
     def _profiles_corrected(self, corrections: tuple[Correction, ...]) -> None:
@@ -285,7 +262,7 @@ class Scheduler:
             or prepared.catalog is not catalog
             or prepared.corrections != corrections
         ):
-            prepared = self._footing(catalog, corrections, self.planned)
+            prepared = self._planning_basis(catalog, corrections, self.planned)
         before, self.state.corrections = self.planned, corrections
         self._rebuild(prepared)
         for queue in self.state.queues.values():
@@ -316,7 +293,7 @@ class Scheduler:
             return Rejection(RefusalKind.UNKNOWN_APPLICATION, reason)
         slo_us = application.slo_us if event.slo_us is None else event.slo_us
         rejection = slo_rejection(name, slo_us, self._fastest_us[name])
-        rejection = rejection or self._overload.rejection(name, application, slo_us)
+        rejection = rejection or self._admission.rejection(name, application, slo_us)
         if rejection is None:
             self._lifecycle.admit(event, application, slo_us, now_us)
         return rejection

@@ -15,13 +15,14 @@ class SchedulerSettings(PolicySettings):
 
     `prewarm` says whether models are loaded ahead of predicted calls, and `follow_profiles` whether
     plans follow what tasks really take (see `drift`). `max_attempts` is how often one stage of a
-    request may fail before the request does, and `retry_pause_us` the time before its second retry
-    (see `retries`). A queue that finds no room is looked at again after `recheck_interval_us`,
-    which stands for the time that the paper's controller takes for a round, and takes the minimum
-    config after `recheck_rounds` (see `dispatch`). `max_waiting` are the jobs of one application
-    that may wait, `max_waiting_in_all` those of all together; 0 is any number (see `admission`).
-    `fair_quantum_us` is how much vGPU time one application may be ahead of another while both wait,
-    0 if that is for the policy alone to decide (see `dispatch`).
+    request may fail before the request does (on one node: `candidates.FAILURES_ON_ONE_NODE`), and
+    `retry_pause_us` the time before its second retry (see `retries`). A queue that finds no room is
+    looked at again after `recheck_interval_us`, which stands for the time that the paper's
+    controller takes for a round, and takes the minimum config after `recheck_rounds` (see
+    `dispatch`). `max_waiting` are the jobs of one application that may wait, `max_waiting_in_all`
+    those of all together; 0 is any number (see `admission`). `fair_quantum_us` is how much vGPU
+    time one application may be ahead of another while both wait, 0 if that is for the policy alone
+    to decide (see `dispatch`).
     """
 
     policy: str = "esg"

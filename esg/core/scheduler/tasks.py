@@ -26,8 +26,6 @@ class Tasks:
         lifecycle: Lifecycle,
         quarantine: Quarantine,
         retries: Retries,
-        *,
-        follow_profiles: bool,
     ) -> None:
         self._catalog = books.catalog
         self._planned = books.planned
@@ -36,7 +34,7 @@ class Tasks:
         self._quarantine = quarantine
         self._retries = retries
         self._emit = books.emit
-        self._follow_profiles = follow_profiles
+        self._follow_profiles = books.settings.follow_profiles
 
     def finished(self, now_us: int, event: TaskFinished) -> None:
         """Its jobs are done, apart from those that failed by themselves."""
