@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Container
 from dataclasses import dataclass, field
 
-from esg.core.catalog.model import plain_name
+from esg.core.catalog.versions import plain_name
 from esg.core.messages.commands import AdmitRequest, AnswerRequest, RefusalKind, RefuseRequest
 from esg.core.messages.events import TaskFinished
 from esg.core.messages.outcome import Outcome

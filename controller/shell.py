@@ -24,7 +24,7 @@ from esg.controller.effects import (
     TellProgress,
 )
 from esg.controller.request_log import AnsweredRequest, RequestLog, RequestRecord
-from esg.core.catalog.model import plain_name
+from esg.core.catalog.versions import plain_name
 from esg.core.journal.format import Memo
 from esg.core.messages.codec import Message
 from esg.core.messages.commands import (

@@ -9,7 +9,8 @@ its profile is the emulator's guess: see benchmarks/fidelity.py for a comparison
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from esg.core.catalog.model import Application, Catalog, Stage, plain_name
+from esg.core.catalog.model import Application, Catalog, Stage
+from esg.core.catalog.versions import plain_name
 from esg.core.messages.commands import Command, StartTask
 from esg.core.messages.events import Event
 from esg.core.metrics import Served

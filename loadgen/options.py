@@ -1,7 +1,5 @@
 """The options of the `loadgen` command, in the order of its help."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,73 +1,93 @@
-"""The `esg` command: its sub-commands, wired."""
+"""The `esg` command: a table of its sub-commands, each of which is imported when it is used."""
 
 from typing import Annotated
 
 import typer
 
-from esg.cli.access.certificates import certificates
-from esg.cli.access.secrets import secrets
-from esg.cli.access.tokens import app as tokens_app
-from esg.cli.bringup import models
-from esg.cli.bringup.compose import compose
-from esg.cli.bringup.down import down
-from esg.cli.bringup.status import status
-from esg.cli.bringup.up import up
-from esg.cli.demo.command import demo
-from esg.cli.evaluation.emulate import emulate
-from esg.cli.evaluation.history import replay, what_if
-from esg.cli.evaluation.reproduce import reproduce
-from esg.cli.evaluation.training import train
-from esg.cli.explain.plan import plan
-from esg.cli.profile import command as profile
-from esg.cli.requests.apps import apps
-from esg.cli.requests.get import cancel, get
-from esg.cli.requests.submit import submit
-from esg.cli.requests.top import top
 from esg.console.entry import run_app
+from esg.console.lazy import LazyCommand
+from esg.version import __version__
 
-app = typer.Typer(
+COMMANDS = {
+    "apps": (
+        "requests.apps:apps",
+        "core",
+        "Show the applications, their functions and the cluster.",
+    ),
+    "plan": ("explain.plan:plan", "core", "Find the cheapest configs that keep a deadline."),
+    "demo": ("demo.command:demo", "all", "See a whole mesh at work, for a minute."),
+    "emulate": (
+        "evaluation.emulate:emulate",
+        "evaluation",
+        "Compare policies on the same requests, in virtual time.",
+    ),
+    "replay": (
+        "evaluation.history:replay",
+        "evaluation",
+        "Check that a journal's events lead to its orders.",
+    ),
+    "what-if": (
+        "evaluation.history:what_if",
+        "evaluation",
+        "Send a journal's requests again, under other conditions.",
+    ),
+    "train": (
+        "evaluation.training:train",
+        "evaluation",
+        "Learn what policy aquatope needs, into a file.",
+    ),
+    "reproduce": (
+        "evaluation.reproduce:reproduce",
+        "evaluation",
+        "Do the paper's evaluation again: which claims hold?",
+    ),
+    "up": ("bringup.up:up", "mesh", "Start a whole mesh on this machine."),
+    "status": (
+        "bringup.status:status",
+        "mesh",
+        "Show the processes of a mesh that esg up started.",
+    ),
+    "top": ("requests.top:top", "", "Watch a mesh: its applications, queues, nodes and slices."),
+    "down": ("bringup.down:down", "mesh", "Stop a mesh, and wait until it is gone."),
+    "submit": ("requests.submit:submit", "", "Run files through an application of a live mesh."),
+    "get": ("requests.get:get", "", "Show what has become of a request."),
+    "cancel": ("requests.get:cancel", "", "Cancel a request, if it has not ended yet."),
+    "certificates": (
+        "access.certificates:certificates",
+        "mesh",
+        "Make an authority of your own, and certificates.",
+    ),
+    "secrets": (
+        "access.secrets:secrets",
+        "mesh",
+        "Make certificates and tokens for a mesh in containers.",
+    ),
+    "compose": (
+        "bringup.compose:compose",
+        "triton",
+        "Tell docker compose about this host's MIG instances.",
+    ),
+    "profile": ("profile.command:app", "mesh", "Measure functions, or look at their profiles."),
+    "models": ("bringup.models:app", "mesh", "Install what runs models on slices without a GPU."),
+    "tokens": ("access.tokens:app", "mesh", "Say who may call a gateway, and how much."),
+}
+"""By name: where it is in `esg.cli`, the extra that has all it needs, and a summary."""
+
+_typer = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-# A summary of its own where the first sentence of the help is too long for a line of the overview.
-app.command()(apps)
-app.command()(plan)
-app.add_typer(
-    profile.app, name="profile", short_help="Measure functions, or look at their profiles."
-)
-app.command(short_help="See a whole mesh at work, for a minute.")(demo)
-app.command()(emulate)
-app.command(short_help="Check that a journal's events lead to its orders.")(replay)
-app.command()(what_if)
-app.command(short_help="Learn what policy aquatope needs, into a file.")(train)
-app.command(short_help="Do the paper's evaluation again: which claims hold?")(reproduce)
-app.add_typer(
-    models.app, name="models", short_help="Install what runs models on slices without a GPU."
-)
-app.command(short_help="Start a whole mesh on this machine.")(up)
-app.command()(status)
-app.command(short_help="Watch a mesh: its applications, queues, nodes and slices.")(top)
-app.command(short_help="Stop a mesh, and wait until it is gone.")(down)
-app.command()(submit)
-app.command()(get)
-app.command()(cancel)
-app.command(short_help="Make an authority of your own, and certificates.")(certificates)
-app.command(short_help="Make certificates and tokens for a mesh in containers.")(secrets)
-app.command(short_help="Tell docker compose about this host's MIG instances.")(compose)
-app.add_typer(tokens_app, name="tokens")
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from esg.version import __version__
-
         typer.echo(f"esg {__version__}")
         raise typer.Exit
 
 
-@app.callback()
+@_typer.callback()
 def esg(
     version: Annotated[
         bool,
@@ -90,6 +110,11 @@ def esg(
       esg submit image-classification photo.jpg     a request to it
       esg top                                       watch a mesh
     """
+
+
+app = typer.main.get_group(_typer)
+for _name, (_target, _extra, _summary) in COMMANDS.items():
+    app.add_command(LazyCommand(_name, f"esg.cli.{_target}", _summary, _extra))
 
 
 def run() -> int:

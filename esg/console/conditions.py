@@ -1,23 +1,22 @@
 """Options about the conditions of an emulated run, and their values."""
 
-from __future__ import annotations
-
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from esg.console.options import above_zero, at_least
 from esg.console.words import counted, joined
+from esg.core.messages.codec import encode
+from esg.core.policies.apex.features import left_out, listed
+from esg.core.policies.table import POLICIES
+from esg.core.search import ENGINES
 from esg.emulator.bounds import LARGEST_SLO_SCALE
+from esg.emulator.scenario import Scenario
 from esg.errors import Rejected
 from esg.suggest import did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from esg.emulator.scenario import Scenario
 
 MOST_REQUESTS = 1_000_000_000
 """More than any day has."""
@@ -95,8 +94,6 @@ JournalFile = Annotated[
 
 def policy_names(text: str) -> list[str]:
     """The policies of a comma-separated list, all of which are known."""
-    from esg.core.policies.table import POLICIES
-
     names = [name.strip() for name in text.split(",")]
     for name in names:
         if name not in POLICIES:
@@ -108,8 +105,6 @@ def policy_names(text: str) -> list[str]:
 
 def feature_names(text: str) -> tuple[str, ...]:
     """The names in a comma-separated list of parts of policy apex, all of which are known."""
-    from esg.core.policies.apex.features import left_out, listed
-
     names = listed(text)
     try:
         left_out(names)
@@ -119,8 +114,6 @@ def feature_names(text: str) -> tuple[str, ...]:
 
 
 def known_engine(name: str) -> str:
-    from esg.core.search import ENGINES
-
     if name not in ENGINES:
         raise Rejected(f"--engine: {did_you_mean('engine', name, ENGINES)}")
     return name
@@ -130,8 +123,6 @@ def note_what_has_no_effect(
     given: Collection[str], policies: Sequence[str], scenario: Scenario
 ) -> None:
     """Tell who gave options that change nothing about any of the policies: they expect more."""
-    from esg.core.policies.table import POLICIES
-
     notes = []
     for option in ("--engine", "--k", "--group-size"):
         setting = option.removeprefix("--").replace("-", "_")
@@ -150,8 +141,6 @@ def note_what_has_no_effect(
 
 def _use(policies: Collection[str], setting: str) -> bool:
     """Whether a setting has an effect on one of the policies."""
-    from esg.core.policies.table import POLICIES
-
     return any(setting in POLICIES[name].uses for name in policies)
 
 
@@ -171,8 +160,6 @@ def not_too_large(nodes: int, vgpus: int) -> None:
 def conditions(scenario: Scenario) -> dict[str, Any]:
     """All that a run depends on, apart from its policy with what that learnt, its seed and its
     requests."""
-    from esg.core.messages.codec import encode
-
     document: dict[str, Any] = encode(scenario)
     apart = ("policy", "seed", "trained")
     return {name: value for name, value in document.items() if name not in apart}
@@ -180,8 +167,6 @@ def conditions(scenario: Scenario) -> dict[str, Any]:
 
 def conditions_text(scenario: Scenario, policies: Collection[str]) -> str:
     """What is worth knowing of them: what is unusual, and has an effect on one of the policies."""
-    from esg.emulator.scenario import Scenario
-
     usual = Scenario(nodes=1, vcpus=1, vgpus=1)
     slo = "SLOs of the applications"
     if scenario.slo_scale is not None:

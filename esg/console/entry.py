@@ -18,20 +18,23 @@ from contextlib import contextmanager
 from threading import current_thread, main_thread
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
+from esg.console.lazy import DISTRIBUTION, LazyCommand, extra_to_install
 from esg.errors import Rejected
 
 
-def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> int:
-    """Run a typer application and return the exit code. Without arguments it shows its help."""
+def run_app(
+    app: TyperCommand | TyperGroup, name: str, arguments: Sequence[str] | None = None
+) -> int:
+    """Run a command line and return the exit code. Without arguments it shows its help."""
     _survive_any_encoding()
     # Read by gRPC when it is imported: what it would say about a connection we say ourselves
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
-        command = typer.main.get_command(app)
         with _ended_like_ctrl_c():
-            code = command.main(given, prog_name=name, standalone_mode=False)
+            code = app.main(given, prog_name=name, standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
         return code if isinstance(code, int) else 0
@@ -39,6 +42,11 @@ def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None)
         return _refuse(str(error))
     except typer.TyperException as error:
         return _refuse(_usage(error))
+    except ModuleNotFoundError as error:
+        reason = _missing(error, app, name, given[0])
+        if reason is None:
+            raise
+        return _refuse(reason)
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except SystemExit as error:
@@ -86,6 +94,24 @@ def _usage(error: typer.TyperException) -> str:
     if context is None or "did you mean" in message:
         return message
     return f"{message}; see {context.command_path} --help"
+
+
+def _missing(
+    error: ModuleNotFoundError, app: TyperCommand | TyperGroup, name: str, first: str
+) -> str | None:
+    """Which extra the command needs that is not installed, or None if it is no matter of extras."""
+    command: object = app
+    if isinstance(app, TyperGroup):
+        command, name = app.commands.get(first), f"{name} {first}"
+    of_command = command.extra if isinstance(command, LazyCommand) else ""
+    module = (error.name or "").partition(".")[0]
+    extra = extra_to_install(module, of_command)
+    if extra is None:
+        return None
+    return (
+        f'{name} needs the extra "{extra}" ({module} is missing): '
+        f"pip install '{DISTRIBUTION}[{extra}]'"
+    )
 
 
 def _refuse(message: str) -> int:

@@ -1,17 +1,12 @@
 """Options that several commands share, and the checks of their values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from esg.errors import Rejected
-
-if TYPE_CHECKING:
-    from esg.core.catalog.model import Catalog
 
 LONGEST_MS = 86_400_000
 """A day. Longer deadlines are slips, and far longer ones do not fit into 64 bits."""
@@ -59,17 +54,6 @@ def from_zero(maximum: int) -> Callable[[typer.CallbackParam, float | None], flo
     return check
 
 
-CatalogFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--catalog",
-        metavar="FILE",
-        envvar="ESG_CATALOG",
-        show_default="the one shipped with ESG",
-        help="Catalog of functions, applications and cluster.",
-    ),
-]
-
 RunDir = Annotated[
     Path | None,
     typer.Option(
@@ -94,18 +78,3 @@ Gateway = Annotated[
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON document instead, and nothing else.")
 ]
-
-
-def read_catalog(path: Path | None) -> Catalog:
-    from esg.core.catalog.file import DEFAULT, load_catalog
-
-    if path is None:
-        return load_catalog(DEFAULT)
-    try:
-        path.stat()
-    except OSError as error:
-        reason = "no such file" if isinstance(error, FileNotFoundError) else error.strerror
-        raise Rejected(
-            f"{path}: {reason}; correct --catalog (or ESG_CATALOG), or leave it out"
-        ) from None
-    return load_catalog(path)

@@ -1,10 +1,11 @@
 """A bar on stderr, while somebody looks: not in a pipe, and not beside JSON."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 STEPS = 1000
 """A bar that moves more often than this costs time and shows nothing more."""
@@ -18,15 +19,6 @@ def progress_bar(text: str, total: float, *, shown: bool) -> Iterator[Advance]:
     if not shown or sys.stderr is None or not sys.stderr.isatty():
         yield lambda _: None
         return
-
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
 
     columns = (
         TextColumn("{task.description}", markup=False),

@@ -1,7 +1,5 @@
 """How requests fared, written for people: hit rate, latency and cost, everywhere the same."""
 
-from __future__ import annotations
-
 from esg.core.metrics import shown_percent
 
 COST_HEADING = "USD\nper 1k"

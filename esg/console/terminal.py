@@ -3,15 +3,14 @@
 Everything is plain text in a pipe (80 columns, or what COLUMNS says) and coloured on a terminal.
 """
 
-from __future__ import annotations
-
 import json
 from textwrap import TextWrapper
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
 
 
 def print_json(document: dict[str, Any]) -> None:
@@ -20,8 +19,6 @@ def print_json(document: dict[str, Any]) -> None:
 
 def terminal() -> Console:
     """Where people read. Names out of a catalog are shown as they are, never taken for markup."""
-    from rich.console import Console
-
     return Console(markup=False, highlight=False, emoji=False)
 
 
@@ -36,9 +33,6 @@ def print_line(screen: Console, text: str) -> None:
 
 def open_table() -> Table:
     """A table with a rule below its head and no frame, so that 80 columns hold the most."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     return Table(
         box=SIMPLE_HEAD,
         show_edge=False,
@@ -49,7 +43,5 @@ def open_table() -> Table:
 
 def fits(table: Table, screen: Console) -> bool:
     """Whether a table can be shown without cutting anything short."""
-    from rich.measure import Measurement
-
     unlimited = screen.options.update(width=10_000)
     return Measurement.get(screen, unlimited, table).maximum <= screen.width

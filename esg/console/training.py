@@ -1,16 +1,13 @@
 """Policies that learn offline are trained before they run, or what they learnt is looked up."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 from esg.console.progress import progress_bar
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from esg.core.catalog.model import Catalog
-    from esg.core.policies.settings import Trained
+from esg.core.catalog.model import Catalog
+from esg.core.policies.settings import Trained
+from esg.core.policies.table import POLICIES, learns
+from esg.emulator.training.train import trained_configs
+from esg.emulator.worker_processes import usable_cores
 
 TRAINING_SEED = 0
 """Whatever the seeds of the runs: what was learnt belongs to the policy, and a replay needs it."""
@@ -18,8 +15,6 @@ TRAINING_SEED = 0
 
 def trained_for(policies: Collection[str], catalog: Catalog, *, shown: bool) -> Trained:
     """What there is to learn of this catalog, the one that the policies will see."""
-    from esg.core.policies.table import learns
-
     if not any(map(learns, policies)):
         return {}
     return train(catalog, shown=shown)
@@ -27,10 +22,6 @@ def trained_for(policies: Collection[str], catalog: Catalog, *, shown: bool) -> 
 
 def train(catalog: Catalog, *, shown: bool) -> Trained:
     """What any policy that learns offline has to know of this catalog."""
-    from esg.core.policies.table import POLICIES, learns
-    from esg.emulator.training.train import trained_configs
-    from esg.emulator.worker_processes import usable_cores
-
     learners = ", ".join(filter(learns, POLICIES))
     learnt = dict.fromkeys(catalog.applications, 0.0)
     with progress_bar(f"training {learners}", len(learnt), shown=shown) as advance:

@@ -1,16 +1,8 @@
 """How numbers and shapes are written for people."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from esg.units import to_ms, to_usd
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from esg.core.catalog.dag import Series, Tangle
-    from esg.core.catalog.model import Application
 
 
 def ms_text(time_us: int) -> str:
@@ -83,33 +75,3 @@ def at_hyphens(name: str, width: int) -> str:
             lines.append("")
         lines[-1] += part
     return "\n".join(lines)
-
-
-def shape_text(application: Application) -> str:
-    """The DAG on one line: `deblur -> (left | right) -> classification`."""
-    return _series_text(application.series, application)
-
-
-def _series_text(series: Series, application: Application) -> str:
-    from esg.core.catalog.dag import Parallel, Tangle
-
-    blocks = []
-    for block in series:
-        match block:
-            case str():
-                blocks.append(block)
-            case Parallel():
-                branches = (_series_text(branch, application) for branch in block.branches)
-                blocks.append(f"({' | '.join(branches)})")
-            case Tangle():
-                blocks.append(_tangle_text(block, application))
-    return " -> ".join(blocks)
-
-
-def _tangle_text(tangle: Tangle, application: Application) -> str:
-    """Stages that no row of branches describes: each with those of them that it waits for."""
-    stages = []
-    for stage in tangle.stages:
-        inside = [name for name in application.stages[stage].after if name in tangle.stages]
-        stages.append(f"{stage} after {joined(inside)}" if inside else stage)
-    return f"[{'; '.join(stages)}]"

@@ -8,8 +8,6 @@ pipeline byte for byte: a lost, doubled or exchanged piece of data shows.
 from collections.abc import Sequence
 from hashlib import sha256
 
-from esg.core.catalog.model import Function
-
 _LENGTH_BYTES = 8
 _LOOKED_AT_BYTES = 4096
 
@@ -47,9 +45,9 @@ def looks_emulated(output: bytes) -> bool:
     return len(beginning) >= 2 * block_bytes and varied and repeated
 
 
-def output_size(function: Function, payload_scale: float) -> int:
-    """How many bytes an emulated model gives: as many as the catalog says it takes, scaled.
+def output_size(input_bytes: int, payload_scale: float) -> int:
+    """How many bytes an emulated model gives: as many as its function takes by the catalog, scaled.
 
     That a model gives what it took is a simplification; at least a whole digest is given.
     """
-    return max(sha256().digest_size, round(function.input_bytes * payload_scale))
+    return max(sha256().digest_size, round(input_bytes * payload_scale))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from esg.core.catalog.model import plain_name
+from esg.core.catalog.versions import plain_name
 from esg.core.messages.commands import (
     AdmitRequest,
     AnswerRequest,

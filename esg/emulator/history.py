@@ -20,7 +20,8 @@ from typing import Any
 
 from msgspec.structs import replace as changed
 
-from esg.core.catalog.model import Catalog, scaled, versioned
+from esg.core.catalog.model import Catalog, scaled
+from esg.core.catalog.versions import versioned
 from esg.core.journal.format import (
     SEGMENTS,
     Header,

@@ -42,7 +42,7 @@ class EmulatedTask:
 
     def answer(self, payload_scale: float) -> bytes:
         """The serialized answer, with an output per job."""
-        name, size = self.function.name, output_size(self.function, payload_scale)
+        name, size = self.function.name, output_size(self.function.input_bytes, payload_scale)
         tensor = triton.ModelInferResponse.InferOutputTensor(
             name=OUTPUT, datatype=BYTES, shape=(len(self.rows), 1)
         )

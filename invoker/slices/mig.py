@@ -6,9 +6,8 @@ Sizes may differ; the memory of each is what NVML says.
 """
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
-
-import pynvml
 
 from esg.errors import Rejected
 
@@ -29,8 +28,10 @@ class Instance:
     memory_mb: int
 
 
-def find_instances(nvml: Any = pynvml) -> list[Instance]:
-    """All of this host, GPU by GPU. Without any, a refusal says what to do about it."""
+def find_instances(nvml: Any = None) -> list[Instance]:
+    """All instances of this host, GPU by GPU. Without any, a refusal says what to do about it."""
+    # imported here, because only nodes with a GPU have the extra that it is of
+    nvml = nvml or import_module("pynvml")
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:

@@ -1,24 +1,20 @@
 """Arrivals summed up, and saved, without sending any."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
 
 from esg.console.terminal import open_table, print_line
 from esg.console.words import ms_text
 from esg.units import US_PER_S
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from rich.console import Console
-
-    from esg.workload.arrivals import Arrival
-    from esg.workload.plan import Workload
+from esg.workload.arrivals import Arrival
+from esg.workload.plan import Workload
+from esg.workload.saved import saving
 
 
 @dataclass(slots=True)
@@ -38,8 +34,6 @@ def resolve(
     arrivals: Iterable[Arrival], applications: Sequence[str], save_to: Path | None
 ) -> Summary:
     """One pass, so that a long run takes no memory."""
-    from esg.workload.saved import saving
-
     summary = Summary(by_application=Counter(dict.fromkeys(applications, 0)))
     with ExitStack() as stack:
         save = stack.enter_context(saving(save_to)) if save_to else None
@@ -51,7 +45,7 @@ def resolve(
     return summary
 
 
-def document(summary: Summary, plan: Workload, saved_to: Path | None) -> dict[str, Any]:
+def arrivals_document(summary: Summary, plan: Workload, saved_to: Path | None) -> dict[str, Any]:
     mean_us = summary.mean_interval_us
     return {
         **plan.document(),

@@ -1,21 +1,19 @@
 """The run while it goes on: on stderr, and only if somebody looks."""
 
-from __future__ import annotations
-
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
 
 from esg.console.served import latency_text, rate_text
-
-if TYPE_CHECKING:
-    from rich.console import Group
-
-    from esg.loadgen.run import LoadFindings
-    from esg.workload.plan import Workload
+from esg.loadgen.report.summary import outcome_table
+from esg.loadgen.run import LoadFindings
+from esg.workload.plan import Workload
 
 REFRESH_S = 0.5
 RATE_OVER = 4
@@ -28,9 +26,6 @@ def live_view(plan: Workload, *, shown: bool) -> Iterator[Callable[[LoadFindings
     if not shown or sys.stderr is None or not sys.stderr.isatty():
         yield lambda _: None
         return
-
-    from rich.console import Console
-    from rich.live import Live
 
     view = ProgressView(plan)
     with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
@@ -53,11 +48,6 @@ class ProgressView:
         self._sent: deque[tuple[float, int]] = deque(maxlen=RATE_OVER)
 
     def drawn(self, found: LoadFindings) -> Group:
-        from rich.console import Group
-        from rich.text import Text
-
-        from esg.loadgen.report.summary import outcome_table
-
         self._sent.append((found.elapsed_s, found.sent))
         (then_s, before), (now_s, sent) = self._sent[0], self._sent[-1]
         rate = (sent - before) / (now_s - then_s) if now_s > then_s else 0.0

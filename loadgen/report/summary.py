@@ -1,21 +1,18 @@
 """How a run is told at its end: as tables on 80 columns, and as a document."""
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
+from rich.console import Console
+from rich.table import Table
 
 from esg.console.served import COST_HEADING, cost_text, latency_text, rate_text
 from esg.console.terminal import fits, open_table, print_line
 from esg.console.words import counted
 from esg.core.metrics import CAPTION
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-    from esg.loadgen.outcome import Figures, LoadOutcome
-    from esg.loadgen.run import LoadFindings
-    from esg.workload.plan import Workload
+from esg.loadgen.outcome import Figures, LoadOutcome
+from esg.loadgen.record import UNANSWERED
+from esg.loadgen.run import LoadFindings
+from esg.workload.plan import Workload
 
 LEGEND = (
     f"{CAPTION} SLOs are kept by the mesh's clock, from when it accepted a request; latencies are "
@@ -53,8 +50,6 @@ def print_findings(
 
 
 def sending_text(found: LoadFindings) -> str:
-    from esg.loadgen.record import UNANSWERED
-
     rate = f" ({found.sent / found.sending_s:.1f}/s)" if found.sending_s else ""
     waited = "given up" if UNANSWERED in found.outcome.errors else "the last answer"
     end = f", {waited} after {found.elapsed_s:.1f} s" if found.sent else ""
@@ -147,7 +142,7 @@ def _alternating(live: tuple[str, ...], emulated: tuple[str, ...]) -> list[str]:
     return [cell for pair in pairs for cell in pair]
 
 
-def document(
+def findings_document(
     plan: Workload, found: LoadFindings, emulated: LoadOutcome | None = None
 ) -> dict[str, Any]:
     late = found.outcome.late

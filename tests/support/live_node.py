@@ -88,7 +88,8 @@ LACKING = {"absent": "absent has no folder"}
 
 
 def output_of(function: str, *inputs: bytes) -> bytes:
-    return emulated_output(function, inputs, output_size(CATALOG.functions[function], 1.0))
+    size = output_size(CATALOG.functions[function].input_bytes, 1.0)
+    return emulated_output(function, inputs, size)
 
 
 def start(

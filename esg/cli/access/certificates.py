@@ -1,13 +1,12 @@
 """`esg certificates`: what services need to speak TLS with each other."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from esg.console.options import MOST_DAYS, at_least
+from esg.runtime.security.authority import CALLERS, SERVICES, make_certificates
 
 
 def certificates(
@@ -40,8 +39,6 @@ def certificates(
       esg certificates ./tls
       esg certificates ./tls --host mesh.example.com --host 10.0.0.7 --days 30
     """
-    from esg.runtime.security.authority import CALLERS, SERVICES, make_certificates
-
     new = make_certificates(directory, hosts=host or (), days=days)
     print(f"{directory}: {'a new authority' if new else 'the authority is kept'}, new certificates")
     for service in (*SERVICES, *CALLERS):

@@ -1,14 +1,14 @@
 """`esg secrets`: what a mesh in containers keeps to itself."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from esg.console.options import MOST_DAYS, at_least
+from esg.local.secure import SecureFolder
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
+from esg.runtime.security.authority import make_certificates
 
 AUTHORITY_KEY = "ca.key"
 
@@ -48,9 +48,6 @@ def secrets(
       esg tokens add alice --file secrets/tokens.toml
       docker compose restart gateway
     """
-    from esg.local.secure import SecureFolder
-    from esg.runtime.security.authority import make_certificates
-
     new = make_certificates(directory, hosts=host or (), days=days)
     folder = SecureFolder(directory.absolute())
     folder.let_me_in()

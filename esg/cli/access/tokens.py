@@ -1,19 +1,24 @@
 """`esg tokens`: who may call a gateway, and how much."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from esg.console.options import AsJson, at_least, from_zero
 from esg.console.terminal import open_table, print_json, terminal
 from esg.errors import Rejected
-
-if TYPE_CHECKING:
-    from esg.runtime.security.tokens import TokenEntry
+from esg.runtime.security.tokens import (
+    Quota,
+    TokenEntry,
+    check_client_name,
+    digest_of,
+    new_token,
+    read_entries,
+    write_entries,
+)
+from esg.suggest import did_you_mean
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -84,16 +89,6 @@ def add(
       esg tokens add batch --file tokens.toml --requests-per-s 50 --in-flight 200
       ESG_TOKEN=$(esg tokens add me --file tokens.toml --replace) esg apps
     """
-    from esg.runtime.security.tokens import (
-        Quota,
-        TokenEntry,
-        check_client_name,
-        digest_of,
-        new_token,
-        read_entries,
-        write_entries,
-    )
-
     check_client_name(name)
     known = read_entries(file) if file.exists() else {}
     if name in known and not replace:
@@ -116,9 +111,6 @@ def add(
 @app.command()
 def remove(name: ClientName, file: TokensFile) -> None:
     """Let a client in no more. What it has under way is answered."""
-    from esg.runtime.security.tokens import read_entries, write_entries
-    from esg.suggest import did_you_mean
-
     known = read_entries(file)
     if name not in known:
         raise Rejected(did_you_mean("client", name, known))
@@ -128,8 +120,6 @@ def remove(name: ClientName, file: TokensFile) -> None:
 @app.command("list")
 def list_clients(file: TokensFile, as_json: AsJson = False) -> None:
     """Show who may call, and how much."""
-    from esg.runtime.security.tokens import read_entries
-
     entries = list(read_entries(file).values())
     if as_json:
         print_json({"clients": [_document(entry) for entry in entries]})

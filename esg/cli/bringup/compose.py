@@ -1,13 +1,14 @@
 """`esg compose`: a Triton server for every MIG instance of this host, for docker compose."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from esg.console.options import CatalogFile, read_catalog
+from esg.cli.bringup.compose_file import compose_file, without_model_file
+from esg.console.catalog import CatalogFile, read_catalog
+from esg.files import written
+from esg.invoker.slices.mig import find_instances
 
 
 def compose(
@@ -32,10 +33,6 @@ def compose(
       esg compose && docker compose up --wait
       esg compose --output docker-compose.gpu.yml
     """
-    from esg.cli.bringup.compose_file import compose_file, without_model_file
-    from esg.files import written
-    from esg.invoker.slices.mig import find_instances
-
     known = read_catalog(catalog)
     instances = find_instances()
     functions = [function for function in known.functions.values() if function.folder]

@@ -4,15 +4,11 @@ The slices of a node share the network and the memory of its container `node` wi
 they are called on the loopback, and large tensors go through shared memory. Nothing is published.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from esg.core.catalog.model import Function
-    from esg.invoker.slices.mig import Instance
+from esg.core.catalog.model import Function
+from esg.invoker.slices.mig import Instance
 
 FIRST_PORT = 8100
 """Slice 3 speaks gRPC on 8103, and HTTP, for its health check, on 9103."""

@@ -1,22 +1,20 @@
 """A mesh in the background: started here, and left when all of it is ready."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys
 import time
 from pathlib import Path
 from subprocess import PIPE, STDOUT, Popen
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from esg.cli.bringup.foreground import try_text
 from esg.console.terminal import terminal
 from esg.console.words import counted
 from esg.errors import Rejected
+from esg.local.options import MeshOptions
 from esg.local.run_directory import RunDirectory, default_directory, running
-
-if TYPE_CHECKING:
-    from esg.local.options import MeshOptions
+from esg.local.secure import SecureFolder
 
 POLL_S = 0.02
 REFUSED = 2
@@ -63,9 +61,6 @@ def _once_up(directory: RunDirectory, supervisor: Popen[bytes]) -> dict[str, Any
 
 
 def _say_up(directory: RunDirectory, record: dict[str, Any], *, secure: bool) -> None:
-    from esg.cli.bringup.foreground import try_text
-    from esg.local.secure import SecureFolder
-
     screen = terminal()
     gateway, nodes = record["gateway"], counted(len(record["nodes"]), "node")
     client_env = SecureFolder(directory.security).client_env if secure else None

@@ -1,14 +1,15 @@
 """`esg down`: stop the mesh that `esg up` started."""
 
-from __future__ import annotations
-
 import signal
 import time
 from pathlib import Path
 
+from esg.cli.bringup.foreground import down_text, lost_text
 from esg.console.options import RunDir
 from esg.console.terminal import terminal
 from esg.errors import Rejected
+from esg.local.procfs import alive, send
+from esg.local.run_directory import RunDirectory, default_directory, running
 
 POLL_S = 0.05
 LAYERS = 4
@@ -25,10 +26,6 @@ def down(directory: RunDir = None) -> None:
       esg down
       esg down --dir ./my-mesh
     """
-    from esg.cli.bringup.foreground import down_text
-    from esg.local.procfs import alive, send
-    from esg.local.run_directory import RunDirectory, default_directory, running
-
     place = RunDirectory(directory or default_directory())
     record = place.read()
     if record is None:
@@ -66,6 +63,4 @@ def down(directory: RunDir = None) -> None:
 
 
 def _tell_of_loss(why: str = "") -> None:
-    from esg.cli.bringup.foreground import lost_text
-
     terminal().print(lost_text(why), style="bold red", soft_wrap=True)

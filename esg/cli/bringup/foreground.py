@@ -7,8 +7,6 @@ options come on the standard input, as JSON: a command line can be read by every
 hold a password.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shlex
@@ -16,18 +14,16 @@ import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from esg.console.options import read_catalog
+from rich.console import Console
+
+from esg.console.catalog import read_catalog
 from esg.console.terminal import terminal
 from esg.console.words import counted
 from esg.errors import Fault, Rejected
 from esg.local.supervisor import Mesh, MeshOptions, Process, ProcessState
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 from esg.runtime.slice_kinds import Addresses, Cpu, Emulated, Mig, parse_slices
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 INDENT = "    "
 NAME_WIDTH = 11
@@ -58,7 +54,7 @@ async def _run(options: MeshOptions, directory: Path) -> int:
         return 1
 
 
-async def _until_told(mesh: Mesh, view: ForegroundView, told: asyncio.Event) -> int:
+async def _until_told(mesh: Mesh, view: "ForegroundView", told: asyncio.Event) -> int:
     stopping = asyncio.create_task(told.wait())
     starting = asyncio.create_task(mesh.start())
     await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)

@@ -1,7 +1,5 @@
 """`esg models`: the environment in which Triton runs models on CPU slices."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import venv
@@ -12,8 +10,11 @@ import typer
 
 from esg.console.terminal import terminal
 from esg.errors import Fault, Rejected
+from esg.functions.networks.trained import every_weights
+from esg.functions.weights import fetch
+from esg.invoker.triton.install import REQUIREMENTS, default_home, in_environment
 
-app = typer.Typer(help="The environment in which Triton runs models on slices without a GPU.")
+app = typer.Typer(rich_markup_mode=None)
 
 NEWEST_PYTHON = (3, 12)
 """The newest for which there is a numpy that Triton's Python backend understands."""
@@ -51,10 +52,6 @@ def install(
       esg models install --dir ./models
       ESG_INVOKER_TRITON=./models esg up --slices cpu:2
     """
-    from esg.functions.networks.trained import every_weights
-    from esg.functions.weights import fetch
-    from esg.invoker.triton.install import REQUIREMENTS, default_home, in_environment
-
     if sys.version_info[:2] > NEWEST_PYTHON:
         newest = ".".join(map(str, NEWEST_PYTHON))
         raise Rejected(

@@ -1,21 +1,17 @@
 """What would keep a mesh from coming up, seen before any process of it is started."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from esg.errors import Rejected
-
-if TYPE_CHECKING:
-    from esg.local.options import Chosen
+from esg.invoker.slices.mig import find_instances
+from esg.invoker.triton.install import find_triton
+from esg.local.options import Chosen
+from esg.runtime.security.plain import INSIST, is_loopback
+from esg.runtime.security.policy import public_door
+from esg.runtime.settings import GatewaySettings, InvokerSettings
+from esg.runtime.slice_kinds import Cpu, Mig, parse_slices
 
 
 def check_door(chosen: Chosen) -> None:
     """The gateway would refuse as well, in the words of its settings."""
-    from esg.runtime.security.plain import INSIST, is_loopback
-    from esg.runtime.security.policy import public_door
-    from esg.runtime.settings import GatewaySettings
-
     own = chosen.settings.of(GatewaySettings)
     plain = not chosen.secure and public_door(chosen.common, own).server is None
     if plain and not chosen.common.insecure and not is_loopback(own.host):
@@ -24,16 +20,9 @@ def check_door(chosen: Chosen) -> None:
 
 def check_slices(chosen: Chosen) -> None:
     """Whether what real slices need is on this machine."""
-    from esg.runtime.settings import InvokerSettings
-    from esg.runtime.slice_kinds import Cpu, Mig, parse_slices
-
     own = chosen.settings.of(InvokerSettings)
     kind = parse_slices(own.slices)
     if isinstance(kind, Mig):
-        from esg.invoker.slices.mig import find_instances
-
         find_instances()
     if isinstance(kind, Mig | Cpu):
-        from esg.invoker.triton.install import find_triton
-
         find_triton(own.triton)

@@ -1,17 +1,17 @@
 """`esg status`: the processes of a mesh, and how they are."""
 
-from __future__ import annotations
+import asyncio
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
+from rich.table import Table
 
 from esg.console.options import AsJson, RunDir
 from esg.console.terminal import open_table, print_json, print_line, terminal
 from esg.errors import Rejected
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from esg.local.run_directory import Record
+from esg.local.health import is_serving, redis_answers
+from esg.local.procfs import alive, in_session
+from esg.local.run_directory import Record, RunDirectory, default_directory, running
+from esg.local.secure import probing
 
 MB = 1_000_000
 
@@ -26,10 +26,6 @@ def status(directory: RunDir = None, as_json: AsJson = False) -> None:
       esg status
       esg status --json | jq -r .gateway
     """
-    import asyncio
-
-    from esg.local.run_directory import RunDirectory, default_directory, running
-
     place = RunDirectory(directory or default_directory())
     record = place.read()
     if record is None or not running(record):
@@ -55,16 +51,12 @@ def status(directory: RunDir = None, as_json: AsJson = False) -> None:
 
 
 async def _rows(record: Record) -> list[dict[str, Any]]:
-    import asyncio
-
     settings = record["settings"]
     rows = (_row(process, settings) for process in record["processes"])
     return list(await asyncio.gather(*rows))
 
 
 async def _row(process: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-    from esg.local.procfs import alive, in_session
-
     leader = alive(process["pid"], process["began"])
     all_of_it = in_session(process["pid"]) if leader else []
     return {
@@ -81,9 +73,6 @@ async def _row(process: dict[str, Any], settings: dict[str, Any]) -> dict[str, A
 
 async def _state(process: dict[str, Any], settings: dict[str, Any]) -> str:
     """What it says about itself; while it starts or stops, what its supervisor says."""
-    from esg.local.health import is_serving, redis_answers
-    from esg.local.secure import probing
-
     if process["state"] != "ready":
         return str(process["state"])
     address = process["address"]

@@ -1,23 +1,29 @@
 """`esg up`: a whole mesh on this machine."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from esg.cli.bringup.detached import start_detached
+from esg.cli.bringup.foreground import run_mesh
 from esg.cli.bringup.preflight import check_door, check_slices
+from esg.cli.evaluation.training import trained_file
+from esg.console.catalog import CatalogFile, read_catalog
 from esg.console.conditions import policy_names
-from esg.console.options import CatalogFile, RunDir, above_zero, at_least, from_zero, read_catalog
+from esg.console.options import RunDir, above_zero, at_least, from_zero
+from esg.core.catalog.model import Catalog
+from esg.core.policies.table import learns
+from esg.emulator.scenario import Scenario, applied
 from esg.errors import Rejected
-from esg.runtime.settings import DEFAULT_POLICY
-
-if TYPE_CHECKING:
-    from esg.core.catalog.model import Catalog
-    from esg.local.options import Chosen, MeshOptions
+from esg.local.options import Chosen, MeshOptions
+from esg.local.run_directory import default_directory
+from esg.runtime.catalog import load
+from esg.runtime.rpc.addresses import HIGHEST_PORT
+from esg.runtime.settings import DEFAULT_POLICY, ControllerSettings, InvokerSettings
+from esg.runtime.slice_kinds import Addresses, Cpu, Emulated, parse_slices
 
 LARGEST_FACTOR = 1_000
 
@@ -177,10 +183,6 @@ def up(
       esg up --detach --port 0 --dir ./my-mesh
       ESG_CONTROLLER_PREWARM=false esg up --policy infless
     """
-    from esg.local.options import Chosen, MeshOptions
-    from esg.local.run_directory import default_directory
-    from esg.runtime.rpc.addresses import HIGHEST_PORT
-
     if policy is not None and len(policy_names(policy)) > 1:
         raise Rejected(f"--policy is {policy}; a mesh has one")
     if port is not None and not 0 <= port <= HIGHEST_PORT:
@@ -216,22 +218,14 @@ def up(
     options = _with_what_was_learnt(options, chosen)
     where = directory or default_directory()
     if detach:
-        from esg.cli.bringup.detached import start_detached
-
         code = start_detached(options, where)
     else:
-        from esg.cli.bringup.foreground import run_mesh
-
         code = run_mesh(options, where)
     raise typer.Exit(code)
 
 
 def _with_what_was_learnt(options: MeshOptions, chosen: Chosen) -> MeshOptions:
     """If the policy learns before it runs, and nobody says where that is kept, it learns now."""
-    from esg.cli.evaluation.training import trained_file
-    from esg.core.policies.table import learns
-    from esg.runtime.settings import ControllerSettings
-
     controller = chosen.settings.of(ControllerSettings)
     if controller.trained or not learns(controller.policy):
         return options
@@ -241,11 +235,6 @@ def _with_what_was_learnt(options: MeshOptions, chosen: Chosen) -> MeshOptions:
 
 def _seen(chosen: Chosen) -> Catalog:
     """The catalog with what fits a node: a config that is too large would wait for ever."""
-    from esg.emulator.scenario import Scenario, applied
-    from esg.runtime.catalog import load
-    from esg.runtime.settings import InvokerSettings
-    from esg.runtime.slice_kinds import Addresses, Cpu, Emulated, parse_slices
-
     catalog = load(chosen.common)
     node = chosen.settings.of(InvokerSettings)
     match parse_slices(node.slices):

@@ -1,16 +1,25 @@
 """`esg demo`: a whole mesh at work, from its start to its end, in about a minute."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
-from esg.console.options import AsJson, above_zero, at_least, read_catalog
+from esg.cli.demo.findings import Demonstration
+from esg.cli.demo.real import demonstrate_real, real_demo_document
+from esg.cli.demo.real_findings import PHOTO, RealDemonstration
+from esg.cli.demo.real_view import RealDemoView
+from esg.cli.demo.run import demonstrate
+from esg.cli.demo.view import DemoView, demo_document
+from esg.cli.requests.connection import run_live
+from esg.console.catalog import read_catalog
+from esg.console.options import AsJson, above_zero, at_least
 from esg.console.terminal import print_json, terminal
 from esg.errors import Rejected
 from esg.units import seconds as in_us
+from esg.workload.arrivals import until
+from esg.workload.mix import Mix
+from esg.workload.rates import parse_rate, steady
 
 LONGEST_S = 3600
 SEED = 0
@@ -64,13 +73,6 @@ def demo(
         _demo_real(photo, out or Path("esg-demo"), as_json=as_json)
     if photo is not None or out is not None:
         raise Rejected("--photo and --out are for real models; add --real")
-    from esg.cli.demo.run import Demonstration
-    from esg.cli.demo.view import DemoView, document
-    from esg.cli.requests.connection import run_live
-    from esg.workload.arrivals import until
-    from esg.workload.mix import Mix
-    from esg.workload.rates import parse_rate, steady
-
     known = read_catalog(None)
     mix = Mix.uniform(list(known.applications))
     demonstration = Demonstration(
@@ -82,22 +84,20 @@ def demo(
     )
     screen = terminal()
     screen.quiet = as_json
-    found = run_live(demonstration.run(DemoView(screen)))
+    found = run_live(demonstrate(demonstration, DemoView(screen)))
     if as_json:
-        print_json(document(demonstration, found))
+        print_json(demo_document(demonstration, found))
     raise typer.Exit(0 if found.all_right else 1)
 
 
 def _demo_real(photo: Path | None, out: Path, *, as_json: bool) -> NoReturn:
-    from esg.cli.demo.real import PHOTO, RealDemonstration, document
-    from esg.cli.demo.real_view import RealDemoView
-    from esg.cli.requests.connection import run_live
-
     if photo is not None and not photo.is_file():
         raise Rejected(f"--photo: {photo}: no such file; name a picture")
     screen = terminal()
     screen.quiet = as_json
-    seen = run_live(RealDemonstration(photo=photo or PHOTO, out=out).run(RealDemoView(screen)))
+    seen = run_live(
+        demonstrate_real(RealDemonstration(photo=photo or PHOTO, out=out), RealDemoView(screen))
+    )
     if as_json:
-        print_json(document(seen))
+        print_json(real_demo_document(seen))
     raise typer.Exit(0 if seen.all_right else 1)

@@ -4,14 +4,8 @@ An emulated model gives a digest of its function and inputs. So a result that eq
 digests computed from the payload went through every stage, in order, with every byte intact.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from esg.core.catalog.model import Application
 from esg.core.emulated_output import emulated_output, output_size
-
-if TYPE_CHECKING:
-    from esg.core.catalog.model import Application
 
 
 def reckoned_outputs(
@@ -21,6 +15,6 @@ def reckoned_outputs(
     made: dict[str, bytes] = {}
     for stage in application.stages.values():
         inputs = [made[before] for before in stage.after] or [payload]
-        size = output_size(stage.function, payload_scale)
+        size = output_size(stage.function.input_bytes, payload_scale)
         made[stage.name] = emulated_output(stage.function.name, inputs, size)
     return {name: made[name] for name, after in application.successors.items() if not after}

@@ -1,24 +1,27 @@
 """How the demonstration with real models is told, on a screen of 80 columns; with pictures, if it
 has colours."""
 
-from __future__ import annotations
-
+from contextlib import AbstractContextManager
 from io import BytesIO
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
-from esg.cli.demo.real import APPLICATION, ENLARGED, LABELLED, MASKED, SLICES, size_of
+from PIL import Image
+from rich.console import Console
+from rich.table import Table
+
+from esg.cli.demo.real_findings import (
+    APPLICATION,
+    ENLARGED,
+    LABELLED,
+    MASKED,
+    SLICES,
+    RealDemoFindings,
+    RealDemonstration,
+    size_of,
+)
 from esg.cli.demo.terminal_image import beside, half_blocks
+from esg.client import Result
 from esg.console.terminal import open_table
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from rich.console import Console
-    from rich.table import Table
-
-    from esg.cli.demo.real import RealDemoFindings, RealDemonstration
-    from esg.client import Result
 
 COLUMNS = 24
 """Of a picture: three fit beside each other."""
@@ -53,8 +56,6 @@ class RealDemoView:
                 self._screen.print(f"{result.outcome.value}: {result.reason}", style="red")
 
     def pictures(self, photo: bytes, seen: RealDemoFindings) -> None:
-        from PIL import Image
-
         if self._screen.color_system in ("256", "truecolor"):
             shown = [photo, seen.outputs[ENLARGED], seen.outputs[MASKED]]
             drawn = [half_blocks(Image.open(BytesIO(content)), COLUMNS) for content in shown]

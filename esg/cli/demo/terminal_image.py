@@ -6,16 +6,12 @@
 ('▀▀▀', 'rgb(255,0,0) on rgb(255,0,0)')
 """
 
-from __future__ import annotations
-
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
 import numpy as np
+from PIL import Image as Pictures
+from PIL.Image import Image
 from rich.text import Text
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 Pixel = list[int]
 """Red, green and blue."""
@@ -23,8 +19,6 @@ Pixel = list[int]
 
 def half_blocks(picture: Image, columns: int) -> list[Text]:
     """As wide as so many characters, one text per line. What is transparent is shown as white."""
-    from PIL import Image as Pictures
-
     rows = max(1, round(columns * picture.height / picture.width / 2)) * 2
     small = picture.convert("RGBA").resize((columns, rows), Pictures.Resampling.BOX)
     opaque = Pictures.alpha_composite(Pictures.new("RGBA", small.size, "white"), small)

@@ -1,32 +1,31 @@
 """How the demonstration is told: on a screen of 80 columns while it goes on, and as a document."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
 from rich.text import Text
 
-from esg.cli.demo.run import PAYLOAD_SCALE, VCPUS, VGPUS
+from esg.cli.demo.findings import (
+    PAYLOAD_SCALE,
+    VCPUS,
+    VGPUS,
+    DemoFindings,
+    DemoLoad,
+    Demonstration,
+)
+from esg.client import Result
 from esg.console.served import COST_HEADING, cost_text, latency_text, rate_text
 from esg.console.terminal import fits, open_table
 from esg.console.words import counted
 from esg.core.catalog.config import CONFIG_LEGEND
+from esg.loadgen.outcome import Figures
 from esg.loadgen.report.summary import LEGEND
 from esg.runtime.settings import DEFAULT_POLICY
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from rich.table import Table
-
-    from esg.cli.demo.run import DemoFindings, DemoLoad, Demonstration
-    from esg.client import Result
-    from esg.loadgen.outcome import Figures
 
 BUSY_MS = 20
 """A sender that is later than this had to wait for a core."""
@@ -183,7 +182,7 @@ def _cells(figures: Figures, local: int, remote: int) -> tuple[str, ...]:
     )
 
 
-def document(demonstration: Demonstration, found: DemoFindings) -> dict[str, Any]:
+def demo_document(demonstration: Demonstration, found: DemoFindings) -> dict[str, Any]:
     served = found.served
     return {
         "mesh": {

@@ -1,23 +1,20 @@
 """Runs side by side: as a document, and as tables of at most 80 columns."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
 
 from esg.console.served import cost_text, latency_text, rate_text
 from esg.console.terminal import fits, open_table
 from esg.console.words import at_hyphens, counted
+from esg.core.messages.codec import digest
 from esg.core.metrics import CAPTION
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from rich.console import Console
-    from rich.table import Table
-
-    from esg.emulator.optimum import OptimumBounds
+from esg.emulator.optimum import OptimumBounds
+from esg.emulator.sweep import Estimate
 
 Result = dict[str, Any]
 """A run's summary (see `esg.emulator.run.Emulation`), or the mean of several."""
@@ -39,9 +36,6 @@ MARGINS_LEGEND = " Behind ± is how far the mean over all seeds may be off (95 %
 
 def over_seeds(runs: Sequence[Result], seeds: Sequence[int]) -> Result:
     """The mean of several runs, each of which is kept, with margins of the two main figures."""
-    from esg.core.messages.codec import digest
-    from esg.emulator.sweep import Estimate
-
     if len(runs) == 1:
         return dict(runs[0])
     result: Result = mean_of([{**run, "digest": None} for run in runs])

@@ -1,14 +1,15 @@
 """`esg emulate`: policies against each other on the same work, in virtual time."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from esg.cli.evaluation.comparison import print_comparison
+from esg.cli.evaluation.study import PolicyStudy, carry_out
+from esg.console.catalog import CatalogFile, read_catalog
 from esg.console.conditions import (
     MOST_REQUESTS,
     MOST_SEEDS,
@@ -27,24 +28,15 @@ from esg.console.conditions import (
     only_one_run,
     policy_names,
 )
-from esg.console.options import (
-    AsJson,
-    CatalogFile,
-    above_zero,
-    at_least,
-    from_zero,
-    read_catalog,
-)
+from esg.console.options import AsJson, above_zero, at_least, from_zero
 from esg.console.terminal import print_json, print_line, terminal
 from esg.console.words import counted
 from esg.core.policies.settings import PolicySettings
 from esg.emulator.bounds import FASTEST_MB_PER_S, LONGEST_DELAY_MS, LOUDEST
+from esg.emulator.scenario import Scenario
+from esg.emulator.scenario import setting as setting_named
+from esg.emulator.sweep import Load
 from esg.errors import Rejected
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from esg.emulator.sweep import Load
 
 DEFAULT_SETTING = "relaxed-heavy"
 DEFAULT_RATE = "heavy"
@@ -260,11 +252,6 @@ def emulate(
       esg emulate --policy apex --without holding,risk
       esg emulate --journal run.journal --trace-out run.json
     """
-    from esg.cli.evaluation.study import PolicyStudy, carry_out
-    from esg.emulator.scenario import Scenario
-    from esg.emulator.scenario import setting as setting_named
-    from esg.emulator.sweep import Load
-
     if setting is None and slo_scale is None and rate is None and trace is None:
         setting = DEFAULT_SETTING
     if setting is not None:

@@ -1,13 +1,15 @@
 """`esg replay` and `esg what-if`: a journal lived through again."""
 
-from __future__ import annotations
-
+from collections.abc import Container, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from esg.cli.evaluation.comparison import print_comparison, print_summary
+from esg.cli.evaluation.comparison import Result, print_comparison, print_summary
+from esg.cli.evaluation.study import PolicyStudy, carry_out
+from esg.console.catalog import CatalogFile, read_catalog
 from esg.console.conditions import (
     POLICIES_HELP,
     JournalFile,
@@ -23,19 +25,15 @@ from esg.console.conditions import (
     note_what_has_no_effect,
     policy_names,
 )
-from esg.console.options import AsJson, CatalogFile, at_least, read_catalog
+from esg.console.options import AsJson, at_least
 from esg.console.terminal import print_json, terminal
 from esg.console.words import counted
+from esg.core.catalog.model import Catalog
+from esg.core.journal.format import Diverged
+from esg.core.policies.table import learns, policy
+from esg.emulator.history import Recorded, Replayed, replay_strictly, scenario_of
+from esg.emulator.scenario import Scenario, applied
 from esg.errors import Bug, Rejected
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
-    from pathlib import Path
-
-    from esg.cli.evaluation.comparison import Result
-    from esg.core.catalog.model import Catalog
-    from esg.emulator.history import Replayed
-    from esg.emulator.scenario import Scenario
 
 DIVERGED = 1
 """Exit code of a replay that did not go as the journal says."""
@@ -50,8 +48,6 @@ def replay(journal: JournalFile, catalog: CatalogFile = None, as_json: AsJson = 
     Examples:
       esg emulate --journal run.journal && esg replay run.journal
     """
-    from esg.emulator.history import scenario_of
-
     scenario = scenario_of(journal)
     replayed = replayed_strictly(journal, read_catalog(catalog))
     per_s = replayed.entries / replayed.wall_s
@@ -129,9 +125,6 @@ def what_if(
       esg what-if run.journal --nodes 12
       esg what-if run.journal --policy esg,orion --slo-scale 0.9 --json
     """
-    from esg.cli.evaluation.study import PolicyStudy, carry_out
-    from esg.emulator.history import Recorded, scenario_of
-
     changes = {
         "nodes": nodes,
         "vcpus": vcpus,
@@ -186,9 +179,6 @@ def what_if(
 
 def replayed_strictly(journal: Path, catalog: Catalog) -> Replayed:
     """A strict replay, or one line about where it differs and the end of the program."""
-    from esg.core.journal.format import Diverged
-    from esg.emulator.history import replay_strictly
-
     try:
         return replay_strictly(journal, catalog)
     except (Diverged, Bug) as error:
@@ -201,9 +191,6 @@ def _still_learnt(
 ) -> Scenario:
     """Without what the journal's policy had learnt, unless that is for the same SLOs, and for nodes
     of that size."""
-    from esg.core.policies.table import learns, policy
-    from esg.emulator.scenario import applied
-
     anew = replace(scenario, trained={})
     if any(name in changes for name in ("vcpus", "vgpus", "slo_scale")):
         return anew

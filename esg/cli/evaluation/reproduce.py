@@ -1,33 +1,43 @@
 """`esg reproduce`: the paper's evaluation, claim by claim, on the terminal and as a page."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
+from esg.console.catalog import read_catalog
 from esg.console.conditions import MOST_REQUESTS, MOST_SEEDS, Workers
-from esg.console.options import AsJson, at_least, read_catalog
+from esg.console.options import AsJson, at_least
 from esg.console.progress import progress_bar
 from esg.console.terminal import open_table, print_json, terminal
 from esg.console.words import at_hyphens, counted
+from esg.core.catalog.model import Catalog
 from esg.core.metrics import CAPTION, shown_percent
-from esg.errors import Rejected
+from esg.core.policies.settings import Trained
+from esg.emulator.reproduce.claims.claim import Claim
+from esg.emulator.reproduce.experiments import (
+    COST,
+    FULL,
+    QUICK,
+    SYSTEMS,
+    Results,
+    Size,
+    Train,
+    main,
+)
+from esg.emulator.reproduce.html import page
+from esg.emulator.reproduce.standings import level_rule
+from esg.emulator.reproduce.study import Study, StudyPlan, conduct, document, wins
+from esg.emulator.scenario import SETTINGS
+from esg.emulator.training.train import Budget, trained_configs
+from esg.emulator.worker_processes import usable_cores
 from esg.files import written
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rich.console import Console
-    from rich.table import Table
-
-    from esg.core.catalog.model import Catalog
-    from esg.core.policies.settings import Trained
-    from esg.emulator.reproduce.claims.claim import Claim
-    from esg.emulator.reproduce.experiments import Results, Size, Train
-    from esg.emulator.reproduce.study import Study
 
 DEFAULT_FILE = Path("esg-reproduce.html")
 
@@ -76,12 +86,6 @@ def reproduce(
       esg reproduce --out report.html
       esg reproduce --quick --json > study.json
     """
-    _check_that_all_is_installed()
-
-    from esg.emulator.reproduce.experiments import FULL, QUICK
-    from esg.emulator.reproduce.html import page
-    from esg.emulator.reproduce.study import document
-
     usual = QUICK if quick else FULL
     size = replace(usual, requests=requests or usual.requests, seeds=seeds or usual.seeds)
     command = _command(quick=quick, requests=requests, seeds=seeds)
@@ -95,14 +99,6 @@ def reproduce(
         terminal().print(f"\nThe report with all figures: {out}", soft_wrap=True)
 
 
-def _check_that_all_is_installed() -> None:
-    try:
-        import plotly  # noqa: F401
-        import sklearn  # noqa: F401
-    except ImportError as error:
-        raise Rejected(f"{error.name} is missing; install esg[evaluation]") from None
-
-
 def _command(*, quick: bool, requests: int | None, seeds: int | None) -> str:
     words = ["esg reproduce"]
     words += ["--quick"] * quick
@@ -112,10 +108,6 @@ def _command(*, quick: bool, requests: int | None, seeds: int | None) -> str:
 
 
 def _study(size: Size, *, command: str, workers: int | None, shown: bool) -> Study:
-    from esg.emulator.reproduce.study import StudyPlan, conduct
-    from esg.emulator.scenario import SETTINGS
-    from esg.emulator.worker_processes import usable_cores
-
     catalog = read_catalog(None)
     courses = len(SETTINGS) * len(catalog.applications)
     with progress_bar("training Aquatope", courses, shown=shown) as advance:
@@ -132,8 +124,6 @@ def _study(size: Size, *, command: str, workers: int | None, shown: bool) -> Stu
 
 def _training(advance: Callable[[float], None], workers: int) -> Train:
     """Aquatope's training for one setting after the other, on one bar."""
-    from esg.emulator.training.train import trained_configs
-
     before = 0
 
     def train(catalog: Catalog) -> Trained:
@@ -152,8 +142,6 @@ def _training(advance: Callable[[float], None], workers: int) -> Train:
 
 
 def _training_text() -> str:
-    from esg.emulator.training.train import Budget
-
     budget = Budget()
     return (
         f"Aquatope learnt from {budget.trials} trial runs per application and setting "
@@ -184,8 +172,6 @@ def print_study(screen: Console, study: Study) -> None:
 
 
 def _main_table(results: Results) -> Table:
-    from esg.emulator.reproduce.experiments import SYSTEMS
-
     table = _settings_table("system")
     for system in SYSTEMS:
         policy = results.reading(system)
@@ -197,8 +183,6 @@ def _main_table(results: Results) -> Table:
 
 
 def _readings_table(results: Results) -> Table:
-    from esg.emulator.reproduce.experiments import SYSTEMS
-
     table = _settings_table("reading")
     for readings in SYSTEMS.values():
         for policy in readings:
@@ -208,8 +192,6 @@ def _readings_table(results: Results) -> Table:
 
 
 def _settings_table(what: str) -> Table:
-    from esg.emulator.scenario import SETTINGS
-
     table = open_table()
     table.add_column(what, no_wrap=True)
     for setting in SETTINGS:
@@ -219,9 +201,6 @@ def _settings_table(what: str) -> Table:
 
 
 def _cells(results: Results, policy: str) -> list[str]:
-    from esg.emulator.reproduce.experiments import COST, main
-    from esg.emulator.scenario import SETTINGS
-
     cells = []
     for setting in SETTINGS:
         hits = results.estimate(main(setting, policy), "slo_hit_rate")
@@ -232,9 +211,6 @@ def _cells(results: Results, policy: str) -> list[str]:
 
 
 def _print_wins(screen: Console, results: Results) -> None:
-    from esg.emulator.reproduce.standings import level_rule
-    from esg.emulator.reproduce.study import wins
-
     screen.print("Where each one wins\n", style="bold")
     table = open_table()
     for name in ("setting", "what", "who", "with"):
@@ -254,9 +230,6 @@ WIDEST = 120
 
 def _print_claims(screen: Console, claims: list[Claim]) -> None:
     """A table per claim, all as wide, so that an explanation can stand below its own."""
-    from rich.padding import Padding
-    from rich.text import Text
-
     screen.print(_claims_table(screen))
     section = ""
     for claim in claims:

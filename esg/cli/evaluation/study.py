@@ -1,27 +1,28 @@
 """Runs that are compared: the same requests and the same weather, under several policies."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import mul
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from esg.cli.evaluation.comparison import mean_of, over_seeds
+from esg.cli.evaluation.comparison import Result, mean_of, over_seeds
 from esg.console.conditions import not_too_large
 from esg.console.progress import progress_bar
 from esg.console.training import trained_for
 from esg.console.words import counted
-from esg.core.messages.events import RequestArrived
+from esg.core.catalog.model import Catalog
+from esg.core.messages.events import Event, RequestArrived
 from esg.emulator.chrome_trace import ChromeTrace
 from esg.emulator.optimum import OptimumBounds
 from esg.emulator.run import emulate
-from esg.emulator.scenario import applied
+from esg.emulator.scenario import Scenario, applied
 from esg.emulator.sweep import (
     Extent,
     RunOutcome,
+    Source,
     SweepRun,
     Watched,
     run_job,
@@ -30,16 +31,6 @@ from esg.emulator.sweep import (
 )
 from esg.errors import Rejected
 from esg.files import written
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from esg.cli.evaluation.comparison import Result
-    from esg.core.catalog.model import Catalog
-    from esg.core.messages.events import Event
-    from esg.emulator.scenario import Scenario
-    from esg.emulator.sweep import Source
 
 LIMITS = "limits"
 """The label of jobs that are no runs."""

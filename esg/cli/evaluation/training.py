@@ -3,22 +3,22 @@
 `esg train` keeps what was learnt in a file, for a live controller.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from esg.console.catalog import CatalogFile, read_catalog
 from esg.console.conditions import all_different
-from esg.console.options import CatalogFile, read_catalog
 from esg.console.terminal import print_line, terminal
 from esg.console.training import train as learn
 from esg.console.words import counted
+from esg.core.catalog.model import Catalog
+from esg.core.messages.codec import digest
+from esg.emulator.training.train import default_cache
 from esg.errors import Rejected
-
-if TYPE_CHECKING:
-    from esg.core.catalog.model import Catalog
+from esg.files import written
+from esg.runtime.trained_configs import learnt_text
 
 
 def train(
@@ -36,8 +36,6 @@ def train(
       esg train aquatope.json
       esg train aquatope.json --catalog my.toml
     """
-    from esg.runtime.trained_configs import learnt_text
-
     all_different({"FILE": file, "--catalog": catalog})
     known = read_catalog(catalog)
     _keep(file, learnt_text(learn(known, shown=True)))
@@ -47,10 +45,6 @@ def train(
 
 def trained_file(catalog: Catalog, *, shown: bool) -> Path:
     """The same for a mesh that is about to start here: a file among what can be made again."""
-    from esg.core.messages.codec import digest
-    from esg.emulator.training.train import default_cache
-    from esg.runtime.trained_configs import learnt_text
-
     text = learnt_text(learn(catalog, shown=shown))
     file = default_cache() / f"trained-{digest(text)}.json"
     _keep(file, text)
@@ -58,8 +52,6 @@ def trained_file(catalog: Catalog, *, shown: bool) -> Path:
 
 
 def _keep(file: Path, text: str) -> None:
-    from esg.files import written
-
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with written(file) as opened:

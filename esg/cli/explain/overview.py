@@ -1,25 +1,22 @@
 """`esg plan` without an application: a plan for each of them, at three deadlines."""
 
-from __future__ import annotations
-
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
 
 from esg.cli.explain.question import Question, ask_timed, build_timed, plan_document
+from esg.console.shapes import shape_text
 from esg.console.terminal import open_table, print_json, terminal
-from esg.console.words import million_text, ms_text, shape_text
+from esg.console.words import million_text, ms_text
 from esg.core.catalog.config import CONFIG_LEGEND
+from esg.core.catalog.model import Application, Catalog
 from esg.core.policies.settings import PolicySettings
+from esg.core.search import Answer
 from esg.units import to_ms
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.table import Table
-
-    from esg.core.catalog.model import Application, Catalog
-    from esg.core.search import Answer
 
 SLO_SCALES = (0.8, 1.0, 1.2)
 """The paper's three settings, as multiples of L."""
@@ -44,8 +41,6 @@ def print_overview(known: Catalog, *, as_json: bool) -> None:
     if as_json:
         print_json({"plans": [_document(row) for rows in shown.values() for row in rows]})
         return
-
-    from rich.text import Text
 
     screen = terminal()
     screen.print(

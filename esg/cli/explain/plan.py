@@ -1,40 +1,23 @@
 """`esg plan`: which config, and why this one."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
 from esg.cli.explain.overview import print_overview
 from esg.cli.explain.question import Question, ask_timed, build_timed, plan_document, stage_named
-from esg.console.options import (
-    LONGEST_MS,
-    AsJson,
-    CatalogFile,
-    above_zero,
-    at_least,
-    from_zero,
-    read_catalog,
-)
+from esg.cli.explain.reasons import reasons
+from esg.console.catalog import CatalogFile, read_catalog
+from esg.console.options import LONGEST_MS, AsJson, above_zero, at_least, from_zero
+from esg.console.shapes import shape_text
 from esg.console.terminal import fits, open_table, print_json, terminal
-from esg.console.words import (
-    at_hyphens,
-    counted,
-    million_text,
-    ms_text,
-    percent_text,
-    shape_text,
-)
+from esg.console.words import at_hyphens, counted, million_text, ms_text, percent_text
+from esg.core.catalog.config import CONFIG_LEGEND
 from esg.core.policies.settings import PolicySettings
+from esg.core.search import Answer
 from esg.errors import Rejected
 from esg.units import ms, to_ms
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from esg.core.catalog.config import CONFIG_LEGEND
-from esg.core.search import Answer
 
 OF_OVERVIEW = ("catalog", "as_json")
 """The options that are about all applications."""
@@ -127,8 +110,6 @@ def plan(
         took = {"elapsed_us": elapsed_us, "build_ms": build_ms}
         print_json(_document(question, engine, answer) | took)
         return
-
-    from esg.cli.explain.reasons import reasons
 
     screen = terminal()
     screen.print(_heading(question, answer))

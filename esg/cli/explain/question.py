@@ -1,21 +1,16 @@
 """A question to a search engine, asked with a stop-watch, and its answer as a document."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from esg.core.catalog.model import Application
 from esg.core.policies.settings import PolicySettings
+from esg.core.search import Answer, Engine, Plan, engine
 from esg.errors import Rejected
 from esg.suggest import did_you_mean
 from esg.units import to_ms, to_usd
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from esg.core.catalog.model import Application
-    from esg.core.search import Answer, Engine, Plan
 
 UNHURRIED_US = 10**15
 """Time that no plan needs, though it can be added to in 64 bits."""
@@ -55,8 +50,6 @@ def ask_timed(question: Question, engine: Engine) -> tuple[Answer, float]:
 
 def build_timed(name: str, application: Application, group_size: int) -> tuple[Engine, float]:
     """An engine, and how many milliseconds it took to build it."""
-    from esg.core.search import engine
-
     started_ns = perf_counter_ns()
     built = engine(name, application, group_size=group_size)
     return built, (perf_counter_ns() - started_ns) / 1e6

@@ -1,7 +1,5 @@
 """`esg profile`: measure functions, and look at their profiles."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
@@ -9,8 +7,10 @@ import typer
 
 from esg.cli.profile.compare import compare
 from esg.cli.profile.drift import drift
+from esg.cli.profile.measure import Wanted, measure
 from esg.cli.profile.show import show
-from esg.console.options import AsJson, CatalogFile
+from esg.console.catalog import CatalogFile
+from esg.console.options import AsJson
 from esg.errors import Rejected
 
 app = typer.Typer(rich_markup_mode=None)
@@ -99,8 +99,6 @@ def profile(
     if slices is None:
         typer.echo(context.get_help())
         return
-
-    from esg.cli.profile.measure import Wanted, measure
 
     measure(
         Wanted(

@@ -1,22 +1,19 @@
 """`esg profile compare`: where two catalogs differ."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
-from esg.console.options import AsJson, at_least, read_catalog
+from esg.console.catalog import read_catalog
+from esg.console.options import AsJson, at_least
 from esg.console.terminal import open_table, print_json, terminal
 from esg.console.words import counted, joined, ms_text
 from esg.core.catalog.config import CONFIG_LEGEND
+from esg.profiler.compare import Comparison, Difference
+from esg.profiler.compare import compare as compared
 from esg.units import to_ms
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from esg.profiler.compare import Comparison, Difference
 
 SHOWN = 20
 
@@ -39,9 +36,6 @@ def compare(
       esg profile compare measured/catalog.toml last-week/catalog.toml
       esg profile compare A.toml B.toml --function depth --json
     """
-    from esg.profiler.compare import Comparison
-    from esg.profiler.compare import compare as compared
-
     catalogs = read_catalog(one), read_catalog(other)
     found = compared(*catalogs)
     if function is not None:

@@ -1,22 +1,22 @@
 """`esg profile drift`: how far what tasks take is from their profiles."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
-from esg.console.options import AsJson, CatalogFile, Gateway, read_catalog
+from esg.cli.evaluation.history import replayed_strictly
+from esg.cli.requests.connection import run_live
+from esg.client import AsyncClient, ProfileStatus
+from esg.console.catalog import CatalogFile, read_catalog
+from esg.console.options import AsJson, Gateway
 from esg.console.terminal import open_table, print_json, terminal
+from esg.core.estimation.drift import drifts
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.table import Table
-
-    from esg.client import ProfileStatus
+from esg.units import PPM, to_ms
 
 
 def drift(
@@ -41,8 +41,6 @@ def drift(
       esg profile drift --journal mesh.journal --json
     """
     if journal is None:
-        from esg.cli.requests.connection import run_live
-
         found = run_live(_asked(gateway))
     else:
         found = _replayed(journal, catalog)
@@ -57,8 +55,6 @@ def drift(
 
 
 async def _asked(gateway: str) -> Sequence[ProfileStatus]:
-    from esg.client import AsyncClient
-
     async with AsyncClient(gateway) as mesh:
         async for status in mesh.watch_mesh(0):
             return status.profiles
@@ -66,11 +62,6 @@ async def _asked(gateway: str) -> Sequence[ProfileStatus]:
 
 
 def _replayed(journal: Path, catalog: Path | None) -> Sequence[ProfileStatus]:
-    from esg.cli.evaluation.history import replayed_strictly
-    from esg.client import ProfileStatus
-    from esg.core.estimation.drift import drifts
-    from esg.units import PPM, to_ms
-
     scheduler = replayed_strictly(journal, read_catalog(catalog)).scheduler
     return [
         ProfileStatus(
@@ -86,8 +77,6 @@ def _replayed(journal: Path, catalog: Path | None) -> Sequence[ProfileStatus]:
 
 
 def _document(one: ProfileStatus) -> dict[str, Any]:
-    from dataclasses import asdict
-
     return {
         **asdict(one),
         "measured_ms": one.profiled_ms * one.measured,

@@ -1,25 +1,25 @@
 """`esg profile --slices ...`: measuring, with a bar, and what came of it."""
 
-from __future__ import annotations
-
 import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from esg.cli.bringup.preflight import check_slices
 from esg.cli.profile.report import Profiled, document, show
 from esg.cli.requests.connection import run_live
-from esg.console.options import read_catalog
+from esg.console.catalog import read_catalog
 from esg.console.progress import progress_bar
 from esg.console.terminal import print_json
 from esg.console.words import counted
+from esg.core.catalog.config import Config
 from esg.core.catalog.file import DEFAULT
+from esg.core.catalog.model import Catalog
 from esg.core.catalog.profile_model import Grid
 from esg.errors import Fault, Rejected
 from esg.local.options import Chosen, MeshOptions
@@ -36,13 +36,9 @@ from esg.profiler.grid import (
 from esg.profiler.machine import processor, provenance, triton_version
 from esg.profiler.measure import Profiler, work_of
 from esg.profiler.node_under_test import Bench
+from esg.profiler.record import ProfileRecord
 from esg.profiler.samples import ProfilingPayloads
 from esg.profiler.tables import CATALOG, profiled, write_catalog, write_profile
-
-if TYPE_CHECKING:
-    from esg.core.catalog.config import Config
-    from esg.core.catalog.model import Catalog
-    from esg.profiler.record import ProfileRecord
 
 TRITON = "triton"
 """What the names of a Triton server's processes begin with."""

@@ -1,21 +1,17 @@
 """What measuring came to, for people and as a document."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.table import Table
 
 from esg.console.terminal import open_table, terminal
 from esg.console.words import ms_text
 from esg.profiler.grid import SMALLEST
+from esg.profiler.record import FunctionRecord, ProfileRecord
 from esg.profiler.tables import profiled
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from esg.profiler.record import FunctionRecord, ProfileRecord
 
 
 @dataclass(slots=True)

@@ -1,23 +1,20 @@
 """`esg profile show`: what a function takes and costs, config by config."""
 
-from __future__ import annotations
-
 import re
 from textwrap import fill
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
-from esg.console.options import AsJson, CatalogFile, at_least, read_catalog
+from esg.console.catalog import CatalogFile, read_catalog
+from esg.console.options import AsJson, at_least
 from esg.console.terminal import open_table, print_json, terminal
 from esg.console.words import million_text, ms_text
+from esg.core.catalog.profile import Profile
 from esg.errors import Rejected
 from esg.units import to_ms, to_usd
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from esg.core.catalog.profile import Profile
 
 
 def show(
@@ -119,8 +116,6 @@ def _document(profile: Profile, rows: list[int]) -> dict[str, Any]:
 
 
 def _table(profile: Profile, rows: list[int]) -> Table:
-    from rich.text import Text
-
     times, costs = profile.time_us.tolist(), profile.job_cost_pusd.tolist()
     fastest = min(rows, key=lambda row: (times[row], costs[row]))
     cheapest = min(rows, key=lambda row: (costs[row], times[row]))

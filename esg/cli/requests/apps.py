@@ -1,18 +1,17 @@
 """`esg apps`: what there is to plan for."""
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
+from rich.table import Table
+from rich.text import Text
 
-from esg.console.options import AsJson, CatalogFile, read_catalog
+from esg.console.catalog import CatalogFile, read_catalog
+from esg.console.options import AsJson
+from esg.console.shapes import shape_text
 from esg.console.terminal import open_table, print_json, terminal
-from esg.console.words import ms_text, shape_text
+from esg.console.words import ms_text
+from esg.core.catalog.model import Application, Catalog, Function
 from esg.units import to_ms
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from esg.core.catalog.model import Application, Catalog, Function
 
 
 def apps(catalog: CatalogFile = None, as_json: AsJson = False) -> None:
@@ -85,8 +84,6 @@ def _function(function: Function) -> dict[str, Any]:
 
 
 def _applications_table(known: Catalog) -> Table:
-    from rich.text import Text
-
     table = open_table()
     table.add_column("application")
     for heading in ("SLO ms", "L ms", "fastest ms"):

@@ -4,8 +4,6 @@ Ctrl-C, SIGTERM and SIGHUP all cancel the command, so that whatever it opened is
 the world did wrong is told on stderr, with exit code 1.
 """
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import sys
@@ -14,6 +12,7 @@ from typing import Any, TypeVar
 
 import typer
 
+from esg.client import NoGateway
 from esg.errors import Fault
 
 T = TypeVar("T")
@@ -21,8 +20,6 @@ T = TypeVar("T")
 
 def run_live(command: Coroutine[Any, Any, T]) -> T:
     """Run a command to its end and give its result."""
-    from esg.client import NoGateway
-
     try:
         return asyncio.run(_cancelled_by_signals(command))
     except asyncio.CancelledError:

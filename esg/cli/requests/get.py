@@ -1,22 +1,18 @@
 """`esg get` and `esg cancel`: requests that were submitted before."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from esg.cli.requests.connection import run_live
 from esg.cli.requests.outputs import Folder
 from esg.cli.requests.view import print_result, result_document
+from esg.client import AsyncClient, RequestState, Result
 from esg.console.options import AsJson, Gateway
 from esg.console.terminal import print_json, terminal
 from esg.errors import Rejected
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
-
-if TYPE_CHECKING:
-    from esg.client import RequestState, Result
 
 RequestId = Annotated[str, typer.Argument(metavar="ID", help="As esg submit --no-wait printed it.")]
 
@@ -66,16 +62,12 @@ def cancel(
 
 
 async def _get(gateway: str, request_id: str, *, fetch: bool) -> tuple[RequestState, Result | None]:
-    from esg.client import AsyncClient
-
     async with AsyncClient(gateway, patience_s=2.0) as mesh:
         state = await mesh.get(request_id)
         return state, await mesh.fetch(request_id) if fetch else state.result
 
 
 async def _cancel(gateway: str, request_id: str) -> bool:
-    from esg.client import AsyncClient
-
     async with AsyncClient(gateway, patience_s=2.0) as mesh:
         return await mesh.cancel(request_id)
 

@@ -1,7 +1,5 @@
 """Outputs of requests as files: each is there when it is complete, or not at all."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping, Sequence

@@ -1,26 +1,22 @@
 """`esg submit`: run files through a pipeline of a live mesh."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from esg.cli.requests.connection import run_live
 from esg.cli.requests.outputs import Folder
 from esg.cli.requests.view import EMULATED, StageBars, is_emulated, print_result, result_document
+from esg.client import AsyncClient, Progress, Result
 from esg.console.options import LONGEST_MS, AsJson, Gateway, above_zero
 from esg.console.terminal import print_json, print_line, terminal
 from esg.console.words import counted
 from esg.errors import Fault, Rejected
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
-
-if TYPE_CHECKING:
-    from esg.client import AsyncClient, Result
 
 AT_ONCE = 32
 """Files that are read and under way at the same time."""
@@ -112,8 +108,6 @@ def submit(
 async def _submit(
     gateway: str, asked: SubmitPlan, sent: list[Sent], *, wait: bool, shown: bool
 ) -> None:
-    from esg.client import AsyncClient
-
     turns = asyncio.Semaphore(AT_ONCE)
     async with AsyncClient(gateway, patience_s=2.0) as mesh:
         stages = len((await mesh.describe_application(asked.application)).stages)
@@ -145,8 +139,6 @@ async def _submit(
 
 
 async def _watched(mesh: AsyncClient, file: Sent, bars: StageBars) -> Result:
-    from esg.client import Progress
-
     async for news in mesh.watch(file.request_id):
         if isinstance(news, Progress):
             bars.tell(file.path.name, news)

@@ -1,21 +1,19 @@
 """`esg top`: a live mesh, as it goes."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.live import Live
 
+from esg.cli.requests.connection import run_live
+from esg.cli.requests.top_view import Look, view
+from esg.client import AsyncClient
 from esg.console.options import Gateway, above_zero
 from esg.console.terminal import print_json, terminal
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from esg.cli.requests.top_view import Look
 
 LONGEST_S = 3600
 
@@ -48,8 +46,6 @@ def top(
       esg top --once --gateway 10.0.0.1:50051
       esg top --json | jq -c '[.uptime_ms, .requests_per_s, .under_way]'
     """
-    from esg.cli.requests.connection import run_live
-
     looks = _looks(gateway, interval, once=once)
     with suppress(KeyboardInterrupt):  # the usual end of a live view
         run_live(_print(looks, once=once) if as_json else _show(looks, gateway, once=once))
@@ -57,9 +53,6 @@ def top(
 
 async def _looks(gateway: str, interval_s: float, *, once: bool) -> AsyncIterator[Look]:
     """What is to be shown: all looks, or the first one that has rates."""
-    from esg.cli.requests.top_view import Look
-    from esg.client import AsyncClient
-
     async with AsyncClient(gateway) as mesh:
         before = None
         async for status in mesh.watch_mesh(round(interval_s * 1000) or 1):
@@ -81,10 +74,6 @@ async def _print(looks: AsyncIterator[Look], *, once: bool) -> None:
 
 
 async def _show(looks: AsyncIterator[Look], gateway: str, *, once: bool) -> None:
-    from rich.live import Live
-
-    from esg.cli.requests.top_view import view
-
     screen = terminal()
     if once or not screen.is_terminal:
         async for look in looks:

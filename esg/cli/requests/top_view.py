@@ -4,31 +4,24 @@ An application's row has its figures; the rows below it are its queues, one per 
 its vCPUs in use and a block per slice.
 """
 
-from __future__ import annotations
-
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.columns import Columns
-from rich.console import Group
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
+from esg.client import MeshStatus
+from esg.client.status import ApplicationStatus, NodeStatus, QueueStatus, SliceStatus
 from esg.console.served import COST_HEADING, cost_text, latency_text, rate_text
 from esg.console.terminal import fits, open_table
-from esg.core.catalog.model import plain_name
+from esg.core.catalog.versions import plain_name
 from esg.core.metrics import CAPTION, Served, slice_use
 from esg.units import to_pusd
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import Console, RenderableType
-    from rich.table import Table
-
-    from esg.client import MeshStatus
-    from esg.client.status import ApplicationStatus, NodeStatus, QueueStatus, SliceStatus
 
 BLOCKS = {
     "busy": ("█", "green"),

@@ -1,25 +1,21 @@
 """How requests are shown: bars while they run, a table when they are done."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TextColumn
+from rich.progress import Progress as Bars
+
+from esg.client import Progress, Result
 from esg.console.terminal import open_table, print_line
 from esg.console.words import million_text
 from esg.core.catalog.config import CONFIG_LEGEND
+from esg.core.emulated_output import looks_emulated
 from esg.units import to_pusd
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import Progress as Bars
-    from rich.progress import TaskID
-
-    from esg.client import Progress, Result
-
 
 EMULATED = (
     "slices are emulated: outputs are digests, not pictures (esg demo --real has real models)"
@@ -34,10 +30,6 @@ class StageBars:
         self._bars: Bars | None = None
         self._tasks: dict[str, TaskID] = {}
         if shown and sys.stderr is not None and sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, TextColumn
-            from rich.progress import Progress as Bars
-
             self._bars = Bars(
                 TextColumn("{task.description}", markup=False),
                 BarColumn(),
@@ -112,8 +104,6 @@ def result_document(result: Result, written: Mapping[str, Path] | None = None) -
 
 def is_emulated(result: Result) -> bool:
     """Whether its outputs are an emulated model's: seen from them, for nothing else tells."""
-    from esg.core.emulated_output import looks_emulated
-
     return any(looks_emulated(output) for output in result.outputs.values())
 
 

@@ -7,7 +7,6 @@ acyclic, has one root, and knows its shape. Files are read by `catalog_file`.
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 
 from esg.core.catalog.dag import Series, reduced
@@ -140,21 +139,6 @@ def _alone_us(stages: Mapping[str, Stage]) -> int:
         profile = stage.function.profile
         ends[stage.name] = start + profile.time_us_of(profile.minimum)
     return max(ends.values())
-
-
-def versioned(name: str, version: int) -> str:
-    """What the brains call a version of an application; the first one has the plain name.
-
-    >>> versioned("photo", 1), versioned("photo", 2)
-    ('photo', 'photo@2')
-    """
-    return name if version == 1 else f"{name}@{version}"
-
-
-@lru_cache(maxsize=1024)
-def plain_name(versioned_name: str) -> str:
-    """What people call an application, whichever version it is."""
-    return versioned_name.partition("@")[0]
 
 
 def _check_name(kind: str, name: str) -> None:

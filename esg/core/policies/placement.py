@@ -17,7 +17,7 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from esg.core.catalog.config import Config
-from esg.core.catalog.model import plain_name
+from esg.core.catalog.versions import plain_name
 from esg.core.policies.interface import Offer, Placement, QueueView
 from esg.core.search.plan import Plan
 from esg.core.state.node_books import NodeBooks

@@ -20,7 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from esg.core.catalog.late_requests import LateRequests
-from esg.core.catalog.model import Application, Catalog, plain_name
+from esg.core.catalog.model import Application, Catalog
+from esg.core.catalog.versions import plain_name
 from esg.core.estimation.ewma import observe_interval
 from esg.core.messages.commands import RefusalKind
 from esg.core.messages.outcome import Outcome

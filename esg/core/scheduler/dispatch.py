@@ -19,7 +19,8 @@ from operator import attrgetter
 
 from msgspec.structs import replace
 
-from esg.core.catalog.model import Stage, plain_name
+from esg.core.catalog.model import Stage
+from esg.core.catalog.versions import plain_name
 from esg.core.messages.commands import (
     Decision,
     DropInstance,

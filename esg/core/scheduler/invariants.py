@@ -2,7 +2,8 @@
 
 from collections import Counter
 
-from esg.core.catalog.model import Function, plain_name, versioned
+from esg.core.catalog.model import Function
+from esg.core.catalog.versions import plain_name, versioned
 from esg.core.messages.commands import AdmitRequest, AnswerRequest, Command, RefuseRequest
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.state.node_books import NodeBooks

@@ -8,7 +8,8 @@ had.
 
 from bisect import bisect_left
 
-from esg.core.catalog.model import Application, plain_name
+from esg.core.catalog.model import Application
+from esg.core.catalog.versions import plain_name
 from esg.core.estimation.ewma import observe_interval
 from esg.core.messages.commands import (
     AdmitRequest,

@@ -17,7 +17,8 @@ happened; adopting it cannot fail.
 
 from dataclasses import dataclass, replace
 
-from esg.core.catalog.model import Application, Catalog, Stage, versioned
+from esg.core.catalog.model import Application, Catalog, Stage
+from esg.core.catalog.versions import versioned
 from esg.core.messages.commands import RefusalKind
 from esg.core.messages.events import ApplicationChange, ApplicationRegistered, StageSpec
 from esg.core.scheduler.admission import Rejection

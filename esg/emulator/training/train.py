@@ -160,13 +160,8 @@ def train(
     progress: Progress | None = None,
 ) -> dict[str, Config]:
     """The configs that Bayesian optimisation finds best for an application and its SLO."""
-    try:
-        # here, because it takes a second and needs what not everybody has installed
-        from esg.emulator.training.bayesian import optimise
-    except ImportError as error:
-        raise Rejected(
-            f"training aquatope needs scikit-learn ({error}): install esg[evaluation]"
-        ) from None
+    # here, because scikit-learn takes a second and is not installed everywhere
+    from esg.emulator.training.bayesian import optimise
 
     def tell(done: int, total: int) -> None:
         if progress is not None:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from esg.console.words import shape_text
+from esg.console.shapes import shape_text
 from esg.core.catalog.file import load_catalog
 from tests.component.cli.conftest import Run
 

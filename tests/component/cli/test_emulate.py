@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from esg.console import training as console_training
 from esg.console.conditions import conditions_text
 from esg.console.training import TRAINING_SEED, trained_for
 from esg.core.catalog.file import load_catalog
@@ -380,7 +381,7 @@ def test_policies_that_learn_are_trained_on_what_they_will_see(
         told.append((seen, seed))
         return {"learnt": {}}
 
-    monkeypatch.setattr(training, "trained_configs", train)
+    monkeypatch.setattr(console_training, "trained_configs", train)
     assert trained_for(["esg", "orion"], catalog, shown=True) == {}
     assert trained_for(["esg", "aquatope"], catalog, shown=True) == {"learnt": {}}
     assert told == [(catalog, TRAINING_SEED)]
@@ -393,5 +394,5 @@ def test_aquatope_runs_with_what_it_learnt(esg: Run, monkeypatch: pytest.MonkeyP
             for name, each in seen.applications.items()
         }
 
-    monkeypatch.setattr(training, "trained_configs", train)
+    monkeypatch.setattr(console_training, "trained_configs", train)
     assert result(esg, "--policy", "aquatope", "--slo-scale", 2)["mean_batch"] == 1

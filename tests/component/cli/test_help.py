@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
-import typer
 
 from esg.cli import main as cli_main
 from esg.console.entry import run_app
+from esg.console.lazy import LazyCommand
 from esg.loadgen import main as loadgen_main
 
 COLUMNS = 80
@@ -14,10 +14,11 @@ COLUMNS = 80
 
 def commands() -> Iterator[tuple[str, ...]]:
     """All of `esg`, with those that have others in them."""
-    ahead: list[tuple[tuple[str, ...], object]] = [((), typer.main.get_command(cli_main.app))]
+    ahead: list[tuple[tuple[str, ...], object]] = [((), cli_main.app)]
     while ahead:
         path, command = ahead.pop()
         yield path
+        command = command.load() if isinstance(command, LazyCommand) else command
         for name, one in getattr(command, "commands", {}).items():
             ahead.append(((*path, name), one))
 

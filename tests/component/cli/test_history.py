@@ -9,6 +9,7 @@ import pytest
 
 from esg.cli import main
 from esg.cli.evaluation import history
+from esg.console import training as console_training
 from esg.console.entry import run_app
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Catalog
@@ -16,7 +17,6 @@ from esg.core.policies.settings import Trained
 from esg.emulator.run import emulate
 from esg.emulator.scenario import Scenario
 from esg.emulator.sweep import Load
-from esg.emulator.training import train as training
 from tests.component.cli.conftest import Run
 from tests.component.cli.test_refusals import assert_refused
 from tests.component.cli.test_training import minimum
@@ -261,7 +261,7 @@ def trainings(monkeypatch: pytest.MonkeyPatch) -> list[Catalog]:
         found.append(seen)
         return minimum(seen)
 
-    monkeypatch.setattr(training, "trained_configs", train)
+    monkeypatch.setattr(console_training, "trained_configs", train)
     return found
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from esg.console import training as console_training
 from esg.core.catalog.model import Catalog
-from esg.emulator.training import train as training
-from esg.loadgen import emulated
+from esg.loadgen import command
 from esg.loadgen.record import SentRecord
 from esg.protos import gateway_v1_pb2 as public
 from esg.workload.arrivals import Arrival
@@ -119,9 +119,12 @@ def test_a_reader_who_stops_reading_loses_no_file(gateway: Gateway, tmp_path: Pa
 def test_without_plotly_a_report_is_refused_before_anything_is_sent(
     load: Run, gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for module in ("loadgen.report.page", "loadgen.report.figures", "reporting.page"):
+        monkeypatch.delitem(sys.modules, f"esg.{module}", raising=False)
     monkeypatch.setitem(sys.modules, "plotly", None)
     ran = sent(load, gateway, "--html", tmp_path / "report.html")
-    assert (ran.code, ran.err) == (2, "error: --html: plotly is missing; install esg[evaluation]\n")
+    needed = """loadgen needs the extra "evaluation" (plotly is missing)"""
+    assert (ran.code, ran.err) == (2, f"error: {needed}: pip install 'esg-mesh[evaluation]'\n")
     assert gateway.got == []
 
 
@@ -167,7 +170,7 @@ def test_what_a_policy_learns_for_the_emulation_fits_the_nodes_of_the_mesh(
             for name, each in seen.applications.items()
         }
 
-    monkeypatch.setattr(training, "trained_configs", train)
+    monkeypatch.setattr(console_training, "trained_configs", train)
     gateway.policy, gateway.vcpus = "aquatope", 2
     ran = sent(load, gateway, "--emulate", "--json")
     assert (ran.code, ran.err) == (0, "")
@@ -180,7 +183,7 @@ def test_ctrl_c_in_the_emulation_leaves_what_was_measured(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(emulated, "run_emulated", interrupted)
+    monkeypatch.setattr(command, "run_emulated", interrupted)
     ran = sent(load, gateway, "--emulate", "--html", tmp_path / "page.html")
     assert ran.code == 130
     assert "20 requests sent" in ran.out

@@ -1,7 +1,6 @@
 """`esg reproduce`: what it refuses, and one real study, as small as it gets."""
 
 import json
-import sys
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from esg.cli.evaluation import reproduce
 from esg.cli.evaluation.reproduce import print_study
 from esg.core.catalog.file import DEFAULT, load_catalog
 from esg.core.catalog.model import Catalog
@@ -17,7 +17,6 @@ from esg.emulator.reproduce.claims import judge
 from esg.emulator.reproduce.experiments import SYSTEMS, Results
 from esg.emulator.reproduce.standings import level_rule
 from esg.emulator.reproduce.study import Study
-from esg.emulator.training import train
 from tests.component.cli.conftest import Run
 from tests.component.cli.test_refusals import assert_refused
 from tests.support.invented import overhead_as_in_the_paper, put, results_as_in_the_paper
@@ -52,11 +51,6 @@ def test_it_refuses_in_one_line(esg: Run, tmp_path: Path, line: str, words: str)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_says_what_is_not_installed(esg: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "plotly", None)
-    assert_refused(esg("reproduce"), "plotly is missing; install esg[evaluation]")
-
-
 def test_help_shows_the_options(esg: Run) -> None:
     ran = esg("reproduce", "--help")
     assert ran.code == 0
@@ -67,7 +61,7 @@ def test_help_shows_the_options(esg: Run) -> None:
 def test_a_study_is_run_and_written(
     esg: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(train, "trained_configs", learn_the_minimum)
+    monkeypatch.setattr(reproduce, "trained_configs", learn_the_minimum)
     ran = esg("reproduce", "--quick", "--requests", 30, "--seeds", 1, "--json")
     assert (ran.code, ran.err) == (0, "")
     assert [path.name for path in tmp_path.iterdir()] == ["esg-reproduce.html"]

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from esg.cli.bringup import detached
 from esg.cli.bringup import up as bringup_up
+from esg.console import training as console_training
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Catalog
 from esg.core.policies.settings import Trained
-from esg.emulator.training import train as training
 from esg.local.options import MeshOptions
 from esg.runtime.trained_configs import read_learnt
 from tests.component.cli.conftest import Run
@@ -27,7 +26,7 @@ def minimum(seen: Catalog, **_: object) -> Trained:
 
 @pytest.fixture(autouse=True)
 def _learns_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(training, "trained_configs", minimum)
+    monkeypatch.setattr(console_training, "trained_configs", minimum)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
@@ -40,7 +39,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[MeshOptions]:
         found.append(options)
         return 0
 
-    monkeypatch.setattr(detached, "start_detached", start)
+    monkeypatch.setattr(bringup_up, "start_detached", start)
     monkeypatch.setattr(bringup_up, "check_slices", lambda _: None)  # whatever this machine has
     return found
 
@@ -115,7 +114,7 @@ def test_what_a_mesh_learns_fits_its_nodes(
         sizes.append((max(c.vcpus for c in configs), max(c.vgpus for c in configs)))
         return minimum(seen)
 
-    monkeypatch.setattr(training, "trained_configs", look)
+    monkeypatch.setattr(console_training, "trained_configs", look)
     assert esg("up", "--policy", "aquatope", *size.split(), "--detach").code == 0
     assert len(started) == 1
     assert sizes == [(vcpus, vgpus)]

@@ -14,9 +14,9 @@ from typing import Any
 import pynvml
 import pytest
 
-from esg.cli.bringup import detached, foreground
+from esg.cli.bringup import preflight
+from esg.cli.bringup import up as bringup_up
 from esg.cli.bringup.foreground import try_text
-from esg.invoker.slices import mig
 from esg.invoker.slices.mig import _no_driver
 from esg.local.procfs import alive, look
 from esg.local.run_directory import RunDirectory
@@ -193,9 +193,9 @@ def test_what_cannot_come_up_is_refused_before_anything_starts(
     def started(*_: object) -> int:
         raise AssertionError("it was started")
 
-    monkeypatch.setattr(foreground, "run_mesh", started)
-    monkeypatch.setattr(detached, "start_detached", started)
-    monkeypatch.setattr(mig, "find_instances", no_driver)
+    monkeypatch.setattr(bringup_up, "run_mesh", started)
+    monkeypatch.setattr(bringup_up, "start_detached", started)
+    monkeypatch.setattr(preflight, "find_instances", no_driver)
     monkeypatch.setenv("ESG_INVOKER_TRITON", "/no/such")
     assert_refused(esg("up", *options, *detach), words)
     assert not directory.path.exists()

@@ -27,7 +27,7 @@ def test_it_is_read_as_a_day_of_counts() -> None:
 
 @pytest.mark.parametrize(
     "file",
-    ["docs/loadgen.md", "docs/policies.md", "esg/cli/evaluation/emulate.py", "loadgen/main.py"],
+    ["docs/loadgen.md", "docs/policies.md", "esg/cli/evaluation/emulate.py", "loadgen/command.py"],
 )
 def test_every_trace_in_an_example_is_there(file: str) -> None:
     named = re.findall(

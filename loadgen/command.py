@@ -1,0 +1,231 @@
+"""The `loadgen` command: works arrivals out, sends them to a mesh, and tells what came of it."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import typer
+
+from esg.console.catalog import CatalogFile, read_catalog
+from esg.console.conditions import all_different
+from esg.console.options import AsJson, Gateway
+from esg.console.terminal import print_json, terminal
+from esg.console.training import trained_for
+from esg.core.catalog.model import Catalog
+from esg.core.policies.table import policy
+from esg.emulator.scenario import applied
+from esg.errors import Fault, Rejected
+from esg.files import written
+from esg.loadgen import options
+from esg.loadgen.emulated import conditions_at_home, conditions_of, run_emulated
+from esg.loadgen.outcome import LoadOutcome
+from esg.loadgen.report.dry_run import arrivals_document, print_summary, resolve
+from esg.loadgen.report.progress import live_view
+from esg.loadgen.report.summary import findings_document, outcome_table, print_findings
+from esg.loadgen.run import LoadFindings, LoadRun, carry_out
+from esg.loadgen.target import Target, ask
+from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
+from esg.workload.payloads import Pictures
+from esg.workload.plan import Workload
+
+DEFAULT_PAYLOAD_SCALE = 0.01
+"""Two cores that also run the mesh carry the heavy rate with this, and not with the full size."""
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
+
+
+def loadgen(
+    rate: options.Rate = None,
+    poisson: options.Poisson = False,
+    burst: options.Burst = False,
+    trace: options.TraceFile = None,
+    format: options.Format = None,
+    scale: options.Scale = None,
+    start_minute: options.StartMinute = None,
+    in_minute: options.InMinute = None,
+    by_function: options.ByFunction = False,
+    arrivals: options.SavedArrivals = None,
+    mix: options.MixOfApplications = None,
+    requests: options.Requests = None,
+    duration: options.Duration = None,
+    seed: options.Seed = 0,
+    save_arrivals: options.SaveArrivals = None,
+    dry_run: options.DryRun = False,
+    gateway: Gateway = DEFAULT_GATEWAY,
+    payload: options.PayloadFolder = None,
+    payload_scale: options.PayloadScale = None,
+    workers: options.Workers = 1,
+    wait: options.WaitS = 300.0,
+    max_error_rate: options.MaxErrorRate = 0.01,
+    emulate: options.Emulate = False,
+    csv: options.CsvFile = None,
+    html: options.HtmlFile = None,
+    catalog: CatalogFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send requests to a mesh, each at its planned instant, and measure what comes of it.
+
+    The paper's rates have uniform intervals of 10-16.8 ms (heavy), 20-33.6 ms (normal) or 40-67.2
+    ms (light), and each application is as likely as any other. The four nodes of esg up are for the
+    light rate; the heavy one is for esg up --nodes 16. A slow mesh does not slow the sending down,
+    and latency counts from the plan. Ctrl-C stops sending, waits a little for what is in flight,
+    and shows what there is; a second one does not wait.
+
+    The exit code is 0 if the mesh coped, 1 if too many requests failed, 2 if nothing could be sent,
+    and 130 after Ctrl-C.
+
+    \b
+    Examples:
+      loadgen --rate light --duration 30
+      loadgen --rate 15/s --poisson --requests 500 --workers 2
+      loadgen --trace esg/workload/day.csv --start-minute 715 --duration 600
+      loadgen --rate light --duration 60 --csv requests.csv --html report.html
+      loadgen --rate normal --duration 60 --save-arrivals normal.csv --dry-run
+      loadgen --arrivals normal.csv --emulate
+    """
+    if poisson and burst:
+        raise Rejected("--poisson and --burst are two ways to come; give one of them")
+    plan = Workload(
+        rate=rate,
+        pattern="poisson" if poisson else "burst" if burst else "steady",
+        trace=trace,
+        format=format,
+        scale=scale,
+        start_minute=start_minute,
+        in_minute=in_minute,
+        by_function=by_function,
+        saved=arrivals,
+        mix=mix,
+        requests=requests,
+        duration_s=duration,
+        seed=seed,
+    )
+    if payload is not None and payload_scale is not None:
+        raise Rejected("--payload-scale is for generated pictures; leave it or --payload out")
+    all_different(
+        {
+            "--trace": trace,
+            "--arrivals": arrivals,
+            "--catalog": catalog,
+            "--save-arrivals": save_arrivals,
+            "--csv": csv,
+            "--html": html,
+        }
+    )
+    known = read_catalog(catalog)
+    if dry_run:
+        _dry_run(plan, known, save_arrivals, emulate=emulate, as_json=as_json)
+        return
+
+    target = ask(gateway, known)
+    _check_arrivals(plan, target, save_arrivals)
+    run = LoadRun(
+        target=target,
+        plan=plan,
+        pictures=_pictures(target, known, payload, payload_scale),
+        workers=workers,
+        wait_s=wait,
+        csv=csv,
+    )
+    found = _send(run, known, emulate=emulate, html=html, as_json=as_json)
+    if found.interrupted:
+        raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(int(found.outcome.error_rate > max_error_rate))
+
+
+def _dry_run(
+    plan: Workload, catalog: Catalog, save_to: Path | None, *, emulate: bool, as_json: bool
+) -> None:
+    applications = list(catalog.applications)
+    summary = resolve(plan.arrivals(applications), applications, save_to)
+    emulated = _emulator(catalog, None, shown=not as_json)(plan) if emulate else None
+    if as_json:
+        more = {} if emulated is None else {"emulated": emulated.document()}
+        print_json(arrivals_document(summary, plan, save_to) | more)
+        return
+    screen = terminal()
+    print_summary(screen, summary, plan, save_to)
+    if emulated is not None:
+        screen.print("\nEmulated, on the catalog's cluster:\n")
+        screen.print(outcome_table(emulated))
+
+
+def _check_arrivals(plan: Workload, target: Target, save_to: Path | None) -> None:
+    """Refuse what cannot be sent before any process is started; on the way, save it."""
+    if save_to is None:
+        plan.arrivals(target.names)
+        return
+    resolve(plan.arrivals(target.names), target.names, save_to)
+
+
+def _pictures(
+    target: Target, catalog: Catalog, folder: Path | None, scale: float | None
+) -> Pictures:
+    if folder is not None:
+        return Pictures(folder=folder)
+    sizes = target.payload_sizes(catalog, DEFAULT_PAYLOAD_SCALE if scale is None else scale)
+    return Pictures(sizes=sizes)
+
+
+def _send(
+    run: LoadRun, catalog: Catalog, *, emulate: bool, html: Path | None, as_json: bool
+) -> LoadFindings:
+    emulator = _emulator(catalog, run.target, shown=not as_json) if emulate else None
+    write_report = _report_writer() if html else None
+    with ExitStack() as stack:
+        page = stack.enter_context(written(html)) if html else None
+        with live_view(run.plan, shown=not as_json) as look:
+            found = _faults_told(lambda: carry_out(run, look))
+        emulated, given_up = None, False
+        if emulator is not None and not found.interrupted:
+            try:
+                emulated = emulator(run.plan)
+            except KeyboardInterrupt:
+                given_up = True  # there is still what was measured, and all of it
+        if page is not None and write_report is not None:
+            page.write(write_report(run.plan, found, emulated))
+    # Files are complete before a word is printed: whoever reads may stop in the middle (`| head`)
+    if as_json:
+        print_json(findings_document(run.plan, found, emulated))
+    else:
+        print_findings(terminal(), run.plan, found, emulated)
+    if given_up:
+        raise typer.Exit(INTERRUPTED)
+    return found
+
+
+def _report_writer() -> Callable[[Workload, LoadFindings, LoadOutcome | None], str]:
+    """What makes a page of the findings, imported before anything is sent: plotly may be missing,
+    for it is of another extra."""
+    from esg.loadgen.report.page import report
+
+    return report
+
+
+def _emulator(
+    catalog: Catalog, target: Target | None, *, shown: bool
+) -> Callable[[Workload], LoadOutcome]:
+    """Where there is a mesh, as it is there; otherwise on the catalog's cluster.
+
+    What cannot be emulated is refused here, before anything is sent: what was measured would be
+    lost with it.
+    """
+    if target is None:
+        catalog, scenario = conditions_at_home(catalog)
+    else:
+        catalog, scenario = conditions_of(target, catalog)
+    seen = applied(catalog, scenario)
+    scenario = replace(scenario, trained=trained_for([scenario.policy], seen, shown=shown))
+    policy(scenario.policy, seen, scenario)
+    applications = list(catalog.applications)
+    return lambda plan: run_emulated(catalog, scenario, plan.arrivals(applications))
+
+
+def _faults_told(work: Callable[[], LoadFindings]) -> LoadFindings:
+    try:
+        return work()
+    except Fault as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
