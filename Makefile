@@ -5,7 +5,8 @@ INSTALLED := .venv/.installed
 MODELS := .venv-models/.installed
 LOCK := .venv/bin/uv pip compile --quiet --universal --fork-strategy fewest --all-extras --generate-hashes \
 	--no-emit-index-url --custom-compile-command 'make lock' --output-file requirements.lock pyproject.toml
-LOCK_IMAGE := .venv/bin/uv pip compile --quiet --universal --fork-strategy fewest --generate-hashes \
+LOCK_IMAGE := .venv/bin/uv pip compile --quiet --universal --fork-strategy fewest --extra loadgen --extra triton \
+	--generate-hashes \
 	--constraint requirements.lock --no-emit-index-url --custom-compile-command 'make lock' \
 	--output-file deploy/requirements.lock pyproject.toml
 LOCK_MODELS := .venv/bin/uv pip compile --quiet --no-deps --generate-hashes --python-version 3.11 \
