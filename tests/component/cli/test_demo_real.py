@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from esg.cli.demo.real import PHOTO, RealDemoFindings, RealDemonstration
+from esg.cli.demo.real_findings import PHOTO, RealDemoFindings, RealDemonstration
 from esg.cli.demo.real_view import RealDemoView
 from esg.client import Config, Outcome, Result, StageResult
 from tests.component.cli.conftest import Run
