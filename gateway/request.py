@@ -1,10 +1,10 @@
 """One request, as a gateway knows it, and what the controller was asked about it."""
 
 import asyncio
-from collections import deque
 from collections.abc import Coroutine
 from typing import Any
 
+from esg.core.sessions.inquiry import Inquiry
 from esg.protos import controller_v1_pb2 as controller
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.security.ownership import seen
@@ -113,20 +113,14 @@ class RequestHistory:
 class TrackedRequest:
     """One request, as far as this gateway knows it: the lifecycle is the table's to advance."""
 
-    def __init__(self, request_id: str, origin: PendingReply, owner: str = "") -> None:
+    def __init__(self, request_id: str, asked: Inquiry[PendingReply], owner: str = "") -> None:
         self.id = request_id  # as the mesh has it
+        self.asked = asked  # what the controller was asked about it
         self.owner = owner
         self.application = ""
         self.history = RequestHistory()
         self.payload: RequestPayload | None = None  # if it was submitted here
         self.accepted_payload = ""  # under what name the controller expects it
-        # What the controller was asked about it
-        self.origin = origin  # once it is accepted, the controller knows the request
-        self.submission: PendingReply | None = None
-        self.watching: PendingReply | None = None  # once it is accepted, all stages are heard of
-        self.open: deque[PendingReply] = deque((origin,))  # unanswered
-        self.first = False  # it runs because it was submitted here
-        self.cancelled = False
         # Who is interested in it
         self.waiting = 0  # calls
         self.kept = False  # it goes on although nobody waits

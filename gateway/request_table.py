@@ -15,11 +15,11 @@ else, on whichever gateway, is refused and takes its own payload away again; a r
 same bytes once more, without harm. So there is no owner to agree on between gateways, and a repeat
 heals what a gateway left undone when it died.
 
-**Questions.** Submissions and follows are questions: the controller accepts or refuses each, in the
-order they were asked for one request. So a request stays here until every question about it is
-answered, even if nobody waits any more; otherwise a late answer would be taken for the answer to
-something else. And while a submission is unanswered nothing else is asked: whether the id is ours
-is not known yet.
+**Questions.** What the controller was asked about a request, and what is asked again when the link
+broke, is its `Inquiry` (`esg.core.sessions.inquiry`). A request stays here until every question
+about it is answered, even if nobody waits any more; otherwise a late answer would be taken for the
+answer to something else. And while a submission is unanswered nothing else is asked: whether the id
+is ours is not known yet.
 
 **Who waits.** Every call that is interested in a request is counted. When the last one has gone:
 
@@ -35,9 +35,6 @@ is not known yet.
 
 **When a payload is lost**, because Redis died and keeps no log, those who wait are told to submit
 the request again.
-
-**When the link breaks.** What the controller was asked and has not answered is asked again; the
-rest is followed anew, from its beginning, so news that were lost come again.
 """
 
 import asyncio
@@ -45,6 +42,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from esg.core.sessions.inquiry import Inquiry, RefusalScope
 from esg.gateway.request import PendingReply, RequestPayload, TrackedRequest
 from esg.protos import controller_v1_pb2 as controller
 from esg.protos import model_v1_pb2 as model
@@ -104,7 +102,7 @@ class RequestTable:
         request_id, content_hash = submission.request_id, submission.content_hash
         owner = submission.owner
         known = self._requests.get(request_id)
-        if known is not None and known.submission is not None:
+        if known is not None and known.asked.submission is not None:
             if known.payload is None or known.payload.content_hash != content_hash:
                 raise AlreadyExists(
                     f"request id {known.name} was used for another request; choose a new id, "
@@ -119,24 +117,22 @@ class RequestTable:
                     "try again when some have ended"
                 )
             request = self._begin(request_id, note, owner)
-            request.submission = request.origin
         else:
             request = known
-            request.submission = self._ask(request, note)
+            request.asked.submission = self._ask(request, note)
         request.payload = RequestPayload(content_hash)
         return self.wait_for(request)
 
     def submitted(self, request_id: str) -> bool:
         """Whether it was, and is still known here: then the next one is a repeat."""
         known = self._requests.get(request_id)
-        return known is not None and known.submission is not None
+        return known is not None and known.asked.submission is not None
 
     def follow(self, request_id: str, owner: str = "") -> TrackedRequest:
         """Wait for a request that should be known somewhere."""
         request = self._requests.get(request_id)
         if request is None:
             request = self._begin(request_id, controller.GatewayNote(follow=request_id), owner)
-            request.watching = request.origin
         return self.wait_for(request)
 
     def watch(self, request: TrackedRequest) -> PendingReply | None:
@@ -144,12 +140,12 @@ class RequestTable:
         the past are known; None if the request has ended, as its result has them all."""
         if request.history.result is not None:
             return None
-        if request.watching is None:
-            request.watching = self._ask(request, controller.GatewayNote(follow=request.id))
-        return request.watching
+        if request.asked.watching is None:
+            request.asked.watching = self._ask(request, controller.GatewayNote(follow=request.id))
+        return request.asked.watching
 
     def cancel(self, request: TrackedRequest) -> None:
-        request.cancelled = True
+        request.asked.cancelled = True
         if self._send is not None and request.history.result is None:
             self._send(controller.GatewayNote(cancel=request.id))
 
@@ -169,18 +165,17 @@ class RequestTable:
                 f"{self._limit} requests are under way here, the most that are accepted; "
                 "try again when some have ended"
             )
-        request = self._requests[request_id] = TrackedRequest(request_id, PendingReply(note), owner)
+        asked = Inquiry(PendingReply(note), submitted=note.HasField("submission"))
+        request = self._requests[request_id] = TrackedRequest(request_id, asked, owner)
         self._of_owner[owner] += 1
         self._send(note)
         return request
 
     def _ask(self, request: TrackedRequest, note: controller.GatewayNote) -> PendingReply:
         """One more question. While the link is down, it is kept for the next one."""
-        question = PendingReply(note)
-        request.open.append(question)
         if self._send is not None:
             self._send(note)
-        return question
+        return request.asked.ask(PendingReply(note))
 
     def wait_for(self, request: TrackedRequest) -> TrackedRequest:
         """One more call waits for it, until it says `leave`."""
@@ -191,14 +186,15 @@ class RequestTable:
 
     def _tidy(self, request: TrackedRequest) -> None:
         """What follows when nobody waits for it any more."""
-        if request.waiting or request.open or self._requests.get(request.id) is not request:
+        asked = request.asked
+        if request.waiting or asked.open or self._requests.get(request.id) is not request:
             return
         if request.history.result is not None:
             self._forget(request)
             self._discard_all(request, request.history.result)
-        elif request.submission is None:
+        elif asked.submission is None:
             self._forget(request)
-        elif request.first and not (request.kept or request.cancelled or self.handing_back):
+        elif asked.first and not (request.kept or asked.cancelled or self.handing_back):
             log.info(
                 "request cancelled", extra=about(request=request.id, reason="its client has gone")
             )
@@ -212,7 +208,7 @@ class RequestTable:
 
     def _discard_payload(self, request: TrackedRequest) -> None:
         """Delete the payload of a submission that was refused."""
-        if request.submission is not None and request.payload is not None:
+        if request.payload is not None:
             self._discard(request.id, [request.payload.stage])
 
     def _discard_all(self, request: TrackedRequest, result: model.Result) -> None:
@@ -249,45 +245,38 @@ class RequestTable:
     def _accepted(self, request: TrackedRequest, accepted: controller.Accepted) -> None:
         request.application = seen(request.owner, accepted.application) or ""
         request.accepted_payload = payload_stage(accepted.content_hash)
-        if request.open:
-            question = request.open.popleft()
-            if question is request.submission:
-                request.first = not accepted.repeated
+        question = request.asked.accepted(repeated=accepted.repeated)
+        if question is not None:
             question.settle(None)
-        if request.cancelled:
+        if request.asked.cancelled:
             self.cancel(request)  # once more: it may have been lost with a link
         self._tidy(request)
 
     def _refused(self, request: TrackedRequest, refused: controller.Refused) -> None:
         error: Exception = refusal_error(refused, plainly(request.owner, refused.message))
-        question = request.open.popleft() if request.open else request.origin
-        if request.open:
-            # Nobody knew it when it was asked about, but it has been submitted since
-            request.origin, request.watching = request.open[0], None
-            request.application = ""
-            question.settle(error)
-        elif question is request.submission and question is not request.origin:
-            # The id is taken. Those who ask about the request that has it are not concerned
+        question, scope = request.asked.refused()
+        if scope is not RefusalScope.QUESTION:
             self._discard_payload(request)
-            request.submission = None
-            question.settle(error)
-        else:
+        if scope is RefusalScope.REQUEST:
             if isinstance(error, NotFound) and request.application:
                 error = Unavailable(
                     f"the controller has forgotten request {request.name}, it must have started "
                     "anew; submit it again"
                 )
             log.info("request refused", extra=about(request=request.id, reason=str(error)))
-            self._discard_payload(request)
-            question.settle(error)
             self._lose(request, error)
+        elif scope is RefusalScope.SUBMISSION:
+            request.payload = None
+        else:
+            request.application = ""
+        question.settle(error)
         self._tidy(request)
 
     def _lose(self, request: TrackedRequest, error: Exception) -> None:
         """Whoever waits for it gets an error, unless it has ended before."""
-        for question in request.open:
+        for question in request.asked.open:
             question.settle(error)
-        request.open.clear()
+        request.asked.open.clear()
         if request.history.result is None:
             self._forget(request)
             request.history.finish(None, error)
@@ -297,7 +286,7 @@ class RequestTable:
         sent; that finds the request waiting for its payload. Not so if it is to be fetched later,
         or if the payload is on its way. Should the note come at a bad time, there will be another
         one: a job is tried more than once."""
-        if request.submission is None or request.kept or request.open:
+        if request.asked.submission is None or request.kept or request.asked.open:
             return
         if request.payload is not None and request.payload.on_its_way:
             return
@@ -314,7 +303,7 @@ class RequestTable:
     def _ended(self, request: TrackedRequest, result: model.Result) -> None:
         if request.history.result is not None:
             return  # whoever asks about what has ended is told again
-        if request.submission is not None:
+        if request.asked.submission is not None:
             log.info(
                 "request ended",
                 extra=about(
@@ -336,10 +325,9 @@ class RequestTable:
     def link_made(self, send: Send) -> None:
         self._send = send
         for request in self._requests.values():
-            if not request.open and request.history.result is None:
-                request.watching = PendingReply(controller.GatewayNote(follow=request.id))
-                request.open.append(request.watching)
-            for question in request.open:
+            follow = PendingReply(controller.GatewayNote(follow=request.id))
+            ended = request.history.result is not None
+            for question in request.asked.again(None if ended else follow):
                 send(question.note)
 
     def link_lost(self) -> None:

@@ -85,7 +85,7 @@ class Requests:
         If nobody waits for the request, nobody could bring its payload again: it has to be durable,
         also if somebody who waits has brought it before.
         """
-        question, payload = request.submission, request.payload
+        question, payload = request.asked.submission, request.payload
         assert question is not None
         assert payload is not None
         storing = payload.storing(durably=durably)
@@ -112,7 +112,7 @@ class Requests:
         request = self._table.follow(inside, caller.owner)
         with ExitStack() as waiting:
             waiting.callback(self._table.leave, request)
-            await request.origin.accepted()
+            await request.asked.origin.accepted()
             watching = self._table.watch(request) if stages else None
             if watching is not None:
                 await watching.accepted()

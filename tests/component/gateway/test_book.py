@@ -106,9 +106,9 @@ async def test_what_was_not_delivered_stays_for_a_repeat(told: Told) -> None:
 async def test_a_refused_request_is_forgotten_with_its_payload(told: Told) -> None:
     request = told.submit()
     told.refuse(Rejected("no"))
-    assert request.submission is not None
+    assert request.asked.submission is not None
     with pytest.raises(Rejected, match="no"):
-        await request.submission.accepted()
+        await request.asked.submission.accepted()
     told.book.leave(request)
     assert told.deleted == [("r1", [PAYLOAD])]
     assert forgotten(told)
@@ -133,8 +133,8 @@ async def test_an_answer_that_comes_late_is_not_taken_for_another_one(told: Told
     told.refuse(NotFound("unknown request"))  # the follow
     assert told.deleted == []
     told.accept()
-    assert request.submission is not None
-    await request.submission.accepted()
+    assert request.asked.submission is not None
+    await request.asked.submission.accepted()
     told.end()
     request.delivered = True
     told.book.leave(request)
@@ -145,7 +145,7 @@ async def test_who_asks_before_it_is_submitted_is_refused_and_who_asks_then_is_n
     told: Told,
 ) -> None:
     early = told.book.follow("r1")
-    asked_early = early.origin
+    asked_early = early.asked.origin
     submitted = told.submit()
     told.refuse(NotFound("unknown request"))
     with pytest.raises(NotFound):
@@ -153,7 +153,7 @@ async def test_who_asks_before_it_is_submitted_is_refused_and_who_asks_then_is_n
     told.book.leave(early)
     told.accept()
     late = told.book.follow("r1")
-    await late.origin.accepted()
+    await late.asked.origin.accepted()
     watching = told.book.watch(late)
     assert watching is not None
     assert told.said[-1] == ("follow", "r1")  # the first one was in vain
@@ -169,9 +169,9 @@ async def test_a_submission_that_is_refused_twice_over_leaves_nothing(told: Told
     early, submitted = told.book.follow("r1"), told.submit()
     told.refuse(NotFound("unknown request"))
     told.refuse(NotFound("unknown application"))
-    assert submitted.submission is not None
+    assert submitted.asked.submission is not None
     with pytest.raises(NotFound, match="unknown application"):
-        await submitted.submission.accepted()
+        await submitted.asked.submission.accepted()
     for request in (early, submitted):
         told.book.leave(request)
     assert told.deleted == [("r1", [PAYLOAD])]
@@ -199,7 +199,7 @@ async def test_other_content_for_an_id_that_is_watched_takes_only_its_own_payloa
     watcher = told.book.follow("r1")
     told.accept()
     other = told.submit(b"2")
-    question = other.submission
+    question = other.asked.submission
     told.book.leave(other)
     told.refuse(AlreadyExists("used for another request"))
     assert question is not None
@@ -269,7 +269,7 @@ async def test_when_the_controller_stays_away_nobody_waits_and_what_goes_on_is_r
     told.book.link_lost()
     told.book.give_up(Unavailable("away"))
     with pytest.raises(Unavailable):
-        await waited_for.origin.accepted()
+        await waited_for.asked.origin.accepted()
     told.book.leave(waited_for)
     told.link()
     assert told.said == [("follow", "r1")]
@@ -288,9 +288,9 @@ async def test_when_the_controller_stays_away_what_has_ended_is_still_delivered(
     repeat = told.submit()
     told.book.link_lost()
     told.book.give_up(Unavailable("away"))
-    assert repeat.submission is not None
+    assert repeat.asked.submission is not None
     with pytest.raises(Unavailable):
-        await repeat.submission.accepted()
+        await repeat.asked.submission.accepted()
     assert (await watcher.history.end()).outcome == model.OUTCOME_DONE
     for request in (watcher, repeat):
         told.book.leave(request)
