@@ -23,7 +23,7 @@ def document(esg: Run, *arguments: object) -> dict[str, Any]:
 def test_the_document_is_the_engines_answer(esg: Run) -> None:
     found = document(esg, "image-classification", "--slo-ms", 600, "--waited-ms", 74)
     application = load_catalog().application("image-classification")
-    answer = engine("frontier", application).search(
+    answer = engine("frontier", application, group_size=3).search(
         "super-resolution", queue=1, left_us=526_000, k=5
     )
     best = answer.plans[0]
