@@ -15,6 +15,7 @@ from esg.core.messages.events import InvokerNews, JobFailure, Woke
 from esg.core.messages.node import (
     AbortTask,
     ExecuteTask,
+    ExecutionEnded,
     LoadModel,
     ModelLoaded,
     ModelUnloaded,
@@ -22,7 +23,6 @@ from esg.core.messages.node import (
     PoolEvent,
     SliceBack,
     SliceLost,
-    TaskEnded,
     TellScheduler,
     UnloadModel,
 )
@@ -109,7 +109,7 @@ class Node:
         """Stop every task and forget all data; its link says nothing about that."""
         running = list(self._executing.values())
         for task in list(self.pool.running):
-            self._tell(TaskEnded(task=task, failure="given up"))
+            self._tell(ExecutionEnded(task=task, failure="given up"))
         for execution in running:
             execution.cancel()
         await asyncio.gather(*running, return_exceptions=True)
@@ -180,12 +180,12 @@ class Node:
         """Tell the pool how a task ended."""
         del self._executing[order.task]
         if execution.cancelled():
-            self._tell(TaskEnded(task=order.task, failure="stopped"))
+            self._tell(ExecutionEnded(task=order.task, failure="stopped"))
             return
         error = execution.exception()
         if error is None:
             failed = execution.result()
-            self._tell(TaskEnded(task=order.task, failed=failed))
+            self._tell(ExecutionEnded(task=order.task, failed=failed))
             if failed:
                 self._look_again(order, failed)
             return
@@ -199,7 +199,7 @@ class Node:
             exc_info=None if known else error,
         )
         missing = error.missing if isinstance(error, MissingInputs) else ()
-        self._tell(TaskEnded(task=order.task, failure=reason, missing=missing))
+        self._tell(ExecutionEnded(task=order.task, failure=reason, missing=missing))
 
     def _look_again(self, order: TaskOrder, failed: tuple[JobFailure, ...]) -> None:
         """Jobs failed: perhaps because their model is not where it should be."""

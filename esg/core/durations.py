@@ -16,7 +16,7 @@ from esg.core.catalog.profile import Profile
 from esg.core.estimation.corrected import corrected
 from esg.core.estimation.transfer import EMULATED_LOCAL, EMULATED_REMOTE, DataLink
 from esg.core.messages.events import Correction
-from esg.core.messages.node import ModelLoaded, ModelUnloaded, TaskEnded
+from esg.core.messages.node import ExecutionEnded, ModelLoaded, ModelUnloaded
 from esg.core.messages.task_order import TaskOrder
 from esg.units import ms, seconds
 
@@ -54,9 +54,9 @@ class Durations:
         self._weather = blake2b(f"{seed}:".encode(), digest_size=16)
         self.settings = settings or DurationSettings()
 
-    def run(self, now_us: int, order: TaskOrder) -> tuple[int, TaskEnded]:
+    def run(self, now_us: int, order: TaskOrder) -> tuple[int, ExecutionEnded]:
         """How long a task runs that begins now, and how it ends."""
-        return self.run_us(order), TaskEnded(task=order.task)
+        return self.run_us(order), ExecutionEnded(task=order.task)
 
     def load(
         self, now_us: int, invoker: str, index: int, function: str

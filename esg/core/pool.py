@@ -37,6 +37,7 @@ from esg.core.messages.events import (
 from esg.core.messages.node import (
     AbortTask,
     ExecuteTask,
+    ExecutionEnded,
     LoadModel,
     ModelLoaded,
     ModelUnloaded,
@@ -44,7 +45,6 @@ from esg.core.messages.node import (
     PoolEvent,
     SliceBack,
     SliceLost,
-    TaskEnded,
     TellScheduler,
     UnloadModel,
 )
@@ -133,7 +133,7 @@ class Pool:
         match event:
             case TaskOrder():
                 self._start(now_us, event)
-            case TaskEnded():
+            case ExecutionEnded():
                 self._task_ended(now_us, event)
             case StopTask():
                 self._stop(now_us, event.task)
@@ -261,7 +261,7 @@ class Pool:
         elif task is not None:
             self._orders.append(AbortTask(task=name))
 
-    def _task_ended(self, now_us: int, event: TaskEnded) -> None:
+    def _task_ended(self, now_us: int, event: ExecutionEnded) -> None:
         task = self._release(event.task)
         if task is None:
             return

@@ -39,11 +39,11 @@ from esg.core.messages.events import Event, InvokerNews, MissingInput, ProfilesC
 from esg.core.messages.node import (
     AbortTask,
     ExecuteTask,
+    ExecutionEnded,
     LoadModel,
     ModelUnloaded,
     PoolCommand,
     PoolEvent,
-    TaskEnded,
     TellScheduler,
     UnloadModel,
 )
@@ -238,7 +238,7 @@ class World:
         pool = node.pool
         if type(event) is Woke and not self._is_due(node, pool.next_wake):
             return
-        if type(event) is TaskEnded and not event.failure:
+        if type(event) is ExecutionEnded and not event.failure:
             if event.task in self._aborted:
                 self._aborted.discard(event.task)
                 return
@@ -295,7 +295,7 @@ class World:
                     self.wire.report(node.pool.invoker, command.event)
             case AbortTask(task=task):
                 self._aborted.add(task)
-                stopped = TaskEnded(task=task, failure="stopped")
+                stopped = ExecutionEnded(task=task, failure="stopped")
                 self._push(now_us + durations.settings.abort_us, stopped, node)
             case LoadModel(slice=index, function=function):
                 took_us, end = durations.load(now_us, node.pool.invoker, index, function)
@@ -313,7 +313,7 @@ class World:
             self._push(self.now_us + took_us, end, node)
         elif waited:
             failure = f"missing inputs: {missing[0]}"
-            end = TaskEnded(task=order.task, failure=failure, missing=missing)
+            end = ExecutionEnded(task=order.task, failure=failure, missing=missing)
             self._push(self.now_us, end, node)
         else:  # they may be on their way
             later_us = self.now_us + self._nature.settings.fetch_timeout_us

@@ -8,12 +8,12 @@ from esg.core.messages.events import TaskFailed, TaskFinished, Woke
 from esg.core.messages.node import (
     AbortTask,
     ExecuteTask,
+    ExecutionEnded,
     LoadModel,
     PoolCommand,
     PoolEvent,
     SliceBack,
     SliceLost,
-    TaskEnded,
     TellScheduler,
     UnloadModel,
 )
@@ -120,9 +120,9 @@ def answer(order: PoolCommand, failure: str) -> PoolEvent:
         case UnloadModel(slice=index, function=function):
             return unloaded(index, function)
         case ExecuteTask(order=task):
-            return TaskEnded(task=task.task, failure=failure)
+            return ExecutionEnded(task=task.task, failure=failure)
         case AbortTask(task=name):
-            return TaskEnded(task=name, failure="stopped")
+            return ExecutionEnded(task=name, failure="stopped")
         case TellScheduler():
             raise AssertionError("nobody answers a report")
 

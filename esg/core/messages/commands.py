@@ -13,7 +13,7 @@ from esg.core.messages.task_order import TaskOrder
 
 
 class Order(Message, frozen=True, tag=True):
-    """Its kind is written down with it: some orders differ in nothing else."""
+    """An order, with its kind written down: some orders differ in nothing else."""
 
 
 class Decision(Message, frozen=True, kw_only=True):

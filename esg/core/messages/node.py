@@ -30,14 +30,18 @@ class SliceLost(Message, frozen=True, kw_only=True):
 
 
 class SliceBack(Message, frozen=True, kw_only=True):
-    """It is there again, and empty until it says otherwise."""
+    """A lost slice's server is there again, and empty until it says otherwise."""
 
     slice: int
 
 
-class TaskEnded(Message, frozen=True, kw_only=True):
-    """An executed task is over; with a failure it has no results, and some jobs may have failed
-    alone."""
+class ExecutionEnded(Message, frozen=True, kw_only=True):
+    """What `ExecuteTask` asked for is over. With a failure there are no results; without one, some
+    jobs may have failed alone.
+
+    It is not what a scheduler hears (`TaskFinished`, `TaskFailed`): a task may fail without ever
+    being executed, and how long it waited for its models only the pool knows.
+    """
 
     task: str
     failure: str = ""
@@ -64,7 +68,7 @@ class AbortTask(Message, frozen=True, kw_only=True):
 
 
 class TellScheduler(Message, frozen=True, kw_only=True):
-    """Tell the scheduler."""
+    """Report this to the scheduler."""
 
     event: InvokerNews
 
@@ -78,7 +82,7 @@ PoolEvent = (
     | ModelUnloaded
     | SliceLost
     | SliceBack
-    | TaskEnded
+    | ExecutionEnded
     | Woke
 )
 PoolCommand = LoadModel | UnloadModel | ExecuteTask | AbortTask | TellScheduler

@@ -182,6 +182,7 @@ class Dispatcher:
         )
         for index, other in taken.dropped:
             self._emit(DropInstance(invoker=node.invoker, slice=index, function=other))
+        keep = bool(view.application.successors[queue.stage])
         self._emit(
             StartTask(
                 order=TaskOrder(
@@ -191,8 +192,8 @@ class Dispatcher:
                     function=function.name,
                     config=config,
                     slices=taken.slices,
-                    jobs=self._job_orders(view, requests, task),
-                    keep=bool(view.application.successors[queue.stage]),
+                    jobs=self._job_orders(requests, view.stage.after, task, are_results=not keep),
+                    keep=keep,
                     predicted_us=predicted_us,
                 ),
                 decision=Decision(
@@ -202,13 +203,12 @@ class Dispatcher:
         )
 
     def _job_orders(
-        self, view: QueueView, requests: Iterable[Request], task: Task
+        self, requests: Iterable[Request], after: tuple[str, ...], task: Task, *, are_results: bool
     ) -> tuple[JobOrder, ...]:
         """What the jobs read, and have that brought to where they run."""
         orders = []
-        after, is_last = view.stage.after, not view.application.successors[task.stage]
         for request in requests:
-            publish = is_last or request.all_stages
+            publish = are_results or request.all_stages
             inputs = self._inputs(request, after, task) if after else PAYLOAD
             orders.append(JobOrder(request=request.name, inputs=inputs, publish=publish))
         return tuple(orders)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from esg.core.catalog.model import Catalog
 from esg.core.durations import Durations, DurationSettings
 from esg.core.messages.events import JobFailure
-from esg.core.messages.node import ModelLoaded, ModelUnloaded, TaskEnded
+from esg.core.messages.node import ExecutionEnded, ModelLoaded, ModelUnloaded
 from esg.core.messages.task_order import TaskOrder
 from esg.units import ms
 
@@ -46,16 +46,16 @@ class Misfortune(Durations):
         super().__init__(catalog, seed, settings)
         self._luck = luck
 
-    def run(self, now_us: int, order: TaskOrder) -> tuple[int, TaskEnded]:
+    def run(self, now_us: int, order: TaskOrder) -> tuple[int, ExecutionEnded]:
         took_us = self.run_us(order) * self._slowness(now_us, order.invoker)
         if self.draw(order.task) < self._luck.task_failures:
-            return max(1, took_us // 2), TaskEnded(task=order.task, failure="bad luck")
+            return max(1, took_us // 2), ExecutionEnded(task=order.task, failure="bad luck")
         failed = tuple(
             JobFailure(request=job.request, reason="bad luck")
             for job in order.jobs
             if self.draw(f"{order.task}/{job.request}") < self._luck.job_failures
         )
-        return took_us, TaskEnded(task=order.task, failed=failed)
+        return took_us, ExecutionEnded(task=order.task, failed=failed)
 
     def load(
         self, now_us: int, invoker: str, index: int, function: str

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from esg.core.journal.format import Memo
 from esg.core.messages.commands import DiscardData, InvokerOrder
 from esg.core.messages.events import Event, InvokerJoined, InvokerLost, InvokerNews
-from esg.core.messages.node import TaskEnded
+from esg.core.messages.node import ExecutionEnded
 from esg.core.sessions.controller_end import (
     GivenUp,
     GreetingRefused,
@@ -321,7 +321,7 @@ class Links:
         if start_afresh:
             reporter.start_afresh()
             for task in list(self._world.pools[node].running):
-                self._world.to_pool(node, TaskEnded(task=task, failure="given up"))
+                self._world.to_pool(node, ExecutionEnded(task=task, failure="given up"))
             self._storage.forget_node(node)
             self._observer.started_afresh(node)
         process.attempts = 0

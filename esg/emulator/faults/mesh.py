@@ -13,7 +13,7 @@ from esg.core.durations import Durations
 from esg.core.journal.format import Memo
 from esg.core.messages.commands import Command, StartTask, invoker_order
 from esg.core.messages.events import Event, InvokerJoined, RequestCancelled
-from esg.core.messages.node import SliceBack, SliceLost, TaskEnded
+from esg.core.messages.node import ExecutionEnded, SliceBack, SliceLost
 from esg.core.pool import Pool
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.sessions.settings import SessionSettings
@@ -165,7 +165,7 @@ class SimulatedMesh:
         holder = pool.slices[index].holder
         world.to_pool(node, SliceLost(slice=index, reason="slice lost"))
         if holder in pool.running:
-            world.to_pool(node, TaskEnded(task=holder, failure="slice lost"))
+            world.to_pool(node, ExecutionEnded(task=holder, failure="slice lost"))
 
         def back() -> None:
             if world.pools.get(node) is pool:

@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry
 
-from esg.core.messages.node import SliceLost, TaskEnded, TellScheduler
+from esg.core.messages.node import ExecutionEnded, SliceLost, TellScheduler
 from esg.invoker.metrics import NodeMetrics
 from esg.units import ms
 from tests.support.node import Node, loaded, start, warm
@@ -21,7 +21,7 @@ def test_slices_models_and_tasks_are_counted() -> None:
     assert value("esg_node_slices", state="busy") == 1
     assert value("esg_node_models", function="blur", state="loading") == 1
     node.at(ms(40), loaded(0, "blur"))
-    for command in node.at(ms(60), TaskEnded(task="t1")):
+    for command in node.at(ms(60), ExecutionEnded(task="t1")):
         if isinstance(command, TellScheduler):
             metrics.reported(command.event)
     assert value("esg_node_tasks_total", outcome="finished") == 1

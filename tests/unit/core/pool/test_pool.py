@@ -13,7 +13,7 @@ from esg.core.messages.events import (
 from esg.core.messages.node import (
     AbortTask,
     ExecuteTask,
-    TaskEnded,
+    ExecutionEnded,
     TellScheduler,
 )
 from esg.core.messages.task_order import Output
@@ -45,7 +45,7 @@ def test_a_task_on_warm_slices_executes_at_once(node: Node) -> None:
     node.at(0, warm(0, "blur"), warm(1, "blur"), loaded(0, "blur"), loaded(1, "blur"))
     order = start("t1", "blur", 0, 1)
     assert node.at(ms(5), order) == [ExecuteTask(order=order)]
-    assert node.at(ms(25), TaskEnded(task="t1")) == [
+    assert node.at(ms(25), ExecutionEnded(task="t1")) == [
         finished("t1", loading_us=0, running_us=ms(20))
     ]
 
@@ -58,7 +58,7 @@ def test_a_task_on_cold_slices_loads_everywhere_and_waits_for_the_last_model(nod
         ready(0, "blur", loading_us=ms(40)),
         ExecuteTask(order=order),
     ]
-    assert node.at(ms(60), TaskEnded(task="t1")) == [
+    assert node.at(ms(60), ExecutionEnded(task="t1")) == [
         finished("t1", loading_us=ms(40), running_us=ms(20))
     ]
 
@@ -71,7 +71,7 @@ def test_a_task_on_a_warm_and_a_cold_slice_loads_only_on_the_cold_one(node: Node
         ready(1, "blur", loading_us=ms(30)),
         ExecuteTask(order=order),
     ]
-    assert node.at(ms(60), TaskEnded(task="t1")) == [
+    assert node.at(ms(60), ExecutionEnded(task="t1")) == [
         finished("t1", loading_us=ms(30), running_us=ms(20))
     ]
 
@@ -89,13 +89,15 @@ def test_a_task_waits_for_a_model_that_is_being_loaded_already(node: Node) -> No
 def test_an_order_heard_twice_is_carried_out_once(node: Node) -> None:
     node.at(0, start("t1", "blur", 0), loaded(0, "blur"))
     assert node.at(ms(1), start("t1", "blur", 0)) == []
-    assert node.at(ms(5), TaskEnded(task="t1")) == [finished("t1", loading_us=0, running_us=ms(5))]
+    assert node.at(ms(5), ExecutionEnded(task="t1")) == [
+        finished("t1", loading_us=0, running_us=ms(5))
+    ]
     assert node.at(ms(6), start("t1", "blur", 0)) == []
     assert node.pool.running == {}
 
 
 def test_an_order_older_than_the_latest_is_ignored(node: Node) -> None:
-    node.at(0, start("t7", "blur", 0), loaded(0, "blur"), TaskEnded(task="t7"))
+    node.at(0, start("t7", "blur", 0), loaded(0, "blur"), ExecutionEnded(task="t7"))
     assert node.at(ms(1), start("t6", "blur", 0)) == []
     assert node.pool.report().latest_task == 7
 
@@ -129,7 +131,7 @@ def test_an_order_for_what_the_node_has_not_got_is_refused_and_changes_nothing(
 def test_a_task_that_ended_badly_is_reported_with_what_it_missed(node: Node) -> None:
     missing = (MissingInput(request="r1", source=Output(stage="crop", invoker="i1")),)
     node.at(0, start("t1", "blur", 0), loaded(0, "blur"))
-    ended = TaskEnded(task="t1", failure="input not found", missing=missing)
+    ended = ExecutionEnded(task="t1", failure="input not found", missing=missing)
     assert node.at(ms(5), ended) == [
         TellScheduler(
             event=TaskFailed(task="t1", invoker="i0", reason="input not found", missing=missing)
@@ -138,8 +140,8 @@ def test_a_task_that_ended_badly_is_reported_with_what_it_missed(node: Node) -> 
 
 
 def test_news_of_a_task_that_is_over_are_ignored(node: Node) -> None:
-    node.at(0, start("t1", "blur", 0), loaded(0, "blur"), TaskEnded(task="t1"))
-    assert node.at(ms(1), TaskEnded(task="t1"), TaskEnded(task="t9")) == []
+    node.at(0, start("t1", "blur", 0), loaded(0, "blur"), ExecutionEnded(task="t1"))
+    assert node.at(ms(1), ExecutionEnded(task="t1"), ExecutionEnded(task="t9")) == []
 
 
 # Stopping.
@@ -157,7 +159,7 @@ def test_a_task_stopped_while_it_runs_holds_its_slices_until_it_has_ended(node: 
     node.at(0, start("t1", "blur", 0), loaded(0, "blur"))
     assert node.at(ms(5), stop("t1")) == [AbortTask(task="t1")]
     assert node.at(ms(6), start("t2", "blur", 0)) == [failed("t2", "slice 0 is not free on i0")]
-    assert node.at(ms(7), TaskEnded(task="t1", failure="stopped")) == [failed("t1", "stopped")]
+    assert node.at(ms(7), ExecutionEnded(task="t1", failure="stopped")) == [failed("t1", "stopped")]
     order = start("t3", "blur", 0)
     assert node.at(ms(8), order) == [ExecuteTask(order=order)]
 

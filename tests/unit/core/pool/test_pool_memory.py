@@ -5,9 +5,9 @@ import pytest
 from esg.core.messages.events import Woke
 from esg.core.messages.node import (
     ExecuteTask,
+    ExecutionEnded,
     PoolCommand,
     PoolEvent,
-    TaskEnded,
 )
 from esg.core.pool import KEEP_ALIVE_US
 from esg.units import ms, seconds
@@ -40,7 +40,9 @@ def test_a_model_is_loaded_in_the_background_of_a_running_task(node: Node) -> No
     node.at(0, start("t1", "blur", 0), loaded(0, "blur"))
     assert node.at(ms(1), warm(0, "crop")) == [load(0, "crop")]
     assert node.at(ms(2), loaded(0, "crop")) == [ready(0, "crop", loading_us=ms(1))]
-    assert node.at(ms(5), TaskEnded(task="t1")) == [finished("t1", loading_us=0, running_us=ms(5))]
+    assert node.at(ms(5), ExecutionEnded(task="t1")) == [
+        finished("t1", loading_us=0, running_us=ms(5))
+    ]
 
 
 def test_a_model_that_is_there_or_on_its_way_is_not_loaded_twice(node: Node) -> None:
@@ -123,7 +125,7 @@ def test_a_model_in_use_never_makes_room(node: Node) -> None:
         gone(0, "crop", "its memory was needed"),
     ]
     assert node.at(ms(3), unloaded(0, "crop"), warm(0, "crop")) == [load(0, "blur")]
-    assert node.at(ms(4), TaskEnded(task="t1")) == [
+    assert node.at(ms(4), ExecutionEnded(task="t1")) == [
         finished("t1", loading_us=0, running_us=ms(4)),
         unload(0, "deep"),
         gone(0, "deep", "its memory was needed"),
@@ -154,7 +156,9 @@ def test_a_load_that_fails_in_the_background_leaves_the_running_task_alone(node:
     assert node.at(ms(1), unloaded(0, "crop", "out of memory")) == [
         gone(0, "crop", "out of memory")
     ]
-    assert node.at(ms(5), TaskEnded(task="t1")) == [finished("t1", loading_us=0, running_us=ms(5))]
+    assert node.at(ms(5), ExecutionEnded(task="t1")) == [
+        finished("t1", loading_us=0, running_us=ms(5))
+    ]
 
 
 BROKEN = [gone(1, "deep", "broken"), failed("t1", "deep could not be loaded: broken")]
@@ -188,7 +192,7 @@ def test_an_idle_model_is_unloaded_ten_minutes_after_its_last_use(node: Node) ->
     node.at(0, warm(0, "blur"))
     node.at(seconds(3), loaded(0, "blur"))
     node.at(seconds(60), start("t1", "blur", 0))
-    node.at(seconds(61), TaskEnded(task="t1"))
+    node.at(seconds(61), ExecutionEnded(task="t1"))
     assert node.pool.next_wake == seconds(603)  # a first look, in vain
     assert node.at(seconds(603), Woke()) == []
     assert node.pool.next_wake == seconds(661)
@@ -202,7 +206,7 @@ def test_a_model_in_use_is_kept_for_as_long_as_it_is_used(node: Node) -> None:
     node.at(0, start("t1", "blur", 0, 1), loaded(0, "blur"), loaded(1, "blur"))
     assert node.at(KEEP_ALIVE_US, Woke()) == []
     assert node.at(2 * KEEP_ALIVE_US, Woke()) == []
-    node.at(2 * KEEP_ALIVE_US + 5, TaskEnded(task="t1"))
+    node.at(2 * KEEP_ALIVE_US + 5, ExecutionEnded(task="t1"))
     assert node.at(3 * KEEP_ALIVE_US, Woke()) == []
     assert node.at(3 * KEEP_ALIVE_US + 5, Woke()) == [
         unload(0, "blur"),

@@ -7,7 +7,7 @@ from esg.core.messages.events import (
     SliceInventory,
     TaskFinished,
 )
-from esg.core.messages.node import ExecuteTask, SliceBack, SliceLost, TaskEnded, TellScheduler
+from esg.core.messages.node import ExecuteTask, ExecutionEnded, SliceBack, SliceLost, TellScheduler
 from tests.support.node import (
     SLICE_MB,
     Node,
@@ -59,7 +59,7 @@ def test_what_is_being_executed_on_it_goes_on_until_it_has_ended() -> None:
         inventory(LOST, WELL, latest_task=1, running="t1")
     ]
     failure = JobFailure(request="r1", reason="nobody there")
-    assert node.at(5, TaskEnded(task="t1", failed=(failure,))) == [
+    assert node.at(5, ExecutionEnded(task="t1", failed=(failure,))) == [
         TellScheduler(
             event=TaskFinished(
                 task="t1", invoker="i0", loading_us=0, running_us=4, failed=(failure,)
