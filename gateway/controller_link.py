@@ -23,10 +23,10 @@ BACKOFF_S = Backoff(0.05, 1.0)
 
 
 class ControllerStream:
-    def __init__(self, channel: grpc.aio.Channel, book: RequestTable) -> None:
+    def __init__(self, channel: grpc.aio.Channel, table: RequestTable) -> None:
         self._channel = channel
         self._stub = controller_grpc.ControllerStub(channel)
-        self._book = book
+        self._table = table
         self.up = asyncio.Event()
 
     async def run(self) -> None:
@@ -46,7 +46,7 @@ class ControllerStream:
                 return
             except TimeoutError:
                 log.warning("controller not reached", extra=about(seconds=GIVE_UP_S))
-                self._book.give_up(
+                self._table.give_up(
                     Unavailable("the controller cannot be reached; try again, with the same id")
                 )
 
@@ -55,20 +55,20 @@ class ControllerStream:
         outbox: BatchedSender[controller.GatewayNote] = BatchedSender()
         call = self._stub.Admit(outbox.messages(lambda notes: controller.FromGateway(notes=notes)))
         heard = False
-        self._book.link_made(outbox.put)
+        self._table.link_made(outbox.put)
         self.up.set()
         log.info("controller reached")
         try:
             async for message in call:
                 heard = True
                 for note in message.notes:
-                    self._book.hear(note)
+                    self._table.hear(note)
             log.warning("controller lost", extra=about(reason="it has ended the stream"))
         except grpc.aio.AioRpcError as error:
             log.warning("controller lost", extra=about(reason=error.details()))
         finally:
             self.up.clear()
-            self._book.link_lost()
+            self._table.link_lost()
             outbox.close()
             call.cancel()
         return heard

@@ -63,11 +63,11 @@ class RequestMetrics(Collector):
 
 
 async def forget_deleted(
-    metrics: RequestMetrics, applications: Applications, book: RequestTable
+    metrics: RequestMetrics, applications: Applications, table: RequestTable
 ) -> None:
     """Forget applications that are gone, whoever deleted them; runs as long as the gateway does."""
     while True:
         await asyncio.sleep(FORGET_S)
         with suppress(Rejected, Fault):  # a controller that cannot be asked now: later, then
             known = {application.name for application in await applications.all("")}
-            metrics.forget_gone(known | book.applications())
+            metrics.forget_gone(known | table.applications())

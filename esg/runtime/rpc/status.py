@@ -127,7 +127,7 @@ def error_of(code: int, message: str, retry_after_us: int | None = None) -> Call
     return Exhausted(message, retry_after_us) if kind is Exhausted else kind(message)
 
 
-class Refusal(Protocol):
+class RefusalMessage(Protocol):
     """A status as a message on a stream, where other requests go on."""
 
     code: int
@@ -137,7 +137,7 @@ class Refusal(Protocol):
     def HasField(self, field_name: Any, /) -> bool: ...  # noqa: N802 - protobuf's
 
 
-R = TypeVar("R", bound=Refusal)
+R = TypeVar("R", bound=RefusalMessage)
 
 
 def refusal(kind: Callable[..., R], error: Exception) -> R:
@@ -146,7 +146,7 @@ def refusal(kind: Callable[..., R], error: Exception) -> R:
     return kind(code=code.value[0], message=message, retry_after_us=retry_after_us(error))
 
 
-def refusal_error(told: Refusal, message: str = "") -> CallError:
+def refusal_error(told: RefusalMessage, message: str = "") -> CallError:
     """The error that such a message tells of; with other words, if some are given."""
     wait_us = told.retry_after_us if told.HasField("retry_after_us") else None
     return error_of(told.code, message or told.message, wait_us)
