@@ -166,6 +166,23 @@ async def test_a_lost_invoker_starts_afresh_when_it_returns() -> None:
             assert welcome.welcome.start_afresh
 
 
+async def test_an_invoker_is_told_to_start_afresh_until_it_has_joined() -> None:
+    """It may not have heard its first welcome."""
+    async with running_controller(rejoin_ms=60_000) as controller:
+        for _ in range(2):
+            async with invoker(controller) as node:
+                node.say(greeting())
+                (order,) = await node.hears("welcome")
+                assert order.welcome.start_afresh
+        async with invoker(controller) as node:
+            node.say(greeting(), joined())
+            await until(lambda: controller.state.nodes)
+        async with invoker(controller) as node:
+            node.say(greeting())
+            (order,) = await node.hears("welcome")
+            assert not order.welcome.start_afresh
+
+
 async def test_a_process_that_was_started_again_is_a_new_one() -> None:
     async with running_controller(rejoin_ms=60_000) as controller:
         async with invoker(controller) as node:
