@@ -1,4 +1,4 @@
-"""The core: pure, deterministic, and without a clock.
+"""The core: the scheduler and all that decides, pure, deterministic and without a clock.
 
 Everything in this package is a function of its arguments. Facts come in with their time, orders go
 out; the live controller, the emulator and the replayer drive the very same objects. The package

@@ -1,8 +1,8 @@
-"""What the world does: how long things take, and how they end.
+"""Durations in an emulated world: how long things take, and how they end.
 
 Durations come from the profiles with Gaussian noise. The noise is keyed by name (the seed, the
 task's oldest request, its stage), not by the order of draws, so that every policy meets the same
-weather however it schedules.
+noise however it schedules.
 """
 
 import math
@@ -21,7 +21,7 @@ from esg.core.messages.task_order import TaskOrder
 from esg.units import ms, seconds
 
 LEAST_PACE = 0.05
-"""However good the weather, nothing takes less than this share of its profiled time."""
+"""Whatever the noise, nothing takes less than this share of its profiled time."""
 
 TWO_NUMBERS = Struct(">QQ")
 TO_UNIT = 2.0**-64
@@ -29,8 +29,9 @@ TO_UNIT = 2.0**-64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DurationSettings:
-    """`noise` scales the profiles' own spread: 1 is as profiled, 0 is none. A request's payload was
-    brought to its first invoker by whoever sent it, so reading it is local.
+    """What durations are made of. `noise` scales the profiles' own spread: 1 is as profiled, 0 is
+    none. A request's payload was brought to its first invoker by its client, so reading it is
+    local.
 
     `abort_us` is what it takes to stop a task that runs, `fetch_timeout_us` how long a task waits
     for inputs that are not there yet.
@@ -45,13 +46,13 @@ class DurationSettings:
 
 
 class Durations:
-    """Durations for one seed. Here everything ends well; `faults.misfortune` is less kind."""
+    """Durations for one seed. Here everything ends well; `emulator.faults` is less kind."""
 
     def __init__(
         self, catalog: Catalog, seed: int, settings: DurationSettings | None = None
     ) -> None:
         self._profiled = self._catalog = catalog
-        self._weather = blake2b(f"{seed}:".encode(), digest_size=16)
+        self._noise = blake2b(f"{seed}:".encode(), digest_size=16)
         self.settings = settings or DurationSettings()
 
     def run(self, now_us: int, order: TaskOrder) -> tuple[int, ExecutionEnded]:
@@ -82,15 +83,15 @@ class Durations:
         return self._work_us(self._catalog.functions[function].profile, key, profiled_us)
 
     def load_us(self, invoker: str, index: int, function: str) -> int:
-        """A cold start."""
+        """How long a cold start takes."""
         profiled_us = self._catalog.functions[function].cold_start_us
         return max(1, self.work_us(function, f"{invoker}/{index}/{function}", profiled_us))
 
     def _work_us(self, profile: Profile, key: str, profiled_us: int) -> int:
         # a standard normal number that depends on the seed and the key alone (Box-Muller)
         u, v = TWO_NUMBERS.unpack(self._hash(key))
-        luck = math.sqrt(-2 * math.log((u + 1) * TO_UNIT)) * math.cos(2 * math.pi * (v * TO_UNIT))
-        pace = 1 + self.settings.noise * profile.relative_std * luck
+        z = math.sqrt(-2 * math.log((u + 1) * TO_UNIT)) * math.cos(2 * math.pi * (v * TO_UNIT))
+        pace = 1 + self.settings.noise * profile.relative_std * z
         return round(profiled_us * (pace if pace > LEAST_PACE else LEAST_PACE))
 
     def _fetch_us(self, order: TaskOrder, size: int) -> int:
@@ -105,6 +106,6 @@ class Durations:
         return int.from_bytes(self._hash(f"draw:{key}")[:8]) * TO_UNIT
 
     def _hash(self, key: str) -> bytes:
-        weather = self._weather.copy()  # half the time of hashing the seed each time
-        weather.update(key.encode())
-        return weather.digest()
+        noise = self._noise.copy()  # half the time of hashing the seed each time
+        noise.update(key.encode())
+        return noise.digest()

@@ -1,8 +1,8 @@
-"""What an emulated model gives: bytes that anyone can reckon again.
+"""Emulated outputs: what an emulated model gives, bytes that can be computed again from its inputs.
 
 An emulated model computes nothing, but its output depends on every byte of its inputs, on their
-order and on the function. So whoever knows a request's payload can check the result of a whole
-pipeline byte for byte: a lost, doubled or exchanged piece of data shows.
+order and on the function. So a client that knows a request's payload can check the result of a
+whole pipeline byte for byte: a lost, doubled or exchanged piece of data shows.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The brain of an invoker: its vCPUs, its slices, the models on them and the tasks it runs.
+"""The pool: a node's state machine, with its vCPUs, its slices, their models and its tasks.
 
 The same shape as the scheduler: facts in with their time, orders out, one alarm. What a scheduler
 orders (`commands`) arrives here as events, next to what the slices tell; what comes out are orders
@@ -11,7 +11,7 @@ waits in line. The pool never trusts an order to fit: what does not fit fails, a
 
 A slice whose server is gone is not usable until it is back: its models are gone, what waits for one
 of them there fails, and the scheduler hears of it at once, by an inventory. A task that is being
-executed on it goes on: whoever executes it knows which of its jobs can be saved.
+executed on it goes on: its executor knows which of its jobs can be saved.
 """
 
 from enum import StrEnum
@@ -56,6 +56,8 @@ KEEP_ALIVE_US = seconds(600)
 
 
 class ModelState(StrEnum):
+    """Where a model is on its way onto a slice, or off it."""
+
     LOADING = "loading"
     READY = "ready"
     UNLOADING = "unloading"
@@ -65,6 +67,8 @@ LOADING, READY, UNLOADING = ModelState  # a name of its own takes a tenth of the
 
 
 class ResidentModel(Struct, gc=False):
+    """A model on a slice, or on its way."""
+
     state: ModelState
     memory_mb: int
     used_us: int
@@ -72,6 +76,8 @@ class ResidentModel(Struct, gc=False):
 
 
 class PoolSlice(Struct, gc=False):
+    """A slice as its node sees it."""
+
     memory_mb: int
     holder: str = ""
     usable: bool = True
@@ -92,13 +98,15 @@ class PoolSlice(Struct, gc=False):
 
 
 class Running(Struct, gc=False):
+    """A task that holds its slices: it waits for models, or is executed."""
+
     order: TaskOrder
     taken_us: int
     executing_us: int | None = None  # since when; None while it waits for models
 
 
 class Pool:
-    """One worker node."""
+    """The state machine of one worker node."""
 
     def __init__(
         self,
@@ -170,7 +178,7 @@ class Pool:
         )
 
     def report(self) -> InvokerReported:
-        """The same, for a controller that knows it."""
+        """What this node has and runs, for a controller that knows it."""
         return InvokerReported(
             invoker=self.invoker,
             slices=self._inventory(),
@@ -361,7 +369,7 @@ class Pool:
         part = self.slices[event.slice]
         model = part.models.get(event.function)
         if not part.usable:
-            return  # late news
+            return  # a late report
         if model is None:  # found there, as on a slice that was running before this node began
             memory_mb = self._catalog.functions[event.function].memory_mb
             model = ResidentModel(LOADING, memory_mb, now_us, now_us)
@@ -391,7 +399,7 @@ class Pool:
         self._load_wanted(now_us, event.slice)
 
     def _instance_failed(self, now_us: int, index: int, function: str, reason: str) -> None:
-        """A model could not be loaded: whoever waits for it here fails with it."""
+        """A model could not be loaded: a task that waits for it here fails with it."""
         self._gone(index, function, reason)
         task = self.running.get(self.slices[index].holder)
         if task is not None and task.order.function == function:

@@ -1,8 +1,8 @@
-"""How a run went: a fold over events and the orders that followed them.
+"""The report of a run: a fold over events and the orders that followed them.
 
-Whoever drives a scheduler, live, emulated or replayed, can feed a `Report` with what it saw; so all
-runs are judged by the same code; what its figures mean is defined in `esg.core.metrics`. Costs are
-what requests paid: their shares of the tasks that finished, for all that those held, as long as
+Every driver of a scheduler, live, emulated or replayed, can feed a `Report` with what it saw; so
+all runs are judged by the same code; what its figures mean is defined in `esg.core.metrics`. Costs
+are what requests paid: their shares of the tasks that finished, for all that those held, as long as
 they held it. What failed or was stopped is on the house.
 
 A report may begin in the middle, with what a scheduler remembers. Requests that were under way by
@@ -60,7 +60,7 @@ class Report:
 
     @staticmethod
     def from_here(state: State) -> "Report":
-        """What happens from now on, to a scheduler that has this memory."""
+        """A report of what happens from now on, to a scheduler that has this memory."""
         return Report(
             slices={name: len(node.slices) for name, node in state.nodes.items()},
             _vgpus_of={name: task.config.vgpus for name, task in state.tasks.items()},

@@ -1,1 +1,1 @@
-"""What there is: functions and their profiles, applications as DAGs, the cluster; and its file."""
+"""The catalog: functions and their profiles, applications as DAGs, the cluster; and its file."""

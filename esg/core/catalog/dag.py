@@ -3,7 +3,7 @@
 The paper (section "Dominator-based SLO Distribution") observes that serverless DAGs are nearly
 always hierarchically reducible. Going through the dominator tree, children before parents, the
 branches below a node are combined until a plain list is left. Here the result is kept as a value,
-because two things are folds over it: the distribution of the SLO (`quota`) and the staircase of
+because two things are folds over it: the distribution of the SLO (`slo_split`) and the frontier of
 whole-pipeline costs (`search.frontier`).
 
     Series    a tuple of blocks, one after the other

@@ -1,4 +1,4 @@
-"""Catalogs and profiles as files. The one module of the brains that reads any.
+"""Catalogs and profiles as files: the one module of the core that reads any.
 
 A catalog is a TOML file; `esg/profiles/catalog.toml` is the default. One that begins with
 

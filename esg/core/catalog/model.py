@@ -1,7 +1,7 @@
-"""What there is to schedule: functions, applications as DAGs of them, and the cluster.
+"""The catalog as values: functions, applications as DAGs of them, and the cluster.
 
 All values here are immutable and were checked on the way in: an `Application` that exists is
-acyclic, has one root, and knows its shape. Files are read by `catalog_file`.
+acyclic, has one root, and knows its shape. Files are read by `catalog.file`.
 """
 
 import math
@@ -94,7 +94,7 @@ class Application:
         )
 
     def with_functions(self, changed: Callable[[Function], Function]) -> "Application":
-        """The same with other functions, whichever version it is."""
+        """This application with other functions, whichever version it is."""
         stages = {
             name: replace(stage, function=changed(stage.function))
             for name, stage in self.stages.items()
@@ -102,7 +102,7 @@ class Application:
         return replace(self, stages=stages)
 
     def with_profiles(self, changed: Callable[[Profile], Profile]) -> "Application":
-        """The same with other profiles for its functions."""
+        """This application with other profiles for its functions."""
         return self.with_functions(lambda f: replace(f, profile=changed(f.profile)))
 
     def onward(self, stage: str) -> set[str]:
@@ -206,7 +206,7 @@ class Catalog:
 
 
 def scaled(catalog: Catalog, factor: float) -> Catalog:
-    """The same catalog in a world where everything takes `factor` times as long.
+    """A catalog for a world where everything takes `factor` times as long.
 
     Profiled times, cold starts and SLOs are multiplied, and costs follow the times. Nothing takes
     less than a microsecond, so a very small factor makes fast functions look slower than they are.

@@ -1,4 +1,4 @@
-"""What a function's work takes: a measured or modelled time for every config, and so a cost.
+"""Profiles: what a function takes with every config, measured or modelled, and what that costs.
 
 A profile is a table over configs (batch, vCPUs, vGPUs). Cells whose batch does not fit into the
 memory of its slices are simply absent. Costs follow from times and prices (paper, section
@@ -45,7 +45,7 @@ class Profile:
     """One function's time and cost per config, in the order of the configs.
 
     `relative_std` is the spread of a run around its profiled time (its standard deviation as a
-    share of the mean): what durations adds in emulation and what risk-aware policies reckon with.
+    share of the mean): what emulated durations add, and what risk-aware policies plan with.
     """
 
     function: str
@@ -116,7 +116,7 @@ class Profile:
         return bisect_right(self.configs, batch, key=lambda config: config.batch)
 
     def narrowed(self, allowed: Callable[[Config], bool]) -> "Profile":
-        """The same with only some of its configs; one with batch 1 must be among them."""
+        """This profile with only some of its configs; one with batch 1 must be among them."""
         kept = [index for index, config in enumerate(self.configs) if allowed(config)]
         if len(kept) == len(self.configs):
             return self
@@ -133,11 +133,11 @@ class Profile:
         )
 
     def scaled(self, factor: float, prices: Prices) -> "Profile":
-        """The same with every time multiplied, but none below a microsecond."""
+        """This profile with every time multiplied, but none below a microsecond."""
         return self.stretched(lambda _: factor, prices)
 
     def stretched(self, factor: Callable[[Config], float], prices: Prices) -> "Profile":
-        """The same with the time of each config multiplied by a factor of its own."""
+        """This profile with the time of each config multiplied by a factor of its own."""
         times_us = {
             config: max(1, round(time_us * factor(config)))
             for config, time_us in zip(self.configs, self.time_us.tolist(), strict=True)

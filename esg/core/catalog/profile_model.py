@@ -1,4 +1,4 @@
-"""The analytic model behind the shipped profiles.
+"""The analytic time model behind the shipped profiles.
 
 The paper's own tables are not public, so a function is a CPU part and a GPU part whose sum at
 (1, 1, 1) is the time the paper gives for the minimum config:

@@ -1,4 +1,4 @@
-"""Reading a table of settings field by field, with errors a person can act on."""
+"""TOML tables, read field by field, with errors a person can act on."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -128,7 +128,7 @@ class TomlFields:
             yield name, outer.table(name)
 
     def finish(self) -> None:
-        """Refuse what nobody asked for."""
+        """Refuse the fields that were not asked for."""
         for key in self._content:
             if key not in self._asked:
                 raise self.error(key, did_you_mean("key", key, dict.fromkeys(self._asked)))

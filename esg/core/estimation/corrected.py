@@ -1,4 +1,4 @@
-"""The catalog as it is planned with: profiles, corrected by what tasks really took.
+"""Corrected profiles: the catalog as it is planned with, after what tasks really took.
 
 A correction belongs to one function and one batch size. A batch size that has none of its own is
 as far from its profile as the nearest one that has, the smaller of two: what makes small batches
@@ -68,7 +68,7 @@ def _corrected_function(
 
 
 def _kept(function: Function, before: Catalog) -> Function:
-    """The one that was there before, if it is just like this one."""
+    """The function that was there before, if it is just like this one."""
     known = before.functions.get(function.name)
     same = (
         known is not None

@@ -1,9 +1,10 @@
-"""Profiles that follow reality: when what tasks take is no longer what their profile says.
+"""Profile drift: when what tasks take is no longer what their profile says.
 
 A profile was measured once, on a quiet machine. What the scheduler sees is another matter: orders
 travel, neighbours are busy, a driver was updated. So of every function and batch size the latest
-tasks are remembered: what each took, from its order to the news of its end and without the loading
-of models, in millionths of its profile. Tasks that had to wait for a model do not count at all.
+tasks are remembered: what each took, from its order to the report of its end and without the
+loading of models, in millionths of its profile. Tasks that had to wait for a model do not count at
+all.
 
 Their median, within bounds, corrects the profile (`corrected`) as soon as it says something new:
 
@@ -118,7 +119,7 @@ def drifts(state: State, catalog: Catalog) -> list[Drift]:
 
 
 def median(paces_ppm: Sequence[int]) -> int:
-    """Of an even number, the upper one of the middle.
+    """The median; of an even number of values the upper one of the middle.
 
     >>> median([990, 1310, 1300, 1290, 9000]), median([1, 2])
     (1300, 2)
@@ -127,7 +128,8 @@ def median(paces_ppm: Sequence[int]) -> int:
 
 
 def _within_bounds(pace_ppm: int) -> int:
-    """
+    """A pace that a correction may have.
+
     >>> _within_bounds(1_300_000), _within_bounds(9_000_000), _within_bounds(2)
     (1300000, 4000000, 250000)
     """
@@ -148,8 +150,8 @@ def _has_moved(measured: Measured, in_force: int) -> bool:
 def _corrections(
     function: str, seen: Sequence[Measured], in_force: Sequence[Correction]
 ) -> Sequence[Correction]:
-    """Those of one function: as they are, but for what is to be forgotten, unless one of its batch
-    sizes has moved."""
+    """The corrections of one function: as they are, but for what is to be forgotten, unless one of
+    its batch sizes has moved."""
     forgotten = _forgotten(seen)
     kept = [correction for correction in in_force if correction.batch not in forgotten]
     fresh = [one for one in seen if one.batch not in forgotten]

@@ -1,4 +1,4 @@
-"""How fast stages really are, beside their profiles.
+"""Stage speed: how fast stages really are, beside their profiles.
 
 A profile says what a config takes on average, on a quiet machine, with its inputs at hand. What the
 scheduler sees takes longer: orders travel, inputs are fetched, and no two runs are alike. So every

@@ -1,1 +1,1 @@
-"""The journal's format, and its strict replay."""
+"""The journal, a write-ahead log of events: its format, and its strict replay."""

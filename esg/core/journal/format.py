@@ -1,4 +1,5 @@
-"""The journal: every event with its time, and a digest of the orders that followed.
+"""The journal, a write-ahead log: every event with its time, and a digest of the orders that
+followed. No order is carried out before its event is written.
 
 One line of JSON each, the first being a header that says which code, catalog and policy wrote it:
 
@@ -83,8 +84,8 @@ class JournalEntry:
 class Snapshot:
     """What was known when a segment began: the scheduler's state, and the shell's own memory.
 
-    `wall_us` is what the wall clock said, so that whoever goes on from here knows how long nobody
-    was there.
+    `wall_us` is what the wall clock said, so that a process that goes on from here knows how long
+    none was there.
     """
 
     state: Any
@@ -115,12 +116,12 @@ class Diverged(Exception):
 
 
 def orders_digest(commands: Sequence[Command]) -> str:
-    """A content_hash of some orders: kind, content and sequence."""
+    """A digest of some orders: kind, content and sequence."""
     return digest_of(to_bytes(commands)) if commands else ""
 
 
 def catalog_digest(catalog: Catalog) -> str:
-    """A content_hash of everything in a catalog that decisions depend on."""
+    """A digest of everything in a catalog that decisions depend on."""
     applications = [
         [
             a.name,
@@ -134,7 +135,7 @@ def catalog_digest(catalog: Catalog) -> str:
 
 
 def functions_digest(catalog: Catalog) -> str:
-    """A content_hash of the functions alone: what processes must agree on whatever applications
+    """A digest of the functions alone: what processes must agree on whatever applications
     come and go."""
     return digest(json.dumps(_function_rows(catalog)))
 

@@ -1,1 +1,1 @@
-"""Events and commands of both state machines, and how they are written down."""
+"""Messages: events and commands of both state machines, and how they are written down."""

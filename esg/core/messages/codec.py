@@ -1,4 +1,4 @@
-"""Plain values to JSON and back, guided by their types.
+"""The codec: plain values to JSON and back, guided by their types.
 
 One codec serves three masters: events in a journal, digests of orders, and snapshots of a state.
 All of those are built of the two kinds of record below, with named tuples, enums, tuples, lists,
@@ -39,7 +39,7 @@ to_bytes = msgspec.json.Encoder().encode
 
 
 def to_text(value: Any) -> str:
-    """The same, as text."""
+    """A value as JSON's text."""
     return to_bytes(value).decode()
 
 
@@ -57,7 +57,8 @@ def decode(kind: type[T], raw: Any) -> T:
 
 
 class Fingerprint:
-    """Of values that come one after the other: the same ones in the same order have the same."""
+    """A digest of values that come one after the other: the same in the same order have the
+    same."""
 
     def __init__(self) -> None:
         self._hash = blake2b(digest_size=8)
@@ -69,7 +70,7 @@ class Fingerprint:
         return self._hash.hexdigest()
 
 
-_packed = msgspec.msgpack.Encoder().encode  # fewer bytes than JSON; nobody reads them
+_packed = msgspec.msgpack.Encoder().encode  # fewer bytes than JSON, and only for digests
 
 
 def digest(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Orders, in the imperative: all that a scheduler ever asks for.
+"""Commands, in the imperative: all that a scheduler ever orders.
 
 Each order names its own subject, so carrying one out twice can be noticed and left undone.
 """
@@ -20,7 +20,8 @@ class Decision(Message, frozen=True, kw_only=True):
     """What is recorded of the decision for a task, and no node needs to know.
 
     `effort` is what it took (see `search.Answer`); an emulator charges it as scheduling time.
-    `missed` says that an earlier plan for this stage could not be followed (see `policy.Offer`).
+    `missed` says that an earlier plan for this stage could not be followed (see
+    `policies.interface.Offer`).
     """
 
     application: str
@@ -36,7 +37,7 @@ class StartTask(Order, frozen=True, kw_only=True):
 
 
 class StopTask(Order, frozen=True, kw_only=True):
-    """Nobody wants this task's results any more."""
+    """Stop a task: its results are not wanted any more."""
 
     invoker: str
     task: str
@@ -68,7 +69,7 @@ class PublishData(Order, frozen=True, kw_only=True):
 
 class DiscardData(Order, frozen=True, kw_only=True):
     """Forget everything kept for a request; with `results`, what was published as its result too,
-    because nobody will come for it."""
+    because it will not be fetched."""
 
     invoker: str
     request: str
@@ -157,7 +158,7 @@ class RefuseApplication(Order, frozen=True, kw_only=True):
 class CorrectProfiles(Order, frozen=True, kw_only=True):
     """Tasks take another time than planned: have these corrections in force soon.
 
-    Whoever carries this out may prepare for it first (`Scheduler.prepare`), and then says
+    The driver may prepare for it first (`Scheduler.prepare`), and then says
     `ProfilesCorrected`.
     """
 

@@ -1,4 +1,4 @@
-"""Facts, in the past tense: all that a scheduler ever learns.
+"""Events, in the past tense: all that a scheduler ever learns.
 
 Exogenous events come from the world and would have come under any policy. Endogenous ones are the
 consequences of our own orders, and whatever nodes say of themselves. A strict replay feeds both; a
@@ -45,7 +45,7 @@ class ApplicationRegistered(Message, frozen=True, kw_only=True):
 
     The SLO is a time, or a multiple of the application's L; without either it is L. Requests under
     way finish as they began: see `registry`. What becomes of those that will be late: see
-    `overload`.
+    `admission`.
     """
 
     application: str
@@ -133,7 +133,7 @@ class JobFailure(Message, frozen=True, kw_only=True):
 
 
 class TaskFinished(Message, frozen=True, kw_only=True):
-    """`loading_us` went by until all its slices had the model, `running_us` from then on.
+    """A task is done: `loading_us` went by until all its slices had the model, `running_us` after.
 
     Every job has its result, apart from those that `failed`, each by itself.
     """

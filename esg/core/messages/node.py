@@ -1,4 +1,4 @@
-"""What an invoker's brain hears, besides the scheduler's orders, and what it says.
+"""Messages of a node's pool: what it hears, besides the scheduler's orders, and what it says.
 
 Facts from the slices come in, orders to the slices and reports to the scheduler go out.
 """

@@ -1,4 +1,4 @@
-"""A task as its node is told of it: what to run, with which resources, for whom, on which inputs.
+"""Task orders: what a node is to run, with which resources, for whom, on which inputs.
 
 What the scheduler records of its decision besides is no concern of the node's: see
 `commands.StartTask`.

@@ -1,1 +1,2 @@
-"""Who decides: ESG, its rivals and `apex`. `table` has them by name."""
+"""Policies, which decide about configs and nodes: ESG, its rivals and `apex`. `table` has them by
+name."""

@@ -1,4 +1,4 @@
-"""What the rival policies share (paper, section "Comparison Counterparts").
+"""Baselines: what the rival policies share (paper, section "Comparison Counterparts").
 
 Every policy visits the queues in the same way. INFless and FaST-GShare look at one function at a
 time, and neither says how an application's SLO becomes a function's; the paper gives both the rule
@@ -25,7 +25,7 @@ from esg.core.state.state import Queue
 
 
 def round_robin(queues: Iterable[Queue]) -> list[Queue]:
-    """Whoever was visited longest ago comes first; ties by name."""
+    """Round-robin: the queue that was visited longest ago comes first; ties by name."""
     return sorted(queues, key=lambda queue: (queue.visit, queue.name))
 
 

@@ -1,6 +1,6 @@
 """FaST-GShare: most throughput per GPU share, packed tightly (paper, "Comparison Counterparts").
 
-Each function by itself, within a fixed stage budget T (`common_ground`). Of the configs that take
+Each function by itself, within a fixed stage budget T (`baselines`). Of the configs that take
 at most T and whose batch the waiting jobs fill, the one with the highest efficiency is preferred,
 
     efficiency = (batch / time) / vGPUs

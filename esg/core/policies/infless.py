@@ -1,7 +1,7 @@
 """INFless: throughput per resource, on the node that it fills best (paper, "Comparison
 Counterparts").
 
-Each function by itself: the SLO is cut into fixed stage budgets (`common_ground`), and nothing that
+Each function by itself: the SLO is cut into fixed stage budgets (`baselines`), and nothing that
 happened to a request before matters. For a queue of n jobs and a stage budget T:
 
     1. the batch is the largest there is for n jobs; if nothing of that size will do, half of it,

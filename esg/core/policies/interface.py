@@ -1,4 +1,4 @@
-"""What a policy decides, and what it is shown.
+"""The policy interface: what a policy is shown, and what it decides.
 
 A policy answers three questions: in what order are the queues visited, what is offered for a queue
 (plans, best first, or a time until which to hold it), and which plan goes to which invoker. It is
@@ -109,12 +109,12 @@ class Placement(Struct, gc=False):
 
 
 class Policy(Protocol):
-    """The interface. `policies/esg.py` is the first implementation and the example to follow.
+    """A policy. `policies/esg.py` is the first implementation and the example to follow.
 
     `search_steps_per_ms` says how much of its effort takes a millisecond: how an emulator turns
     `Offer.effort`, which is counted, into time. Measure it (`make bench`), do not guess.
     `prewarm_all_stages` says whether models are loaded for all stages of an application that is
-    called, or for each stage as calls get to it (see `warmth`).
+    called, or for each stage as calls get to it (see `prewarming`).
     """
 
     search_steps_per_ms: int

@@ -57,7 +57,7 @@ Z_P95 = 1.645
 """How many standard deviations above the mean the 95th percentile of a normal number is."""
 
 NODES_PER_MS = 300
-"""Successors that CPython makes in a millisecond, reckoning and queueing the new ones included."""
+"""Successors that CPython makes in a millisecond, with the time to rate and queue the new ones."""
 
 CUTOFF_MS = 100
 CUTOFF_NODES = CUTOFF_MS * NODES_PER_MS
@@ -144,7 +144,7 @@ class OrionPipeline:
         return self._found(closest[1], False, effort)
 
     def _state(self, places: Places) -> State:
-        """Reckon P95 (of the path with the longest mean, then the largest variance) and cost."""
+        """Compute P95 (of the path with the longest mean, then the largest variance) and cost."""
         cost = 0
         ends: list[tuple[int, float]] = []
         for stage, place in enumerate(places):

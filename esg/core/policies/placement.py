@@ -8,8 +8,8 @@ The home is found by rendezvous hashing: every invoker draws a number for the qu
 wins, so that only the queues of a node that comes or goes move. Ties everywhere are decided by
 name.
 
-Caveat, as in the paper: step 1 asks for room, not for warmth; keeping the home and the predecessor
-warm is the pre-warmer's task.
+Caveat, as in the paper: step 1 asks for room, not for a warm model; keeping the home and the
+predecessor warm is the pre-warmer's task.
 """
 
 from collections.abc import Iterable, Mapping
@@ -64,7 +64,8 @@ def locality_first(
 
 
 def anywhere(view: QueueView, offer: Offer, nodes: Mapping[str, NodeBooks]) -> Placement | None:
-    """The same without its first step: warm invokers, then cold ones, wherever the data is."""
+    """`locality_first` without its first step: warm invokers, then cold ones, wherever the data
+    is."""
     for plan in offer.plans:
         placement = _placement(view, plan, (), nodes)
         if placement is not None:
@@ -95,7 +96,7 @@ def _placement(
 
 
 def _roomiest_first(nodes: Mapping[str, NodeBooks], vcpus: int, vgpus: int) -> list[NodeBooks]:
-    """Those with so much room: the one with the most free vGPUs first, then vCPUs."""
+    """The nodes with so much room: the one with the most free vGPUs first, then vCPUs."""
     able = [
         (-node.vgpus_free, -node.vcpus_free, name)
         for name, node in nodes.items()

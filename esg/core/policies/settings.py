@@ -1,6 +1,6 @@
 """The settings of policies, with their defaults: the one home of both.
 
-It imports next to nothing, so that whoever asks for a default need not load any policy.
+It imports next to nothing, so that asking for a default loads no policy.
 """
 
 from dataclasses import dataclass, field

@@ -1,14 +1,16 @@
-"""More work than can be done: who is turned away at the door, and what is dropped later.
+"""Admission control and load shedding: which requests are refused, and which are dropped later.
 
-Queues are bounded. Beyond that it is for an application to say what becomes of requests that will
-be late (`Application.late_requests`). Those of most are finished as well as possible. Those of an
-application that drops them are refused when, going by how often its requests have been answered
-lately, a new one would not be done in time; and once not even the fastest configs can save one that
-is waiting, it is dropped before it takes a slice from others.
+Queues are bounded (`SchedulerSettings.max_waiting`); when all together are too long, applications
+with more than an equal share are refused (`max_waiting_in_all`). Beyond that it is for an
+application to say what becomes of requests that will be late (`Application.late_requests`). Those
+of most are finished as well as possible. Those of an application that drops them are refused when,
+going by how often its requests have been answered lately, a new one would not be done in time; and
+once not even the fastest configs can save one that is waiting, it is dropped before it takes a
+slice from others.
 
 How often requests are answered is measured while others of the same application wait: at other
 times it says how often they come, not how often they could be done. Until something is measured,
-it is reckoned from the profiles, as if all slices were there for this application alone.
+it is computed from the profiles, as if all slices were there for this application alone.
 
 A worked example: `scan` drops late requests and promises 300 ms. Twelve are under way, some of them
 waiting, and lately one has been answered every 40 ms. A thirteenth would be answered after 520 ms,
@@ -59,7 +61,7 @@ def observe_done(traffic: Traffic, now_us: int, *, waiting: bool) -> None:
 
 
 class AdmissionControl:
-    """Guards the door and the queues.
+    """Admission control at the door, and load shedding in the queues.
 
     `end` answers a request and forgets it.
     """
@@ -76,7 +78,8 @@ class AdmissionControl:
         """Whether any application wants its late requests dropped."""
 
     def rejection(self, name: str, application: Application, slo_us: int) -> Rejection | None:
-        """Whether a new request has to stay outside; `name` is the application's plain one."""
+        """Why a new request is not admitted, if it is not; `name` is the application's plain
+        one."""
         settings, drops = self._settings, application.late_requests is LateRequests.DROP
         if not (drops or settings.max_waiting or settings.max_waiting_in_all):
             return None
@@ -96,8 +99,8 @@ class AdmissionControl:
         return None
 
     def _interval_us(self, traffic: Traffic, application: Application) -> int:
-        """The time between answers: measured, or reckoned at the minimum configs; 0 if nobody is
-        there to do anything."""
+        """The time between answers: measured, or computed at the minimum configs; 0 if there are
+        no slices."""
         slices = sum(len(node.slices) for node in self._state.open_nodes().values())
         if traffic.answers.average_us or not slices:
             return traffic.answers.average_us
@@ -105,7 +108,7 @@ class AdmissionControl:
         return sum(p.time_us_of(p.minimum) * p.minimum.vgpus for p in profiles) // slices
 
     def shed_expired(self, now_us: int) -> None:
-        """Answer those that cannot be done in time any more, whatever is done for them."""
+        """Load shedding: answer those that cannot be done in time any more."""
         for queue, fastest_us in self._dropping:
             if queue.drop_at_us <= now_us:
                 self._drop_from(queue, fastest_us, now_us)

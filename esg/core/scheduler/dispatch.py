@@ -1,4 +1,4 @@
-"""Visiting the AFW queues: plan, place, start; or come back later (paper, section "Overview").
+"""Dispatch: visit the AFW queues, plan, place and start, or come back later (paper, "Overview").
 
 One pass goes through the queues that have work, in the policy's order, one task per visit, until
 every queue is empty, held, or on the recheck list. A queue gets on that list when none of its
@@ -9,7 +9,7 @@ that progress is certain.
 The paper retries the list after every queue it has handled. Within one pass resources are only
 taken, so a second try in the same pass could never succeed; trying once per pass is the same.
 
-With fair sharing, which is ours, the policy's order is not the whole truth while somebody waits for
+With fair sharing, which is ours, the policy's order is not the whole truth while a queue waits for
 room: an application that was given more vGPU time than another, by a quantum or more, comes after
 it. So a flood of requests for one application delays the others by a quantum at most.
 """

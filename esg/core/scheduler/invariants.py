@@ -1,4 +1,4 @@
-"""Books that balance, checked from outside, after every event in tests."""
+"""Invariants of a scheduler's books, checked from outside, after every event in tests."""
 
 from collections import Counter
 
@@ -123,7 +123,7 @@ def _check_traffic(state: State) -> None:
 
 
 def _check_applications(scheduler: Scheduler) -> None:
-    """Every version that is needed is there, with its queues, and nobody waits in others."""
+    """Every version that is needed is there, with its queues, and no job waits in others."""
     state, applications = scheduler.state, scheduler.catalog.applications
     standings = state.registrations.standings
     for name, current in scheduler.applications.items():
@@ -149,8 +149,8 @@ def _check_applications(scheduler: Scheduler) -> None:
 
 
 def _check_wake(scheduler: Scheduler) -> None:
-    """The alarm is in the future, and where the state says; a queue with work has someone to wake
-    it."""
+    """The alarm is in the future, and where the state says; a queue with work will be woken by
+    something."""
     state, next_wake = scheduler.state, scheduler.next_wake
     if next_wake is not None and next_wake <= state.now_us:
         raise Bug(f"the next wake-up at {next_wake} is not after {state.now_us}")

@@ -1,4 +1,4 @@
-"""The way of a request through its stages, and back when something is lost.
+"""The lifecycle of requests: through their stages, and back when something is lost.
 
 A job is in exactly one place: blocked (its inputs are not all made), resting (it has failed, and
 pauses), queued, running, or done. These functions move it along and keep the AFW queues in the
@@ -45,7 +45,7 @@ NEED_INPUTS = (BLOCKED, RESTING, QUEUED)
 
 
 class Lifecycle:
-    """Moves requests along. Nobody else changes a job's phase, or which queues are busy."""
+    """Moves requests along. No other part changes a job's phase, or which queues are busy."""
 
     def __init__(self, books: Books, prewarmer: PreWarmer | None) -> None:
         self._catalog = catalog = books.planned
@@ -289,7 +289,8 @@ class Lifecycle:
         return queue
 
     def _count_in(self, application: str) -> None:
-        """Whoever had nothing to do meanwhile was given no less than the others: see `dispatch`."""
+        """Count a request. An application that had none was given no less than the others: see
+        `dispatch`."""
         traffic = self._state.traffic.get(application)
         if traffic is None:
             traffic = self._state.traffic[application] = Traffic()

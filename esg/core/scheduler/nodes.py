@@ -1,4 +1,4 @@
-"""Nodes that come, report, leave and are lost, and the models on their slices.
+"""The lives of nodes: they join, report, leave and are lost, with the models on their slices.
 
 The books follow what is: what a node says it runs and has is compared with what it should, and what
 differs is stopped, given back, discarded or done again.
@@ -66,7 +66,7 @@ class Nodes:
         self._publish_again(event.invoker)
 
     def reported(self, now_us: int, event: InvokerReported) -> None:
-        """The same while it is there; orders may have been under way."""
+        """Compare a known node's inventory with the books; orders may have been under way."""
         node = self._state.nodes.get(event.invoker)
         if node is not None:
             self._reconcile(now_us, node, event.running, event.latest_task)
@@ -74,13 +74,13 @@ class Nodes:
             self._state.releases += 1  # models that came or went may make room
 
     def leaving(self, invoker: str) -> None:
-        """It gets no new work."""
+        """A node is draining: it gets no new work."""
         draining = self._state.health.draining
         if invoker in self._state.nodes and invoker not in draining:
             draining.append(invoker)
 
     def lost(self, now_us: int, invoker: str) -> None:
-        """What it ran and kept is done again elsewhere, as far as it is needed."""
+        """A node is gone: what it ran and kept is done again elsewhere, as far as it is needed."""
         if invoker not in self._state.nodes:
             return
         lost = [task for task in self._state.tasks.values() if task.invoker == invoker]
@@ -124,7 +124,7 @@ class Nodes:
     ) -> None:
         """Compare what the books say runs there with what does.
 
-        What nobody ordered is stopped, and keeps what it holds until it has been.
+        A task that was not ordered is stopped, and keeps what it holds until it has been.
         """
         there = {found.task for found in running}
         here = [task for task in self._state.tasks.values() if task.invoker == node.invoker]
@@ -203,7 +203,7 @@ class Nodes:
 
     def _publish_again(self, invoker: str) -> None:
         """An order to publish may have been lost while the node was away. If someone elsewhere
-        waits for what it keeps, it is said again now, otherwise when somebody will."""
+        waits for what it keeps, it is said again now, otherwise when one will."""
         for request in self._state.requests.values():
             successors = self._catalog.applications[request.application].successors
             for stage, run in request.runs.items():

@@ -1,4 +1,4 @@
-"""Keeping models where they will be needed: EWMA pre-warming (paper, section on methodology).
+"""EWMA pre-warming: models are loaded where they will be needed (paper, on methodology).
 
 An exponentially weighted moving average of the time between arrivals at each AFW queue predicts
 the next one; the model should be loaded by then. When calls come faster than one instance can
@@ -150,8 +150,8 @@ class PreWarmer:
         return max(1, work)
 
     def _load_on(self, node: NodeBooks, function: Function, count: int, now_us: int) -> int:
-        """On those slices first that have the fewest models: a slice runs one task at a time, so
-        models that share it wait for each other."""
+        """Load instances, on those slices first that have the fewest models: a slice runs one task
+        at a time, so models that share it wait for each other."""
         loaded = 0
         emptiest = sorted(enumerate(node.slices), key=lambda one: (len(one[1].residents), one[0]))
         for index, part in emptiest:
@@ -174,7 +174,7 @@ class PreWarmer:
         return wanted
 
     def _nearest(self, queue: Queue) -> list[NodeBooks]:
-        """Those with slices that have not got the model. Data stays near the home of the
+        """The nodes with slices that have not got the model. Data stays near the home of the
         application's first stage, and so should models."""
         root = self._catalog.applications[queue.application].root
         function = self._functions[queue.name].name

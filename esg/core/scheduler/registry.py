@@ -1,4 +1,4 @@
-"""Applications that come and go while the mesh runs.
+"""The registry: applications that come and go while the mesh runs.
 
 People speak of an application by its plain name. Registering a name that exists makes a new version
 of it: new requests get that one, and those under way finish with the version they began with, in
@@ -11,7 +11,7 @@ AFW queues of its own. Retiring a name leaves it without a version for new reque
 A version that is neither in force nor in use is forgotten when the next change comes. The catalog's
 own applications are versions like any other. Functions do not change: invokers have them.
 
-A change is drafted first. Whoever depends on the catalog may refuse the draft, and then nothing has
+A change is drafted first. What depends on the catalog may refuse the draft, and then nothing has
 happened; adopting it cannot fail.
 """
 
@@ -46,7 +46,7 @@ class Draft:
 
 
 class Registry:
-    """Which versions of which applications there are. All memory is in `state`."""
+    """Which versions of which applications there are; all memory is in `state`."""
 
     def __init__(self, base: Catalog, state: State) -> None:
         self._base = base
@@ -86,7 +86,7 @@ class Registry:
                 del self._state.traffic[name]
 
     def _take_over(self, draft: Draft) -> None:
-        """Its versions have queues, and no others. A state that was restored is as it was."""
+        """A draft's versions have queues, and no others. A state that was restored is as it was."""
         self._state.registrations = draft.registrations
         self.catalog = draft.catalog
         self.current = draft.current
@@ -113,7 +113,8 @@ class Registry:
     def _in_force_or_in_use(
         self, standings: dict[str, ApplicationVersions], versions: dict[str, ApplicationRegistered]
     ) -> Registrations:
-        """Without what nobody needs any more. A task may outlive the requests it ran for."""
+        """The registrations without what is not needed any more. A task may outlive the requests it
+        ran for."""
         needed = {versioned(name, s.version) for name, s in standings.items() if not s.retired}
         needed.update(request.application for request in self._state.requests.values())
         needed.update(task.application for task in self._state.tasks.values())

@@ -62,7 +62,7 @@ class Retries:
             self._lifecycle.return_job(request, task.stage, now_us, pause)
 
     def load_failed(self, function: Function, reason: str, now_us: int) -> None:
-        """If there is no slice left to load this model on, those who wait for it are told so."""
+        """If there is no slice left to load this model on, the requests that wait for it fail."""
         if self._loads_nowhere(function):
             why = f"{function.name} could not be loaded anywhere, last: {reason}"
             for job in self._waiting_for(function):

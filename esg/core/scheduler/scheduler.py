@@ -1,9 +1,9 @@
-"""The scheduling brain: facts in with their time, orders out.
+"""The scheduler, a deterministic state machine: events in with their time, commands out.
 
     handle(now, event) -> [command, ...]        next_wake -> when to call again if nothing happens
 
-A scheduler has one door and one alarm. It reads no clock and does nothing itself; whoever drives it
-(the live controller, the emulator, a replay) carries its orders out and tells it what came of them.
+A scheduler has one door and one alarm. It reads no clock and does nothing itself; its driver (the
+live controller, the emulator, a replay) carries its orders out and tells it what came of them.
 The same events at the same times give the same orders, always.
 
 What happens to a request, in order: `admission` lets it in or not, `lifecycle` queues its jobs,
@@ -80,7 +80,7 @@ class PlanningBasis:
 
 
 class Scheduler:
-    """One controller's brain.
+    """The state machine of one controller.
 
     `policy_for` makes the same policy for another catalog; only with it can applications come and
     go, and profiles be corrected.
@@ -143,7 +143,7 @@ class Scheduler:
     def prepare(self, corrections: tuple[Correction, ...]) -> None:
         """Build ahead what these corrections will need when they come into force.
 
-        It changes nothing that anybody sees, only how long that event takes to be handled; so
+        It changes nothing that can be seen, only how long that event takes to be handled; so
         another thread may do it meanwhile.
         """
         self._prepared = self._planning_basis(self._registry.catalog, corrections, self.planned)
@@ -162,7 +162,7 @@ class Scheduler:
         return self._registry.current.get(name)
 
     def version(self, name: str) -> int:
-        """Which version that is; 0 if there is no such application."""
+        """The number of that version; 0 if there is no such application."""
         return self._registry.version(name)
 
     def _emit(self, command: Command) -> None:

@@ -1,6 +1,6 @@
-"""All that a scheduler's decisions depend on, besides its catalog and what happens.
+"""Scheduler settings: all that decisions depend on, besides the catalog and what happens.
 
-A journal's header holds it as it is, so that whoever replays the journal builds the same scheduler.
+A journal's header holds them as they are, so that a replay builds the same scheduler.
 """
 
 from dataclasses import dataclass

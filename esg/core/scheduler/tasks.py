@@ -1,4 +1,4 @@
-"""What becomes of tasks: their jobs are done, or come back, and what they held is free.
+"""The ends of tasks: their jobs are done, or come back, and what they held is free.
 
 How long they took says something about profiles, stages and nodes.
 """
@@ -18,7 +18,7 @@ from esg.units import PPM
 
 
 class Tasks:
-    """The ends of tasks, good or bad."""
+    """Closes the books on tasks that have ended."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Tasks:
         self._follow_profiles = books.settings.follow_profiles
 
     def finished(self, now_us: int, event: TaskFinished) -> None:
-        """Its jobs are done, apart from those that failed by themselves."""
+        """A task has ended well: its jobs are done, apart from those that failed by themselves."""
         task = self.end(event.task, event.invoker)
         if task is None or not task.requests:
             return
@@ -64,7 +64,8 @@ class Tasks:
                 self._lifecycle.finish_job(request, task, share_pusd, now_us)
 
     def failed(self, now_us: int, event: TaskFailed) -> None:
-        """All its jobs come back; inputs that were missing are made again."""
+        """A task gave no results: all its jobs come back; inputs that were missing are made
+        again."""
         task = self.end(event.task, event.invoker)
         if task is None or not task.requests:
             return
@@ -87,7 +88,7 @@ class Tasks:
             self._retries.give_back(now_us, task, name, reason, avoid=not event.missing)
 
     def end(self, name: str, invoker: str) -> Task | None:
-        """Release what a task held; None if it was given up before (late news are normal)."""
+        """Release what a task held; None if it was given up before (late reports are normal)."""
         task = self._state.tasks.get(name)
         if task is None or task.invoker != invoker:
             return None

@@ -1,8 +1,8 @@
-"""Which config? Two engines behind one door.
+"""Search: which configs for the rest of a pipeline? Two engines with one interface.
 
 `astar` is the paper's ESG_1Q: best-first search with dual-blade pruning over one function group.
-`frontier` is ours: it looks the answer up in staircases that were built once per application, for
-the whole pipeline. On the same chain both return plans of the same cost, which tests prove.
+`frontier` is ours: it looks the answer up in Pareto frontiers that were built once per application,
+for the whole pipeline. On the same chain both return plans of the same cost, which tests prove.
 """
 
 from esg.core.catalog.model import Application

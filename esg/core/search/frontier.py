@@ -1,12 +1,13 @@
-"""Exact plans for the whole pipeline, by look-up.
+"""The `frontier` engine: exact plans for the whole pipeline, by look-up in Pareto frontiers.
 
 The cheapest cost of all stages after the current one, as a function of the time left for them,
-depends on nothing but profiles: a staircase (see `staircase`), built once per application from the
-back of its reduced DAG. A decision is then a few vector operations: every config of the current
-stage, plus the staircase at the time it leaves over; take the k cheapest. The very cheapest, which
-is all that is needed while there is room, is a look-up in one more staircase (`cheapest`).
+depends on nothing but profiles: a Pareto frontier (a staircase, see `pareto`), built once per
+application from the back of its reduced DAG. A decision is then a few vector operations: every
+config of the current stage, plus the staircase at the time it leaves over; take the k cheapest. The
+very cheapest, which is all that is needed while there is room, is a look-up in one more staircase
+(`cheapest`).
 
-Stages before a split reckon with all branches; a stage inside a branch reckons with the rest of
+Stages before a split plan for all branches; a stage inside a branch plans for the rest of
 its own branch and what follows the join. Where the DAG is not series-parallel (a tangle), each of
 its stages may use its share of the time that the tangle as a whole is given: the plan stays valid,
 though it may be dearer than the best one.
@@ -104,7 +105,8 @@ class Frontier:
     def search(
         self, stage: str, *, queue: int, left_us: int, k: int, own_pace: float = 1.0
     ) -> Answer:
-        """With an `own_pace`, this stage takes so many times its profile, and the others do not."""
+        """As `Engine.search`. With an `own_pace`, this stage takes so many times its profile, and
+        the others do not."""
         choice = self._choices[stage]
         count = choice.count_by_batch[min(queue, len(choice.count_by_batch) - 1)]
         times = choice.times[:count]

@@ -1,4 +1,4 @@
-"""What is asked of a search engine, and what it answers."""
+"""Plans, and the engines that search for them: what is asked, and what is answered."""
 
 from typing import NamedTuple, Protocol
 
@@ -57,7 +57,7 @@ class Engine(Protocol):
         ...
 
     def cheapest(self, stage: str, queue: int, left_us: int) -> Plan | None:
-        """The first plan of that answer, if it can be told without a search."""
+        """The first plan of that answer, if it is known without a search."""
         ...
 
     def fastest_us(self, stage: str) -> int:

@@ -19,7 +19,7 @@ process come back, it is told to start afresh: to stop every task and to forget 
 data. It is told so again until it has joined, since the first welcome may have been lost with its
 stream.
 
-Nothing here reads a clock or sends anything. Whoever drives it calls `wake` at `next_wake`.
+Nothing here reads a clock or sends anything. Its driver calls `wake` at `next_wake`.
 """
 
 from collections.abc import Mapping
@@ -138,7 +138,7 @@ class NodeSessions:
             self._sessions[node] = NodeSession(node, session, until_us, why, fresh=False)
 
     def greet(self, now_us: int, greeting: Greeting) -> Welcome | GreetingRefused:
-        """Somebody attaches with a new stream."""
+        """A node attaches with a new stream."""
         node = greeting.node
         if not node or not node.isprintable():
             return GreetingRefused("an invoker needs a name; set invoker.node")

@@ -1,1 +1,1 @@
-"""All that a scheduler remembers, as plain records."""
+"""State: all that a scheduler remembers, as plain records."""

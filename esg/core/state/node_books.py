@@ -1,4 +1,4 @@
-"""The books: who holds which vCPUs and which slices, and which models are where.
+"""The books of nodes: who holds which vCPUs and which slices, and which models are where.
 
 Every vCPU and every slice is free or has exactly one holder, a task. Taking what is not free, or
 giving back what is not held, is a `Bug`. A slice runs one task at a time and keeps the models of
@@ -42,6 +42,8 @@ class Resident(Record):
 
 
 class SliceBooks(Record):
+    """One slice's part of the books."""
+
     memory_mb: int
     memory_free_mb: int
     holder: str = ""
@@ -70,7 +72,7 @@ class Taken(Record):
 
 class NodeBooks(Record):
     """One invoker's page in the books. `instances` counts its slices that have, or are loading,
-    each function's model; `vgpus_free` those that are usable and nobody's."""
+    each function's model; `vgpus_free` those that are usable and free."""
 
     invoker: str
     vcpus: int
@@ -204,8 +206,8 @@ class NodeBooks(Record):
                 del self.instances[function]
 
     def set_usable(self, index: int, usable: bool) -> None:
-        """A slice has lost its server, with all models there, or is back. Whoever holds it keeps
-        it until that task has ended."""
+        """A slice has lost its server, with all models there, or is back. A task that holds it
+        keeps it until it has ended."""
         part = self.slices[index]
         if part.usable != usable:
             part.usable = usable

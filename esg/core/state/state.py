@@ -1,6 +1,6 @@
-"""All that a scheduler remembers, as plain values: it can be written down and read back.
+"""The state: all that a scheduler remembers, as plain values that can be written and read back.
 
-Nothing outside this module's classes (and the nodes of `ledger`) is memory; engines and policies
+Nothing outside the records of this package is memory; engines and policies
 are functions of it. References between records are by name, never by object, so a snapshot is a
 tree and a restored state equals the one that was saved.
 """
@@ -49,6 +49,8 @@ class StageRun(Record):
 
 
 class Request(Record):
+    """An admitted request, until it is answered."""
+
     name: str
     application: str
     number: int
@@ -62,7 +64,8 @@ class Request(Record):
 
 class Job(Record):
     """A queued piece of work, as policies see it. `planned` are the steps that the plan of the
-    stage before it foresaw, from this stage on, if that plan travels (`policy.Offer`)."""
+    stage before it foresaw, from this stage on, if that plan travels
+    (`policies.interface.Offer`)."""
 
     request: str
     number: int
@@ -105,7 +108,7 @@ class Queue(Record):
     retry_at_us: int = NEVER_US
     arrivals: IntervalEstimate = field(default_factory=IntervalEstimate)  # of jobs
     warm_at_us: int = NEVER_US
-    drop_at_us: int = NEVER_US  # when the first job may be past saving; see `overload`
+    drop_at_us: int = NEVER_US  # when the first job may be past saving; see `admission`
     pace_ppm: int = PPM  # what tasks take over what their profile says, in millionths
     spread_ppm: int = -1  # how far from that they are on average; below 0 while nothing is known
     runs_seen: int = 0  # how many tasks that was learnt from
@@ -122,6 +125,8 @@ class Queue(Record):
 
 
 class Task(Record):
+    """A batch of jobs that runs on a node; without requests, one that was found there."""
+
     name: str
     number: int
     invoker: str
@@ -136,7 +141,7 @@ class Task(Record):
 
 class Traffic(Record):
     """One application's requests, of all its versions: how many there are, how often they have been
-    answered lately while others waited, and the vGPU time that they were given (see `overload` and
+    answered lately while others waited, and the vGPU time that they were given (see `admission` and
     `dispatch`)."""
 
     under_way: int = 0
@@ -175,6 +180,8 @@ class Measured(Record):
 
 
 class State(Record):
+    """The whole memory of one scheduler."""
+
     now_us: int = 0
     tasks_started: int = 0
     requests_admitted: int = 0
@@ -194,7 +201,7 @@ class State(Record):
     cold_starts_us: dict[str, int] = field(default_factory=dict)  # measured, by function
 
     def open_nodes(self) -> Mapping[str, NodeBooks]:
-        """Where work may be given."""
+        """The nodes that may be given work: all but those that drain."""
         draining = self.health.draining
         return _without(self.nodes, draining) if draining else self.nodes
 

@@ -1,1 +1,1 @@
-"""`apex`, the policy of our own: the cheapest plan that will probably be in time."""
+"""Policy `apex`, our own: the cheapest plan that will probably be in time."""

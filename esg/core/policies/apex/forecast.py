@@ -92,7 +92,7 @@ def onward(application: Application, stage: str) -> Onward:
 
 
 def forecast(view: QueueView, stages: Onward) -> Forecast:
-    """For the stages to come, from what their queues have seen."""
+    """The forecast for the stages to come, from what their queues have seen."""
     pace = variance = doubt = profiled = 0.0
     for name, profiled_std, share in stages:
         queue = view.state.queues[name]

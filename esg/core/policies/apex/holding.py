@@ -18,7 +18,7 @@ profile.
 
 Where deadlines are far away there is slack without end. A client that sends its next request when
 it has the last one's answer would be waited for in vain, and the longer, the larger the interval
-between its requests becomes for it. So at no stage does anybody wait for longer than the work takes
+between its requests becomes for it. So at no stage does a job wait for longer than the work takes
 that is left: whatever deadlines say, who waits at the first stage in vain takes twice as long.
 """
 
@@ -37,7 +37,7 @@ WORTH_IT = 0.998
 
 QUARTERS = (1, 2, 4, 8, 16)
 """Waits that are considered, in quarters of the average interval, from the last job's arrival on.
-After that, nobody is expected any more."""
+After that, no job is expected any more."""
 
 NEARLY_CERTAIN = 0.9
 """How far to trust that a running task ends when it should."""
@@ -74,7 +74,7 @@ def hold_until_us(view: QueueView, group: Group, risk: RiskModel) -> int | None:
 
 def _by_chance(view: QueueView) -> Iterator[Wait]:
     """One more job, sooner or later. After one average interval it has come in half of all cases;
-    that is a little less than if arrivals knew nothing of each other. The longer nobody has come,
+    that is a little less than if arrivals knew nothing of each other. The longer none has come,
     the longer that is likely to go on."""
     interval_us = view.queue.arrivals.average_us
     silent_us = view.now_us - view.queue.arrivals.latest_us

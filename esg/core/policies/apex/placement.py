@@ -43,21 +43,21 @@ class Rooms:
     on them: in a backlog that is most of what a decision takes."""
 
     def __init__(self, nodes: Mapping[str, NodeBooks], function: str) -> None:
-        self._seats = nodes
+        self._nodes = nodes
         self._function = function
         self._roomiest: list[tuple[str, Room]] | None = None
 
     def at(self, invoker: str) -> Room | None:
-        """That of one node; None if it is not there."""
-        node = self._seats.get(invoker)
+        """The room of one node; None if it is not there."""
+        node = self._nodes.get(invoker)
         return None if node is None else self._of(node)
 
     def roomiest_first(self) -> list[tuple[str, Room]]:
-        """Those of all nodes that have any, those with most left over first."""
+        """The rooms of all nodes that have any, those with most left over first."""
         if self._roomiest is None:
             rooms = [
                 (name, self._of(node))
-                for name, node in self._seats.items()
+                for name, node in self._nodes.items()
                 if node.vgpus_free and node.vcpus_free
             ]
             able = [(name, room) for name, room in rooms if room.vgpus]
@@ -65,7 +65,7 @@ class Rooms:
         return self._roomiest
 
     def placement(self, plan: Plan, invoker: str) -> Placement:
-        return Placement(plan, self._seats[invoker])
+        return Placement(plan, self._nodes[invoker])
 
     def _of(self, node: NodeBooks) -> Room:
         return Room(node.vcpus_free, len(node.warm_free(self._function, len(node.slices))))
@@ -122,7 +122,8 @@ def _elsewhere(
     best: _Found | None,
     price: Price,
 ) -> _Found | None:
-    """The same on the node with most left over, if that is cheaper than what was found so far."""
+    """The first plan for all jobs on the node with most left over, if that is cheaper than what was
+    found so far."""
     if not rooms:
         return best
     for_some = None

@@ -74,8 +74,8 @@ class Aimed(Offer, kw_only=True):
     at_once: tuple[Plan, ...] = ()
 
     def price(self, plan: Plan, late_us: int) -> int | None:
-        """The minimum config, which is tried when nothing else fits, knows of its own stage only;
-        others need some time too."""
+        """What a job pays for a plan, risk included. The minimum config, which is tried when
+        nothing else fits, knows of its own stage only; others need some time too."""
         expected, left_us = self.expected, self.left_us - late_us
         own_us = int(self.stage.function.profile.time_us_of(plan.config) * expected.own_pace)
         planned_us = expected.from_search_us(max(plan.time_us, own_us + self.rest_us))
@@ -95,7 +95,7 @@ class BatchPlansCache:
         self._built: dict[Application, tuple[BatchPlans, ...]] = {}
 
     def of(self, catalog: Catalog) -> dict[str, tuple[BatchPlans, ...]]:
-        """By the names of the applications, for each level of scarcity."""
+        """The plans by the names of the applications, for each level of scarcity."""
         before = {application.name: found for application, found in self._built.items()}
         self._built = {
             application: self._built.get(application)
@@ -202,7 +202,8 @@ class Apex:
         return level(view.state.open_nodes().values())
 
     def _lost_before_us(self, view: QueueView, expected: Forecast) -> int:
-        """Whose deadline is before that cannot make it, unless luck helps."""
+        """Jobs with a deadline before that will not make it, unless they are faster than
+        expected."""
         fastest_us = self._plans[view.application.name][0].fastest_us(view.stage.name)
         return view.now_us + int(fastest_us * expected.pace)
 
@@ -246,7 +247,8 @@ class Apex:
         )
 
     def _daring(self, view: QueueView, offer: Aimed, rooms: Rooms) -> Placement | None:
-        """For the oldest job by itself: the less time it takes, the less is the risk to be late."""
+        """A place for the oldest job by itself: the less time it takes, the less is the risk to be
+        late."""
         if offer.likely_us is None:
             return None
         if not offer.at_once:

@@ -55,8 +55,8 @@ class Terms(Struct, frozen=True):
 
 @dataclass(slots=True)
 class RiskModel:
-    """For the jobs at one stage of an application. It is `final` if they can hardly be hurried
-    later on: there is no later stage, or no room for large configs."""
+    """The risk of the jobs at one stage of an application. It is `final` if they can hardly be
+    hurried later on: there is no later stage, or no room for large configs."""
 
     plans: BatchPlans
     stage: str
@@ -80,7 +80,7 @@ class RiskModel:
         return self._best(jobs, left_us, self.terms(saves=saves))
 
     def later_pusd(self, jobs: int, left_us: int) -> int:
-        """The same if they wait until so much time is left."""
+        """What each of so many jobs pays if they wait until so much time is left."""
         return self._best(jobs, left_us, self.wary)[0]
 
     def _best(self, jobs: int, left_us: int, terms: Terms) -> tuple[int, int]:

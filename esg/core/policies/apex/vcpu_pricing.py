@@ -1,9 +1,9 @@
 """vCPU pricing: vCPUs count at higher prices the fewer of them are left.
 
 A vCPU costs a twentieth of a vGPU, so the cheapest configs are generous with them: three or four to
-a slice, where the paper's nodes have 16 for 7 slices. A full node then has idle slices that nobody
-can use, jobs get configs that nobody wanted, and deadlines are missed. Prices that rise with the
-share in use keep that from happening: every plan gives up what it can spare most easily.
+a slice, where the paper's nodes have 16 for 7 slices. A full node then has idle slices that cannot
+be used, jobs get configs that suit none of them, and deadlines are missed. Prices that rise with
+the share in use keep that from happening: every plan gives up what it can spare most easily.
 """
 
 from collections.abc import Iterable
