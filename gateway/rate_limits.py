@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from esg.errors import Fault, Rejected
 from esg.gateway.identity import Caller
 from esg.runtime.rpc.status import Exhausted
-from esg.units import seconds
+from esg.units import DAY_S, seconds
 
 FORGET_EVERY = 1024
-DAY_S = 86_400
 
 
 @dataclass(slots=True)

@@ -15,10 +15,10 @@ from esg.protos import gateway_v1_pb2 as public
 from esg.runtime.rpc.status import Exhausted
 from esg.runtime.security.ownership import MARK, owned
 from esg.runtime.settings import GatewaySettings
+from esg.units import LONGEST_SLO_MS, ms
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
-LONGEST_US = 86_400_000_000
-"""A day: what is longer is a slip, or a deadline that was meant as none."""
+LONGEST_SLO_US = ms(LONGEST_SLO_MS)
 LONGEST_NAME = 100
 HASHED_AT_ONCE = 2**21
 """A larger payload is hashed in a thread, so that nobody else waits for it."""
@@ -37,8 +37,8 @@ async def checked(
     check_payload(len(payload), limits)
     check_name("application", asked.application, owner)
     slo_us = asked.slo_us if asked.HasField("slo_us") else None
-    if slo_us is not None and not 0 < slo_us <= LONGEST_US:
-        raise Rejected(f"slo_us: is {slo_us}; it must be from 1 to {LONGEST_US}")
+    if slo_us is not None and not 0 < slo_us <= LONGEST_SLO_US:
+        raise Rejected(f"slo_us: is {slo_us}; it must be from 1 to {LONGEST_SLO_US}")
     if not asked.request_id:
         # Without an idempotency key it cannot be repeated, so its content is nobody's concern
         request, content_hash = uuid.uuid4().hex, b""
@@ -99,6 +99,6 @@ def _content_hash(spoken: bytes, payload: bytes) -> bytes:
 
 
 def _deadline_us(remaining_s: float | None) -> int | None:
-    if remaining_s is None or remaining_s * 1e6 > LONGEST_US:
+    if remaining_s is None or remaining_s * 1e6 > LONGEST_SLO_US:
         return None
     return max(1, int(remaining_s * 1e6))

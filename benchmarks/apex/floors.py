@@ -17,8 +17,8 @@ from esg.core.catalog.model import Application, Catalog
 from esg.core.durations import DurationSettings
 from esg.core.policies.apex.batch_aware import BatchPlans
 from esg.core.policies.apex.forecast import Forecast, onward
-from esg.core.policies.apex.risk import NEVER_PUSD
 from esg.emulator.scenario import SETTINGS
+from esg.units import NEVER_PUSD
 from esg.workload.arrivals import RATES_US
 
 STEPS = ("floor", "fetched", "safe", "patient")

@@ -1,15 +1,13 @@
 """Deadlines: milliseconds for people, whole microseconds on the wire."""
 
 from esg.runtime.rpc.status import InvalidRequest
-from esg.units import US_PER_MS, ms
+from esg.units import DAY_MS, LONGEST_SLO_MS, US_PER_MS, ms
 
-DAY_MS = 86_400_000
-"""What a gateway accepts for one request."""
 CENTURY_MS = 36_525 * DAY_MS
 """For an application the mesh has a limit of its own; far longer ones do not fit into 64 bits."""
 
 
-def slo_us_of(slo_ms: float | None, longest_ms: int = DAY_MS) -> int | None:
+def slo_us_of(slo_ms: float | None, longest_ms: int = LONGEST_SLO_MS) -> int | None:
     """
     >>> slo_us_of(0.5), slo_us_of(None)
     (500, None)

@@ -8,9 +8,6 @@ import typer
 
 from esg.errors import Rejected
 
-LONGEST_MS = 86_400_000
-"""A day. Longer deadlines are slips, and far longer ones do not fit into 64 bits."""
-
 MOST_DAYS = 36_525
 """A century; calendars end some time after."""
 

@@ -9,8 +9,5 @@ LARGEST_TIME_SCALE = 1_000
 LOUDEST = 100
 """More noise than this is all noise."""
 
-LONGEST_DELAY_MS = 86_400_000
-"""A day."""
-
 FASTEST_MB_PER_S = 1_000_000
 """Faster than any network, or memory."""

@@ -24,12 +24,11 @@ from esg.emulator.bounds import (
     FASTEST_MB_PER_S,
     LARGEST_SLO_SCALE,
     LARGEST_TIME_SCALE,
-    LONGEST_DELAY_MS,
     LOUDEST,
 )
 from esg.errors import Rejected
 from esg.suggest import did_you_mean
-from esg.units import to_ms
+from esg.units import DAY_MS, to_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +56,8 @@ MOST = {
     "slo_scale": LARGEST_SLO_SCALE,
     "time_scale": LARGEST_TIME_SCALE,
     "noise": LOUDEST,
-    "stage_delay_ms": LONGEST_DELAY_MS,
-    "remote_delay_ms": LONGEST_DELAY_MS,
+    "stage_delay_ms": DAY_MS,
+    "remote_delay_ms": DAY_MS,
     "remote_mb_per_s": FASTEST_MB_PER_S,
 }
 

@@ -32,11 +32,12 @@ from esg.console.options import AsJson, above_zero, at_least, from_zero
 from esg.console.terminal import print_json, print_line, terminal
 from esg.console.words import counted
 from esg.core.policies.settings import PolicySettings
-from esg.emulator.bounds import FASTEST_MB_PER_S, LONGEST_DELAY_MS, LOUDEST
+from esg.emulator.bounds import FASTEST_MB_PER_S, LOUDEST
 from esg.emulator.scenario import Scenario
 from esg.emulator.scenario import setting as setting_named
 from esg.emulator.sweep import Load
 from esg.errors import Rejected
+from esg.units import DAY_MS
 
 DEFAULT_SETTING = "relaxed-heavy"
 DEFAULT_RATE = "heavy"
@@ -180,7 +181,7 @@ def emulate(
         float,
         typer.Option(
             metavar="MS",
-            callback=from_zero(LONGEST_DELAY_MS),
+            callback=from_zero(DAY_MS),
             help="What a stage takes beyond its profile; live meshes differ.",
         ),
     ] = 0.5,
@@ -188,7 +189,7 @@ def emulate(
         float,
         typer.Option(
             metavar="MS",
-            callback=from_zero(LONGEST_DELAY_MS),
+            callback=from_zero(DAY_MS),
             help="What an input from another node takes, whatever its size.",
         ),
     ] = 8.0,

@@ -9,7 +9,7 @@ from esg.cli.explain.overview import print_overview
 from esg.cli.explain.question import Question, ask_timed, build_timed, plan_document, stage_named
 from esg.cli.explain.reasons import reasons
 from esg.console.catalog import CatalogFile, read_catalog
-from esg.console.options import LONGEST_MS, AsJson, above_zero, at_least, from_zero
+from esg.console.options import AsJson, above_zero, at_least, from_zero
 from esg.console.shapes import shape_text
 from esg.console.terminal import fits, open_table, print_json, terminal
 from esg.console.words import at_hyphens, counted, million_text, ms_text, percent_text
@@ -17,7 +17,7 @@ from esg.core.catalog.config import CONFIG_LEGEND
 from esg.core.policies.settings import PolicySettings
 from esg.core.search import Answer
 from esg.errors import Rejected
-from esg.units import ms, to_ms
+from esg.units import LONGEST_SLO_MS, ms, to_ms
 
 OF_OVERVIEW = ("catalog", "as_json")
 """The options that are about all applications."""
@@ -35,7 +35,7 @@ def plan(
         float | None,
         typer.Option(
             metavar="MS",
-            callback=above_zero(LONGEST_MS),
+            callback=above_zero(LONGEST_SLO_MS),
             show_default="the application's own",
             help="Deadline for the whole request.",
         ),
@@ -55,7 +55,7 @@ def plan(
         float,
         typer.Option(
             metavar="MS",
-            callback=from_zero(LONGEST_MS),
+            callback=from_zero(LONGEST_SLO_MS),
             help="How long ago the oldest request arrived.",
         ),
     ] = 0.0,

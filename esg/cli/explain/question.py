@@ -10,10 +10,7 @@ from esg.core.policies.settings import PolicySettings
 from esg.core.search import Answer, Engine, Plan, engine
 from esg.errors import Rejected
 from esg.suggest import did_you_mean
-from esg.units import to_ms, to_usd
-
-UNHURRIED_US = 10**15
-"""Time that no plan needs, though it can be added to in 64 bits."""
+from esg.units import LONGEST_US, to_ms, to_usd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +71,7 @@ def least_left_us(question: Question, engine: Engine, enough: Callable[[Answer],
 
     More time never makes an answer worse, so halving finds it to the microsecond.
     """
-    too_little, plenty = question.left_us, UNHURRIED_US
+    too_little, plenty = question.left_us, LONGEST_US
     while plenty - too_little > 1:
         middle = (too_little + plenty) // 2
         if enough(question.ask(engine, left_us=middle, k=1)):

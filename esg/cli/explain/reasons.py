@@ -1,6 +1,6 @@
 """Why this plan: a few plain sentences about what else could have been done."""
 
-from esg.cli.explain.question import UNHURRIED_US, Question, least_left_us
+from esg.cli.explain.question import Question, least_left_us
 from esg.console.words import (
     exact_ms_text,
     joined,
@@ -9,6 +9,7 @@ from esg.console.words import (
     percent_text,
 )
 from esg.core.search import Answer, Engine, Plan
+from esg.units import LONGEST_US
 
 
 def reasons(question: Question, engine: Engine, engine_name: str, answer: Answer) -> list[str]:
@@ -31,7 +32,7 @@ def _scope(question: Question, answer: Answer) -> list[str]:
 
 def _why_not_cheaper(question: Question, engine: Engine, answer: Answer) -> list[str]:
     best = answer.plans[0]
-    unhurried = question.ask(engine, left_us=UNHURRIED_US, k=1).plans[0]
+    unhurried = question.ask(engine, left_us=LONGEST_US, k=1).plans[0]
     if unhurried.job_cost_pusd >= best.job_cost_pusd:
         return ["Why not cheaper: no plan is, even if time did not matter."]
 

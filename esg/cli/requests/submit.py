@@ -12,11 +12,12 @@ from esg.cli.requests.connection import run_live
 from esg.cli.requests.outputs import Folder
 from esg.cli.requests.view import EMULATED, StageBars, is_emulated, print_result, result_document
 from esg.client import AsyncClient, Progress, Result
-from esg.console.options import LONGEST_MS, AsJson, Gateway, above_zero
+from esg.console.options import AsJson, Gateway, above_zero
 from esg.console.terminal import print_json, print_line, terminal
 from esg.console.words import counted
 from esg.errors import Fault, Rejected
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
+from esg.units import LONGEST_SLO_MS
 
 AT_ONCE = 32
 """Files that are read and under way at the same time."""
@@ -54,7 +55,7 @@ def submit(
         float | None,
         typer.Option(
             metavar="MS",
-            callback=above_zero(LONGEST_MS),
+            callback=above_zero(LONGEST_SLO_MS),
             show_default="the application's",
             help="Deadline in milliseconds.",
         ),

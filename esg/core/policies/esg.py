@@ -20,9 +20,7 @@ from esg.core.policies.placement import anywhere, locality_first
 from esg.core.search import Engine, engine
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Queue
-
-_ALL_THE_TIME_US = 2**50
-
+from esg.units import LONGEST_US
 
 NODES_PER_MS = {"astar": 300, "frontier": 10_000}
 """How many paths `astar` takes up, and how many configs `frontier` looks at, in a millisecond."""
@@ -81,7 +79,7 @@ class Esg:
         effort = answer.effort
         if not answer.feasible:
             lost, count = self._front(view)
-            left_us = _ALL_THE_TIME_US if lost else view.left_us(count)
+            left_us = LONGEST_US if lost else view.left_us(count)
             if lost or count < min(len(view.jobs), view.stage.function.profile.max_batch):
                 answer = search(stage, queue=count, left_us=left_us, k=self._k)
                 effort += answer.effort

@@ -25,10 +25,7 @@ from esg.core.scheduler.admission import Rejection
 from esg.core.state.state import ApplicationVersions, Queue, Registrations, State, queue_name
 from esg.errors import Rejected
 from esg.suggest import did_you_mean
-from esg.units import to_ms
-
-MAX_SLO_US = 2**50
-"""Some 35 years; sums of such times fit into 64 bits."""
+from esg.units import LONGEST_US, to_ms
 
 MAX_STAGES = 32
 """Of an application that comes at run time: requests wait while its engine is built, and a chain of
@@ -140,7 +137,7 @@ class Registry:
 def slo_rejection(name: str, slo_us: int, fastest_us: int) -> Rejection | None:
     """Why an SLO cannot be promised, if it cannot."""
     slo = f"an SLO of {to_ms(slo_us):g} ms"
-    if slo_us > MAX_SLO_US:
+    if slo_us > LONGEST_US:
         reason = f"{slo} is longer than years; give a shorter one"
         return Rejection(RefusalKind.INVALID, reason)
     if slo_us < fastest_us:

@@ -32,6 +32,7 @@ from esg.core.catalog.model import Application
 from esg.core.catalog.profile import Profile
 from esg.core.search.plan import Answer, Plan, Step
 from esg.core.search.slo_split import Quotas
+from esg.units import NEVER_PUSD
 
 
 class _Column:
@@ -203,7 +204,7 @@ class _Ceiling:
         self._known = {place: column.costs[place] + later_fastest for place in places}
         self._best = sorted(self._known.values())[:k]
         self._room = k
-        self.cost = self._best[-1] if len(self._best) == k else 2**62
+        self.cost = self._best[-1] if len(self._best) == k else NEVER_PUSD
 
     def lower(self, first: int, cost: int) -> None:
         """A path with this first config can be completed at this cost."""

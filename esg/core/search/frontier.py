@@ -36,9 +36,9 @@ from esg.core.catalog.profile import Int64s
 from esg.core.search.pareto import ParetoFrontier, nothing, of_profile, pareto_optimal
 from esg.core.search.plan import Answer, Plan, Step
 from esg.core.search.slo_split import normalised_lengths, path_lengths
+from esg.units import NEVER_PUSD
 
-_NEVER = np.int64(2**62)
-"""The cost of what cannot be done in time; far above any real cost, and safe to add to."""
+_NEVER = np.int64(NEVER_PUSD)
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from esg.core.catalog.model import Application, Catalog
 from esg.core.metrics import percentiles
 from esg.core.search import engine
 from esg.emulator.scenario import SETTINGS
+from esg.units import NEVER_PUSD
 
 MEASURED = ((1, 5), (2, 5), (3, 1), (3, 5), (3, 20), (3, 80), (4, 5))
 """Which (group size, K) are timed; 3 and 5 are the paper's defaults."""
@@ -107,7 +108,7 @@ def _brute_force_ms(application: Application) -> float:
         list(zip(p.time_us.tolist(), p.job_cost_pusd.tolist(), strict=True)) for p in profiles
     )
     budget_us = sum(profile.time_us_of(profile.minimum) for profile in profiles)
-    best = 2**62
+    best = NEVER_PUSD
     began = thread_time()
     for time_a, cost_a in first:
         for time_b, cost_b in second:

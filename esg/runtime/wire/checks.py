@@ -21,6 +21,7 @@ from esg.core.messages.events import (
 )
 from esg.core.messages.task_order import Output, Payload
 from esg.errors import Rejected
+from esg.units import LONGEST_US
 
 MOST_VCPUS = 100_000
 MOST_SLICES = 1_000
@@ -28,8 +29,6 @@ MOST_MB = 10**9
 MOST_NAMES = 10_000
 LONGEST_NAME = 300
 """Of requests, tasks, stages and functions, whoever chose them."""
-LONGEST_US = 2**50
-"""Some 35 years; sums of such times fit into 64 bits."""
 LAST_TASK = 2**53
 
 

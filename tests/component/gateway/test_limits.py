@@ -2,9 +2,10 @@ import pytest
 
 from esg.errors import Fault, Rejected
 from esg.gateway.identity import Caller
-from esg.gateway.rate_limits import DAY_S, FORGET_EVERY, ClientQuotas
+from esg.gateway.rate_limits import FORGET_EVERY, ClientQuotas
 from esg.runtime.rpc.status import Exhausted
 from esg.runtime.security.tokens import Quota
+from esg.units import DAY_S
 
 
 class Door:

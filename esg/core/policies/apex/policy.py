@@ -38,7 +38,7 @@ from esg.core.policies.placement import anywhere, locality_first
 from esg.core.search.plan import Plan
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Queue
-from esg.units import ms
+from esg.units import LONGEST_US, ms
 
 NODES_PER_MS = 200
 """What `Offer.effort` counts, in a millisecond of CPython."""
@@ -51,8 +51,6 @@ SPARED = 0.25
 
 LOOK_AGAIN_US = ms(50)
 """How often it is checked whether the hopeless may run."""
-
-_ALL_THE_TIME_US = 2**50
 
 
 class Aimed(Offer, kw_only=True):
@@ -279,7 +277,7 @@ class Apex:
             return Hold(view.now_us + LOOK_AGAIN_US)
         jobs = self._lost_in_front(view)
         answer = plans.search(
-            view.stage.name, jobs=jobs, cohort_size=jobs, left_us=_ALL_THE_TIME_US, k=CONFIGS
+            view.stage.name, jobs=jobs, cohort_size=jobs, left_us=LONGEST_US, k=CONFIGS
         )
         return Offer(answer.plans, answer.effort)
 

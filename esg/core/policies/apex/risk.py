@@ -24,6 +24,7 @@ from msgspec import Struct
 from esg.core.policies.apex.batch_aware import BatchPlans
 from esg.core.policies.apex.forecast import Forecast, Z
 from esg.core.search.plan import Plan
+from esg.units import NEVER_PUSD
 
 LATE = 3
 """A request that is late is as bad as three more that have to be paid for."""
@@ -37,9 +38,6 @@ Z_FOR_GOOD = 4.0
 Price = Callable[[Plan, int], int | None]
 """What a job pays for a plan that ends so much later, risk included; None if it would rather be
 late than not."""
-
-NEVER_PUSD = 2**62
-"""The price of what cannot be done in time."""
 
 
 class Terms(Struct, frozen=True):
