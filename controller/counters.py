@@ -8,12 +8,12 @@ from collections import deque
 from collections.abc import Container
 from dataclasses import dataclass, field
 
-from esg.core.catalog.versions import plain_name
 from esg.core.messages.commands import AdmitRequest, AnswerRequest, RefusalKind, RefuseRequest
 from esg.core.messages.events import TaskFinished
 from esg.core.messages.outcome import Outcome
 from esg.core.messages.task_order import TaskOrder
 from esg.core.metrics import Served, percentiles
+from esg.names import plain_name
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.metrics_page import UnusedNames
 from esg.units import to_usd

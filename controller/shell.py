@@ -24,7 +24,6 @@ from esg.controller.effects import (
     TellProgress,
 )
 from esg.controller.request_log import AnsweredRequest, RequestLog, RequestRecord
-from esg.core.catalog.versions import plain_name
 from esg.core.journal.format import Memo
 from esg.core.messages.codec import Message
 from esg.core.messages.commands import (
@@ -52,8 +51,8 @@ from esg.core.messages.events import (
 )
 from esg.core.messages.task_order import JobOrder, Payload, TaskOrder
 from esg.core.sessions.controller_end import remember
+from esg.names import payload_stage, plain_name
 from esg.runtime.settings import ControllerSettings
-from esg.storage.keys import payload_stage
 from esg.units import seconds
 
 

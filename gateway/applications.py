@@ -11,7 +11,8 @@ import grpc
 from google.protobuf.message import Message
 
 from esg.errors import Rejected
-from esg.gateway.validation import LONGEST_NAME, check_name
+from esg.gateway.validation import check_name
+from esg.names import LONGEST_CHOSEN
 from esg.protos import controller_v1_pb2 as controller
 from esg.protos import controller_v1_pb2_grpc as controller_grpc
 from esg.protos import gateway_v1_pb2 as public
@@ -118,9 +119,9 @@ def _check_definition(asked: public.RegisterApplicationRequest, owner: str) -> N
         )
     for stage in asked.stages:
         names = (stage.name, stage.function, *stage.after)
-        if len(stage.after) > len(asked.stages) or any(len(n) > LONGEST_NAME for n in names):
+        if len(stage.after) > len(asked.stages) or any(len(n) > LONGEST_CHOSEN for n in names):
             raise Rejected(
-                f"stages: {stage.name[:LONGEST_NAME]!r}: a name has at most {LONGEST_NAME} "
+                f"stages: {stage.name[:LONGEST_CHOSEN]!r}: a name has at most {LONGEST_CHOSEN} "
                 "characters, and a stage comes after each other one at most once"
             )
 

@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import Any
 
 from esg.errors import Fault
+from esg.names import is_payload
 from esg.runtime.logs import about
-from esg.storage.keys import is_payload
 from esg.storage.redis_store import RedisStore
 from esg.storage.retrying import patiently
 

@@ -5,10 +5,10 @@ from collections.abc import Coroutine
 from typing import Any
 
 from esg.core.sessions.inquiry import Inquiry
+from esg.names import payload_stage
 from esg.protos import controller_v1_pb2 as controller
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.security.ownership import seen
-from esg.storage.keys import payload_stage
 
 Step = tuple[str, str, bool]
 """A stage, its task, and whether it has finished."""

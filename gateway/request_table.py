@@ -9,8 +9,8 @@ id with the same content (`content_hash`) is the same request, and runs once. Wh
 decided here for the requests of this gateway, and by the controller for those of all gateways.
 
 **Who may write a payload.** Anyone, at once: a payload is stored under the request's id and the
-content_hash of its content (`esg.storage.keys`) while the controller decides. The controller tells
-the first stage's invoker which content_hash it has accepted. Whoever used the same id for something
+content_hash of its content (`esg.names`) while the controller decides. The controller tells the
+first stage's invoker which content_hash it has accepted. Whoever used the same id for something
 else, on whichever gateway, is refused and takes its own payload away again; a repeat stores the
 same bytes once more, without harm. So there is no owner to agree on between gateways, and a repeat
 heals what a gateway left undone when it died.
@@ -44,6 +44,7 @@ from collections.abc import Callable, Sequence
 
 from esg.core.sessions.inquiry import Inquiry, RefusalScope
 from esg.gateway.request import PendingReply, RequestPayload, TrackedRequest
+from esg.names import payload_stage
 from esg.protos import controller_v1_pb2 as controller
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.logs import about
@@ -51,7 +52,6 @@ from esg.runtime.rpc.status import AlreadyExists, Exhausted, NotFound, Unavailab
 from esg.runtime.security.ownership import owned, plainly, seen
 from esg.runtime.wire.copies import changed
 from esg.runtime.wire.enums import outcome_from_wire
-from esg.storage.keys import payload_stage
 
 log = logging.getLogger(__name__)
 

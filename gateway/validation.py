@@ -5,21 +5,19 @@ and whether its SLO can be met, is the controller's to say.
 """
 
 import asyncio
-import re
 import uuid
 from hashlib import blake2b
 
 from esg.errors import Rejected
+from esg.names import LONGEST_CHOSEN, OWNER_MARK, PLAIN, is_printable
 from esg.protos import controller_v1_pb2 as controller
 from esg.protos import gateway_v1_pb2 as public
 from esg.runtime.rpc.status import Exhausted
-from esg.runtime.security.ownership import MARK, owned
+from esg.runtime.security.ownership import owned
 from esg.runtime.settings import GatewaySettings
 from esg.units import LONGEST_SLO_MS, ms
 
-REQUEST_ID = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 LONGEST_SLO_US = ms(LONGEST_SLO_MS)
-LONGEST_NAME = 100
 HASHED_AT_ONCE = 2**21
 """A larger payload is hashed in a thread, so that nobody else waits for it."""
 
@@ -62,10 +60,10 @@ async def checked(
 
 
 def check_id(request_id: str) -> str:
-    if not REQUEST_ID.fullmatch(request_id):
+    if not PLAIN.fullmatch(request_id):
         raise Rejected(
-            f"request_id: is {request_id[:120]!r}; it must be 1 to 100 letters, digits "
-            "and any of - _ . :"
+            f"request_id: is {request_id[:120]!r}; it must be 1 to {LONGEST_CHOSEN} letters, "
+            "digits and any of - _ . :"
         )
     return request_id
 
@@ -74,10 +72,10 @@ def check_name(kind: str, name: str, owner: str = "") -> str:
     """What may be called so by a client. That there is an owner in it only others may say."""
     if not name:
         raise Rejected(f"{kind}: is empty; name one, ListApplications says which there are")
-    if len(name) > LONGEST_NAME or not name.isprintable() or (owner and MARK in name):
+    if len(name) > LONGEST_CHOSEN or not is_printable(name) or (owner and OWNER_MARK in name):
         raise Rejected(
-            f"{kind}: is {name[:120]!r}; it must be 1 to {LONGEST_NAME} printable characters, "
-            f"without {MARK}"
+            f"{kind}: is {name[:120]!r}; it must be 1 to {LONGEST_CHOSEN} printable characters, "
+            f"without {OWNER_MARK}"
         )
     return name
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from esg.core.catalog.model import Application, Catalog, Stage
-from esg.core.catalog.versions import plain_name
 from esg.core.messages.commands import Command, StartTask
 from esg.core.messages.events import Event
 from esg.core.metrics import Served
@@ -20,6 +19,7 @@ from esg.emulator.scenario import Scenario
 from esg.errors import Rejected
 from esg.loadgen.outcome import Figures, LoadOutcome
 from esg.loadgen.target import Target
+from esg.names import plain_name
 from esg.runtime.settings import ControllerSettings
 from esg.units import ms
 from esg.workload.arrivals import Arrival

@@ -1,8 +1,8 @@
 """Errors of storage: data that is not there, and servers that refuse."""
 
 from esg.errors import Fault
+from esg.names import is_payload
 from esg.runtime.rpc.status import FailedPrecondition
-from esg.storage.keys import is_payload
 
 
 class Missing(Fault):

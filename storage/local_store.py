@@ -14,7 +14,6 @@ Nothing but such names is ever touched: a store in a directory with other conten
 
 import mmap
 import os
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import blake2b
@@ -22,12 +21,11 @@ from itertools import count
 from pathlib import Path
 
 from esg.errors import Fault, Rejected
+from esg.names import PLAIN
 from esg.storage.errors import Missing
 
 MAPPED_BYTES = 64 * 1024
 """Below that, reading is cheaper than mapping."""
-
-_PLAIN = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 
 
 class LocalStore:
@@ -144,6 +142,6 @@ def _safe(name: str) -> str:
     >>> _safe("deblur"), _safe("a/b")
     ('deblur', '%575aa62220a2c597f5def8d269b6acac')
     """
-    if _PLAIN.fullmatch(name):
+    if PLAIN.fullmatch(name):
         return name
     return f"%{blake2b(name.encode(), digest_size=16).hexdigest()}"

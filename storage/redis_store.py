@@ -5,7 +5,7 @@ waiting. Its parts are written first and a list of them last, under names that w
 before: a reader finds a whole value, old or new, or none. If both forms are there, the single key
 is the newer one.
 
-    PREFIX/REQUEST/STAGE              a value; for a payload, `names.payload_stage` is the stage
+    PREFIX/REQUEST/STAGE              a value; for a payload, `payload_stage` is the stage
     PREFIX/REQUEST/STAGE/parts        "TOKEN NUMBER": a large value, in so many parts
     PREFIX/REQUEST/STAGE/TOKEN.0 ...  its parts
 
@@ -21,6 +21,7 @@ from collections.abc import Iterable
 
 from esg.backoff import Backoff
 from esg.errors import Fault, Rejected
+from esg.names import BETWEEN
 from esg.storage.durable import DurablePipeline
 from esg.storage.errors import Missing
 from esg.storage.redis_pipeline import RedisPipeline
@@ -131,12 +132,12 @@ class RedisStore:
             await send(b"UNLINK", *_part_names(key, replaced))
 
     def _key(self, request: str, stage: str) -> bytes:
-        if not request or "/" in request or "/" in stage:
+        if not request or BETWEEN in request or BETWEEN in stage:
             raise Rejected(
                 f"request {request!r}, stage {stage!r}: names of requests and stages have no "
                 "slash, and a request's name is not empty"
             )
-        return f"{self._prefix}/{request}/{stage}".encode()
+        return BETWEEN.join((self._prefix, request, stage)).encode()
 
 
 def _list_of(key: bytes) -> bytes:

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from esg.core.catalog.versions import plain_name
 from esg.core.messages.commands import (
     AdmitRequest,
     AnswerRequest,
@@ -25,6 +24,7 @@ from esg.core.messages.events import Event, InvokerJoined, TaskFailed, TaskFinis
 from esg.core.messages.outcome import Outcome
 from esg.core.metrics import Served, percentiles_ms
 from esg.core.state.state import State
+from esg.names import plain_name
 from esg.units import US_PER_S
 
 

@@ -21,7 +21,6 @@ from typing import Any
 from msgspec.structs import replace as changed
 
 from esg.core.catalog.model import Catalog, scaled
-from esg.core.catalog.versions import versioned
 from esg.core.journal.format import (
     SEGMENTS,
     Header,
@@ -46,6 +45,7 @@ from esg.core.scheduler.scheduler import Scheduler, build_scheduler
 from esg.core.state.state import State
 from esg.emulator.scenario import Scenario, applied
 from esg.errors import Rejected
+from esg.names import versioned
 
 
 @dataclass(slots=True)

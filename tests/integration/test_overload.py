@@ -8,10 +8,10 @@ from pathlib import Path
 
 from esg.client import Exhausted, Outcome, PipelineStage, Result
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.versions import plain_name
 from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest, StartTask
 from esg.core.messages.events import Event, RequestArrived
 from esg.emulator.history import replay_strictly
+from esg.names import plain_name
 from tests.integration.conftest import Launch
 from tests.support.expected import made, nothing_is_left, until
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from esg.core.catalog.model import Application
 from esg.core.search import Answer, Plan, engine
+from esg.core.search.frontier import Frontier
 from esg.core.search.slo_split import Quotas
 from tests.support.brute_force import Best, best_plans, from_stage, longest_path
 from tests.support.pipelines import (
@@ -141,7 +142,7 @@ def test_what_the_frontier_looks_up_is_the_first_plan_that_it_finds(
     data: st.DataObject, pipeline: Pipeline
 ) -> None:
     asked = [data.draw(questions(pipeline)) for _ in range(3)]
-    frontier = engine("frontier", pipeline.application())
+    frontier = Frontier(pipeline.application())
     for question in asked:
         in_no_time = replace(question, left_us=0)
         looked_up = frontier.cheapest(
@@ -204,5 +205,5 @@ def test_the_fastest_time_is_the_longest_path_with_every_stage_at_its_fastest(
     stage = data.draw(st.sampled_from(sorted(pipeline.after)))
     part = from_stage(pipeline.after, stage)
     fastest = {s: min(time for time, _ in pipeline.tables[s].values()) for s in part}
-    found = engine(name, pipeline.application()).fastest_us(stage)
+    found = engine(name, pipeline.application(), group_size=3).fastest_us(stage)
     assert found == longest_path(part, fastest)

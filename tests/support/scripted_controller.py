@@ -18,13 +18,13 @@ from typing import Any
 import grpc
 
 from esg.errors import Rejected
+from esg.names import payload_stage
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import controller_v1_pb2_grpc as wire_grpc
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.server import Server, say_ready
 from esg.runtime.rpc.status import AlreadyExists, NotFound, aborting, refusal
-from esg.storage.keys import payload_stage
 from esg.storage.redis_store import RedisStore
 
 LIMIT_S = 180.0

@@ -19,8 +19,8 @@ from esg.client import MeshStatus
 from esg.client.status import ApplicationStatus, NodeStatus, QueueStatus, SliceStatus
 from esg.console.served import COST_HEADING, cost_text, latency_text, rate_text
 from esg.console.terminal import fits, open_table
-from esg.core.catalog.versions import plain_name
 from esg.core.metrics import CAPTION, Served, slice_use
+from esg.names import plain_name
 from esg.units import to_pusd
 
 BLOCKS = {

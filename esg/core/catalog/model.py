@@ -13,6 +13,7 @@ from esg.core.catalog.dag import Series, reduced
 from esg.core.catalog.late_requests import LateRequests
 from esg.core.catalog.profile import Prices, Profile
 from esg.errors import Rejected
+from esg.names import complaint
 from esg.suggest import did_you_mean
 
 
@@ -142,10 +143,8 @@ def _alone_us(stages: Mapping[str, Stage]) -> int:
 
 
 def _check_name(kind: str, name: str) -> None:
-    if not name or "/" in name or not name.isprintable():
-        raise Rejected(f"{kind} {name!r}: a name has no slash and no control characters; change it")
-    if kind == "application" and "@" in name:
-        raise Rejected(f"{kind} {name!r}: a name has no @, which marks versions; change it")
+    if (why := complaint(kind, name)) is not None:
+        raise Rejected(why)
 
 
 def _ordered(given: Mapping[str, Stage]) -> dict[str, Stage]:

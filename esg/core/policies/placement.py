@@ -17,17 +17,16 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from esg.core.catalog.config import Config
-from esg.core.catalog.versions import plain_name
 from esg.core.policies.interface import Offer, Placement, QueueView
 from esg.core.search.plan import Plan
 from esg.core.state.node_books import NodeBooks
-from esg.core.state.state import queue_name
+from esg.names import BETWEEN, plain_name, queue_name
 
 
 @lru_cache(maxsize=65536)
 def _draw(queue: str, invoker: str) -> int:
     # every version of an application is at home where its models are
-    application, _, stage = queue.partition("/")
+    application, _, stage = queue.partition(BETWEEN)
     queue = queue_name(plain_name(application), stage)
     return int.from_bytes(blake2b(f"{queue}@{invoker}".encode(), digest_size=8).digest())
 

@@ -23,12 +23,12 @@ from dataclasses import dataclass
 
 from esg.core.catalog.late_requests import LateRequests
 from esg.core.catalog.model import Application, Catalog
-from esg.core.catalog.versions import plain_name
 from esg.core.estimation.ewma import observe_interval
 from esg.core.messages.commands import RefusalKind
 from esg.core.messages.outcome import Outcome
 from esg.core.scheduler.books import Books
-from esg.core.state.state import Job, Queue, Request, Traffic, queue_name
+from esg.core.state.state import Job, Queue, Request, Traffic
+from esg.names import plain_name, queue_name
 from esg.units import NEVER_US, seconds, to_ms
 
 UNKNOWN_RETRY_US = seconds(1)

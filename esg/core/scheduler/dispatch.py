@@ -20,7 +20,6 @@ from operator import attrgetter
 from msgspec.structs import replace
 
 from esg.core.catalog.model import Stage
-from esg.core.catalog.versions import plain_name
 from esg.core.messages.commands import (
     Decision,
     DropInstance,
@@ -37,6 +36,7 @@ from esg.core.state.candidates import eligible_nodes, preferred_nodes
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Queue, Request, Task
 from esg.errors import Bug
+from esg.names import plain_name
 from esg.units import NEVER_US
 
 PAYLOAD = (Payload(),)

@@ -3,12 +3,12 @@
 from collections import Counter
 
 from esg.core.catalog.model import Function
-from esg.core.catalog.versions import plain_name, versioned
 from esg.core.messages.commands import AdmitRequest, AnswerRequest, Command, RefuseRequest
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.state.node_books import NodeBooks
-from esg.core.state.state import Phase, State, queue_name
+from esg.core.state.state import Phase, State
 from esg.errors import Bug
+from esg.names import plain_name, queue_name, versioned
 from esg.units import NEVER_US
 
 

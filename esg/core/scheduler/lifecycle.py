@@ -9,7 +9,6 @@ had.
 from bisect import bisect_left
 
 from esg.core.catalog.model import Application
-from esg.core.catalog.versions import plain_name
 from esg.core.estimation.ewma import observe_interval
 from esg.core.messages.commands import (
     AdmitRequest,
@@ -37,9 +36,9 @@ from esg.core.state.state import (
     StageRun,
     Task,
     Traffic,
-    queue_name,
 )
 from esg.errors import Bug
+from esg.names import plain_name, queue_name
 
 NEED_INPUTS = (BLOCKED, RESTING, QUEUED)
 

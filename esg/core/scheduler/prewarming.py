@@ -20,7 +20,8 @@ from esg.core.messages.commands import WarmInstance
 from esg.core.policies.placement import ranked_homes
 from esg.core.scheduler.books import Books
 from esg.core.state.node_books import NodeBooks
-from esg.core.state.state import Queue, State, queue_name
+from esg.core.state.state import Queue, State
+from esg.names import queue_name
 from esg.units import NEVER_US
 
 HEADROOM = 4

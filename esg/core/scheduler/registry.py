@@ -18,12 +18,12 @@ happened; adopting it cannot fail.
 from dataclasses import dataclass, replace
 
 from esg.core.catalog.model import Application, Catalog, Stage
-from esg.core.catalog.versions import versioned
 from esg.core.messages.commands import RefusalKind
 from esg.core.messages.events import ApplicationChange, ApplicationRegistered, StageSpec
 from esg.core.scheduler.admission import Rejection
-from esg.core.state.state import ApplicationVersions, Queue, Registrations, State, queue_name
+from esg.core.state.state import ApplicationVersions, Queue, Registrations, State
 from esg.errors import Rejected
+from esg.names import queue_name, versioned
 from esg.suggest import did_you_mean
 from esg.units import LONGEST_US, to_ms
 

@@ -13,7 +13,8 @@ from esg.core.scheduler.books import Books
 from esg.core.scheduler.lifecycle import Lifecycle
 from esg.core.scheduler.quarantine import Quarantine
 from esg.core.scheduler.retries import Retries
-from esg.core.state.state import Task, queue_name
+from esg.core.state.state import Task
+from esg.names import queue_name
 from esg.units import PPM
 
 

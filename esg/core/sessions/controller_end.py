@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 from esg.core.messages.events import Event, InvokerJoined, InvokerLeaving, InvokerLost
 from esg.core.sessions.settings import SessionSettings
+from esg.names import is_printable
 
 
 class Greeting(NamedTuple):
@@ -140,7 +141,7 @@ class NodeSessions:
     def greet(self, now_us: int, greeting: Greeting) -> Welcome | GreetingRefused:
         """A node attaches with a new stream."""
         node = greeting.node
-        if not node or not node.isprintable():
+        if not is_printable(node):
             return GreetingRefused("an invoker needs a name; set invoker.node")
         if greeting.functions != self._functions:
             return GreetingRefused(

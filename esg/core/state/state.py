@@ -7,7 +7,6 @@ tree and a restored state equals the one that was saved.
 
 from collections.abc import Collection, Mapping
 from enum import StrEnum
-from functools import lru_cache
 
 from msgspec import field
 
@@ -208,8 +207,3 @@ class State(Record):
 
 def _without(nodes: Mapping[str, NodeBooks], some: Collection[str]) -> Mapping[str, NodeBooks]:
     return {name: node for name, node in nodes.items() if name not in some}
-
-
-@lru_cache(maxsize=65536)
-def queue_name(application: str, stage: str) -> str:
-    return f"{application}/{stage}"

@@ -31,7 +31,7 @@ CALLERS = ("client", "observer")
 """Those whom nobody calls."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 AUTHORITY_DAYS = 3650
-LONGEST_NAME = 64
+LONGEST_COMMON_NAME = 64
 """In letters: what a certificate has room for."""
 
 
@@ -157,7 +157,7 @@ def _general(name: str) -> x509.GeneralName:
     except ValueError:
         pass
     try:
-        if not 0 < len(name) <= LONGEST_NAME:
+        if not 0 < len(name) <= LONGEST_COMMON_NAME:
             raise ValueError
         return x509.DNSName(name)
     except ValueError:

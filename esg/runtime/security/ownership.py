@@ -10,8 +10,7 @@ and all names where clients have no tokens.
     depth         depth         depth       depth
 """
 
-MARK = "~"
-"""Neither clients have it in their names, nor what they may call applications and requests."""
+from esg.names import OWNER_MARK
 
 
 def owned(owner: str, name: str) -> str:
@@ -20,7 +19,7 @@ def owned(owner: str, name: str) -> str:
     >>> owned("alice", "photo"), owned("", "photo")
     ('alice~photo', 'photo')
     """
-    return f"{owner}{MARK}{name}" if owner else name
+    return f"{owner}{OWNER_MARK}{name}" if owner else name
 
 
 def seen(owner: str, inside: str) -> str | None:
@@ -33,7 +32,7 @@ def seen(owner: str, inside: str) -> str | None:
     """
     if not owner:
         return inside
-    whose, mark, name = inside.partition(MARK)
+    whose, mark, name = inside.partition(OWNER_MARK)
     if not mark:
         return inside
     return name if whose == owner else None
@@ -45,4 +44,4 @@ def plainly(owner: str, text: str) -> str:
     >>> plainly("alice", "alice~photo takes 500 ms with the fastest configs")
     'photo takes 500 ms with the fastest configs'
     """
-    return text.replace(f"{owner}{MARK}", "") if owner else text
+    return text.replace(f"{owner}{OWNER_MARK}", "") if owner else text

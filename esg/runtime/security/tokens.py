@@ -22,8 +22,8 @@ from pathlib import Path
 from esg.core.catalog.toml_fields import TomlFields
 from esg.errors import Rejected
 from esg.files import written
+from esg.names import CLIENT
 
-NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 DIGEST = re.compile(r"[0-9a-f]{64}")
 BEGINNING = "esg_"
 """So that whoever finds a token lying around knows what it is."""
@@ -122,7 +122,7 @@ def _document(entry: TokenEntry) -> dict[str, str]:
 
 
 def check_client_name(name: str) -> None:
-    if not NAME.fullmatch(name):
+    if not CLIENT.fullmatch(name):
         raise Rejected(
             f"client {name[:80]!r}: a name is up to 32 of a-z, 0-9 and -, the first no dash; "
             "choose another one"

@@ -21,14 +21,13 @@ from esg.core.messages.events import (
 )
 from esg.core.messages.task_order import Output, Payload
 from esg.errors import Rejected
+from esg.names import LONGEST
 from esg.units import LONGEST_US
 
 MOST_VCPUS = 100_000
 MOST_SLICES = 1_000
 MOST_MB = 10**9
 MOST_NAMES = 10_000
-LONGEST_NAME = 300
-"""Of requests, tasks, stages and functions, whoever chose them."""
 LAST_TASK = 2**53
 
 
@@ -90,7 +89,7 @@ def _check_different(what: str, names: Sequence[str]) -> None:
 
 def _check_names(*names: str) -> None:
     for name in names:
-        if len(name) > LONGEST_NAME:
+        if len(name) > LONGEST:
             raise Rejected(f"news: a name of {len(name)} characters, {name[:40]!r}...")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from esg.core.catalog.file import load_catalog
-from esg.core.search import engine
+from esg.core.search.frontier import Frontier
 from tests.component.cli.conftest import Run
 
 PLAN = ("plan", "image-classification")
@@ -23,9 +23,7 @@ def document(esg: Run, *arguments: object) -> dict[str, Any]:
 def test_the_document_is_the_engines_answer(esg: Run) -> None:
     found = document(esg, "image-classification", "--slo-ms", 600, "--waited-ms", 74)
     application = load_catalog().application("image-classification")
-    answer = engine("frontier", application, group_size=3).search(
-        "super-resolution", queue=1, left_us=526_000, k=5
-    )
+    answer = Frontier(application).search("super-resolution", queue=1, left_us=526_000, k=5)
     best = answer.plans[0]
     assert found["application"] == "image-classification"
     assert (found["stage"], found["engine"]) == ("super-resolution", "frontier")

@@ -4,8 +4,8 @@ import asyncio
 
 import grpc
 
+from esg.names import payload_stage
 from esg.protos import controller_v1_pb2 as wire
-from esg.storage.keys import payload_stage
 from tests.support.controller_peers import (
     LIMIT_S,
     finished,

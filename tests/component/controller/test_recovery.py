@@ -17,11 +17,11 @@ from esg.core.messages.codec import encode
 from esg.core.sessions.controller_end import NodeSession
 from esg.core.sessions.settings import SessionSettings
 from esg.errors import Rejected
+from esg.names import payload_stage
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.settings import ControllerSettings
 from esg.runtime.trained_configs import learnt_text
-from esg.storage.keys import payload_stage
 from esg.units import ms
 from tests.support.controller_peers import (
     Running,

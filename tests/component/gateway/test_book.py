@@ -8,10 +8,10 @@ import pytest
 from esg.errors import Rejected
 from esg.gateway.request import TrackedRequest
 from esg.gateway.request_table import RequestTable
+from esg.names import payload_stage
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc.status import AlreadyExists, NotFound, Unavailable, status
-from esg.storage.keys import payload_stage
 
 PAYLOAD = payload_stage(b"1")
 OTHER_PAYLOAD = payload_stage(b"2")

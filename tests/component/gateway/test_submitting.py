@@ -6,11 +6,11 @@ import grpc
 import pytest
 
 from esg.errors import Rejected
+from esg.names import payload_stage
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc.status import AlreadyExists, NotFound
-from esg.storage.keys import payload_stage
 from tests.component.gateway.conftest import Keys
 from tests.support.redis_server import RedisServer
 from tests.support.scripted_controller import KNOWN, ScriptedController, until

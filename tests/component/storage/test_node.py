@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from esg.core.messages.task_order import Input, Output, Payload
+from esg.names import payload_stage
 from esg.storage.errors import Missing
-from esg.storage.keys import payload_stage
 from esg.storage.local_store import LocalStore
 from esg.storage.node_store import NodeStore
 from esg.storage.redis_store import RedisStore

@@ -36,9 +36,9 @@ from esg.core.messages.events import Event
 from esg.core.messages.task_order import Payload, TaskOrder
 from esg.core.scheduler.scheduler import build_scheduler
 from esg.core.sessions.controller_end import session_memo
+from esg.names import payload_stage
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.settings import ControllerSettings
-from esg.storage.keys import payload_stage
 from esg.units import ms
 from tests.support.desk import (
     arrived,

@@ -18,7 +18,7 @@ from msgspec import Struct
 from esg.core.catalog.model import Application
 from esg.core.estimation.stage_speed import PRIOR, relative_std
 from esg.core.policies.interface import QueueView
-from esg.core.state.state import queue_name
+from esg.names import queue_name
 from esg.units import PPM
 
 Z = 3.0

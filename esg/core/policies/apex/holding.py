@@ -29,7 +29,8 @@ from esg.core.policies.apex.forecast import Z
 from esg.core.policies.apex.groups import Group
 from esg.core.policies.apex.risk import RiskModel
 from esg.core.policies.interface import QueueView
-from esg.core.state.state import Phase, Task, queue_name
+from esg.core.state.state import Phase, Task
+from esg.names import queue_name
 from esg.units import PPM
 
 WORTH_IT = 0.998

@@ -213,6 +213,12 @@ MALFORMED: list[tuple[Event, str]] = [
     (registered("", "label"), "a name has no slash"),
     (registered("a/b", "label"), "a name has no slash"),
     (registered("tag@2", "label"), "a name has no @"),
+    (
+        ApplicationRegistered(
+            application="tag", stages=(StageSpec(name="@f00d", function="label"),)
+        ),
+        "does not begin with @, which marks payloads",  # in a store, the two would meet
+    ),
     (registered("tag", "label", slo_us=0), "must be positive"),
     (registered("tag", "label", slo_us=-5), "must be positive"),
     (registered("tag", "label", slo_us=ms(19)), "takes 20 ms with the fastest configs"),
