@@ -52,7 +52,7 @@ def test_a_dag_is_shown_by_its_shape(esg: Run, street: Path) -> None:
     assert "left runs segmentation, right runs depth" in ran.out
 
 
-def test_what_has_no_shape_is_told_by_its_edges(street: Path) -> None:
+def test_application_without_a_shape_is_told_by_its_edges(street: Path) -> None:
     shape = shape_text(load_catalog(street).application("tangle"))
     assert shape == "a -> [b; c; e after b; f after b and c] -> z"
 

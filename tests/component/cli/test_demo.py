@@ -129,7 +129,7 @@ def test_ctrl_c_takes_everything_down(number: signal.Signals, tmp_path: Path) ->
         (("--nodes", 5000), "nodes is 5000; it must be from 1 to 1000"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(
+def test_esg_demo_refuses_impossible_options_in_one_line(
     esg: Run, arguments: tuple[object, ...], words: str
 ) -> None:
     assert_refused(esg("demo", "--json", *arguments), words)

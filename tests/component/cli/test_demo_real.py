@@ -55,7 +55,7 @@ def test_a_photo_is_enlarged_masked_and_labelled(tmp_path: Path) -> None:
         (("--real", "--photo", "no.jpg"), "--photo: no.jpg: no such file; name a picture"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(
+def test_esg_demo_real_refuses_impossible_options_in_one_line(
     esg: Run, arguments: tuple[object, ...], words: str
 ) -> None:
     assert_refused(esg("demo", *arguments), words)

@@ -57,7 +57,9 @@ def test_the_document_has_all_that_was_promised(esg: Run) -> None:
     assert re.fullmatch("[0-9a-f]{16}", esg_result["digest"])
 
 
-def test_the_same_seed_gives_the_same_digest_and_another_seed_another(esg: Run) -> None:
+def test_emulation_with_the_same_seed_has_the_same_digest_and_another_seed_another(
+    esg: Run,
+) -> None:
     zero, again, one = (result(esg, "--seed", seed) for seed in (0, 0, 1))
     assert zero["digest"] == again["digest"] != one["digest"]
     assert {**zero, "wall_s": 0} == {**again, "wall_s": 0}
@@ -127,7 +129,7 @@ def test_a_trace_comes_whole_unless_told_otherwise(esg: Run, tmp_path: Path) -> 
     assert document(esg, "--trace", path)["results"][0]["requests"] == 1100
 
 
-def test_with_a_rate_a_trace_is_scaled_to_it(esg: Run, counts: Path) -> None:
+def test_trace_is_scaled_to_the_rate_that_is_given(esg: Run, counts: Path) -> None:
     for arguments in (("--rate", "20/s"), ("--setting", "strict-light", "--rate", "20/s")):
         found = document(esg, "--trace", counts, "--format", "counts", "--duration", 5, *arguments)
         assert 90 < found["results"][0]["requests"] < 110
@@ -178,7 +180,7 @@ def test_nodes_are_the_catalogs_unless_told_otherwise(esg: Run, street: Path) ->
     assert set(found["results"][0]["hit_rate_by_application"]) <= {"street", "tangle"}
 
 
-def test_what_is_unusual_is_in_the_heading(esg: Run) -> None:
+def test_unusual_settings_are_in_the_heading(esg: Run) -> None:
     unusual = "--engine astar --k 1 --group-size 2 --search-steps-per-ms 50 --remote-delay-ms 1"
     told = " ".join(esg("emulate", *SHORT, *unusual.split()).out.split())
     for words in ("engine astar", "K = 1", "groups of 2", "50 nodes per ms", "inputs 1 ms"):
@@ -244,7 +246,7 @@ def test_options_that_change_nothing_are_named(esg: Run, line: str, notes: list[
     assert done.err.splitlines() == [f"note: {note}" for note in notes]
 
 
-def test_what_is_refused_is_refused_without_notes(esg: Run) -> None:
+def test_refused_emulation_prints_no_notes(esg: Run) -> None:
     for why in (("--catalog", "nowhere.json"), ("--nodes", 10000, "--vgpus", 1000)):
         assert_refused(esg("emulate", "--policy", "orion", "--k", 3, *why), "...")
 
@@ -291,7 +293,7 @@ def test_a_slower_network_makes_answers_later(esg: Run) -> None:
 
 
 @pytest.mark.parametrize("policy", ["apex", "esg", "orion"])
-def test_without_locality_data_travels(esg: Run, policy: str) -> None:
+def test_emulation_without_locality_has_more_remote_transfers(esg: Run, policy: str) -> None:
     near = result(esg, "--policy", policy)
     anywhere = result(esg, "--policy", policy, "--no-locality")
     assert anywhere["remote_transfers"] > near["remote_transfers"]
@@ -342,7 +344,7 @@ IN_A_SCRIPTS_BACKGROUND = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
         (IN_A_SCRIPTS_BACKGROUND, signal.SIGTERM),
     ],
 )
-def test_who_ends_it_hears_nothing_and_finds_no_file(
+def test_emulation_that_is_interrupted_says_nothing_and_leaves_no_file(
     begun: tuple[str, ...], number: int, tmp_path: Path
 ) -> None:
     path = tmp_path / "run.journal"

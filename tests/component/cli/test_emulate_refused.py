@@ -61,7 +61,7 @@ REFUSED = {
 }
 
 
-def test_no_rate_is_not_any_rate(esg: Run) -> None:
+def test_empty_rate_is_refused(esg: Run) -> None:
     assert_refused(esg("emulate", "--rate", "", "--requests", 3), "unknown rate ''; ...")
 
 

@@ -56,7 +56,7 @@ def test_the_table_of_many_runs_fits(
         assert name.rpartition("-")[2] in ran.out
 
 
-def test_what_a_narrow_table_has_no_room_for_is_below_it(
+def test_columns_that_a_narrow_table_has_no_room_for_are_below_it(
     esg: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "60")

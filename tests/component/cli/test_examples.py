@@ -42,7 +42,7 @@ def test_an_example_command_can_be_typed(
     parse(arguments)
 
 
-def test_there_are_examples() -> None:
+def test_docs_have_examples_of_commands() -> None:
     assert len(EXAMPLES) > 40
 
 

@@ -114,7 +114,7 @@ def test_requests_without_an_answer_are_named(esg: Run, journal: Path, command: 
     assert document(esg, "replay", journal)["unanswered"] > 0
 
 
-def test_what_if_models_had_not_been_loaded(esg: Run, journal: Path) -> None:
+def test_esg_what_if_emulates_a_cold_start(esg: Run, journal: Path) -> None:
     found = document(esg, "what-if", journal, "--cold-start")
     assert found["recorded"]["setting"]["warm_start"]
     assert not found["setting"]["warm_start"]
@@ -148,7 +148,7 @@ def test_a_missing_event_is_found(esg: Run, journal: Path) -> None:
         ("{}\n", "...run.journal: ...header..."),
     ],
 )
-def test_what_is_no_journal_is_refused(
+def test_file_that_is_no_journal_is_refused(
     esg: Run, journal: Path, command: str, content: str, words: str
 ) -> None:
     journal.write_text(content, "utf-8")
@@ -195,7 +195,7 @@ def test_a_policy_that_is_gone_is_refused(esg: Run, journal: Path) -> None:
 # esg what-if
 
 
-def test_the_same_conditions_give_the_same_answers(
+def test_esg_what_if_under_the_same_conditions_gives_the_same_answers(
     esg: Run, emulated: tuple[Path, dict[str, Any]]
 ) -> None:
     path, run = emulated
@@ -276,7 +276,7 @@ def of_aquatope(esg: Run, trainings: list[Catalog], tmp_path: Path) -> Path:
     return path
 
 
-def test_what_a_journal_has_learnt_is_not_learnt_again(
+def test_configs_learnt_in_a_journal_are_not_learnt_again(
     esg: Run, of_aquatope: Path, trainings: list[Catalog]
 ) -> None:
     assert document(esg, "replay", of_aquatope)["identical"]

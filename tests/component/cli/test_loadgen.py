@@ -57,7 +57,7 @@ def test_arrivals_are_saved_in_full_and_leave_nothing_else(load: Run, tmp_path: 
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_the_same_seed_gives_the_same_file(load: Run, tmp_path: Path) -> None:
+def test_loadgen_saves_the_same_arrivals_for_the_same_seed(load: Run, tmp_path: Path) -> None:
     saved = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         path = tmp_path / name
@@ -83,7 +83,7 @@ def test_the_trace_that_is_read_is_not_overwritten(load: Run, tmp_path: Path, op
     assert trace.read_text() == "count\n5\n3\n"
 
 
-def test_what_was_saved_is_replayed_to_the_last_row(load: Run, tmp_path: Path) -> None:
+def test_saved_arrivals_are_replayed_to_the_last_row(load: Run, tmp_path: Path) -> None:
     first, second = tmp_path / "first.csv", tmp_path / "second.csv"
     load("--rate", "30/s", "--poisson", "--requests", 50, "--dry-run", "--save-arrivals", first)
     ran = load("--arrivals", first, "--dry-run", "--save-arrivals", second)

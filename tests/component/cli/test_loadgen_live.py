@@ -79,7 +79,7 @@ def test_the_document_says_it_all(load: Run, gateway: Gateway) -> None:
     assert document["plan"]["rate"] == "500/s"
 
 
-def test_there_is_a_row_for_every_request(load: Run, gateway: Gateway, tmp_path: Path) -> None:
+def test_csv_file_has_a_row_for_every_request(load: Run, gateway: Gateway, tmp_path: Path) -> None:
     gateway.answer = lambda asked: refused(asked) if len(gateway.got) % 2 else done(asked)
     path, planned = tmp_path / "rows.csv", tmp_path / "planned.csv"
     sent(load, gateway, "--workers", 2, "--csv", path, "--save-arrivals", planned)
@@ -116,7 +116,7 @@ def test_a_reader_who_stops_reading_loses_no_file(gateway: Gateway, tmp_path: Pa
     assert page.exists()
 
 
-def test_without_plotly_a_report_is_refused_before_anything_is_sent(
+def test_report_without_plotly_is_refused_before_anything_is_sent(
     load: Run, gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("loadgen.report.page", "loadgen.report.figures", "reporting.page"):
@@ -150,7 +150,7 @@ def test_the_emulators_figures_stand_beside_the_live_ones(load: Run, gateway: Ga
     assert set(told["applications"]) <= set(APPLICATIONS)
 
 
-def test_what_cannot_be_emulated_is_refused_before_anything_is_sent(
+def test_mesh_that_cannot_be_emulated_is_refused_before_anything_is_sent(
     load: Run, gateway: Gateway
 ) -> None:
     gateway.nodes = 0
@@ -159,7 +159,7 @@ def test_what_cannot_be_emulated_is_refused_before_anything_is_sent(
     assert ran.err.startswith("error: --emulate: the mesh has no nodes that could be emulated")
 
 
-def test_what_a_policy_learns_for_the_emulation_fits_the_nodes_of_the_mesh(
+def test_configs_learnt_for_the_emulation_fit_the_nodes_of_the_mesh(
     load: Run, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def train(seen: Catalog, **_: object) -> dict[str, Any]:

@@ -96,14 +96,14 @@ def test_the_slo_that_would_allow_the_next_cheaper_plan_is_exact(esg: Run) -> No
     assert before["cost_usd_per_job"] == now["cost_usd_per_job"] > then["cost_usd_per_job"]
 
 
-def test_with_all_the_time_in_the_world_nothing_is_cheaper(esg: Run) -> None:
+def test_esg_plan_says_that_no_plan_is_cheaper_even_without_a_deadline(esg: Run) -> None:
     told = esg(*PLAN, "--slo-ms", 60_000).out
     assert "Why not cheaper: no plan is, even if time did not matter." in told
     assert "Why not slower" not in told
 
 
 @pytest.mark.parametrize("name", ["frontier", "astar"])
-def test_what_is_out_of_reach_comes_with_the_smallest_slo_in_reach(esg: Run, name: str) -> None:
+def test_slo_out_of_reach_is_told_with_the_smallest_slo_in_reach(esg: Run, name: str) -> None:
     ran = esg(*PLAN, "--slo-ms", 100, "--waited-ms", 20, "--engine", name)
     assert ran.code == 0
     (slo_ms,) = map(float, re.findall(r"of waiting is ([\d.]+) ms\.", words(ran.out)))

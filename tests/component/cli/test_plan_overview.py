@@ -37,6 +37,6 @@ def test_the_table_fits_into_80_columns_and_says_what_to_try_next(esg: Run) -> N
 
 
 @pytest.mark.parametrize("option", ["--slo-ms", "--queue", "--waited-ms", "--k", "--group-size"])
-def test_what_is_about_one_application_needs_its_name(esg: Run, option: str) -> None:
+def test_option_about_one_application_needs_the_name_of_one(esg: Run, option: str) -> None:
     words = f"{option} is about one application; name it: see esg apps"
     assert_refused(esg("plan", option, 1), words)

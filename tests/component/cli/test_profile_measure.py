@@ -74,7 +74,7 @@ def test_cold_starts_and_sizes_are_measured_too(out: Path) -> None:
     assert (catalog.cluster.nodes, catalog.cluster.vgpus) == (1, 2)
 
 
-def test_what_cannot_run_is_not_in_the_profile(out: Path) -> None:
+def test_config_that_cannot_run_is_not_in_the_profile(out: Path) -> None:
     """The catalog that the slices go by has no pairs of `resize`."""
     assert load_catalog(out / "catalog.toml").functions["resize"].profile.max_batch == 1
     record = read(out)
@@ -160,7 +160,7 @@ async def test_a_node_that_is_told_to_stop_does_not_finish_what_it_has_begun(
     assert told == ["stopping"]
 
 
-def test_without_a_whole_application_it_says_what_was_written_and_why_no_catalog(
+def test_profile_without_a_whole_application_says_what_was_written_and_why_no_catalog(
     source: Path, tmp_path: Path, esg: Run
 ) -> None:
     here = tmp_path / "here"
@@ -202,7 +202,7 @@ def test_figures_of_other_slices_do_not_mix(source: Path, out: Path, esg: Run) -
         ({"slices": "gpu"}, "slices"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_esg_profile_refuses_options_that_make_no_sense(
     source: Path, tmp_path: Path, esg: Run, changes: dict[str, str], message: str
 ) -> None:
     batches = changes.pop("batches", "1")
@@ -211,7 +211,7 @@ def test_what_makes_no_sense_is_refused(
     assert message in ran.err
 
 
-def test_two_catalogs_are_compared(source: Path, out: Path, esg: Run) -> None:
+def test_esg_profile_compares_two_catalogs(source: Path, out: Path, esg: Run) -> None:
     found = document(esg("profile", "compare", source, out / "catalog.toml", "--json"))
     assert found["only_in_a"] == ["depth", "slow"]
     ratios = [one["ratio"] for one in found["differences"] if one["ratio"] is not None]

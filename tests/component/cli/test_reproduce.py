@@ -46,7 +46,7 @@ def learn_the_minimum(catalog: Catalog, *, progress: object, **_: object) -> Tra
 
 
 @pytest.mark.parametrize(("line", "words"), REFUSED.items())
-def test_it_refuses_in_one_line(esg: Run, tmp_path: Path, line: str, words: str) -> None:
+def test_esg_reproduce_refuses_in_one_line(esg: Run, tmp_path: Path, line: str, words: str) -> None:
     assert_refused(esg("reproduce", *line.split()), words)
     assert list(tmp_path.iterdir()) == []
 
@@ -103,7 +103,7 @@ def test_a_study_is_printed_within_the_terminal(width: int) -> None:
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
-def test_who_shares_a_place_is_explained_where_places_are_shown(seeds: int) -> None:
+def test_shared_places_are_explained_where_places_are_shown(seeds: int) -> None:
     catalog = load_catalog(DEFAULT)
     results = results_as_in_the_paper(catalog)
     results.size = replace(results.size, seeds=seeds)

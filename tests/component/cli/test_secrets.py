@@ -12,7 +12,7 @@ def modes(folder: Path) -> dict[str, int]:
     return {file.name: file.stat().st_mode & 0o777 for file in folder.iterdir()}
 
 
-def test_all_that_the_compose_file_asks_for_is_made(esg: Run, tmp_path: Path) -> None:
+def test_esg_secrets_makes_all_that_the_compose_file_asks_for(esg: Run, tmp_path: Path) -> None:
     folder = tmp_path / "secrets"
     ran = esg("secrets", folder, "--host", "mesh.example.com")
     assert (ran.code, ran.err) == (0, "")

@@ -143,7 +143,7 @@ def test_a_result_is_shown_whatever_becomes_of_its_outputs(
 
 
 @pytest.mark.usefixtures("gateway")
-def test_without_waiting_the_ids_are_printed_and_the_results_fetched_later(
+def test_esg_submit_without_waiting_prints_ids_whose_results_are_fetched_later(
     esg: Run, photos: list[Path], tmp_path: Path, gateway: str
 ) -> None:
     ran = esg("submit", KNOWN, *photos, "--no-wait")
@@ -258,7 +258,9 @@ def test_bad_arguments_are_refused_before_anything_is_sent(
     assert not (tmp_path / "new").exists()
 
 
-def test_without_a_gateway_one_line_says_what_to_do(esg: Run, photos: list[Path]) -> None:
+def test_esg_submit_without_a_gateway_says_what_to_do_in_one_line(
+    esg: Run, photos: list[Path]
+) -> None:
     ran = esg("submit", KNOWN, photos[0], "--gateway", "127.0.0.1:1")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith("error: no gateway at 127.0.0.1:1; start a mesh with esg up")

@@ -22,5 +22,5 @@ def test_a_terminal_breaks_lines_between_words_and_no_path() -> None:
     assert told == [f"{PATH}:", "done in 420.7 ms, SLO of 526.0 ms kept", ""]
 
 
-def test_in_a_pipe_a_sentence_is_one_line() -> None:
+def test_sentence_in_a_pipe_is_one_line() -> None:
     assert printed(TEXT, terminal=False) == [TEXT]

@@ -128,7 +128,7 @@ def test_the_document_has_the_whole_state_of_the_mesh(esg: Run, gateway: str) ->
     assert all(len(row["slices"]) == 7 for row in found["nodes"])
 
 
-def test_once_it_is_plain_text_of_80_columns(
+def test_esg_top_once_is_plain_text_of_80_columns(
     esg: Run, gateway: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ESG_GATEWAY", gateway)
@@ -141,7 +141,7 @@ def test_once_it_is_plain_text_of_80_columns(
     assert "node1  ░░░░░░░   0/16 vCPUs" in ran.out
 
 
-def test_in_a_pipe_there_is_a_line_of_json_for_every_look(gateway: str) -> None:
+def test_esg_top_in_a_pipe_prints_a_line_of_json_for_every_look(gateway: str) -> None:
     command = [ESG, "top", "--json", "--interval", "0.1", "--gateway", gateway]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -158,7 +158,7 @@ def test_in_a_pipe_there_is_a_line_of_json_for_every_look(gateway: str) -> None:
     assert looks[0]["uptime_ms"] < looks[1]["uptime_ms"] < looks[2]["uptime_ms"]
 
 
-def test_on_a_terminal_it_takes_the_screen_and_gives_it_back(gateway: str) -> None:
+def test_esg_top_on_a_terminal_takes_the_screen_and_gives_it_back(gateway: str) -> None:
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         [ESG, "top", "--interval", "0.1", "--gateway", gateway],
@@ -192,7 +192,7 @@ def _read_to_end(terminal: int) -> bytes:
 
 
 @pytest.mark.parametrize("arguments", [(), ("--once",), ("--json",), ("--once", "--json")])
-def test_without_a_gateway_there_is_one_line(esg: Run, arguments: tuple[str, ...]) -> None:
+def test_esg_top_without_a_gateway_prints_one_line(esg: Run, arguments: tuple[str, ...]) -> None:
     ran = esg("top", *arguments, "--gateway", "127.0.0.1:1")
     assert (ran.code, ran.out) == (1, "")
     assert re.fullmatch(r"error: no gateway at 127\.0\.0\.1:1; .*esg up.*--gateway.*\n", ran.err)
@@ -288,7 +288,7 @@ def test_slices_that_are_out_of_order_stand_out() -> None:
     assert "· 1 empty  × 1 lost" in shown
 
 
-def test_what_was_not_served_is_told() -> None:
+def test_esg_top_tells_of_requests_that_were_not_served() -> None:
     mixed = told("photo", done=1, failed=2, refused=3)
     late, left = told("late", dropped=4), told("left", cancelled=5)
     busy = told("busy", refused=7, overloaded=6)

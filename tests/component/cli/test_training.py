@@ -44,7 +44,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[MeshOptions]:
     return found
 
 
-def test_what_was_learnt_is_kept_in_a_file(esg: Run, tmp_path: Path) -> None:
+def test_esg_train_writes_learnt_configs_to_a_file(esg: Run, tmp_path: Path) -> None:
     file = tmp_path / "new" / "learnt.json"
     ran = esg("train", file)
     assert (ran.code, ran.out) == (0, f"written: {file} (4 applications)\n")
@@ -59,7 +59,7 @@ def test_a_file_that_cannot_be_written_is_refused(esg: Run, tmp_path: Path) -> N
     assert_refused(esg("train", inside), f"{inside}: ...; name a file in a folder you can write to")
 
 
-def test_what_was_learnt_does_not_take_the_place_of_the_catalog(esg: Run, street: Path) -> None:
+def test_esg_train_does_not_overwrite_the_catalog(esg: Run, street: Path) -> None:
     before = street.read_bytes()
     assert_refused(
         esg("train", street, "--catalog", street),
@@ -99,7 +99,7 @@ def test_a_mesh_learns_before_it_starts(esg: Run, started: list[MeshOptions]) ->
         ("--vcpus 2 --slices mig", 2, 7),
     ],
 )
-def test_what_a_mesh_learns_fits_its_nodes(
+def test_configs_that_a_mesh_learns_fit_its_nodes(
     esg: Run,
     started: list[MeshOptions],
     monkeypatch: pytest.MonkeyPatch,

@@ -122,7 +122,7 @@ def test_ctrl_c_before_it_is_up_leaves_nothing(
     assert [look(pid) for pid in running.values()] == [None] * len(ALL)
 
 
-def test_it_begins_anew_unless_it_is_to_go_on(directory: RunDirectory) -> None:
+def test_esg_up_begins_anew_unless_it_is_to_resume(directory: RunDirectory) -> None:
     directory.make_private()
     directory.journal.mkdir()
     (directory.journal / "00000001.journal").touch()
@@ -135,7 +135,7 @@ def test_it_begins_anew_unless_it_is_to_go_on(directory: RunDirectory) -> None:
         assert {entry.name for entry in directory.path.iterdir()} == left
 
 
-def test_in_the_background_it_goes_on_until_esg_down(directory: RunDirectory) -> None:
+def test_detached_mesh_goes_on_until_esg_down(directory: RunDirectory) -> None:
     done = ran("up", *SMALL, "--detach")
     assert (done.returncode, done.stderr) == (0, "")
     running = record(directory)
@@ -179,7 +179,7 @@ def test_a_secure_mesh_is_called_with_what_its_file_says() -> None:
     ],
 )
 @pytest.mark.parametrize("detach", [[], ["--detach"]])
-def test_what_cannot_come_up_is_refused_before_anything_starts(
+def test_mesh_that_cannot_come_up_is_refused_before_anything_starts(
     options: list[str],
     words: str,
     detach: list[str],
@@ -201,7 +201,7 @@ def test_what_cannot_come_up_is_refused_before_anything_starts(
     assert not directory.path.exists()
 
 
-def test_in_the_background_it_stays_up_if_nobody_hears_that_it_is(
+def test_detached_mesh_stays_up_if_nobody_reads_that_it_is_up(
     directory: RunDirectory,
 ) -> None:
     with begun("--detach") as process:
@@ -230,7 +230,9 @@ def test_esg_down_says_what_could_not_be_kept(directory: RunDirectory) -> None:
     assert "could not be kept (File exists)" in directory.log.read_text("utf-8")
 
 
-def test_when_nothing_runs_status_and_down_say_so(directory: RunDirectory, esg: Run) -> None:
+def test_esg_status_and_esg_down_say_that_no_mesh_is_running(
+    directory: RunDirectory, esg: Run
+) -> None:
     words = f"no mesh is running in {directory.path}; start one with esg up..."
     assert_refused(esg("down"), words)
     assert_refused(esg("status"), words)
@@ -304,7 +306,9 @@ def test_a_process_that_dies_is_told_with_the_end_of_its_log_and_comes_back(
 
 
 @pytest.mark.parametrize("clean", ["down", "up"])
-def test_nothing_outlives_a_supervisor_that_is_killed(clean: str, directory: RunDirectory) -> None:
+def test_processes_of_a_mesh_do_not_outlive_a_supervisor_that_is_killed(
+    clean: str, directory: RunDirectory
+) -> None:
     process = up(directory)
     left = record(directory)
     process.kill()
@@ -377,7 +381,7 @@ def test_a_settings_file_counts_and_options_win(directory: RunDirectory, tmp_pat
         ),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(
+def test_esg_up_refuses_impossible_options_in_one_line(
     arguments: tuple[object, ...], words: str, esg: Run
 ) -> None:
     assert_refused(esg("up", *arguments), words)

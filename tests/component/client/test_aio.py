@@ -222,7 +222,9 @@ async def test_a_deadline_that_cannot_be_is_refused_as_it_was_given(
 
 
 @pytest.mark.parametrize("slo_ms", [-1, float("nan"), 1e300])
-async def test_the_same_is_said_of_an_application(mesh: AsyncClient, slo_ms: float) -> None:
+async def test_slo_of_an_application_that_is_no_time_is_refused(
+    mesh: AsyncClient, slo_ms: float
+) -> None:
     with pytest.raises(InvalidRequest, match="slo_ms: is"):
         await mesh.register_application("new", [PipelineStage("deblur")], slo_ms=slo_ms)
 
@@ -234,7 +236,7 @@ async def test_a_call_ends_when_its_time_is_over(
         await mesh.submit(KNOWN, b"abc", timeout_s=0.1)
 
 
-async def test_nobody_at_the_address_is_said_so() -> None:
+async def test_client_says_that_no_gateway_is_at_the_address() -> None:
     with socket.socket() as taken:  # bound, but nobody listens
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -243,7 +245,7 @@ async def test_nobody_at_the_address_is_said_so() -> None:
                 await mesh.submit(KNOWN, b"abc")
 
 
-async def test_what_is_unavailable_is_tried_again_under_the_same_id(
+async def test_unavailable_request_is_tried_again_under_the_same_id(
     mesh: AsyncClient, controller: ScriptedController
 ) -> None:
     waiting = asyncio.create_task(mesh.submit(KNOWN, b"abc"))
@@ -256,7 +258,7 @@ async def test_what_is_unavailable_is_tried_again_under_the_same_id(
     assert (await waiting).outputs == {"second": b"y"}
 
 
-async def test_who_is_refused_for_now_is_told_when_to_come_back(
+async def test_client_that_is_refused_for_now_is_told_when_to_come_back(
     mesh: AsyncClient, controller: ScriptedController
 ) -> None:
     waiting = asyncio.create_task(mesh.submit(KNOWN, b"abc"))
@@ -267,7 +269,7 @@ async def test_who_is_refused_for_now_is_told_when_to_come_back(
     assert caught.value.retry_after_s == 1.235
 
 
-async def test_what_no_retry_cures_is_not_tried_again(
+async def test_submission_that_no_retry_cures_is_not_tried_again(
     mesh: AsyncClient, controller: ScriptedController, redis_server: RedisServer
 ) -> None:
     with redis_server.client() as inside:
@@ -316,7 +318,7 @@ async def test_a_client_that_is_closed_says_so(mesh: AsyncClient) -> None:
         mesh.stream()
 
 
-async def test_who_waits_while_the_client_is_closed_is_told_and_not_cancelled(
+async def test_caller_that_waits_while_the_client_is_closed_gets_an_error_and_is_not_cancelled(
     mesh: AsyncClient, controller: ScriptedController
 ) -> None:
     """An error of a task that nobody has cancelled must not look as if somebody had."""

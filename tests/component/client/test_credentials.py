@@ -30,7 +30,7 @@ def test_a_token_is_not_shown_to_people() -> None:
 
 
 @pytest.mark.parametrize("token", ["a b", "a\nb", "tökén", "a\0"])
-def test_what_cannot_be_sent_is_refused_without_repeating_it(token: str) -> None:
+def test_token_that_cannot_be_sent_is_refused_without_repeating_it(token: str) -> None:
     with pytest.raises(Rejected, match="strange characters; correct ESG_TOKEN") as refused:
         Credentials(token=token).metadata()
     assert token not in str(refused.value)

@@ -56,7 +56,7 @@ async def failed(link: grpc.aio.Channel, size: int = 1) -> str | None:
     return details
 
 
-async def test_nobody_listens() -> None:
+async def test_grpc_says_in_known_words_that_nobody_listens() -> None:
     held = await asyncio.start_server(lambda *_: None, HOST, 0)
     port = held.sockets[0].getsockname()[1]
     held.close()

@@ -24,7 +24,7 @@ async def submit(request: pytest.FixtureRequest, mesh: AsyncClient) -> AsyncIter
 
 
 @pytest.mark.parametrize("payload", [b"abc", b"x" * (PIECE_BYTES + 1)], ids=["small", "large"])
-async def test_it_is_submitted_again(
+async def test_lost_payload_is_submitted_again(
     submit: Way,
     payload: bytes,
     controller: ScriptedController,

@@ -24,7 +24,7 @@ from tests.support.scripted_controller import KNOWN, LIMIT_S, ScriptedController
 LARGE = bytes(range(256)) * 40_000
 
 
-async def test_many_requests_are_answered(
+async def test_stream_answers_many_requests(
     mesh: AsyncClient, controller: ScriptedController, keys: Keys
 ) -> None:
     controller.playing = True
@@ -113,7 +113,7 @@ async def test_a_large_request_goes_on_when_nobody_waits_for_it(
     assert controller.said == []
 
 
-async def test_what_was_not_answered_is_sent_again_when_the_gateway_is_back(
+async def test_unanswered_requests_are_sent_again_when_the_gateway_is_back(
     gateways: Gateways, controller: ScriptedController
 ) -> None:
     address = await gateways.start()
@@ -132,7 +132,7 @@ async def test_what_was_not_answered_is_sent_again_when_the_gateway_is_back(
         assert (await answer).outputs == {"second": b"y"}
 
 
-async def test_what_another_stream_has_sent_is_not_sent_again(
+async def test_request_that_another_stream_has_sent_is_not_sent_again(
     gateways: Gateways, controller: ScriptedController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later: list[Callable[[], object]] = []
@@ -159,7 +159,7 @@ async def test_what_another_stream_has_sent_is_not_sent_again(
     assert controller.said == []
 
 
-async def test_what_is_being_fetched_is_not_sent_again(
+async def test_request_whose_result_is_being_fetched_is_not_sent_again(
     gateways: Gateways, controller: ScriptedController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = await gateways.start()
@@ -235,7 +235,7 @@ async def test_a_request_that_is_refused_for_now_says_when_to_come_back(
         assert caught.value.retry_after_s == 1.5
 
 
-async def test_without_a_gateway_everything_fails_when_patience_ends() -> None:
+async def test_stream_without_a_gateway_fails_all_requests_when_patience_ends() -> None:
     async with AsyncClient("127.0.0.1:1", patience_s=0.1) as mesh, mesh.stream() as stream:
         answers = [stream.submit(KNOWN, payload) for payload in (b"abc", LARGE)]
         for answer in answers:

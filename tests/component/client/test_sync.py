@@ -17,7 +17,7 @@ def mesh(redis_url: str, tmp_path: Path) -> Iterator[Client]:
         yield mesh
 
 
-def test_it_does_what_the_other_one_does(mesh: Client) -> None:
+def test_sync_client_does_what_the_async_client_does(mesh: Client) -> None:
     assert mesh.submit(KNOWN, b"abc").outputs == {"second": b"cba"}
     request = mesh.submit_async(KNOWN, b"abc", request_id="r1")
     *progress, result = mesh.watch(request)
@@ -81,7 +81,9 @@ def is_known(mesh: Client, request_id: str) -> bool:
         return False
 
 
-def test_who_waits_in_another_thread_while_the_client_is_closed_is_told(mesh: Client) -> None:
+def test_caller_that_waits_in_another_thread_while_the_client_is_closed_is_told(
+    mesh: Client,
+) -> None:
     with ThreadPoolExecutor(1) as threads, mesh.stream() as stream:
         answer = stream.submit(ENDLESS, b"abc")
         waiting = threads.submit(mesh.submit, ENDLESS, b"abc", request_id="r1")

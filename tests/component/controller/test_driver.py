@@ -87,7 +87,7 @@ async def turns(number: int = 3) -> None:
         await asyncio.sleep(0)
 
 
-async def test_what_comes_while_the_disk_is_busy_goes_into_the_next_group() -> None:
+async def test_events_that_come_while_the_disk_is_busy_go_into_the_next_group() -> None:
     story = Story()
     story.disk_is_slow = True
     for event in (ARRIVAL, Woke(), Woke()):
@@ -105,7 +105,7 @@ async def test_what_comes_while_the_disk_is_busy_goes_into_the_next_group() -> N
     ]
 
 
-async def test_nothing_is_done_that_could_not_be_written() -> None:
+async def test_orders_that_could_not_be_written_are_not_carried_out() -> None:
     story = Story()
     story.disk_is_slow = True
     story.driver.tell(ARRIVAL)
@@ -118,7 +118,7 @@ async def test_nothing_is_done_that_could_not_be_written() -> None:
     assert story.told == ["began", "wrote RequestArrived", "flushed"]
 
 
-async def test_it_rests_once_all_is_done_that_it_was_told() -> None:
+async def test_driver_rests_once_all_is_done_that_it_was_told() -> None:
     story = Story()
     await story.driver.rest()
     story.disk_is_slow = True
@@ -136,7 +136,7 @@ async def test_it_rests_once_all_is_done_that_it_was_told() -> None:
     assert story.told[-1] == "did Woke at 0"
 
 
-async def test_whoever_waits_for_its_rest_hears_what_went_wrong() -> None:
+async def test_caller_that_waits_for_the_drivers_rest_hears_what_went_wrong() -> None:
     story = Story()
     story.disk_is_slow = True
     story.driver.tell(ARRIVAL)
@@ -148,14 +148,14 @@ async def test_whoever_waits_for_its_rest_hears_what_went_wrong() -> None:
         await resting
 
 
-async def test_whoever_wants_to_know_hears_when_all_is_done() -> None:
+async def test_driver_calls_back_with_the_orders_once_they_are_carried_out() -> None:
     story = Story()
     story.driver.tell(ARRIVAL, then=lambda commands: story.told.append(f"then {commands}"))
     await turns()
     assert story.told[-2:] == ["did RequestArrived at 0", "then ['RequestArrived at 0']"]
 
 
-async def test_whoever_asks_gets_the_orders() -> None:
+async def test_driver_returns_the_orders_to_who_asks() -> None:
     story = Story()
     assert await story.driver.ask(ARRIVAL) == ["RequestArrived at 0"]
 

@@ -77,7 +77,7 @@ async def test_an_answer_is_forgotten_in_time_if_nothing_else_happens() -> None:
         assert refusal_code(note) is grpc.StatusCode.NOT_FOUND
 
 
-async def test_while_there_is_hope_a_gateway_hears_that_a_payload_was_not_found() -> None:
+async def test_gateway_hears_of_a_missing_payload_while_attempts_are_left() -> None:
     async with (
         running_controller() as controller,
         invoker(controller) as node,

@@ -85,7 +85,7 @@ async def test_an_invoker_with_another_catalog_is_refused() -> None:
         assert "same catalog" in (node.error.details() or "")
 
 
-async def test_who_does_not_greet_is_refused() -> None:
+async def test_invoker_that_does_not_greet_is_refused() -> None:
     async with running_controller() as controller, invoker(controller) as node:
         node.say(joined())
         await until(lambda: node.ended)
@@ -93,7 +93,7 @@ async def test_who_does_not_greet_is_refused() -> None:
         assert "greeting" in (node.error.details() or "")
 
 
-async def test_two_processes_cannot_have_one_name() -> None:
+async def test_two_invoker_processes_cannot_have_one_name() -> None:
     async with (
         running_controller() as controller,
         invoker(controller) as node,
@@ -140,7 +140,7 @@ async def test_news_from_before_the_inventory_count() -> None:
             assert node.of("start") == []
 
 
-async def test_what_a_lost_invoker_ran_is_run_by_another() -> None:
+async def test_tasks_of_a_lost_invoker_are_run_by_another() -> None:
     async with running_controller(rejoin_ms=0) as controller, gateway(controller) as door:
         async with invoker(controller) as node:
             node.say(greeting(), joined())
@@ -206,7 +206,7 @@ async def test_silence_is_a_loss() -> None:
         await until(lambda: node.ended)
 
 
-async def test_who_says_goodbye_is_not_waited_for() -> None:
+async def test_invoker_that_says_goodbye_is_not_waited_for() -> None:
     async with running_controller(rejoin_ms=60_000) as controller, invoker(controller) as node:
         node.say(greeting(), joined())
         await until(lambda: controller.state.nodes)

@@ -68,7 +68,7 @@ def entries(path: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("sync", [True, False])
-async def test_what_was_flushed_is_in_the_file(tmp_path: Path, sync: bool) -> None:
+async def test_flushed_entries_are_in_the_file(tmp_path: Path, sync: bool) -> None:
     journal = begun(tmp_path, sync=sync)
     await write(journal, 3)
     assert entries(tmp_path / "00000001.journal") == [0, 1, 2]
@@ -95,7 +95,9 @@ async def test_a_group_is_synced_before_it_counts(
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2, 3, 4, 8])
-async def test_it_goes_on_in_the_next_segment_and_old_ones_go(tmp_path: Path, kept: int) -> None:
+async def test_journal_goes_on_in_the_next_segment_and_old_ones_go(
+    tmp_path: Path, kept: int
+) -> None:
     journal = begun(tmp_path, segment_mb=0.0001, kept_segments=kept)
     for latest in range(1, 2 * kept + 4):
         await write(journal, first=latest)  # a line is more than a segment should have
@@ -218,7 +220,7 @@ def test_two_controllers_cannot_have_one_journal(tmp_path: Path) -> None:
     opened(tmp_path).close()
 
 
-def test_what_cannot_be_a_directory_is_refused(tmp_path: Path) -> None:
+def test_journal_path_that_cannot_be_a_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(Rejected, match=r"journal .*file: cannot be a journal's directory"):
         opened(tmp_path / "file")

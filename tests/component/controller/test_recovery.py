@@ -278,7 +278,7 @@ async def test_another_policy_goes_on_with_the_same_requests(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("policy", ["esg", "aquatope"])
-async def test_what_a_policy_had_learnt_is_not_needed_to_go_on_from_its_journal(
+async def test_learnt_file_is_not_needed_to_go_on_from_a_journal(
     policy: str, tmp_path: Path
 ) -> None:
     then, now = tmp_path / "then.json", tmp_path / "now.json"

@@ -50,7 +50,7 @@ async def test_a_request_is_accepted_and_answered_once() -> None:
         ("photo", {"slo_us": -5}, grpc.StatusCode.INVALID_ARGUMENT, "cannot be met"),
     ],
 )
-async def test_what_cannot_be_is_refused_with_a_reason(
+async def test_impossible_submission_is_refused_with_a_reason(
     application: str, more: dict[str, int], expected: grpc.StatusCode, words: str
 ) -> None:
     async with running_controller() as controller, gateway(controller) as door:
@@ -82,7 +82,7 @@ async def test_a_deadline_that_is_shorter_than_the_slo_becomes_it(
         assert request.deadline_us - request.arrived_us == slo_us
 
 
-async def test_while_there_is_too_much_to_do_requests_are_refused_with_a_time() -> None:
+async def test_overloaded_controller_refuses_requests_with_a_time() -> None:
     async with running_controller(max_waiting=1) as controller, gateway(controller) as door:
         door.say(submission("r1", "photo"), submission("r2", "photo"))
         (note,) = await door.hears("refused")
@@ -140,7 +140,7 @@ async def test_an_id_that_was_refused_may_be_tried_again() -> None:
         await door.hears("accepted")
 
 
-async def test_the_same_again_is_the_same_request() -> None:
+async def test_repeated_submission_is_the_same_request() -> None:
     async with (
         running_controller() as controller,
         gateway(controller) as door,

@@ -83,7 +83,7 @@ def test_workers_tell_how_far_they_are_before_a_run_ends(tmp_path: Path) -> None
     assert told[-1] == [1, 1]
 
 
-def test_of_other_executors_only_the_ends_of_runs_are_known() -> None:
+def test_foreign_executors_tell_only_of_the_ends_of_runs() -> None:
     told: list[list[float]] = []
     with ThreadPoolExecutor(1) as executor:
         sweep(
@@ -97,7 +97,9 @@ def test_of_other_executors_only_the_ends_of_runs_are_known() -> None:
     assert {share for shares in told for share in shares} <= {0, 1}
 
 
-def test_there_is_a_worker_for_every_core_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sweep_has_a_worker_for_every_core_that_may_be_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     counts: list[int] = []
 
     def threads(count: int, *_: object, **__: object) -> ThreadPoolExecutor:
@@ -187,7 +189,7 @@ def _is_gone(process: int) -> bool:
     ("number", "ending"),
     [(signal.SIGINT, (0, b"interrupted\n")), (signal.SIGKILL, (-signal.SIGKILL, b""))],
 )
-def test_nothing_that_ends_it_leaves_a_worker_behind(
+def test_sweep_leaves_no_worker_behind_however_it_ends(
     number: int, ending: tuple[int, bytes], tmp_path: Path
 ) -> None:
     script = tmp_path / "interrupted.py"
@@ -228,13 +230,15 @@ def test_an_estimate_is_students() -> None:
 
 
 @pytest.mark.parametrize(("count", "quantile"), [(21, 2.086), (31, 2.042), (101, 1.984)])
-def test_many_values_come_close_to_the_normal_distribution(count: int, quantile: float) -> None:
+def test_margin_of_many_values_is_close_to_that_of_the_normal_distribution(
+    count: int, quantile: float
+) -> None:
     values = [float(n % 2) for n in range(count)]
     spread = (sum((v - sum(values) / count) ** 2 for v in values) / (count - 1)) ** 0.5
     assert Estimate.of(values).margin == pytest.approx(quantile * spread / count**0.5, rel=0.01)
 
 
-def test_one_value_has_no_margin() -> None:
+def test_estimate_of_one_value_has_no_margin() -> None:
     assert Estimate.of([0.5]) == Estimate(0.5, 0.0)
 
 

@@ -61,7 +61,7 @@ def learn(cache: Path, what: Catalog | None = None, seed: int = 1) -> dict[str, 
     return trained_configs(what or two_applications(), seed=seed, cache=cache, budget=TINY)
 
 
-def test_what_was_learnt_is_not_learnt_again(tmp_path: Path, counter: Counter) -> None:
+def test_cached_configs_are_not_learnt_again(tmp_path: Path, counter: Counter) -> None:
     first = learn(tmp_path / "new" / "cache")
     assert counter.runs == 2 * TINY.trials
     assert learn(tmp_path / "new" / "cache") == first
@@ -74,7 +74,7 @@ def test_what_was_learnt_is_not_learnt_again(tmp_path: Path, counter: Counter) -
     assert len(list((tmp_path / "new" / "cache").iterdir())) == 2
 
 
-def test_two_that_learn_at_once_learn_the_same(tmp_path: Path) -> None:
+def test_training_in_two_workers_learns_what_one_learns(tmp_path: Path) -> None:
     told: list[tuple[str, int, int]] = []
     learnt = trained_configs(
         two_applications(),
@@ -106,7 +106,9 @@ def test_a_cached_result_counts_as_progress(tmp_path: Path) -> None:
     assert told == [("app-a", 12, 12), ("app-b", 12, 12)]
 
 
-def test_whatever_the_result_depends_on_is_learnt_anew(tmp_path: Path, counter: Counter) -> None:
+def test_training_is_repeated_when_anything_it_depends_on_changes(
+    tmp_path: Path, counter: Counter
+) -> None:
     learn(tmp_path)
     for what, seed in (
         (two_applications(), 2),
@@ -185,7 +187,7 @@ def test_the_cache_is_where_the_platform_has_its_caches(
     assert default_cache() == Path(expected)
 
 
-def test_without_a_cache_of_its_own_the_platforms_is_used(
+def test_training_without_a_cache_of_its_own_uses_the_platforms(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -193,7 +195,7 @@ def test_without_a_cache_of_its_own_the_platforms_is_used(
     assert len(list((tmp_path / "esg").iterdir())) == 2
 
 
-def test_without_scikit_learn_only_what_was_learnt_before_is_known(
+def test_training_without_scikit_learn_knows_only_cached_configs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learn(tmp_path)
@@ -209,7 +211,7 @@ def test_without_scikit_learn_only_what_was_learnt_before_is_known(
 # All together.
 
 
-def test_what_is_learnt_of_the_default_catalog_is_what_the_policy_takes(tmp_path: Path) -> None:
+def test_configs_learnt_for_the_default_catalog_are_what_the_policy_takes(tmp_path: Path) -> None:
     shipped = load_catalog()
     learnt = trained_configs(shipped, seed=0, cache=tmp_path, budget=TINY)
     assert list(learnt) == list(shipped.applications)

@@ -48,7 +48,7 @@ def test_a_photo_becomes_what_the_network_was_trained_on(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_no_picture_is_refused(name: str) -> None:
+def test_payload_that_is_no_picture_is_refused(name: str) -> None:
     with pytest.raises(Rejected, match="7 bytes that are no picture; send a PNG, a JPEG or a WebP"):
         handler(name).prepare([b"nothing"])
 
@@ -78,7 +78,7 @@ def test_any_kind_of_picture_is_read_as_colours(mode: str) -> None:
     assert decoded(file_of(Image.new(mode, (8, 8)), "TIFF")).mode == "RGB"
 
 
-def test_what_is_transparent_is_read_as_white() -> None:
+def test_transparent_pixels_are_read_as_white() -> None:
     clear = Image.new("RGBA", (4, 4), (10, 20, 30, 0))
     assert decoded(file_of(clear)).getpixel((0, 0)) == (255, 255, 255)
 
@@ -123,14 +123,14 @@ def test_a_mask_lies_over_the_whole_picture(classes: int, left: int, found: str)
     assert notes_of(content)["segmentation found"] == f"{found} 50%"
 
 
-def test_where_nothing_is_found_nothing_is_masked() -> None:
+def test_segmentation_that_finds_nothing_masks_nothing() -> None:
     outputs = saying("trained: X", scores=halves(2, 0))
     content = handler("segmentation").finish(outputs, [PICTURE])
     assert notes_of(content)["segmentation found"] == "nothing"
     assert opened(content).getchannel("A").getextrema() == (255, 255)
 
 
-def test_where_nothing_stands_in_front_no_background_is_removed() -> None:
+def test_background_removal_without_a_foreground_removes_nothing() -> None:
     outputs = saying("trained: X", mask=np.zeros((1, 64, 64), np.float32))
     content = handler("background-removal").finish(outputs, [PICTURE])
     assert notes_of(content)["background-removal found"] == "nothing"
@@ -208,5 +208,5 @@ def test_a_large_picture_is_sent_on_as_jpeg_with_its_notes() -> None:
     assert notes_of(content) == {"deblur weights": "trained: Ä: B"}
 
 
-def test_what_a_camera_wrote_into_a_picture_is_not_taken_for_ours() -> None:
+def test_comments_that_a_camera_wrote_are_not_taken_for_notes_of_a_function() -> None:
     assert notes_of(file_of(Image.new("RGB", (4, 4)), "JPEG", comment=b"weights: trained")) == {}

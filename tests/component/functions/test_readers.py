@@ -108,7 +108,7 @@ def test_a_file_that_torch_did_not_write_is_refused(content: bytes) -> None:
         read_weights(content)
 
 
-def test_what_is_no_tflite_file_is_refused() -> None:
+def test_file_that_is_no_tflite_file_is_refused() -> None:
     with pytest.raises(ValueError, match="not a TensorFlow Lite file"):
         File(b"\x00" * 40)
 

@@ -43,7 +43,7 @@ def environment(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_is_lacking_is_fetched_once(offered: Weights, environment: Path) -> None:
+def test_missing_weights_are_fetched_once(offered: Weights, environment: Path) -> None:
     assert fetch(environment, [offered]) == [offered]
     assert (environment / "weights" / "net" / "net.bin").read_bytes() == CONTENT
     assert [path.name for path in environment.rglob("*") if path.is_file()] == ["net.bin"]

@@ -68,7 +68,7 @@ def forgotten(told: Told) -> bool:
     return len(told.book) == 0 and told.book.idle.is_set()
 
 
-async def test_what_was_delivered_is_deleted_with_the_payload(told: Told) -> None:
+async def test_delivered_results_are_deleted_with_the_payload(told: Told) -> None:
     request = told.submit()
     told.accept()
     told.end()
@@ -94,7 +94,7 @@ async def test_a_result_is_shown_under_the_clients_names_and_what_was_received_s
     assert (received.result.request_id, received.result.application) == ("alice~r1", "alice~photo")
 
 
-async def test_what_was_not_delivered_stays_for_a_repeat(told: Told) -> None:
+async def test_undelivered_results_stay_for_a_repeat(told: Told) -> None:
     request = told.submit()
     told.accept()
     told.end()
@@ -141,7 +141,7 @@ async def test_an_answer_that_comes_late_is_not_taken_for_another_one(told: Told
     assert forgotten(told)
 
 
-async def test_who_asks_before_it_is_submitted_is_refused_and_who_asks_then_is_not(
+async def test_watcher_before_the_submission_is_refused_and_one_after_it_is_not(
     told: Told,
 ) -> None:
     early = told.book.follow("r1")
@@ -213,7 +213,7 @@ async def test_other_content_for_an_id_that_is_watched_takes_only_its_own_payloa
     assert forgotten(told)
 
 
-async def test_what_has_ended_stays_until_a_repeat_of_it_is_answered(told: Told) -> None:
+async def test_ended_request_stays_until_a_repeat_of_it_is_answered(told: Told) -> None:
     watcher = told.book.follow("r1")
     told.accept()
     told.end()
@@ -242,7 +242,7 @@ async def test_a_link_that_was_made_again_asks_one_question_per_request(told: To
     assert forgotten(told)
 
 
-async def test_who_watches_what_the_controller_has_forgotten_goes_on_with_what_is_submitted(
+async def test_watcher_of_a_request_that_the_controller_forgot_follows_its_new_submission(
     told: Told,
 ) -> None:
     watcher = told.book.follow("r1")
@@ -258,7 +258,7 @@ async def test_who_watches_what_the_controller_has_forgotten_goes_on_with_what_i
     assert forgotten(told)
 
 
-async def test_when_the_controller_stays_away_nobody_waits_and_what_goes_on_is_remembered(
+async def test_request_table_without_a_controller_fails_waiters_and_keeps_running_requests(
     told: Told,
 ) -> None:
     waited_for = told.book.follow("r2")
@@ -279,7 +279,7 @@ async def test_when_the_controller_stays_away_nobody_waits_and_what_goes_on_is_r
     assert forgotten(told)
 
 
-async def test_when_the_controller_stays_away_what_has_ended_is_still_delivered(
+async def test_ended_request_is_delivered_although_the_controller_stays_away(
     told: Told,
 ) -> None:
     watcher = told.book.follow("r1")
@@ -297,7 +297,7 @@ async def test_when_the_controller_stays_away_what_has_ended_is_still_delivered(
     assert forgotten(told)
 
 
-async def test_who_waits_for_a_request_whose_payload_is_lost_is_told_to_submit_it_again(
+async def test_waiter_for_a_request_whose_payload_is_lost_is_told_to_submit_it_again(
     told: Told,
 ) -> None:
     request = told.submit()

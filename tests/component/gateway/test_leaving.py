@@ -23,7 +23,7 @@ ASKED = public.SubmitRequest(application=KNOWN, payload=b"abc", request_id="r1")
 OTHER = public.SubmitRequest(application=KNOWN, payload=b"abc", request_id="r2")
 
 
-async def test_who_waits_is_answered_and_who_comes_is_not(
+async def test_draining_gateway_answers_who_waits_and_refuses_who_comes(
     gateways: Gateways, controller: ScriptedController, keys: Keys
 ) -> None:
     address = await gateways.start(drain_s=LIMIT_S)
@@ -69,7 +69,7 @@ async def test_a_stream_is_answered_and_then_ended(
         await ended
 
 
-async def test_what_takes_too_long_is_handed_back_and_not_cancelled(
+async def test_draining_gateway_hands_back_requests_that_take_too_long_and_cancels_none(
     gateways: Gateways, controller: ScriptedController
 ) -> None:
     address = await gateways.start(drain_s=0.05)

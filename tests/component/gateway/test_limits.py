@@ -57,7 +57,7 @@ def test_clients_that_have_been_quiet_are_forgotten() -> None:
     assert len(door.limits._requests) <= FORGET_EVERY + 200
 
 
-def test_without_a_rate_nothing_is_counted() -> None:
+def test_quota_without_a_rate_counts_nothing() -> None:
     door = Door(Quota(burst=1))
     for _ in range(10):
         door.take()

@@ -21,7 +21,7 @@ def asked(request_id: str) -> public.SubmitRequest:
     return public.SubmitRequest(application=KNOWN, payload=b"abc", request_id=request_id)
 
 
-async def test_what_was_accepted_is_followed_and_what_was_not_is_asked_again(
+async def test_new_link_follows_accepted_requests_and_asks_again_for_the_others(
     stub: public_grpc.PipelinesStub, controller: ScriptedController
 ) -> None:
     accepted = stub.Submit(asked("r1"))
@@ -90,7 +90,7 @@ async def test_a_controller_that_has_forgotten_a_request_makes_its_client_try_ag
     assert (await stub.Submit(asked("r1"))).outputs[0].content == b"cba"
 
 
-async def test_without_a_controller_requests_are_refused_and_with_one_they_work_again(
+async def test_gateway_without_a_controller_refuses_requests_until_one_is_back(
     gateways: Gateways,
     controller: ScriptedController,
     store: RedisStore,

@@ -68,7 +68,7 @@ async def test_a_payload_that_is_too_large_is_refused(gateways: Gateways) -> Non
             assert "larger than" in (caught.value.details() or "")
 
 
-async def test_one_more_than_may_be_under_way_is_refused(
+async def test_request_beyond_those_that_may_be_under_way_is_refused(
     gateways: Gateways, controller: ScriptedController
 ) -> None:
     address = await gateways.start(max_under_way=1)

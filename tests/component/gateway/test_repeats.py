@@ -31,7 +31,7 @@ async def test_two_calls_for_one_id_wait_for_one_request(
     await until(lambda: keys() == [])
 
 
-async def test_one_of_two_calls_may_go_away(
+async def test_call_for_a_request_survives_another_that_goes_away(
     stub: public_grpc.PipelinesStub, controller: ScriptedController
 ) -> None:
     stays, goes = stub.Submit(ASKED), stub.Submit(ASKED)

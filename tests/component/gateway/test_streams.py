@@ -184,7 +184,7 @@ async def test_a_stream_that_breaks_cancels_what_it_waited_for(
     await until(lambda: keys() == [])
 
 
-async def test_what_was_submitted_without_waiting_survives_a_stream_that_asked_for_it(
+async def test_request_submitted_without_waiting_survives_a_stream_that_asked_for_it(
     stub: public_grpc.PipelinesStub, controller: ScriptedController, keys: Keys
 ) -> None:
     kept = stub.SubmitAsync(asked("r1"))

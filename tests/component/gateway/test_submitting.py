@@ -61,7 +61,7 @@ async def test_a_request_is_answered_and_nothing_is_left(
     await until(lambda: keys() == [])
 
 
-async def test_without_an_id_the_gateway_chooses_one(
+async def test_gateway_chooses_the_id_of_a_request_without_one(
     stub: public_grpc.PipelinesStub, controller: ScriptedController
 ) -> None:
     asked = public.SubmitRequest(application=KNOWN, payload=b"x")

@@ -78,7 +78,7 @@ def submission(request_id: str = "", application: str = KNOWN) -> public.SubmitR
     return public.SubmitRequest(application=application, payload=b"abc", request_id=request_id)
 
 
-async def test_without_a_known_token_nothing_is_done(
+async def test_call_without_a_known_token_is_refused(
     clients: Clients, controller: ScriptedController
 ) -> None:
     for token, words in (
@@ -280,7 +280,7 @@ class OpenStream:
         self._groups.put_nowait(None)
 
 
-async def test_only_what_is_accepted_counts_as_sent_and_it_counts_once(
+async def test_accepted_bytes_alone_count_as_sent_and_they_count_once(
     clients: Clients, controller: ScriptedController
 ) -> None:
     clients.allow("bob", bytes_per_day=6)

@@ -119,7 +119,7 @@ async def test_a_handler_in_a_file_gets_arrays_through_and_inputs_back(
         (b"odd numbers", "TypeError: 'X' has elements of type complex64, unknown to Triton"),
     ],
 )
-async def test_what_a_handler_does_wrong_is_a_fault_of_that_job_alone(
+async def test_handler_error_is_a_fault_of_that_job_alone(
     cpu: CpuParts, job: bytes, words: str
 ) -> None:
     first, fault, last = await cpu.prepare(FAILING, [[b"fine"], [job], [b"fine"]], 1)
@@ -214,14 +214,14 @@ def test_a_core_has_one_user_at_a_time() -> None:
     assert cores.take(1) == second
 
 
-def test_with_fewer_cores_than_vcpus_none_is_anybodys() -> None:
+def test_cores_are_nobodys_own_where_there_are_fewer_than_vcpus() -> None:
     cores = Cores(4, [0, 1, 2])
     assert cores.take(2) == ()
     cores.give_back(())
     assert cores.take(2) == ()
 
 
-async def test_where_there_are_enough_cores_each_job_has_one_of_its_own(cpu: CpuParts) -> None:
+async def test_job_has_a_core_of_its_own_where_there_are_enough(cpu: CpuParts) -> None:
     for vcpus in range(1, len(CORES) + 1):
         found = {cores for _, cores in await places(cpu, 4 * vcpus, vcpus)}
         assert found <= {f"[{core}]" for core in CORES[:vcpus]}
@@ -237,7 +237,7 @@ async def test_tasks_at_the_same_time_are_on_different_cores(cpu: CpuParts, tmp_
     assert {cores for _, cores in await places(cpu, 3, 1)} == {f"[{CORES[0]}]"}
 
 
-async def test_where_there_are_too_few_cores_any_may_be_used(crowded: CpuParts) -> None:
+async def test_job_may_use_any_core_where_there_are_too_few(crowded: CpuParts) -> None:
     found = await places(crowded, 20, 8 * len(CORES))
     assert {cores for _, cores in found} == {str(CORES)}
     assert len({worker for worker, _ in found}) <= len(CORES)

@@ -335,7 +335,7 @@ async def test_unknown_models_are_refused_in_tritons_words(triton: Any) -> None:
         ({"esg_batch": 1}, "no config 1/0/0"),
     ],
 )
-async def test_what_a_model_cannot_take_is_refused(
+async def test_tensor_that_a_model_cannot_take_is_refused(
     address: str, change: dict[str, Any], words: str
 ) -> None:
     messages = client.service_pb2

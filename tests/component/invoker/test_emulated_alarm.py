@@ -20,7 +20,7 @@ async def alarm() -> AsyncIterator[Alarm]:
     made.close()
 
 
-async def test_it_rings_at_the_moment_or_later(alarm: Alarm) -> None:
+async def test_alarm_rings_at_the_moment_or_later(alarm: Alarm) -> None:
     for delay_ns in (1, 50_000, 3 * MS):
         moment_ns = time.monotonic_ns() + delay_ns
         await asyncio.wait_for(alarm.until(moment_ns), LIMIT_S)
@@ -32,7 +32,7 @@ async def test_a_moment_that_is_past_is_not_waited_for(alarm: Alarm) -> None:
     await asyncio.wait_for(alarm.until(time.monotonic_ns() - 1), LIMIT_S)
 
 
-async def test_who_gives_up_does_not_disturb_the_next(alarm: Alarm) -> None:
+async def test_alarm_that_is_cancelled_does_not_disturb_the_next(alarm: Alarm) -> None:
     first = asyncio.create_task(alarm.until(time.monotonic_ns() + MS))
     await asyncio.sleep(0)
     first.cancel()
@@ -52,7 +52,7 @@ async def test_a_timer_that_rang_for_nobody_is_set_anew(alarm: Alarm) -> None:
     assert time.monotonic_ns() >= moment_ns
 
 
-def test_it_works_in_the_loop_that_processes_of_the_mesh_use() -> None:
+def test_alarm_works_in_the_loop_that_processes_of_the_mesh_use() -> None:
     async def story() -> bool:
         alarm = Alarm()
         moment_ns = time.monotonic_ns() + MS

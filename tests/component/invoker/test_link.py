@@ -83,7 +83,7 @@ async def runs_endlessly(invoker: Linked) -> None:
 # ---- joining
 
 
-async def test_it_greets_and_joins_when_it_is_welcome(
+async def test_invoker_greets_and_joins_when_it_is_welcome(
     controller: ScriptedController, invoker: Linked
 ) -> None:
     attachment = await controller.attached()
@@ -112,7 +112,7 @@ async def test_orders_come_in_and_news_go_out(
     assert invoker.live.store.local.get("r1", "stage") == output_of("quick", b"picture")
 
 
-async def test_what_it_learned_before_it_was_welcome_comes_before_the_inventory(
+async def test_news_from_before_the_welcome_comes_before_the_inventory(
     controller: ScriptedController, invoker: Linked
 ) -> None:
     attachment = await controller.attached()
@@ -123,7 +123,9 @@ async def test_what_it_learned_before_it_was_welcome_comes_before_the_inventory(
     assert attachment.kinds == ["greeting", "ready", "joined"]
 
 
-async def test_it_starts_afresh_when_told(controller: ScriptedController, invoker: Linked) -> None:
+async def test_invoker_starts_afresh_when_told(
+    controller: ScriptedController, invoker: Linked
+) -> None:
     await runs_endlessly(invoker)
     await invoker.live.store.keep("r0", "a", b"output", local=True, publish=False)
     attachment = await controller.attached()
@@ -137,7 +139,7 @@ async def test_it_starts_afresh_when_told(controller: ScriptedController, invoke
     assert invoker.live.idle
 
 
-async def test_its_inventory_comes_again_and_again(
+async def test_invoker_repeats_its_inventory_as_a_heartbeat(
     controller: ScriptedController, invoker: Linked
 ) -> None:
     attachment = await controller.attached()
@@ -153,7 +155,7 @@ async def test_its_inventory_comes_again_and_again(
 # ---- coming back
 
 
-async def test_it_comes_back_as_the_same_with_all_it_runs(
+async def test_invoker_comes_back_in_the_same_session_with_all_it_runs(
     controller: ScriptedController, invoker: Linked
 ) -> None:
     first = await joined(controller)
@@ -166,7 +168,7 @@ async def test_it_comes_back_as_the_same_with_all_it_runs(
     assert invoker.joins == ["joined"] * 2
 
 
-async def test_what_happened_while_it_was_away_comes_before_the_inventory(
+async def test_news_from_while_the_link_was_broken_comes_before_the_inventory(
     controller: ScriptedController, invoker: Linked
 ) -> None:
     first = await joined(controller)
@@ -203,7 +205,7 @@ async def test_news_that_were_not_acknowledged_are_said_again_under_their_number
     assert second.notes[1].number == number + 1
 
 
-async def test_it_says_of_which_requests_it_keeps_something(
+async def test_inventory_names_the_requests_of_which_something_is_kept(
     controller: ScriptedController, invoker: Linked
 ) -> None:
     await invoker.live.store.keep("r1", "a", b"output", local=True, publish=False)
@@ -214,7 +216,7 @@ async def test_it_says_of_which_requests_it_keeps_something(
     assert list((await attachment.hears("joined")).joined.kept) == ["r1", "r2"]
 
 
-async def test_what_happened_before_it_starts_afresh_is_nobodys_business(
+async def test_news_from_before_a_fresh_start_is_not_reported(
     controller: ScriptedController, invoker: Linked
 ) -> None:
     first = await joined(controller)
@@ -239,7 +241,7 @@ async def test_a_controller_that_is_started_again_is_found(redis_url: str, tmp_p
         assert invoker.joins == ["joined"] * 2
 
 
-async def test_one_that_had_joined_comes_back_at_once_however_often(
+async def test_invoker_that_had_joined_comes_back_at_once_however_often(
     controller: ScriptedController, invoker: Linked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node_end, "BACKOFF_US", Backoff(ms(10), seconds(3600)))
@@ -263,7 +265,7 @@ async def test_a_refusal_that_may_pass_is_no_reason_to_give_up(
         assert not invoker.link.refused.done()
 
 
-async def test_it_gives_up_when_it_is_refused_for_what_it_is(
+async def test_invoker_gives_up_when_it_is_refused_for_good(
     controller: ScriptedController, redis_url: str, tmp_path: Path
 ) -> None:
     controller.refusals = [(grpc.StatusCode.INVALID_ARGUMENT, "i0 has other functions")]
@@ -280,7 +282,7 @@ async def test_it_gives_up_when_it_is_refused_for_what_it_is(
 # ---- leaving
 
 
-async def test_it_says_that_it_is_leaving_and_leaves_when_all_is_said(
+async def test_invoker_says_that_it_is_leaving_and_leaves_when_all_is_said(
     controller: ScriptedController, invoker: Linked
 ) -> None:
     attachment = await joined(controller)
@@ -297,7 +299,7 @@ async def test_it_says_that_it_is_leaving_and_leaves_when_all_is_said(
     assert len(controller.attachments) == 1
 
 
-async def test_one_that_is_leaving_says_so_again_when_it_comes_back(
+async def test_leaving_invoker_says_so_again_when_it_comes_back(
     controller: ScriptedController, invoker: Linked
 ) -> None:
     (await joined(controller)).end()
@@ -308,7 +310,7 @@ async def test_one_that_is_leaving_says_so_again_when_it_comes_back(
     assert second.kinds == ["greeting", "joined", "leaving"]
 
 
-async def test_it_can_leave_before_it_is_welcome(
+async def test_invoker_can_leave_before_it_is_welcome(
     controller: ScriptedController, invoker: Linked
 ) -> None:
     await controller.attached()
@@ -317,7 +319,7 @@ async def test_it_can_leave_before_it_is_welcome(
     assert invoker.joins == []
 
 
-async def test_it_does_not_wait_to_leave_where_nobody_is(
+async def test_invoker_without_a_controller_leaves_without_waiting(
     redis_url: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -97,7 +97,7 @@ async def invoker(redis_url: str, tmp_path: Path) -> AsyncIterator[Invoker]:
         yield found
 
 
-async def test_it_is_ready_once_it_has_joined(invoker: Invoker) -> None:
+async def test_invoker_process_is_ready_once_it_has_joined(invoker: Invoker) -> None:
     attachment = await invoker.controller.attached()
     assert not invoker.is_ready
     greeting = attachment.notes[0].greeting

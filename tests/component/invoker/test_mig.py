@@ -117,7 +117,7 @@ def test_a_gpu_that_knows_no_mig_is_named() -> None:
     assert "use cpu:N or emulated:N" in words
 
 
-def test_with_mig_mode_off_the_commands_are_given() -> None:
+def test_gpu_without_mig_mode_is_refused_with_the_commands_to_run() -> None:
     words = refusal(Nvml(Gpu(mode=(0, 0)), Gpu(mode=(0, 0))))
     for gpu in (0, 1):
         assert f"GPU {gpu} (NVIDIA A100-SXM4-40GB) is not in MIG mode" in words
@@ -144,7 +144,7 @@ def test_mig_mode_without_instances_says_how_to_make_some() -> None:
         (pynvml.NVMLError_Unknown, "nvidia-smi should say why"),
     ],
 )
-def test_without_a_driver_there_is_advice(error: type[Exception], words: str) -> None:
+def test_mig_without_a_driver_is_refused_with_advice(error: type[Exception], words: str) -> None:
     assert words in refusal(Nvml(start=error))
 
 

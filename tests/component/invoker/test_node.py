@@ -122,7 +122,7 @@ async def test_missing_inputs_are_named(redis_url: str, tmp_path: Path) -> None:
         assert live.idle
 
 
-async def test_without_redis_a_task_fails_and_misses_nothing(tmp_path: Path) -> None:
+async def test_task_without_redis_fails_and_names_no_missing_input(tmp_path: Path) -> None:
     server = RedisServer(tmp_path / "redis")
     server.start()
     async with live_node(server.url, tmp_path / "store", fetch_timeout_s=0.1) as live:
@@ -182,7 +182,7 @@ async def test_a_slice_that_is_back_is_used_again(live: LiveNode) -> None:
     assert (await live.tells(TaskFinished)).loading_us == 0
 
 
-async def test_what_an_earlier_server_was_told_is_no_news_of_the_next(live: LiveNode) -> None:
+async def test_load_of_an_earlier_server_is_no_news_of_the_next(live: LiveNode) -> None:
     live.node.order(WarmInstance(invoker="i0", slice=0, function="heavy"))
     await until(lambda: live.servers[0].repository.models["heavy"].state == "LOADING")
     live.node.slice_lost(0, "a test")
@@ -344,7 +344,7 @@ async def test_an_output_is_published_when_told(live: LiveNode) -> None:
     assert await live.store.remote.wait("r1", "a", 20) == b"output"
 
 
-async def test_what_is_gone_cannot_be_published_and_does_no_harm(
+async def test_order_to_publish_what_is_gone_does_no_harm(
     live: LiveNode, caplog: pytest.LogCaptureFixture
 ) -> None:
     live.node.order(PublishData(invoker="i0", request="r1", stage="a"))

@@ -163,7 +163,7 @@ async def test_starting_afresh_leaves_nothing(live: LiveNode) -> None:
     assert live.told(TaskFailed) == given_up
 
 
-async def test_what_a_forgotten_task_has_published_is_gone_when_the_node_begins_afresh(
+async def test_results_of_a_forgotten_task_are_gone_when_the_node_begins_afresh(
     redis_url: str, tmp_path: Path
 ) -> None:
     async with live_node(redis_url, tmp_path, SlowStore) as live:

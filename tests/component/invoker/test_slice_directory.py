@@ -18,7 +18,7 @@ def left(token: str) -> list[str]:
     return sorted(file.name for file in MEMORY.glob(f"{token}*"))
 
 
-def test_it_goes_with_all_memory_that_has_its_name() -> None:
+def test_slice_directory_goes_with_all_memory_that_has_its_name() -> None:
     with slice_directory() as directory:
         token = directory.path.name
         (directory.path / "models").mkdir()
@@ -29,7 +29,7 @@ def test_it_goes_with_all_memory_that_has_its_name() -> None:
     region.close()
 
 
-def test_what_a_server_left_can_be_removed_by_itself() -> None:
+def test_memory_that_one_server_left_can_be_removed_by_itself() -> None:
     with slice_directory() as directory:
         for index in (1, 12):
             (MEMORY / f"{directory.memory_name(index)}-python-abc").touch()

@@ -58,7 +58,7 @@ async def test_a_slice_that_is_up_is_ready_and_empty(slice_: SliceClient) -> Non
     assert await slice_.resident() == []
 
 
-async def test_what_is_loaded_is_resident_until_it_is_unloaded(slice_: SliceClient) -> None:
+async def test_loaded_model_is_resident_until_it_is_unloaded(slice_: SliceClient) -> None:
     await slice_.load("quick")
     await slice_.load("other")
     assert await slice_.resident() == ["other", "quick"]
@@ -124,7 +124,7 @@ async def test_payloads_may_be_larger_than_grpc_allows_by_default(catalog: Path)
     assert output == emulated_output("quick", [payload], scale * INPUT_BYTES)
 
 
-async def test_many_calls_at_once_each_get_their_own_answer(slice_: SliceClient) -> None:
+async def test_slice_gives_each_of_many_calls_at_once_its_own_answer(slice_: SliceClient) -> None:
     await slice_.load("quick")
     jobs = [[[f"job {n}".encode()]] for n in range(200)]
     answers = await asyncio.gather(*(run(slice_, "quick", rows) for rows in jobs))

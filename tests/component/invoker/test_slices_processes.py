@@ -184,7 +184,7 @@ async def test_the_process_does_not_outlive_the_one_that_started_it(catalog: Pat
             os.kill(child, signal.SIGKILL)
 
 
-async def test_there_is_nothing_to_emulate_for_slices_with_addresses(catalog: Path) -> None:
+async def test_emulator_of_slices_refuses_slices_with_addresses(catalog: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "esg.invoker.emulated"),
         env={**os.environ, "ESG_CATALOG": str(catalog), "ESG_INVOKER_SLICES": "gpu0:8001"},

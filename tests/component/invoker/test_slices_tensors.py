@@ -74,7 +74,7 @@ DTYPES = [np.bool_, np.uint8, np.int64, np.float16, np.float32, np.float64]
     st.integers(1, 4),
     st.integers(0, 2**32 - 1),
 )
-def test_what_is_stacked_for_a_call_is_each_jobs_again_afterwards(
+def test_stacked_tensors_are_each_jobs_again_after_the_call(
     dtype: type[np.generic], shape: list[int], jobs: int, seed: int
 ) -> None:
     random = np.random.default_rng(seed)
@@ -114,9 +114,7 @@ def test_jobs_share_a_call_only_if_names_types_and_shapes_agree() -> None:
         ({"OUTPUT": byte_strings([b"x", b"y"])}, "the model gives 2 byte strings for a job"),
     ],
 )
-def test_without_a_handler_only_a_byte_string_can_be_a_stages_output(
-    outputs: Tensors, words: str
-) -> None:
+def test_output_without_a_handler_has_to_be_a_byte_string(outputs: Tensors, words: str) -> None:
     with pytest.raises(Fault, match=words):
         plain_output(outputs)
 

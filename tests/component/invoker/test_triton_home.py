@@ -40,14 +40,14 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(triton_home, "REPOSITORY", tmp_path / "site-packages")
 
 
-def test_one_on_the_path_finds_its_backends_itself(tmp_path: Path) -> None:
+def test_triton_on_the_path_finds_its_backends_itself(tmp_path: Path) -> None:
     server = program(tmp_path / "bin" / "tritonserver")
     environment(default_home())
     found = find_triton("")
     assert (found.server, found.python_backend, found.environ) == (server, (), {})
 
 
-def test_otherwise_it_is_the_one_of_the_models_environment(tmp_path: Path) -> None:
+def test_triton_of_the_models_environment_is_used_where_none_is_on_the_path(tmp_path: Path) -> None:
     home = environment(tmp_path / "data" / "esg" / "models")
     assert default_home() == home
     found = find_triton("")
@@ -61,20 +61,20 @@ def test_otherwise_it_is_the_one_of_the_models_environment(tmp_path: Path) -> No
     assert found.environ["LD_LIBRARY_PATH"].endswith("/nvidia_pytriton.libs:/opt/python/lib")
 
 
-def test_in_a_checkout_that_is_in_the_checkout(tmp_path: Path) -> None:
+def test_models_environment_of_a_checkout_is_in_the_checkout(tmp_path: Path) -> None:
     (tmp_path / "site-packages").mkdir()
     (tmp_path / "site-packages" / "pyproject.toml").touch()
     assert default_home() == tmp_path / "site-packages" / ".venv-models"
 
 
-def test_one_can_be_named_as_a_program_or_as_an_environment(tmp_path: Path) -> None:
+def test_triton_can_be_named_as_a_program_or_as_an_environment(tmp_path: Path) -> None:
     server = program(tmp_path / "opt" / "my-triton")
     assert find_triton(str(server)).server == server
     home = environment(tmp_path / "mine")
     assert find_triton(str(home)).server.is_relative_to(home)
 
 
-def test_without_any_the_words_say_what_to_run(tmp_path: Path) -> None:
+def test_missing_triton_is_refused_with_the_command_to_run(tmp_path: Path) -> None:
     with pytest.raises(Rejected, match=r"no Triton server: .* esg models install \(or name"):
         find_triton("")
     (tmp_path / "mine").mkdir()

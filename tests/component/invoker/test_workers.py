@@ -38,7 +38,7 @@ async def test_a_call_out_of_time_makes_room_for_the_next_one() -> None:
         alone.close()
 
 
-async def test_what_others_do_goes_on_when_a_worker_is_ended(
+async def test_calls_of_other_workers_go_on_when_a_worker_is_ended(
     workers: Workers, tmp_path: Path
 ) -> None:
     other = asyncio.create_task(workers.call(LIMIT_S, wait_for, tmp_path / "go"))
@@ -57,7 +57,7 @@ async def test_a_worker_that_did_its_call_is_used_again(workers: Workers) -> Non
     assert len({await workers.call(LIMIT_S, os.getpid) for _ in range(3)}) == 1
 
 
-async def test_nothing_is_started_after_the_end(workers: Workers) -> None:
+async def test_closed_workers_start_nothing(workers: Workers) -> None:
     workers.close()
     with pytest.raises(WorkerDied):
         await workers.call(LIMIT_S, os.getpid)

@@ -77,7 +77,7 @@ def test_a_mesh_without_nodes_cannot_be_emulated() -> None:
         conditions_of(target(nodes=0), CATALOG)
 
 
-def test_where_there_is_no_mesh_it_is_the_one_that_would_be_started() -> None:
+def test_emulation_without_a_mesh_is_of_the_mesh_that_would_be_started() -> None:
     _, scenario = conditions_at_home(CATALOG)
     assert scenario.policy == DEFAULT_POLICY
     assert (scenario.nodes, scenario.vcpus, scenario.vgpus) == (16, 16, 7)
@@ -91,7 +91,7 @@ def test_applications_share_the_mesh_as_a_controller_has_them() -> None:
         assert scenario.max_waiting_in_all == controller.max_waiting_in_all > 0
 
 
-def test_all_arrivals_are_in_the_figures() -> None:
+def test_emulated_figures_count_all_arrivals() -> None:
     catalog, scenario = conditions_at_home(CATALOG)
     arrivals = list(Workload(rate="normal", requests=40).arrivals(list(catalog.applications)))
     outcome = run_emulated(catalog, scenario, arrivals)

@@ -59,7 +59,7 @@ def totals(*answers: SentRequest) -> LoadOutcome:
     return outcome
 
 
-def test_nothing_sent_is_nothing_counted() -> None:
+def test_outcome_of_an_empty_load_counts_nothing() -> None:
     assert LoadOutcome().document() == {
         "requests": 0,
         **Served().document(),
@@ -137,12 +137,12 @@ def test_every_application_has_figures_of_its_own() -> None:
     assert found["requests"] == 3
 
 
-def test_how_late_the_sender_was_is_told() -> None:
+def test_outcome_tells_how_late_the_sender_was() -> None:
     found = totals(*(answered(late_us=1000 * number) for number in range(1, 101))).document()
     assert found["sender_late_ms_p99"] == pytest.approx(100, rel=1e-3)
 
 
-def test_what_was_not_sent_counts_as_failed() -> None:
+def test_unsent_requests_count_as_failed() -> None:
     outcome = totals(answered("photo"), answered("photo"), answered("scene"))
     outcome.not_sent("photo", 3, "no room")
     assert (outcome.total.requests, outcome.total.not_done, outcome.error_rate) == (6, 3, 0.5)
@@ -157,7 +157,7 @@ def test_reasons_without_number_are_put_together() -> None:
     assert outcome.errors[OTHER_REASONS] == 9
 
 
-def test_no_time_is_too_long_to_be_counted() -> None:
+def test_latency_histogram_counts_times_beyond_its_bounds() -> None:
     times = LatencyHistogram()
     for time_us in (-5, 0, 2 * US_PER_HOUR):
         times.add(time_us)

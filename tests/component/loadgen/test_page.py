@@ -91,7 +91,7 @@ def test_the_emulators_run_stands_beside_it(found: LoadFindings) -> None:
     assert "<h2>Emulated</h2>" in report(PLAN, found, emulated)
 
 
-def test_it_asks_nobody_for_anything(page: str) -> None:
+def test_report_page_loads_nothing(page: str) -> None:
     own = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
     assert "default-src 'none'" in own
     assert not re.search(r"<[^>]*\b(src|href|action|data)=", own)
@@ -105,7 +105,7 @@ def test_a_hostile_name_or_reason_is_only_shown(page: str) -> None:
     assert page.count(escape(HOSTILE)) >= 3
 
 
-def test_what_went_wrong_is_told(page: str) -> None:
+def test_report_page_tells_the_errors_of_the_run(page: str) -> None:
     assert f"<li>1 x {escape(HOSTILE)}</li>" in page
     assert "42 requests sent in 4.2 s (10.0/s)" in page
     assert "went out in time" in page

@@ -93,7 +93,7 @@ async def test_requests_carry_what_the_load_says() -> None:
     ]
 
 
-async def test_without_a_prefix_requests_have_no_names() -> None:
+async def test_requests_without_a_prefix_have_no_names() -> None:
     stream = Scripted(on_submit=lambda _: stream.answers[-1].set_result(result()))
     await send(stream, at(0), LoadSpec(payload=plain), lambda _: None)
     assert stream.given == [("app", b"app", None, None)]
@@ -153,7 +153,7 @@ async def test_a_late_request_tells_how_late_and_its_latency_counts_from_the_pla
     assert [(a.late_us, a.latency_us) for a in heard] == [(50_000, 107_000), (90_000, 97_000)]
 
 
-async def test_what_went_out_a_little_early_counts_from_then(clock: Clock) -> None:
+async def test_latency_of_a_request_sent_a_little_early_counts_from_then(clock: Clock) -> None:
     stream = Scripted()
     heard: list[SentRequest] = []
     running = asyncio.create_task(send(stream, at(1_500), LoadSpec(payload=plain), heard.append))
@@ -179,7 +179,7 @@ async def test_a_sender_that_is_behind_still_hears_answers(clock: Clock) -> None
     assert len(heard) == 100
 
 
-async def test_what_is_refused_or_fails_is_an_answer_too() -> None:
+async def test_refusals_and_failures_are_told_as_answers() -> None:
     def refuse(number: int) -> None:
         if number == 2:
             stream.answers[-1].set_exception(Unavailable("not now"))
@@ -214,7 +214,7 @@ async def test_a_stream_that_takes_no_more_ends_the_sending() -> None:
         await send(Scripted(on_submit=close), at(0, 0), LoadSpec(payload=plain), lambda _: None)
 
 
-async def test_one_of_several_senders_numbers_every_nth() -> None:
+async def test_sender_among_several_numbers_every_nth_request() -> None:
     stream = Scripted(on_submit=lambda _: stream.answers[-1].set_result(result()))
     heard: list[SentRequest] = []
     load = LoadSpec(payload=plain, prefix="run-", first=2, step=3)
@@ -244,7 +244,7 @@ async def test_a_sender_that_is_stopped_sends_no_more_and_waits_for_the_rest() -
     assert [answered.number for answered in heard] == [1, 2]
 
 
-async def test_what_is_given_up_is_told_as_failed() -> None:
+async def test_requests_that_are_given_up_are_told_as_failed() -> None:
     stream = Scripted()
     heard: list[SentRequest] = []
     sender = Sender(stream, LoadSpec(payload=plain), heard.append)
@@ -259,7 +259,7 @@ async def test_what_is_given_up_is_told_as_failed() -> None:
     assert stream.answers[1].cancelled()
 
 
-async def test_without_room_a_request_is_skipped_and_the_others_keep_their_numbers() -> None:
+async def test_request_without_room_is_skipped_and_the_others_keep_their_numbers() -> None:
     stream = Scripted(on_submit=lambda _: stream.answers[-1].set_result(result()))
     asked: list[str] = []
     skipped: list[Arrival] = []

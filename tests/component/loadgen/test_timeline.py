@@ -25,7 +25,7 @@ def test_requests_count_where_they_were_planned_and_where_they_were_answered() -
     assert counts == [(0.0, 2, 1), (1.0, 0, 1), (2.0, 1, 1)]
 
 
-def test_what_failed_was_planned_and_has_no_latency() -> None:
+def test_failed_request_is_planned_in_its_bin_and_has_no_latency() -> None:
     ((_, only),) = timeline(record(0.1, outcome="failed")).bins()
     assert (only.planned, only.answered, only.latencies) == (1, 0, {})
 
@@ -36,7 +36,7 @@ def test_latencies_belong_to_the_planned_second() -> None:
     assert second.latencies == {}
 
 
-def test_nothing_is_no_bins() -> None:
+def test_timeline_of_no_requests_has_no_bins() -> None:
     assert list(timeline().bins()) == []
 
 

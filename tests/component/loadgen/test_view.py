@@ -49,7 +49,7 @@ def test_the_rate_is_that_of_the_last_moments() -> None:
     assert "Ctrl-C" not in second
 
 
-def test_it_says_that_it_waits_for_answers_when_all_are_sent() -> None:
+def test_view_says_that_it_waits_for_answers_when_all_are_sent() -> None:
     view = ProgressView(Workload(rate="heavy", duration_s=4))
     found = findings(sent=300, in_flight=200, sending_s=4.0, elapsed_s=24.0)
     found.sending = False
@@ -58,7 +58,7 @@ def test_it_says_that_it_waits_for_answers_when_all_are_sent() -> None:
     assert " of 4 s" not in told
 
 
-def test_it_says_what_is_waited_for_after_ctrl_c() -> None:
+def test_view_says_what_is_waited_for_after_ctrl_c() -> None:
     found = findings(sent=3, in_flight=3, elapsed_s=1.0)
     found.interrupted = True
     assert "waiting for what is in flight" in seen(ProgressView(Workload(rate="heavy")), found)
@@ -96,7 +96,7 @@ def test_a_mesh_that_did_nothing_at_all_has_other_troubles() -> None:
     assert not fell_behind(found.outcome)
 
 
-def test_where_answers_are_missing_no_time_is_told_as_that_of_the_last() -> None:
+def test_summary_with_answers_missing_tells_when_they_were_given_up() -> None:
     lost = record(1)._replace(outcome="error", in_time=False, why=UNANSWERED)
     found = findings(lost, sent=1, sending_s=2.0, elapsed_s=302.0)
     assert sending_text(found) == "1 request sent in 2.0 s (0.5/s), given up after 302.0 s"

@@ -49,7 +49,7 @@ def test_a_process_that_has_ended_is_not_there_even_if_nobody_asked_for_its_end(
     assert look(child.pid) is None
 
 
-def test_the_same_pid_with_another_beginning_is_another_process(
+def test_process_with_the_same_pid_and_another_beginning_is_another(
     child: subprocess.Popen[str],
 ) -> None:
     seen = look(child.pid)

@@ -12,7 +12,7 @@ from esg.local.redis_server import LONGEST_SOCKET_PATH, find_server, server_comm
 from tests.support.redis_server import RedisServer
 
 
-def test_it_listens_on_a_socket_alone_and_is_private(tmp_path: Path) -> None:
+def test_private_redis_listens_on_a_socket_alone(tmp_path: Path) -> None:
     directory = tmp_path / "of my own"
     server = RedisServer(directory)
     server.start()
@@ -31,7 +31,7 @@ def test_it_listens_on_a_socket_alone_and_is_private(tmp_path: Path) -> None:
         server.kill()
 
 
-def test_what_it_was_given_survives_its_death(tmp_path: Path) -> None:
+def test_private_redis_keeps_its_values_when_it_is_killed(tmp_path: Path) -> None:
     server = RedisServer(tmp_path)
     server.start()
     with server.client() as client:
@@ -58,7 +58,7 @@ def test_the_system_s_server_will_do(
     assert find_server() == program
 
 
-def test_where_there_is_no_server_it_says_what_to_install(
+def test_missing_redis_server_is_refused_with_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedded, "find_spec", lambda package: None)

@@ -27,7 +27,7 @@ def test_the_default_is_where_the_user_said(monkeypatch: pytest.MonkeyPatch) -> 
     assert default_directory() == Path("mine")
 
 
-def test_only_its_user_may_look_into_it(tmp_path: Path) -> None:
+def test_run_directory_is_for_its_user_alone(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path / "a" / "mesh")
     directory.claim()
     assert directory.path.stat().st_mode & 0o777 == 0o700
@@ -46,7 +46,7 @@ def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
         RunDirectory(tmp_path / "file" / "mesh").claim()
 
 
-def test_two_meshes_do_not_share_one(tmp_path: Path) -> None:
+def test_two_meshes_do_not_share_a_run_directory(tmp_path: Path) -> None:
     first, second = RunDirectory(tmp_path), RunDirectory(tmp_path)
     first.claim()
     with pytest.raises(Rejected, match=f"a mesh is running in {tmp_path}; stop it with esg down"):
@@ -56,7 +56,7 @@ def test_two_meshes_do_not_share_one(tmp_path: Path) -> None:
     second.release()
 
 
-def test_only_logs_and_journal_are_left(tmp_path: Path) -> None:
+def test_released_run_directory_keeps_only_logs_and_journal(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path)
     directory.claim()
     directory.write(NOBODY)
@@ -80,7 +80,7 @@ def test_stores_are_in_memory_and_of_one_user_alone(tmp_path: Path) -> None:
     directory.release()
 
 
-def test_without_such_a_place_stores_are_in_the_directory(
+def test_stores_are_in_the_run_directory_where_there_is_no_memory_file_system(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedded_directory, "MEMORY", tmp_path / "none")
@@ -121,7 +121,7 @@ def test_a_mesh_that_goes_on_from_the_last_one_finds_its_journal_and_redis_data(
 
 
 @pytest.mark.parametrize("crashed", [False, True])
-def test_what_redis_had_in_memory_stays_with_the_journal(tmp_path: Path, crashed: bool) -> None:
+def test_log_of_redis_in_memory_stays_with_the_journal(tmp_path: Path, crashed: bool) -> None:
     first = RunDirectory(tmp_path)
     first.claim()
     first.write(NOBODY)
@@ -143,7 +143,7 @@ def test_what_redis_had_in_memory_stays_with_the_journal(tmp_path: Path, crashed
     assert names(tmp_path) == {"logs", "mesh.journal", "redis"}
 
 
-def test_without_a_journal_nothing_of_redis_stays(tmp_path: Path) -> None:
+def test_log_of_redis_does_not_stay_without_a_journal(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path)
     directory.claim()
     (directory.store("redis") / "log").touch()
@@ -151,7 +151,7 @@ def test_without_a_journal_nothing_of_redis_stays(tmp_path: Path) -> None:
     assert names(tmp_path) == {"logs"}
 
 
-def test_without_room_for_what_redis_had_the_mesh_ends_all_the_same(
+def test_run_directory_without_room_for_the_log_of_redis_is_released_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = RunDirectory(tmp_path)
@@ -169,7 +169,7 @@ def no_room(source: object, target: Path, **_: object) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_who_goes_on_after_a_crash_loses_nothing_for_want_of_room(
+def test_mesh_that_resumes_after_a_crash_loses_nothing_for_want_of_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crashed = crashed_in(tmp_path)
@@ -197,7 +197,7 @@ def crashed_in(path: Path) -> RunDirectory:
     return directory
 
 
-def test_who_begins_anew_after_a_crash_copies_nothing(
+def test_mesh_that_begins_anew_after_a_crash_copies_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crashed = crashed_in(tmp_path)
@@ -210,7 +210,7 @@ def test_who_begins_anew_after_a_crash_copies_nothing(
     assert names(tmp_path) == {"logs", "mesh.journal.previous"}
 
 
-def test_what_a_crash_left_is_cleaned_up_and_ended(tmp_path: Path) -> None:
+def test_files_and_processes_left_by_a_crash_are_removed_and_ended(tmp_path: Path) -> None:
     crashed = RunDirectory(tmp_path)
     crashed.claim()
     orphan = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])

@@ -56,7 +56,7 @@ async def test_a_mesh_is_up_inside_and_gone_outside() -> None:
     assert not mesh.directory.path.exists()
 
 
-async def test_what_would_go_with_its_directory_is_not_copied_there(
+async def test_log_of_redis_is_not_copied_into_a_directory_that_is_removed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     copied: list[object] = []
@@ -75,7 +75,7 @@ def test_any_event_loop_will_do() -> None:
         assert gone(run(up_and_down()))
 
 
-async def test_they_start_and_stop_in_order(
+async def test_processes_of_a_mesh_start_and_stop_in_order(
     news: list[tuple[str, ProcessState]], tmp_path: Path
 ) -> None:
     def tell(process: Process) -> None:
@@ -263,7 +263,7 @@ async def test_a_process_that_was_killed_on_purpose_comes_back_at_its_address(
             await mesh.kill("nobody")
 
 
-async def test_everything_can_be_ended_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_mesh_can_be_ended_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", "gateway clings")
     async with Mesh(SMALL) as mesh:
         pids = mesh.processes

@@ -14,7 +14,7 @@ UNNAMED = "esg-demo/page", "esg-reproduce.html", "measured/catalog.toml", "secre
 """What commands write where they are told nothing."""
 
 
-def test_what_the_commands_of_the_docs_write_is_ignored() -> None:
+def test_files_that_commands_of_the_docs_write_are_ignored() -> None:
     if not (ROOT / ".git").exists():
         pytest.skip("no clone")
     options = "|".join(WRITING)

@@ -71,7 +71,7 @@ def kept() -> Counter:
     return Counter("kept", "promises", registry=None)
 
 
-async def test_what_was_counted_is_on_the_page(port: int) -> None:
+async def test_metrics_page_has_what_was_counted(port: int) -> None:
     promises = kept()
     async with metrics_page(CommonSettings(), port, promises):
         promises.inc(3)
@@ -88,7 +88,7 @@ async def test_nonsense_ends_the_connection_and_nothing_else(port: int) -> None:
         assert (await asked(port, b"GET /metrics HTTP/1.1")).startswith(b"HTTP/1.1 200 ")
 
 
-async def test_without_a_port_there_is_no_page() -> None:
+async def test_metrics_page_without_a_port_is_not_served() -> None:
     async with metrics_page(CommonSettings(metrics_host="256.0.0.1"), 0):
         pass
 
@@ -106,7 +106,7 @@ async def test_a_port_that_is_taken_is_refused(port: int) -> None:
                 pass
 
 
-async def test_with_tls_the_page_is_for_who_has_a_certificate(
+async def test_metrics_page_with_tls_is_for_callers_with_a_certificate(
     port: int, certificates: Path
 ) -> None:
     ours, theirs = certificates / "ours", certificates / "theirs"
@@ -117,7 +117,7 @@ async def test_with_tls_the_page_is_for_who_has_a_certificate(
             assert await is_refused(port, caller(ours, stranger))
 
 
-async def test_with_tls_the_page_is_not_for_clients(port: int, certificates: Path) -> None:
+async def test_metrics_page_with_tls_is_not_for_clients(port: int, certificates: Path) -> None:
     ours = certificates / "ours"
     async with metrics_page(secure(ours), port, kept()):
         for name in ("observer", "controller", "gateway", "invoker"):

@@ -20,12 +20,12 @@ async def test_a_server_does_not_listen_to_others_without_tls(host: str) -> None
     await server.stop(0)
 
 
-def test_whoever_insists_may_listen() -> None:
+def test_server_that_insists_may_listen_without_tls() -> None:
     check_listening("0.0.0.0", insecure=True)
 
 
 @pytest.mark.parametrize("address", ["10.0.0.7:50052", "controller:50052", "[2001:db8::1]:1"])
-def test_others_are_not_called_without_tls(address: str) -> None:
+def test_other_machines_are_not_called_without_tls(address: str) -> None:
     with pytest.raises(Rejected, match="without TLS"):
         channel(address)
     check_calling(address, insecure=True)

@@ -99,7 +99,7 @@ def test_readiness_is_a_file_with_the_address(
     assert (tmp_path / "ready").read_text("utf-8") == "127.0.0.1:7"
 
 
-def test_nobody_need_ask_for_readiness() -> None:
+def test_readiness_need_not_be_asked_for() -> None:
     say_ready("127.0.0.1:7")
 
 

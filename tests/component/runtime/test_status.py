@@ -67,7 +67,7 @@ def test_a_fault_may_work_the_next_time_and_a_rejection_will_not() -> None:
     assert status(Rejected("no"))[0] is grpc.StatusCode.INVALID_ARGUMENT
 
 
-def test_what_no_retry_cures_is_not_unavailable() -> None:
+def test_error_that_no_retry_cures_is_not_unavailable() -> None:
     assert status(StorageRefused("no log"))[0] is grpc.StatusCode.FAILED_PRECONDITION
 
 

@@ -120,7 +120,7 @@ async def test_a_certificate_is_good_for_its_own_service_only(
         )
 
 
-async def test_without_tls_nobody_is_told_apart() -> None:
+async def test_callers_without_tls_are_not_told_apart() -> None:
     running = await started(Security())
     async with channel(running.address) as link:
         assert await link.unary_unary("/t/Who")(b"", timeout=30) == b"welcome"

@@ -15,7 +15,7 @@ from esg.storage.redis_store import RedisStore
 from tests.support.redis_server import RedisServer
 
 
-async def test_it_is_durable_when_the_server_says_so(
+async def test_durable_value_is_there_when_the_server_says_so(
     remote: RedisStore, open_remote: Callable[[], RedisStore]
 ) -> None:
     await asyncio.gather(
@@ -25,7 +25,7 @@ async def test_it_is_durable_when_the_server_says_so(
     assert await open_remote().get("r1", "@f") == b"x" * 5000
 
 
-async def test_many_writes_share_few_syncs(remote: RedisStore, inside: Redis) -> None:
+async def test_durable_writes_share_syncs(remote: RedisStore, inside: Redis) -> None:
     inside.config_resetstat()
     await asyncio.gather(*(remote.put(f"r{n}", "@f", b"x", durably=True) for n in range(100)))
     stats = inside.info("commandstats")
@@ -49,7 +49,7 @@ def server(tmp_path: Path) -> RedisServer:
     return RedisServer(tmp_path / "redis")
 
 
-async def test_what_has_to_go_elsewhere_waits_for_a_server_that_comes_back(
+async def test_node_store_waits_for_a_redis_that_comes_back(
     server: RedisServer, node: NodeStore
 ) -> None:
     remote = RedisStore(server.url, prefix="test", ttl_s=600)
@@ -68,7 +68,9 @@ async def test_what_has_to_go_elsewhere_waits_for_a_server_that_comes_back(
     await remote.close()
 
 
-async def test_it_does_not_wait_for_ever(server: RedisServer, node: NodeStore) -> None:
+async def test_node_store_does_not_wait_for_redis_for_ever(
+    server: RedisServer, node: NodeStore
+) -> None:
     remote = RedisStore(server.url, prefix="test", ttl_s=600)
     away = NodeStore(node.local, remote, "i0", patience_s=0.05)
     with pytest.raises(Fault, match="is it running"):

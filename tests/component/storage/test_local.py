@@ -26,7 +26,7 @@ def names_in(directory: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [0, 1, MAPPED_BYTES - 1, MAPPED_BYTES, MAPPED_BYTES + 1])
-def test_what_was_put_is_got(local: LocalStore, size: int) -> None:
+def test_local_store_gives_back_what_was_put(local: LocalStore, size: int) -> None:
     content = os.urandom(size)
     local.put("r1", "blur", content)
     assert local.get("r1", "blur") == content
@@ -60,7 +60,9 @@ def test_the_latest_content_wins(local: LocalStore) -> None:
 
 
 @pytest.mark.parametrize(("request_id", "stage"), [("r1", "other"), ("r2", "blur")])
-def test_what_was_never_put_is_missing(local: LocalStore, request_id: str, stage: str) -> None:
+def test_output_that_was_never_put_is_missing_locally(
+    local: LocalStore, request_id: str, stage: str
+) -> None:
     local.put("r1", "blur", b"x")
     with pytest.raises(Missing, match=f"stage '{stage}' of request '{request_id}'") as e:
         local.get(request_id, stage)
@@ -87,7 +89,9 @@ text = st.text(st.characters(exclude_categories=["Cs"]))
 @given(text, text)
 @example("../../escaped", "../../escaped")
 @example("a/b", "/etc/passwd")
-def test_no_name_leads_outside(tmp_path: Path, request_id: str, stage: str) -> None:
+def test_names_do_not_lead_outside_the_local_store(
+    tmp_path: Path, request_id: str, stage: str
+) -> None:
     store = LocalStore(tmp_path / "deep" / "node")
     store.put(request_id, stage, b"x")
     assert store.get(request_id, stage) == b"x"
@@ -179,7 +183,9 @@ def test_a_store_whose_directory_went_away_says_so(local: LocalStore, tmp_path: 
         local.get("r1", "a")
 
 
-def test_what_others_could_read_is_closed_to_them(local: LocalStore, tmp_path: Path) -> None:
+def test_directories_of_the_local_store_are_closed_to_others(
+    local: LocalStore, tmp_path: Path
+) -> None:
     local.put("r1", "a", b"secret")
     store = tmp_path / "node"
     assert [oct(path.stat().st_mode & 0o777) for path in (store, store / "request-r1")] == [

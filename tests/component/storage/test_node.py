@@ -107,7 +107,7 @@ async def test_and_nothing_is_left_of_it_if_its_task_fails_after_all(
 @pytest.mark.parametrize(
     "source", [HERE, Output(stage="a", invoker="i1"), Payload(key=payload_stage(b"1"))]
 )
-async def test_what_is_nowhere_is_missing(node: NodeStore, source: Input) -> None:
+async def test_input_that_is_nowhere_is_missing(node: NodeStore, source: Input) -> None:
     with pytest.raises(Missing):
         await node.fetch("r1", source, 0)
 
@@ -120,7 +120,7 @@ async def test_a_result_that_is_published_as_well_stays_for_the_gateway(node: No
     assert await node.remote.get("r1", "a") == b"x"
 
 
-async def test_what_is_gone_cannot_be_published(node: NodeStore, keys: Keys) -> None:
+async def test_output_that_is_gone_cannot_be_published(node: NodeStore, keys: Keys) -> None:
     with pytest.raises(Missing):
         await node.publish("r1", "a")
     assert keys() == []
@@ -182,7 +182,7 @@ async def test_clearing_leaves_what_others_may_still_read(node: NodeStore, keys:
     assert keys() == ["test/r1/a"]
 
 
-async def test_many_requests_at_once_leave_nothing_behind(
+async def test_node_store_keeps_nothing_of_many_requests_at_once(
     node: NodeStore, other: NodeStore, keys: Keys
 ) -> None:
     async def one(number: int) -> None:

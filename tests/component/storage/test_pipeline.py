@@ -41,19 +41,19 @@ def reads(inside: Redis) -> int:
     return int(stats["total_reads_processed"])
 
 
-async def test_each_gets_its_own_answer(line: RedisPipeline) -> None:
+async def test_redis_pipeline_gives_each_command_its_own_answer(line: RedisPipeline) -> None:
     answers = await asyncio.gather(*(line.send(b"ECHO", b"%d" % i) for i in range(2000)))
     assert answers == [b"%d" % i for i in range(2000)]
 
 
-async def test_what_is_sent_in_one_turn_leaves_together(line: RedisPipeline, inside: Redis) -> None:
+async def test_commands_sent_in_one_turn_leave_together(line: RedisPipeline, inside: Redis) -> None:
     await line.send(b"PING")
     before = reads(inside)
     await asyncio.gather(*(line.send(b"SET", b"k%d" % i, b"x") for i in range(500)))
     assert reads(inside) - before < 20
 
 
-async def test_what_comes_while_a_batch_is_under_way_leaves_together(
+async def test_commands_that_come_while_a_batch_is_under_way_leave_together(
     line: RedisPipeline, inside: Redis
 ) -> None:
     async def talk(name: int) -> None:
@@ -103,7 +103,7 @@ async def test_a_command_is_carried_out_although_its_caller_gave_up(line: RedisP
     assert await line.send(b"GET", b"k") == b"1"
 
 
-def test_it_works_on_the_loop_that_services_use(redis_url: str) -> None:
+def test_redis_pipeline_works_on_the_loop_that_services_use(redis_url: str) -> None:
     async def there_and_back() -> list[bytes]:
         line = RedisPipeline(redis_url)
         sizes = [1, pipeline.COPIED_BYTES - 1, pipeline.COPIED_BYTES, 2**20]
@@ -215,7 +215,7 @@ async def test_a_redis_that_hangs_is_a_fault_and_is_used_again_when_it_wakes(
     await store.close()
 
 
-async def test_what_is_no_redis_is_a_fault() -> None:
+async def test_server_that_is_no_redis_is_a_fault() -> None:
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")

@@ -20,7 +20,7 @@ LARGE = os.urandom(3 * PART_BYTES + 7)
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_what_was_put_is_got(remote: RedisStore, size: int) -> None:
+async def test_redis_store_gives_back_what_was_put(remote: RedisStore, size: int) -> None:
     content = os.urandom(size)
     await remote.put("r1", "blur", content)
     assert await remote.get("r1", "blur") == content
@@ -74,7 +74,7 @@ async def test_a_name_that_could_be_mistaken_is_refused(
         await remote.put(request_id, stage, b"x")
 
 
-async def test_what_is_not_there_is_missing(remote: RedisStore) -> None:
+async def test_output_that_is_not_in_redis_is_missing(remote: RedisStore) -> None:
     with pytest.raises(Missing, match="the output of stage 'a' of request 'r1' is not in Redis"):
         await remote.get("r1", "a")
     with pytest.raises(Missing, match="the payload of request 'r1'"):
