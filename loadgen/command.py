@@ -37,20 +37,8 @@ INTERRUPTED = 130
 
 
 def loadgen(
-    rate: options.Rate = None,
-    poisson: options.Poisson = False,
-    burst: options.Burst = False,
-    trace: options.TraceFile = None,
-    format: options.Format = None,
-    scale: options.Scale = None,
-    start_minute: options.StartMinute = None,
-    in_minute: options.InMinute = None,
-    by_function: options.ByFunction = False,
-    arrivals: options.SavedArrivals = None,
-    mix: options.MixOfApplications = None,
-    requests: options.Requests = None,
-    duration: options.Duration = None,
-    seed: options.Seed = 0,
+    workload: options.WorkloadOptions,
+    *,
     save_arrivals: options.SaveArrivals = None,
     dry_run: options.DryRun = False,
     gateway: Gateway = DEFAULT_GATEWAY,
@@ -85,29 +73,13 @@ def loadgen(
       loadgen --rate normal --duration 60 --save-arrivals normal.csv --dry-run
       loadgen --arrivals normal.csv --emulate
     """
-    if poisson and burst:
-        raise Rejected("--poisson and --burst are two ways to come; give one of them")
-    plan = Workload(
-        rate=rate,
-        pattern="poisson" if poisson else "burst" if burst else "steady",
-        trace=trace,
-        format=format,
-        scale=scale,
-        start_minute=start_minute,
-        in_minute=in_minute,
-        by_function=by_function,
-        saved=arrivals,
-        mix=mix,
-        requests=requests,
-        duration_s=duration,
-        seed=seed,
-    )
+    plan = workload.workload()
     if payload is not None and payload_scale is not None:
         raise Rejected("--payload-scale is for generated pictures; leave it or --payload out")
     all_different(
         {
-            "--trace": trace,
-            "--arrivals": arrivals,
+            "--trace": plan.trace,
+            "--arrivals": plan.saved,
             "--catalog": catalog,
             "--save-arrivals": save_arrivals,
             "--csv": csv,

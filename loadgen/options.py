@@ -1,11 +1,14 @@
 """The options of the `loadgen` command, in the order of its help."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from esg.console.options import above_zero, at_least, from_zero
+from esg.errors import Rejected
+from esg.workload.plan import Workload
 
 LONGEST_S = 31_536_000
 """A year, at most: the largest number of seconds anybody can mean."""
@@ -169,3 +172,43 @@ HtmlFile = Annotated[
         "--html", metavar="FILE", show_default=False, help="Write a report with plots, as one page."
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadOptions:
+    """The requests to send. Every field is an option, in the order of the help."""
+
+    rate: Rate = None
+    poisson: Poisson = False
+    burst: Burst = False
+    trace: TraceFile = None
+    format: Format = None
+    scale: Scale = None
+    start_minute: StartMinute = None
+    in_minute: InMinute = None
+    by_function: ByFunction = False
+    arrivals: SavedArrivals = None
+    mix: MixOfApplications = None
+    requests: Requests = None
+    duration: Duration = None
+    seed: Seed = 0
+
+    def workload(self) -> Workload:
+        """The workload that the options ask for."""
+        if self.poisson and self.burst:
+            raise Rejected("--poisson and --burst are two ways to come; give one of them")
+        return Workload(
+            rate=self.rate,
+            pattern="poisson" if self.poisson else "burst" if self.burst else "steady",
+            trace=self.trace,
+            format=self.format,
+            scale=self.scale,
+            start_minute=self.start_minute,
+            in_minute=self.in_minute,
+            by_function=self.by_function,
+            saved=self.arrivals,
+            mix=self.mix,
+            requests=self.requests,
+            duration_s=self.duration,
+            seed=self.seed,
+        )

@@ -1,6 +1,7 @@
 """Options about the conditions of an emulated run, and their values."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
@@ -90,6 +91,47 @@ JournalFile = Annotated[
         help="A file that esg emulate --journal wrote, or a mesh's directory mesh.journal.",
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioChanges:
+    """What may be changed about a recorded scenario; every field is an option."""
+
+    nodes: Nodes = None
+    vcpus: Vcpus = None
+    vgpus: Vgpus = None
+    slo_scale: SloScale = None
+    warm_start: Annotated[
+        bool | None,
+        typer.Option(
+            "--warm-start/--cold-start",
+            show_default="the journal's",
+            help="Whether models are loaded at the start.",
+        ),
+    ] = None
+    k: Annotated[
+        int | None,
+        typer.Option(
+            "--k",
+            metavar="K",
+            callback=at_least(1),
+            show_default=False,
+            help="Plans that esg offers.",
+        ),
+    ] = None
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ENGINE", show_default=False, help="What esg searches with: frontier or astar."
+        ),
+    ] = None
+
+
+def given_of_scenario(options: Any) -> dict[str, Any]:
+    """The fields of a scenario that were given as options of the same names."""
+    named = {field.name for field in fields(Scenario)} & {field.name for field in fields(options)}
+    values = {name: getattr(options, name) for name in named}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def policy_names(text: str) -> list[str]:

@@ -11,6 +11,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from esg.console.option_groups import with_single_options
+
 DISTRIBUTION = "esg-mesh"
 
 _CORE = {"msgspec", "numpy", "rustworkx"}
@@ -53,7 +55,9 @@ class LazyCommand(TyperCommand):
         if isinstance(found, typer.Typer):
             return typer.main.get_group(found)
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(self.name, context_settings={"help_option_names": ["-h", "--help"]})(found)
+        alone.command(self.name, context_settings={"help_option_names": ["-h", "--help"]})(
+            with_single_options(found)
+        )
         command = typer.main.get_command(alone)
         assert isinstance(command, TyperCommand)
         return command

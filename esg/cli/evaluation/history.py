@@ -3,7 +3,7 @@
 from collections.abc import Container, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,19 +13,17 @@ from esg.console.catalog import CatalogFile, read_catalog
 from esg.console.conditions import (
     POLICIES_HELP,
     JournalFile,
-    Nodes,
-    SloScale,
-    Vcpus,
-    Vgpus,
+    ScenarioChanges,
     Workers,
     conditions,
     conditions_text,
+    given_of_scenario,
     known_engine,
     not_too_large,
     note_what_has_no_effect,
     policy_names,
 )
-from esg.console.options import AsJson, at_least
+from esg.console.options import AsJson
 from esg.console.terminal import print_json, terminal
 from esg.console.words import counted
 from esg.core.catalog.model import Catalog
@@ -75,6 +73,7 @@ def replay(journal: JournalFile, catalog: CatalogFile = None, as_json: AsJson = 
 
 def what_if(
     journal: JournalFile,
+    *,
     policy: Annotated[
         str | None,
         typer.Option(
@@ -83,34 +82,7 @@ def what_if(
             help=f"Policies to try instead. {POLICIES_HELP}",
         ),
     ] = None,
-    nodes: Nodes = None,
-    vcpus: Vcpus = None,
-    vgpus: Vgpus = None,
-    slo_scale: SloScale = None,
-    warm_start: Annotated[
-        bool | None,
-        typer.Option(
-            "--warm-start/--cold-start",
-            show_default="the journal's",
-            help="Whether models are loaded at the start.",
-        ),
-    ] = None,
-    k: Annotated[
-        int | None,
-        typer.Option(
-            "--k",
-            metavar="K",
-            callback=at_least(1),
-            show_default=False,
-            help="Plans that esg offers.",
-        ),
-    ] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ENGINE", show_default=False, help="What esg searches with: frontier or astar."
-        ),
-    ] = None,
+    changes: ScenarioChanges,
     workers: Workers = None,
     catalog: CatalogFile = None,
     as_json: AsJson = False,
@@ -125,20 +97,13 @@ def what_if(
       esg what-if run.journal --nodes 12
       esg what-if run.journal --policy esg,orion --slo-scale 0.9 --json
     """
-    changes = {
-        "nodes": nodes,
-        "vcpus": vcpus,
-        "vgpus": vgpus,
-        "slo_scale": slo_scale,
-        "warm_start": warm_start,
-        "k": k,
-        "engine": None if engine is None else known_engine(engine),
-    }
+    if changes.engine is not None:
+        known_engine(changes.engine)
     policies = None if policy is None else policy_names(policy)
     known = read_catalog(catalog)
     recorded = scenario_of(journal)
     policies = policies or [recorded.policy]
-    given: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
+    given = given_of_scenario(changes)
     scenario = replace(recorded, policy=policies[0], **given)
     options = [f"--{name}" for name in ("k", "engine") if name in given]
     not_too_large(scenario.nodes, scenario.vgpus)
@@ -149,7 +114,7 @@ def what_if(
         scenario=_still_learnt(known, scenario, policies, given),
         policies=policies,
         seeds=[scenario.seed],
-        load=Recorded(journal=journal, keep_slos=slo_scale is None),
+        load=Recorded(journal=journal, keep_slos=changes.slo_scale is None),
         requests=replayed.report.arrived,
         file=journal,
     )

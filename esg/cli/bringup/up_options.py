@@ -1,0 +1,169 @@
+"""The options of `esg up`, and the mesh that they ask for."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from esg.console.conditions import policy_names
+from esg.console.options import above_zero, at_least, from_zero
+from esg.errors import Rejected
+from esg.local.options import MeshOptions
+from esg.runtime.rpc.addresses import HIGHEST_PORT
+from esg.runtime.settings import DEFAULT_POLICY
+
+LARGEST_FACTOR = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpOptions:
+    """What may be chosen about a mesh: the fields of `MeshOptions`, each an option, in the order of
+    the help."""
+
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            callback=at_least(1),
+            show_default="4, or 1 with real slices",
+            help="Worker nodes.",
+        ),
+    ] = None
+    vcpus: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", callback=at_least(1), show_default="16", help="vCPUs of each node."
+        ),
+    ] = None
+    vgpus: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            callback=at_least(1),
+            show_default="7",
+            help="Emulated vGPUs (MIG slices) of each node.",
+        ),
+    ] = None
+    slices: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            show_default="emulated:7",
+            help="Slices of each node: emulated:N, cpu:N (Triton servers without a GPU), mig (one "
+            "on each MIG instance), or host:port,... of Triton servers.",
+        ),
+    ] = None
+    scale: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X",
+            callback=above_zero(LARGEST_FACTOR),
+            show_default="1",
+            help="Multiplies all times and SLOs: with 0.1 all is ten times as fast.",
+        ),
+    ] = None
+    policy: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", show_default=DEFAULT_POLICY, help="The scheduling policy."),
+    ] = None
+    host: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            show_default="127.0.0.1",
+            help="Where the gateway listens; 0.0.0.0 is for everyone, and needs --secure.",
+        ),
+    ] = None
+    port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT", show_default="50051", help="The gateway's port; 0 for any free one."
+        ),
+    ] = None
+    redis_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", show_default="one is started", help="A Redis server that is there."
+        ),
+    ] = None
+    warm_start: Annotated[
+        bool | None,
+        typer.Option(
+            "--warm-start/--cold-start",
+            show_default="cold",
+            help="Whether models are loaded at the start.",
+        ),
+    ] = None
+    payload_scale: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X",
+            callback=from_zero(LARGEST_FACTOR),
+            show_default="1",
+            help="Size of emulated outputs, relative to the catalog's inputs.",
+        ),
+    ] = None
+    noise: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X",
+            callback=from_zero(LARGEST_FACTOR),
+            show_default="1",
+            help="Spread of emulated durations, as a multiple of the profiled one.",
+        ),
+    ] = None
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            metavar="S", callback=at_least(0), show_default="0", help="Of the emulated durations."
+        ),
+    ] = None
+    journal: Annotated[
+        bool | None,
+        typer.Option(
+            "--journal/--no-journal",
+            show_default="journal",
+            help="Whether every event is written to DIR/mesh.journal, for esg replay.",
+        ),
+    ] = None
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on where the last mesh in DIR ended, with its applications, requests and "
+            "results; Redis' data are then in DIR all the time, not only from the mesh's end on.",
+        ),
+    ] = False
+    secure: Annotated[
+        bool,
+        typer.Option(
+            "--secure",
+            help="Services speak TLS, and clients need a certificate and a token; "
+            "DIR/security/client.env tells a shell how to call.",
+        ),
+    ] = False
+    log_level: Annotated[
+        str | None,
+        typer.Option(metavar="LEVEL", show_default="info", help="debug, info, warning or error."),
+    ] = None
+    settings_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--settings",
+            metavar="FILE",
+            envvar="ESG_SETTINGS",
+            help="Settings of all services, as TOML.",
+        ),
+    ] = None
+
+    def mesh(self, catalog: Path | None) -> MeshOptions:
+        """The mesh to start."""
+        if self.policy is not None and len(policy_names(self.policy)) > 1:
+            raise Rejected(f"--policy is {self.policy}; a mesh has one")
+        if self.port is not None and not 0 <= self.port <= HIGHEST_PORT:
+            raise Rejected(f"--port is {self.port}; it must be from 0 to {HIGHEST_PORT}")
+        nodes = self.nodes
+        if nodes is None:
+            nodes = 4 if self.slices is None or self.slices.startswith("emulated") else 1
+        return MeshOptions(**{**asdict(self), "nodes": nodes, "catalog": catalog})

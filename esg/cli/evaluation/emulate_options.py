@@ -1,0 +1,288 @@
+"""The options of `esg emulate`, and what they ask for: a scenario, a load, policies and seeds."""
+
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from esg.console.conditions import (
+    MOST_REQUESTS,
+    MOST_SEEDS,
+    POLICIES_HELP,
+    Nodes,
+    SloScale,
+    Vcpus,
+    Vgpus,
+    feature_names,
+    given_of_scenario,
+    known_engine,
+    policy_names,
+)
+from esg.console.options import above_zero, at_least, from_zero
+from esg.core.catalog.model import Cluster
+from esg.core.policies.settings import PolicySettings
+from esg.emulator.bounds import FASTEST_MB_PER_S, LOUDEST
+from esg.emulator.scenario import Scenario
+from esg.emulator.scenario import setting as setting_named
+from esg.emulator.sweep import Load
+from esg.errors import Rejected
+from esg.units import DAY_MS
+
+DEFAULT_SETTING = "relaxed-heavy"
+DEFAULT_RATE = "heavy"
+DEFAULT_REQUESTS = 1_000
+USUAL = PolicySettings()
+
+LONGEST_S = 31_536_000
+"""A year, at most: the largest number of seconds anybody can mean."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmulateOptions:
+    """What is to be emulated. Every field is an option, in the order of the help."""
+
+    setting: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            show_default=f"{DEFAULT_SETTING}, unless something below says otherwise",
+            help="One of the paper's: strict-light, moderate-normal or relaxed-heavy.",
+        ),
+    ] = None
+    slo_scale: SloScale = None
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATE",
+            show_default=False,
+            help="Request rate: heavy, normal, light, or as in 120/s and 30/min.",
+        ),
+    ] = None
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            show_default=False,
+            help="Requests as a trace says; with a rate, scaled to it.",
+        ),
+    ] = None
+    format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FORMAT",
+            show_default="found out",
+            help="The trace's: azure2019, azure2021, timestamps or counts.",
+        ),
+    ] = None
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help=f"Policies to compare; the first is the baseline. {POLICIES_HELP}",
+        ),
+    ] = "esg"
+    nodes: Nodes = None
+    vcpus: Vcpus = None
+    vgpus: Vgpus = None
+    requests: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            callback=at_least(1, at_most=MOST_REQUESTS),
+            show_default=f"{DEFAULT_REQUESTS}, without --duration or --trace",
+            help="Stop after so many requests.",
+        ),
+    ] = None
+    duration: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", callback=above_zero(LONGEST_S), help="Stop after so long instead."
+        ),
+    ] = None
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            metavar="S", show_default="0", help="The same seed gives the same requests and noise."
+        ),
+    ] = None
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            callback=at_least(1, at_most=MOST_SEEDS),
+            show_default=False,
+            help="Run with the seeds 0 to N - 1 instead; figures are means, with 95 % margins.",
+        ),
+    ] = None
+    warm_start: Annotated[
+        bool,
+        typer.Option("--warm-start/--cold-start", help="Whether models are loaded at the start."),
+    ] = True
+    k: Annotated[
+        int | None,
+        typer.Option(
+            "--k",
+            metavar="K",
+            callback=at_least(1),
+            show_default=str(USUAL.k),
+            help="Plans that esg offers.",
+        ),
+    ] = None
+    group_size: Annotated[
+        int | None,
+        typer.Option(
+            metavar="G",
+            callback=at_least(1),
+            show_default=str(USUAL.group_size),
+            help="Most functions in a group of astar.",
+        ),
+    ] = None
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ENGINE",
+            show_default=USUAL.engine,
+            help="What esg searches with: frontier or astar.",
+        ),
+    ] = None
+    no_batching: Annotated[
+        bool, typer.Option("--no-batching", help="Every job is a task of its own.")
+    ] = False
+    no_gpu_sharing: Annotated[
+        bool, typer.Option("--no-gpu-sharing", help="Every task takes a whole GPU.")
+    ] = False
+    no_locality: Annotated[
+        bool, typer.Option("--no-locality", help="Place tasks anywhere, not where their data is.")
+    ] = False
+    no_prewarm: Annotated[
+        bool, typer.Option("--no-prewarm", help="Load no models ahead of their use.")
+    ] = False
+    follow_profiles: Annotated[
+        bool,
+        typer.Option("--follow-profiles", help="Plans follow what tasks take, as in a live mesh."),
+    ] = False
+    noise: Annotated[
+        float,
+        typer.Option(
+            metavar="X",
+            callback=from_zero(LOUDEST),
+            help="Spread of durations, as a multiple of the profiled one.",
+        ),
+    ] = 1.0
+    stage_delay_ms: Annotated[
+        float,
+        typer.Option(
+            metavar="MS",
+            callback=from_zero(DAY_MS),
+            help="What a stage takes beyond its profile; live meshes differ.",
+        ),
+    ] = 0.5
+    remote_delay_ms: Annotated[
+        float,
+        typer.Option(
+            metavar="MS",
+            callback=from_zero(DAY_MS),
+            help="What an input from another node takes, whatever its size.",
+        ),
+    ] = 8.0
+    remote_mb_per_s: Annotated[
+        float,
+        typer.Option(
+            metavar="X",
+            callback=above_zero(FASTEST_MB_PER_S),
+            help="And the rate at which it is read, in MB/s.",
+        ),
+    ] = 100.0
+    overhead: Annotated[
+        str,
+        typer.Option(
+            metavar="MODE",
+            help="What scheduling takes: none, counted (from its effort) or measured (here; what "
+            "a policy remembers, as orion does its searches, takes no time then).",
+        ),
+    ] = "counted"
+    search_steps_per_ms: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            callback=at_least(1),
+            show_default="each policy's own",
+            help="Search effort that counts as a millisecond.",
+        ),
+    ] = None
+    without: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            show_default=False,
+            help="Parts of policy apex to leave out, such as holding,risk (docs/apex.md).",
+        ),
+    ] = ""
+
+    def settled(self) -> "EmulateOptions":
+        """With what follows from a setting, or is usual; without `setting`, if something about it
+        is no longer as in the paper. Options that contradict each other are refused."""
+        setting, slo_scale, rate, requests = self.setting, self.slo_scale, self.rate, self.requests
+        if setting is None and slo_scale is None and rate is None and self.trace is None:
+            setting = DEFAULT_SETTING
+        if setting is not None:
+            chosen = setting_named(setting)
+            own_slo, own_rate = slo_scale in (None, chosen.slo_scale), rate in (None, chosen.rate)
+            slo_scale = chosen.slo_scale if slo_scale is None else slo_scale
+            rate = chosen.rate if rate is None else rate
+            if not (own_slo and own_rate and self.trace is None):
+                setting = None
+        if rate is None and self.trace is None:
+            rate = DEFAULT_RATE
+        if self.trace is None and self.format is not None:
+            raise Rejected("--format is that of a trace; name one with --trace")
+        if requests is not None and self.duration is not None:
+            raise Rejected("--requests and --duration are two ways to stop; give one of them")
+        if self.seed is not None and self.seeds is not None:
+            raise Rejected("--seed and --seeds are two ways to choose; give one of them")
+        if requests is None and self.duration is None and self.trace is None:
+            requests = DEFAULT_REQUESTS
+        policies = policy_names(self.policy)
+        if self.engine is not None:
+            known_engine(self.engine)
+        if self.without and "apex" not in policies:
+            raise Rejected("--without is about policy apex; name it with --policy")
+        return replace(self, setting=setting, slo_scale=slo_scale, rate=rate, requests=requests)
+
+    @property
+    def policies(self) -> list[str]:
+        return policy_names(self.policy)
+
+    @property
+    def all_seeds(self) -> list[int]:
+        return [self.seed or 0] if self.seeds is None else list(range(self.seeds))
+
+    @property
+    def load(self) -> Load:
+        """The requests to send."""
+        return Load(
+            rate=self.rate,
+            trace=self.trace,
+            format=self.format or "auto",
+            requests=self.requests,
+            duration_s=self.duration,
+        )
+
+    def scenario(self, cluster: Cluster) -> Scenario:
+        """The scenario of the first policy and seed, on such a cluster if nothing else is asked."""
+        values: dict[str, Any] = {
+            name: getattr(cluster, name) for name in ("nodes", "vcpus", "vgpus")
+        }
+        values |= given_of_scenario(self)
+        for option in fields(self):
+            if option.name.startswith("no_"):
+                values[option.name.removeprefix("no_")] = not getattr(self, option.name)
+        values |= {"policy": self.policies[0], "seed": self.all_seeds[0]}
+        return Scenario(**values | {"without": feature_names(self.without)})
+
+    @property
+    def without_effect_on_some(self) -> list[str]:
+        """The options that were given and are not about every policy."""
+        names = ("engine", "k", "group_size", "no_locality", "search_steps_per_ms")
+        return [f"--{name.replace('_', '-')}" for name in names if getattr(self, name)]
