@@ -102,7 +102,7 @@ class Story:
     sync_us: int = 0
     snapshot_every: int = 1000
     charge_us_per_effort: int = 0
-    patience_us: int = seconds(30)
+    patience_us: int = seconds(20)
 
     def mesh(self, observer: MeshObserver) -> SimulatedMesh:
         return SimulatedMesh(

@@ -17,7 +17,7 @@ from esg.errors import Bug
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Question:
+class GatewayQuestion:
     """A submission, or the question what has become of it."""
 
     request: RequestArrived
@@ -32,7 +32,7 @@ class Clients:
         self.answered_us: dict[str, int] = {}
         self._world = world
         self._controller = controller
-        self._inquiries: dict[str, Inquiry[Question]] = {}
+        self._inquiries: dict[str, Inquiry[GatewayQuestion]] = {}
         self._changes: list[ApplicationChange] = []
         self._linked = True
         self._cut_until_us = 0
@@ -43,7 +43,7 @@ class Clients:
         """Now, and again if need be."""
         match event:
             case RequestArrived():
-                inquiry = Inquiry(Question(event), submitted=True)
+                inquiry = Inquiry(GatewayQuestion(event), submitted=True)
                 self._inquiries[event.request] = inquiry
                 self._put(inquiry.origin)
             case RequestCancelled():
@@ -86,7 +86,7 @@ class Clients:
             return
         self._linked = True
         for inquiry in list(self._inquiries.values()):
-            follow = Question(inquiry.origin.request, is_submission=False)
+            follow = GatewayQuestion(inquiry.origin.request, is_submission=False)
             for question in inquiry.again(follow):
                 self._put(question)
 
@@ -103,7 +103,7 @@ class Clients:
 
     # ---- the controller's end
 
-    def _put(self, question: Question) -> None:
+    def _put(self, question: GatewayQuestion) -> None:
         """If there is a link; otherwise it is asked on the next one."""
         name, known = question.request.request, self._controller.answers
         if not self._linked:
