@@ -5,7 +5,9 @@ from tests.chaos.faults import dies, disk_is_full, is_cut, slices_die, stands_st
 from tests.support.cable import CabledMesh
 
 
-async def test_nothing_is_lost_whatever_dies_stands_still_is_cut_or_full(chaos: Chaos) -> None:
+async def test_requests_are_not_lost_whatever_dies_stands_still_is_cut_or_full(
+    chaos: Chaos,
+) -> None:
     async with chaos(CabledMesh) as scene:
         for name in ("controller", "node0", "redis", "gateway", "controller"):
             await dies(scene, name)

@@ -56,13 +56,13 @@ async def subject(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Asy
             yield Subject(found.slices[0], request.param, found)
 
 
-async def test_it_is_live_and_ready_and_empty(subject: Subject) -> None:
+async def test_slice_is_live_and_ready_and_empty_at_first(subject: Subject) -> None:
     await subject.part.check(LIMIT_S)
     await subject.part.ready(LIMIT_S)
     assert await subject.part.name()
 
 
-async def test_what_is_loaded_is_in_the_index_until_it_is_unloaded(subject: Subject) -> None:
+async def test_loaded_model_is_in_the_index_until_it_is_unloaded(subject: Subject) -> None:
     """To load or to unload something twice is no error; and one that was called can go too."""
     for _ in range(2):
         await subject.part.load("ponder")
@@ -122,7 +122,7 @@ async def test_a_call_that_takes_too_long_is_given_up(subject: Subject) -> None:
     await subject.part.check(LIMIT_S)
 
 
-async def test_nobody_answers_where_there_is_no_server(subject: Subject) -> None:
+async def test_slice_without_a_server_is_gone(subject: Subject) -> None:
     nobody = SliceClient("127.0.0.1:1")
     with pytest.raises(SliceGone, match=r"slice 127\.0\.0\.1:1 did not answer: UNAVAILABLE"):
         await nobody.check(LIMIT_S)

@@ -19,7 +19,7 @@ DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text("utf-8")
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_each_file_follows_the_compose_specification(file: Path) -> None:
+def test_compose_files_follow_the_compose_specification(file: Path) -> None:
     assert specification_errors(file) == ""
 
 
@@ -95,7 +95,7 @@ def test_every_setting_is_one_that_services_know(on_top: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("file", FILES[2:], ids=lambda file: file.name)
-def test_what_is_published_on_demand_is_not_for_everyone(file: Path) -> None:
+def test_ports_published_on_demand_are_not_for_everyone(file: Path) -> None:
     for service in yaml.safe_load(file.read_text("utf-8"))["services"].values():
         for port in service["ports"]:
             assert port.startswith(("127.0.0.1:", "${MESH_ADDRESS:-127.0.0.1}:"))
@@ -119,7 +119,7 @@ def test_models_for_gpus_stay_out_of_the_image() -> None:
     assert rules.index(left_out) > rules.index("!esg")  # the last that fits decides
 
 
-def test_what_is_secret_or_made_on_a_host_is_not_for_the_repository() -> None:
+def test_files_that_are_secret_or_made_on_a_host_are_ignored_by_git() -> None:
     made = [
         "secrets/ca.key",
         "deploy/kubernetes/base/secrets/ca.key",

@@ -78,7 +78,7 @@ def test_the_check_against_the_schema_can_fail() -> None:
         kubernetes_validate.validate(gateway, VERSIONS[-1], strict=True)
 
 
-def test_no_file_is_forgotten() -> None:
+def test_kustomizations_list_every_file_of_their_folder() -> None:
     for folder in (FOLDER / name for name in ("base", *MESHES)):
         (kustomization,) = read(folder / KUSTOMIZATION)
         listed = {name for name in kustomization["resources"] if name.endswith(".yaml")}
@@ -165,7 +165,7 @@ def test_secrets_are_those_that_esg_secrets_makes_and_each_has_its_own() -> None
 
 
 @pytest.mark.parametrize("mesh", MESHES)
-def test_whoever_is_called_may_be_called(mesh: str) -> None:
+def test_network_policies_let_through_every_call_that_the_settings_name(mesh: str) -> None:
     """An address in the settings of one has a service, and a policy that lets it through."""
     policies = {one["metadata"]["name"]: one["spec"] for one in of(mesh, "NetworkPolicy")}
     services = {one["metadata"]["name"]: one["spec"] for one in of(mesh, "Service")}

@@ -149,7 +149,7 @@ def good() -> dict[str, bytes]:
     }
 
 
-def test_what_is_spoilt_below_was_good(folder: Path) -> None:
+def test_files_that_are_spoilt_below_were_good(folder: Path) -> None:
     """Otherwise every example would fail early, and nothing be found."""
     assert isinstance(load_catalog(folder / "catalog.toml"), Catalog)
     (folder / "e").write_bytes(EXTENDING)

@@ -114,7 +114,9 @@ async def test_every_stage_can_be_watched(mesh: Mesh, client: AsyncClient) -> No
     await nothing_is_left(mesh, client)
 
 
-async def test_the_same_id_is_the_same_request(mesh: Mesh, client: AsyncClient) -> None:
+async def test_request_with_the_same_id_is_the_same_request(
+    mesh: Mesh, client: AsyncClient
+) -> None:
     first, second = await asyncio.gather(
         client.submit("photo", b"once", request_id="once-1"),
         client.submit("photo", b"once", request_id="once-1"),
@@ -175,7 +177,7 @@ async def test_applications_come_change_and_go(mesh: Mesh, client: AsyncClient) 
     await nothing_is_left(mesh, client)
 
 
-async def test_what_cannot_be_is_refused_and_leaves_nothing(
+async def test_impossible_request_is_refused_and_leaves_nothing(
     mesh: Mesh, client: AsyncClient
 ) -> None:
     with pytest.raises(NotFound, match="photo"):

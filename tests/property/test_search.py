@@ -138,7 +138,7 @@ def test_on_any_dag_the_plans_of_the_frontier_are_whole_and_keep_the_budget(
 
 @often
 @given(st.data(), pipelines(any_dags(), max_configs=4))
-def test_what_the_frontier_looks_up_is_the_first_plan_that_it_finds(
+def test_plan_that_the_frontier_looks_up_is_the_first_that_it_finds(
     data: st.DataObject, pipeline: Pipeline
 ) -> None:
     asked = [data.draw(questions(pipeline)) for _ in range(3)]

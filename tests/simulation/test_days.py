@@ -78,11 +78,11 @@ def drawn(seed: int, kind: Any, count: int, longest_ms: int) -> list[Fault]:
 
 
 @seeds
-def test_on_a_good_day_nothing_fails(seed: int) -> None:
+def test_requests_do_not_fail_on_a_day_without_trouble(seed: int) -> None:
     assert outcomes(day(seed)) <= {Outcome.DONE, Outcome.CANCELLED}
 
 
-def test_the_same_seed_is_the_same_day() -> None:
+def test_simulated_day_with_the_same_seed_is_the_same() -> None:
     luck = Luck(task_failures=0.1)
     first, second = day(1, luck=luck), day(1, luck=luck)
     assert first.mesh.controller.journal == second.mesh.controller.journal
@@ -95,7 +95,7 @@ def test_tasks_and_loads_fail(seed: int) -> None:
     assert any("bad luck" in line for line in told.mesh.controller.journal)
 
 
-def test_what_always_fails_is_answered_as_failed() -> None:
+def test_requests_whose_tasks_always_fail_are_answered_as_failed() -> None:
     told = day(0, luck=Luck(task_failures=1.0), requests=30, cancelled=0)
     assert outcomes(told) == {Outcome.FAILED}
 
@@ -105,7 +105,7 @@ def test_nodes_crash(seed: int) -> None:
     day(seed, *drawn(seed, NodeCrashes, 6, 600), luck=Luck(task_failures=0.03))
 
 
-def test_all_nodes_are_gone_for_a_while() -> None:
+def test_requests_outlive_a_while_without_any_node() -> None:
     gone = [
         NodeCrashes(at_us=ms(700) + n, node=node, for_us=ms(600)) for n, node in enumerate(NODES)
     ]

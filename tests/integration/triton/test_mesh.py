@@ -63,7 +63,7 @@ async def test_requests_at_the_same_time_share_calls_and_each_gets_its_own(
     await nothing_is_left(mesh, client)
 
 
-async def test_what_a_model_or_a_handler_cannot_bear_fails_that_request_alone(
+async def test_payload_that_a_model_or_a_handler_cannot_bear_fails_that_request_alone(
     mesh: Mesh, client: AsyncClient
 ) -> None:
     payloads = [b"good one", b"Bad one!", b"#icture!", b"fine one"]

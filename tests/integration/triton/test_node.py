@@ -144,7 +144,7 @@ async def test_a_model_that_was_unloaded_is_loaded_again_when_it_is_needed(real:
     assert ready.loading_us > 0
 
 
-async def test_nothing_is_left_in_memory_when_a_node_ends(
+async def test_node_leaves_nothing_in_shared_memory_when_it_ends(
     redis_url: str, functions: Path, tmp_path: Path
 ) -> None:
     async with real_node(functions, redis_url, tmp_path) as node:

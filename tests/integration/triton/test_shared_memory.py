@@ -71,7 +71,7 @@ async def shared(address: str) -> AsyncIterator[Shared]:
     assert found.regions() == []
 
 
-async def test_one_region_serves_all_calls_that_fit_and_grows_with_them(shared: Shared) -> None:
+async def test_shared_region_serves_all_calls_that_fit_and_grows_with_them(shared: Shared) -> None:
     for _ in range(3):
         assert len(await shared.call(1)) == SIZE
     assert shared.regions() == ["-1"]
@@ -93,7 +93,7 @@ async def test_outputs_of_other_sizes_than_foreseen_come_whole(shared: Shared) -
         assert made.tolist() == np.tile(numbers(times, SIZE), times).tolist()
 
 
-async def test_what_is_larger_than_the_limit_goes_over_the_wire(address: str) -> None:
+async def test_tensor_larger_than_the_limit_goes_over_the_wire(address: str) -> None:
     small = Shared(address, limit_bytes=SMALLEST)
     assert len(await small.call(1, 2 * SMALLEST)) == 2 * SMALLEST
     assert small.regions() == []
@@ -115,7 +115,9 @@ async def test_a_region_whose_call_was_given_up_is_not_used_again(shared: Shared
     assert len(await shared.call(2)) == 2 * SIZE
 
 
-async def test_what_a_node_that_crashed_left_with_the_server_is_given_back(address: str) -> None:
+async def test_regions_that_a_crashed_node_left_with_the_server_are_given_back(
+    address: str,
+) -> None:
     crashed, next_one = Shared(address), Shared(address)
     await crashed.call(1)
     for name in crashed.regions():

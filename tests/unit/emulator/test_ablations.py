@@ -11,26 +11,26 @@ def crowded(**changes: object) -> Ran:
     return run(requests=200, nodes=5, **changes)
 
 
-def test_without_batching_every_task_is_one_job() -> None:
+def test_tasks_without_batching_have_one_job_each() -> None:
     assert crowded().summary["mean_batch"] > 1
     assert crowded(batching=False).summary["mean_batch"] == 1
 
 
-def test_without_gpu_sharing_every_task_has_a_whole_gpu() -> None:
+def test_tasks_without_gpu_sharing_have_a_whole_gpu_each() -> None:
     ran = run(requests=100, gpu_sharing=False)
     assert {task.order.config.vgpus for task in ran.seen.started} == {7}
     assert {len(task.order.slices) for task in ran.seen.started} == {7}
     assert ran.summary["latency_ms"]["p50"] > run(requests=100).summary["latency_ms"]["p50"]
 
 
-def test_without_gpu_sharing_a_whole_gpu_is_as_large_as_a_profiled_config() -> None:
+def test_whole_gpu_without_gpu_sharing_is_as_large_as_a_profiled_config() -> None:
     """A node of 5 vGPUs, and configs of 1, 2, 4 and 7: four is all that can be asked for."""
     seen = applied(paper(), scenario(vgpus=5, gpu_sharing=False))
     for function in seen.functions.values():
         assert {config.vgpus for config in function.profile.configs} == {4}
 
 
-def test_without_locality_more_inputs_come_from_afar() -> None:
+def test_inputs_come_from_afar_more_often_without_locality() -> None:
     near, far = run(), run(locality=False)
     assert far.summary["remote_transfers"] > 3 * near.summary["remote_transfers"]
     everything = near.summary["remote_transfers"] + near.summary["local_transfers"]

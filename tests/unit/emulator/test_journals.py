@@ -119,7 +119,9 @@ def test_a_journal_has_what_its_policy_had_learnt(tmp_path: Path) -> None:
     assert replay_strictly(path, paper()).digest == emulation.digest
 
 
-def test_the_same_conditions_give_the_same_answers(recorded: tuple[Path, Emulation]) -> None:
+def test_journal_emulated_under_the_same_conditions_gives_the_same_answers(
+    recorded: tuple[Path, Emulation],
+) -> None:
     path, emulation = recorded
     assert without_clock(again(path).summary()) == without_clock(emulation.summary())
 
@@ -173,7 +175,7 @@ def test_a_torn_journal_is_refused_by_its_line(
         (b'{"journal":4,"esg":"9","catalog":"","policy":"esg","settings":{}}\n', "only the same"),
     ],
 )
-def test_what_is_no_journal_is_refused(tmp_path: Path, content: bytes, words: str) -> None:
+def test_file_that_is_no_journal_is_refused(tmp_path: Path, content: bytes, words: str) -> None:
     path = tmp_path / "foreign"
     path.write_bytes(content)
     with pytest.raises(Rejected, match=f"^{path}: .*{words}"):
@@ -184,7 +186,7 @@ def test_what_is_no_journal_is_refused(tmp_path: Path, content: bytes, words: st
     ("where", "words"),
     [("nowhere.journal", "cannot be read: "), (".", "no segment of a journal")],
 )
-def test_what_cannot_be_read_is_refused(where: str, words: str) -> None:
+def test_journal_that_cannot_be_read_is_refused(where: str, words: str) -> None:
     with pytest.raises(Rejected, match=f"^{where}: {words}"):
         scenario_of(Path(where))
 
@@ -359,7 +361,7 @@ def test_requests_and_cancellations_are_kept() -> None:
     assert told(Woke(), came, Woke(), gave_up) == [(1, came), (3, gave_up)]
 
 
-def test_what_nodes_say_is_not_kept_whatever_they_say() -> None:
+def test_events_from_nodes_are_not_kept_for_another_emulation() -> None:
     corrected = ProfilesCorrected(corrections=())
     of_nodes = [InvokerLeaving(invoker="i0"), InvokerLost(invoker="i0"), Woke()]
     assert told(*of_nodes, corrected) == [(3, corrected)]
@@ -480,7 +482,7 @@ def test_a_catalogs_application_that_was_retired_before_stays_so(tmp_path: Path)
     assert again(path).report.served.invalid == 1
 
 
-def test_what_functions_were_found_to_take_is_known_from_the_start(tmp_path: Path) -> None:
+def test_corrections_in_a_journal_are_known_from_the_start(tmp_path: Path) -> None:
     slow = ProfilesCorrected(
         corrections=(Correction(function="classification", batch=1, pace_ppm=3_000_000),)
     )

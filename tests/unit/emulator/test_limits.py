@@ -68,7 +68,7 @@ def test_limits_are_not_of_requests_that_nobody_can_serve() -> None:
     assert found.slo_hit_rate == 1
 
 
-def test_only_requests_count() -> None:
+def test_limits_count_requests_alone() -> None:
     gave_up: tuple[int, Event] = (5, RequestCancelled(request="r"))
     assert limits(SMALL, [arrived("thumb"), gave_up], CALM).slo_hit_rate == 1
     assert limits(SMALL, [gave_up], CALM).slo_hit_rate is None

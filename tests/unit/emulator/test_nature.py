@@ -44,7 +44,7 @@ def order(
     )
 
 
-def test_without_noise_a_run_takes_what_was_profiled_and_its_input() -> None:
+def test_run_without_noise_takes_what_was_profiled_and_its_input() -> None:
     durations = Durations(SMALL, 0, CALM)
     assert durations.run_us(order()) == ms(100) + ms(0.5) + 50  # 100 kB at 2 GB/s
     assert durations.load_us("i0", 0, "detect") == ms(200)
@@ -58,7 +58,7 @@ def test_an_input_from_another_node_takes_longer() -> None:
     assert durations.run_us(order(keepers=("i0", "i1"))) == ms(150) + ms(8) + ms(1)  # side by side
 
 
-def test_what_a_scheduler_believes_changes_nothing() -> None:
+def test_duration_of_a_run_does_not_depend_on_the_prediction() -> None:
     durations = Durations(SMALL, 0, CALM)
     assert durations.run_us(order(predicted_us=ms(900))) == durations.run_us(order())
 
@@ -71,7 +71,7 @@ def test_functions_can_turn_out_to_be_slower_than_profiled() -> None:
     assert durations.run_us(order()) == ms(100) + ms(0.5) + 50
 
 
-def test_nothing_to_fetch_takes_no_time() -> None:
+def test_link_takes_no_time_for_no_bytes() -> None:
     assert DataLink(delay_us=8, bytes_per_s=1).time_us(0) == 0
 
 
@@ -105,7 +105,7 @@ def test_another_seed_is_another_weather() -> None:
     assert Durations(SMALL, 1).run_us(order()) != Durations(SMALL, 2).run_us(order())
 
 
-def test_however_loud_the_noise_time_goes_on() -> None:
+def test_durations_have_a_lower_bound_however_loud_the_noise() -> None:
     durations = Durations(SMALL, 0, DurationSettings(noise=1000))
     assert all(durations.run_us(order(f"r{n}")) >= ms(5) for n in range(100))
     assert all(durations.load_us("i0", n, "detect") >= ms(10) for n in range(100))

@@ -46,7 +46,7 @@ def test_a_long_last_stage_is_the_reason_only_where_there_is_one(
     assert "noise, by design (image-classification, expanded-image-classification)" in both
 
 
-def test_who_beats_esg_is_said_to_spend_more_only_if_that_is_so(
+def test_policy_that_beats_esg_is_said_to_spend_more_only_if_it_does(
     catalog: Catalog, results: Results
 ) -> None:
     def why(cost: float) -> str:
@@ -138,7 +138,9 @@ def put_infless_medians(results: Results, *values: float) -> None:
         put_each(results, f"relaxed-heavy/{reading}", LONGEST_MEDIAN, *values)
 
 
-def test_who_is_slower_within_the_margin_is_not_slowest(catalog: Catalog, results: Results) -> None:
+def test_policy_that_is_slower_within_the_margin_is_not_slowest(
+    catalog: Catalog, results: Results
+) -> None:
     orion_ms = results.mean("relaxed-heavy/orion", LONGEST_MEDIAN)
     put_infless_medians(results, orion_ms + 180, orion_ms - 20)
     claim = the(SLOWEST, judge(results, AS_THE_PAPER, catalog))
@@ -160,7 +162,7 @@ def test_within_the_margin_nobody_is_said_to_be_faster_either(
     assert clear.why.startswith("Fixed shares of the SLO cost less here")
 
 
-def test_with_one_seed_the_slowest_are_those_with_the_highest_medians(
+def test_slowest_policies_of_one_seed_are_those_with_the_highest_medians(
     catalog: Catalog, results: Results
 ) -> None:
     next_ms = results.mean("relaxed-heavy/aquatope", LONGEST_MEDIAN)

@@ -21,7 +21,7 @@ def without_clock(summary: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in summary.items() if name != "wall_s"}
 
 
-def test_the_same_seed_gives_the_same_run_to_the_last_order() -> None:
+def test_emulation_with_the_same_seed_is_the_same_to_the_last_order() -> None:
     again = run.__wrapped__(requests=100)
     assert without_clock(run(requests=100).summary) == without_clock(again.summary)
     assert run(requests=100).seen.started == again.seen.started

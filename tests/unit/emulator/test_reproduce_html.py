@@ -77,7 +77,7 @@ def parsed(html: str) -> Page:
     return Page(html)
 
 
-def test_every_tag_is_closed(parsed: Page) -> None:
+def test_reproduction_page_closes_every_tag(parsed: Page) -> None:
     assert parsed.open == []
     assert parsed.tags[0] == "html"
 
@@ -90,14 +90,14 @@ def test_every_claim_is_there_with_its_verdict(study: Study, parsed: Page) -> No
     assert "20 of 21 claims were reproduced." in parsed.text
 
 
-def test_it_says_how_it_was_made(parsed: Page) -> None:
+def test_reproduction_page_says_how_it_was_made(parsed: Page) -> None:
     assert "esg reproduce --quick" in parsed.text
     assert "100 requests per run, 2 seeds" in parsed.text
     assert "The profiles are modelled." in parsed.text
     assert "It learnt <a lot>." in parsed.text
 
 
-def test_all_systems_and_all_their_readings_are_there(parsed: Page) -> None:
+def test_reproduction_page_names_all_systems_and_their_readings(parsed: Page) -> None:
     for system, readings in SYSTEMS.items():
         assert system in parsed.text
         assert all(policy in parsed.text for policy in readings)
@@ -107,7 +107,7 @@ def test_a_rival_that_wins_is_said_to(parsed: Page) -> None:
     assert "relaxed-heavy — highest hit rate: Aquatope (99.0 %)" in parsed.text
 
 
-def test_who_shares_a_place_is_explained(study: Study, parsed: Page) -> None:
+def test_reproduction_page_explains_shared_places(study: Study, parsed: Page) -> None:
     assert level_rule(study.results) in parsed.text
 
 
@@ -117,7 +117,7 @@ def with_one_seed(study: Study) -> Study:
     return replace(study, results=results, claims=judge(results, study.overhead, study.catalog))
 
 
-def test_with_one_seed_nothing_is_said_to_have_an_interval(study: Study, parsed: Page) -> None:
+def test_reproduction_page_of_one_seed_shows_no_interval(study: Study, parsed: Page) -> None:
     alone = Page(page(with_one_seed(study)))
     for words in ("±", "95 %", "interval"):
         assert words in parsed.text
@@ -125,7 +125,7 @@ def test_with_one_seed_nothing_is_said_to_have_an_interval(study: Study, parsed:
     assert "Bars are of one seed;" in alone.text
 
 
-def test_only_a_perfect_rate_is_shown_as_one() -> None:
+def test_reproduction_page_shows_only_a_perfect_rate_as_one() -> None:
     study = study_of(load_catalog(DEFAULT))
     for label, outcomes in study.results.outcomes.items():
         if outcomes[0].summary["slo_hit_rate"] > 0.9:
@@ -136,7 +136,7 @@ def test_only_a_perfect_rate_is_shown_as_one() -> None:
     assert "100.0" not in text
 
 
-def test_it_says_what_every_reading_is(parsed: Page) -> None:
+def test_reproduction_page_says_what_every_reading_is(parsed: Page) -> None:
     shown = [policy for readings in SYSTEMS.values() for policy in readings] + ["esg, with A*"]
     assert list(READINGS) == shown
     for policy, text in READINGS.items():
@@ -144,7 +144,7 @@ def test_it_says_what_every_reading_is(parsed: Page) -> None:
     assert "does best here: infless , fast-gshare , orion ." in parsed.text
 
 
-def test_it_says_where_ours_are_not_what_the_paper_describes(parsed: Page) -> None:
+def test_reproduction_page_says_where_systems_deviate_from_the_paper(parsed: Page) -> None:
     assert set(DEVIATIONS) == {"Aquatope", "INFless"}
     for system, text in DEVIATIONS.items():
         assert f"{system} : {text}" in parsed.text
@@ -197,7 +197,7 @@ def test_labels_beside_each_other_are_short(study: Study) -> None:
             assert all(len(line) * len(labels) <= 30 for line in lines)
 
 
-def test_it_loads_nothing(html: str, parsed: Page) -> None:
+def test_reproduction_page_loads_nothing(html: str, parsed: Page) -> None:
     assert [name for name, _ in parsed.attributes if name in LOADING] == []
     assert {"link", "iframe", "img", "object", "embed", "base"}.isdisjoint(parsed.tags)
     assert "default-src 'none'" in dict(parsed.attributes)["content"]  # type: ignore[operator]

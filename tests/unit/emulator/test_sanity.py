@@ -26,7 +26,7 @@ def test_at_the_minimum_config_the_load_is_the_papers(rate: str, share: float) -
 
 
 @pytest.mark.parametrize("name", ["moderate-normal", "relaxed-heavy"])
-def test_with_unlimited_nodes_esg_is_almost_always_in_time(name: str) -> None:
+def test_esg_with_unlimited_nodes_is_almost_always_in_time(name: str) -> None:
     assert run(name, requests=500, nodes=200).summary["slo_hit_rate"] >= 0.99
 
 
@@ -77,7 +77,7 @@ def test_a_request_takes_at_least_what_it_takes_alone(name: str) -> None:
         assert last_us - answer.arrived_us >= application.fastest_us()[application.root]
 
 
-def test_what_a_run_costs_is_what_its_requests_cost() -> None:
+def test_cost_of_a_run_is_the_sum_of_its_requests_costs() -> None:
     ran = run()
     answers = [a for a in ran.seen.book.answers.values() if isinstance(a, AnswerRequest)]
     assert ran.emulation.report.served.cost_pusd == sum(answer.cost_pusd for answer in answers)

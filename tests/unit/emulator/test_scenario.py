@@ -87,7 +87,7 @@ def test_a_written_world_that_makes_no_sense_is_refused(changes: dict[str, Any])
         ({"search_steps_per_ms": 0}, "search_steps_per_ms is 0"),
     ],
 )
-def test_what_cannot_be_is_refused(changes: dict[str, Any], words: str) -> None:
+def test_impossible_scenario_is_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(Rejected, match=words):
         scenario(**changes)
 
@@ -112,7 +112,7 @@ def test_slos_stay_as_they_are_unless_scaled() -> None:
         assert seen.applications[name].slo_us == application.slo_us
 
 
-def test_only_configs_that_fit_a_node_are_left() -> None:
+def test_catalog_of_a_scenario_has_only_configs_that_fit_a_node() -> None:
     seen = applied(paper(), scenario(vcpus=3, vgpus=2, batching=False))
     for name, function in paper().functions.items():
         configs = seen.functions[name].profile.configs

@@ -57,7 +57,7 @@ def test_figures_are_compared_seed_by_seed(results: Results) -> None:
     assert results.relative("k/1", "k/5", COST) == Estimate.of([2.0, 3.0])
 
 
-def test_whoever_is_first_is_named_and_ties_are_shared(results: Results) -> None:
+def test_first_place_is_named_and_ties_are_shared(results: Results) -> None:
     put(results, "strict-light/aquatope", HITS, 0.98)
     put(results, "relaxed-heavy/fast-gshare", COST, 0.5)
     put(results, "relaxed-heavy/fast-gshare-lean", COST, 0.5)
@@ -70,7 +70,7 @@ def test_whoever_is_first_is_named_and_ties_are_shared(results: Results) -> None
     assert found["relaxed-heavy", "lowest p99 latency"].systems == tuple(SYSTEMS)
 
 
-def test_one_request_in_twenty_thousand_beats_nobody_anywhere(
+def test_difference_of_one_request_in_twenty_thousand_beats_nobody(
     catalog: Catalog, results: Results
 ) -> None:
     put(results, "relaxed-heavy/aquatope", HITS, 1.0)
@@ -91,7 +91,7 @@ def test_one_request_in_twenty_thousand_beats_nobody_anywhere(
     )
 
 
-def test_who_is_level_with_the_first_may_yet_be_beaten_by_the_second(
+def test_policy_level_with_the_first_may_yet_be_beaten_by_the_second(
     catalog: Catalog, results: Results
 ) -> None:
     """The first is ahead by luck with one seed, the second by little with every seed."""
@@ -103,7 +103,9 @@ def test_who_is_level_with_the_first_may_yet_be_beaten_by_the_second(
     assert not claim.reproduced
 
 
-def test_who_beats_esg_within_the_margin_is_said_to(catalog: Catalog, results: Results) -> None:
+def test_policy_that_beats_esg_within_the_margin_is_said_to(
+    catalog: Catalog, results: Results
+) -> None:
     put_orion(results, HITS, 1.0, 0.99)
     put_each(results, "strict-light/esg", HITS, 0.97, 0.98)
     claim = the(HIGHEST, judge(results, AS_THE_PAPER, catalog))
@@ -111,7 +113,9 @@ def test_who_beats_esg_within_the_margin_is_said_to(catalog: Catalog, results: R
     assert not claim.reproduced
 
 
-def test_nobody_who_is_level_is_said_to_have_the_figure_of_the_best(results: Results) -> None:
+def test_policies_that_are_level_are_not_said_to_have_the_figure_of_the_best(
+    results: Results,
+) -> None:
     put_each(results, "relaxed-heavy/esg", HITS, 1.0, 1.0)
     put_each(results, "relaxed-heavy/orion", HITS, 1.0, 1.0)
     put_each(results, "relaxed-heavy/orion-at-slo", HITS, 1.0, 1.0)
@@ -125,7 +129,7 @@ def test_nobody_who_is_level_is_said_to_have_the_figure_of_the_best(results: Res
     )
 
 
-def test_everybody_who_beats_esg_is_named_and_who_is_only_level_is_said_to_be(
+def test_claim_names_all_that_beat_esg_and_says_which_are_only_level(
     catalog: Catalog, results: Results
 ) -> None:
     put_each(results, "strict-light/aquatope", HITS, 0.995, 0.995)
@@ -141,7 +145,7 @@ def test_everybody_who_beats_esg_is_named_and_who_is_only_level_is_said_to_be(
     assert not claim.reproduced
 
 
-def test_everybody_who_beats_esg_is_in_the_reason(catalog: Catalog, results: Results) -> None:
+def test_reason_names_all_that_beat_esg(catalog: Catalog, results: Results) -> None:
     put(results, "strict-light/aquatope", HITS, 0.995)
     put(results, "strict-light/aquatope", "latency_ms.p50", 900)
     for reading in SYSTEMS["INFless"]:
@@ -165,7 +169,7 @@ def test_seeds_that_tell_little_do_not_make_everybody_level(results: Results) ->
     assert standing(results, "strict-light", HITS).level == ("Aquatope",)
 
 
-def test_with_one_seed_figures_are_level_if_they_are_shown_alike(results: Results) -> None:
+def test_figures_of_one_seed_are_level_if_they_are_shown_alike(results: Results) -> None:
     results.size = Size(requests=100, seeds=1)
     results.outcomes = {label: outcomes[:1] for label, outcomes in results.outcomes.items()}
     put(results, "strict-light/aquatope", HITS, 0.9804)

@@ -108,7 +108,7 @@ def test_a_missing_cell_stands_for_the_nearest_config() -> None:
     assert set(cube.places(rng().random((1000, 3)))) == set(range(len(present)))
 
 
-def test_of_two_configs_equally_near_the_first_is_taken() -> None:
+def test_nearest_config_is_the_first_of_two_equally_near() -> None:
     # of the nine cells of batch and vCPUs the middle one is missing
     present = [Config(b, c, 1) for b in (1, 2, 3) for c in (1, 2, 3) if (b, c) != (2, 2)]
     profile = Profile.of("f", dict.fromkeys(present, 1000), Prices())
@@ -150,7 +150,7 @@ def test_runs_vary_as_their_profiles_say() -> None:
     assert costs.std() / costs.mean() == pytest.approx(0.05, rel=0.1)
 
 
-def test_no_run_takes_less_than_a_twentieth_of_its_time() -> None:
+def test_lone_run_takes_at_least_a_twentieth_of_its_time() -> None:
     runs = LoneRuns(app({(1, 1, 1): 100.0}, slo_ms=100, spread=5.0))
     _, late = runs.run(np.full((1000, 3), 0.5), rng())
     assert late.min() == pytest.approx(ms(5 - 100))
@@ -198,7 +198,7 @@ def test_leaving_one_out_in_closed_form_is_the_same_as_leaving_it_out() -> None:
     assert whole.contradicted().tolist() == contradicted
 
 
-def test_what_is_contradicted_is_left_out_until_others_bear_it_out() -> None:
+def test_contradicted_point_is_left_out_until_others_bear_it_out() -> None:
     points, values = curve()
     values[17] += 0.5
     beliefs = Beliefs(TriedPoints(points, values, -np.ones(len(points))))
@@ -207,21 +207,21 @@ def test_what_is_contradicted_is_left_out_until_others_bear_it_out() -> None:
 
 
 @pytest.mark.parametrize("slo_ms", [60, 90, 150])
-def test_without_noise_the_best_configs_are_found(slo_ms: float) -> None:
+def test_training_without_noise_finds_the_best_configs(slo_ms: float) -> None:
     application = app(GRID, GRID, slo_ms=slo_ms)
     time_us, cost_pusd = outcome(application, train(application, rng(), budget=SMALL))
     assert time_us <= application.slo_us
     assert cost_pusd <= 1.05 * best_by_trying_all(application)[1]
 
 
-def test_with_noise_the_best_configs_are_found_nearly() -> None:
+def test_training_with_noise_finds_nearly_the_best_configs() -> None:
     application = app(GRID, WIDE, slo_ms=120, spread=0.02)
     time_us, cost_pusd = outcome(application, train(application, rng(), budget=SMALL))
     assert time_us <= 1.03 * application.slo_us
     assert cost_pusd <= 1.1 * best_by_trying_all(application)[1]
 
 
-def test_if_no_configs_are_in_time_the_fastest_are_learnt() -> None:
+def test_training_learns_the_fastest_configs_if_none_are_in_time() -> None:
     application = app(GRID, WIDE, slo_ms=20)
     found = train(application, rng(), budget=SMALL)
     assert outcome(application, found)[0] == best_by_trying_all(application)[0]

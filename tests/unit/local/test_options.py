@@ -47,7 +47,7 @@ def test_slices_are_emulated_or_not() -> None:
         Chosen(MeshOptions(vgpus=2, slices="cpu:2"), {})
 
 
-def test_what_goes_on_has_a_journal() -> None:
+def test_resumed_mesh_needs_a_journal() -> None:
     assert Chosen(MeshOptions(resume=True), {}).resume
     for options, environ in (
         (MeshOptions(resume=True, journal=False), {}),
@@ -57,7 +57,7 @@ def test_what_goes_on_has_a_journal() -> None:
             Chosen(options, environ)
 
 
-def test_what_is_left_out_is_as_the_environment_says() -> None:
+def test_options_left_out_are_as_the_environment_says() -> None:
     environ = {"ESG_CONTROLLER_POLICY": "orion", "ESG_GATEWAY_PORT": "7", "ESG_TIME_SCALE": "0.5"}
     chosen = Chosen(MeshOptions(port=None), environ)
     assert chosen.settings.of(ControllerSettings).policy == "orion"
@@ -108,7 +108,9 @@ def test_paths_hold_wherever_a_child_looks_from(
         (MeshOptions(settings_file=Path("/nowhere/mesh.toml")), "cannot be read"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_starts(options: MeshOptions, words: str) -> None:
+def test_impossible_mesh_options_are_refused_before_anything_starts(
+    options: MeshOptions, words: str
+) -> None:
     with pytest.raises(Rejected) as refused:
         Chosen(options, {})
     assert words in str(refused.value)

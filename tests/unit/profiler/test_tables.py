@@ -44,7 +44,7 @@ def written(folder: Path, source: Path, **functions: FunctionRecord) -> list[str
     return write_catalog(folder, source, load_catalog(source), record, NODE)
 
 
-def test_what_was_measured_is_read_back(tmp_path: Path, source: Path) -> None:
+def test_measured_profiles_are_read_back(tmp_path: Path, source: Path) -> None:
     three = {n: measured(cell(1, 7), cell(2, 9.5)) for n in ("resize", "detect", "label")}
     left_out = written(tmp_path, source, **three)
     assert left_out == ["night", "scene"]
@@ -128,7 +128,7 @@ def test_a_catalog_that_extends_the_shipped_one_is_measured_whole(tmp_path: Path
     assert catalog.cluster.vcpus == NODE["vcpus"]
 
 
-def test_without_a_whole_application_there_is_no_catalog(tmp_path: Path, source: Path) -> None:
+def test_catalog_is_not_written_without_a_whole_application(tmp_path: Path, source: Path) -> None:
     assert written(tmp_path, source, resize=measured(cell(1, 7))) == ["photo", "night", "scene"]
     assert not (tmp_path / "catalog.toml").exists()
 

@@ -67,7 +67,7 @@ def test_the_table_in_contributing_is_the_package_graph(folder: str, heading: st
     list(TopologicalSorter(found).static_order())  # raises if there is a cycle
 
 
-def test_nothing_is_imported_by_its_name_in_the_checkout() -> None:
+def test_modules_are_not_imported_by_their_names_in_the_checkout() -> None:
     found = [
         f"{file} imports {name}"
         for file, source in (*sources("esg"), *sources("tests"), *sources("benchmarks"))

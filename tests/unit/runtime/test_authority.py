@@ -43,7 +43,7 @@ def test_another_library_takes_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["", "ümlaut.example", "x" * 300])
-def test_what_is_no_host_is_refused(host: str, tmp_path: Path) -> None:
+def test_certificate_for_what_is_no_host_is_refused(host: str, tmp_path: Path) -> None:
     with pytest.raises(Rejected, match="--host is"):
         make_certificates(tmp_path, hosts=[host], days=1)
 

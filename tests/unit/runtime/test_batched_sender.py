@@ -6,7 +6,7 @@ from esg.errors import Rejected
 from esg.runtime.rpc.batched_sender import BatchedSender
 
 
-async def test_what_is_ready_together_leaves_together() -> None:
+async def test_messages_that_are_ready_together_leave_together() -> None:
     outbox = BatchedSender[int]()
     outbox.put(1)
     outbox.put(2)
@@ -16,7 +16,7 @@ async def test_what_is_ready_together_leaves_together() -> None:
     assert await anext(groups) == [3]
 
 
-async def test_whoever_waits_gets_what_comes_later() -> None:
+async def test_waiting_batched_sender_gets_what_comes_later() -> None:
     outbox = BatchedSender[int]()
     waiting = asyncio.ensure_future(anext(outbox.groups()))
     await asyncio.sleep(0)
@@ -25,7 +25,7 @@ async def test_whoever_waits_gets_what_comes_later() -> None:
     assert await waiting == [1]
 
 
-async def test_what_is_said_in_the_same_turn_of_the_loop_goes_along() -> None:
+async def test_messages_of_the_same_turn_of_the_loop_leave_together() -> None:
     outbox = BatchedSender[int]()
     groups = outbox.groups()
     waiting = asyncio.ensure_future(anext(groups))
@@ -64,7 +64,7 @@ async def _all(outbox: BatchedSender[int]) -> list[list[int]]:
     return [group async for group in outbox.groups()]
 
 
-async def test_what_nobody_waits_for_goes_along_with_the_next() -> None:
+async def test_lazy_messages_go_along_with_the_next() -> None:
     outbox = BatchedSender[int]()
     groups = outbox.groups()
     waiting = asyncio.ensure_future(anext(groups))
@@ -77,7 +77,7 @@ async def test_what_nobody_waits_for_goes_along_with_the_next() -> None:
     assert await waiting == [1, 2]
 
 
-async def test_what_nobody_waits_for_leaves_after_a_moment_all_the_same() -> None:
+async def test_lazy_messages_leave_after_a_moment_all_the_same() -> None:
     outbox = BatchedSender[int]()
     groups = outbox.groups()
     for number in (1, 2):

@@ -12,7 +12,7 @@ from esg.runtime.catalog import functions_digest, load
 from esg.runtime.settings import CommonSettings
 
 
-def test_without_a_file_it_is_the_one_that_comes_with_esg() -> None:
+def test_catalog_without_a_file_is_the_one_that_comes_with_esg() -> None:
     catalog = load(CommonSettings())
     assert "image-classification" in catalog.applications
 

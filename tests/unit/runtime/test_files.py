@@ -24,7 +24,7 @@ class Counted:
         return int(text)
 
 
-def test_it_is_read_again_only_when_it_has_changed(tmp_path: Path) -> None:
+def test_file_is_read_again_only_when_it_has_changed(tmp_path: Path) -> None:
     counted = Counted(tmp_path / "n")
     counted.path.write_text("1", "ascii")
     number = Reloaded([counted.path], counted)
@@ -47,7 +47,7 @@ def test_a_file_of_the_same_size_and_date_that_took_its_place_is_noticed(tmp_pat
 
 
 @pytest.mark.parametrize("content", ["refused", "nonsense", None])
-def test_what_is_no_good_changes_nothing_and_is_said_once(
+def test_file_that_is_no_good_changes_nothing_and_is_said_once(
     content: str | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     counted = Counted(tmp_path / "n")
@@ -63,7 +63,7 @@ def test_what_is_no_good_changes_nothing_and_is_said_once(
     assert number.get() == 333
 
 
-def test_at_first_it_has_to_be_good(tmp_path: Path) -> None:
+def test_file_has_to_be_good_at_first(tmp_path: Path) -> None:
     counted = Counted(tmp_path / "n")
     counted.path.write_text("refused", "ascii")
     with pytest.raises(Rejected):

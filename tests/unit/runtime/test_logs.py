@@ -61,7 +61,7 @@ def test_a_failure_is_told_with_its_traceback(
     assert "ValueError: so it goes" in "\n".join(lines(capsys))
 
 
-def test_what_is_below_the_level_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_records_below_the_level_are_not_told(capsys: pytest.CaptureFixture[str]) -> None:
     start_logging("gateway", "warning", "json")
     log.info("nothing of interest")
     log.error("something")

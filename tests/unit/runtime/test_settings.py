@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> File:
     return write
 
 
-def test_without_a_word_everything_has_its_default() -> None:
+def test_settings_without_variables_have_their_defaults() -> None:
     assert Settings({}).of(GatewaySettings) == GatewaySettings()
 
 
@@ -113,7 +113,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         Settings({"ESG_SETTINGS": str(tmp_path / "none.toml")})
 
 
-def test_what_is_given_to_a_child_arrives() -> None:
+def test_settings_given_to_a_child_process_arrive() -> None:
     given = {"port": 0, "host": "::1", "max_requests_per_s": 1.5}
     assert Settings(environment("gateway", given)).of(GatewaySettings) == GatewaySettings(**given)
     flag = environment("invoker", {"warm_start": True})

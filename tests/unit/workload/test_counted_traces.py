@@ -54,7 +54,7 @@ def test_counts_that_pandas_made_floats_are_whole_numbers(write: Write) -> None:
     assert counted(write("HashFunction,1,2", "f,4.0,5")).calls.tolist() == [4, 5]
 
 
-def test_one_minute_is_enough(write: Write) -> None:
+def test_counted_trace_may_have_one_minute(write: Write) -> None:
     trace = counted(write("HashFunction,7", "f,120", "g,"))
     assert (trace.minutes, trace.invocations) == (1, 120)
 
@@ -102,7 +102,7 @@ def test_a_later_day_may_start_earlier_in_the_day(write: Write) -> None:
         (("1,HashFunction,2", '"4,5",f,6'), ":2: 3 cells where the first row has 2"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(
+def test_error_in_a_counted_trace_is_said_with_its_line(
     write: Write, lines: tuple[str, ...], says: str
 ) -> None:
     path = write(*lines)

@@ -43,7 +43,9 @@ def test_a_format_is_known_by_its_header_or_content(
         (("",), ": empty"),
     ],
 )
-def test_when_unsure_it_asks(write: Write, lines: tuple[str, ...], says: str) -> None:
+def test_trace_of_unclear_format_is_refused_with_a_question(
+    write: Write, lines: tuple[str, ...], says: str
+) -> None:
     path = write(*lines)
     with pytest.raises(Rejected) as refused:
         read_trace(path)

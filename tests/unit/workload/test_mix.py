@@ -47,7 +47,7 @@ def test_a_mix_that_cannot_be_meant_is_refused(text: str, says: str) -> None:
     assert "\n" not in str(refused.value)
 
 
-def test_no_applications_are_refused() -> None:
+def test_mix_of_no_applications_is_refused() -> None:
     with pytest.raises(Rejected, match="name at least one"):
         Mix.uniform([])
 

@@ -61,7 +61,7 @@ def test_a_trace_is_sent_whole_or_in_part(trace: Path) -> None:
     assert len(arrivals(trace=trace, scale=0.5)) == 60
 
 
-def test_what_shapes_a_trace_gets_there(trace: Path) -> None:
+def test_options_that_shape_a_trace_reach_it(trace: Path) -> None:
     shaping = Shaping(rate="heavy", start_minute=1, in_minute="even", duration_us=seconds(30))
     wanted = list(from_trace(read_trace(trace, "counts"), MIX, 4, shaping))
     found = arrivals(
@@ -121,7 +121,7 @@ FILE = Path("some.csv")
         ({"saved": FILE, "pattern": "burst"}, "leave --burst out"),
     ],
 )
-def test_what_contradicts_itself_is_refused(chosen: dict[str, Any], words: str) -> None:
+def test_contradictory_workload_is_refused(chosen: dict[str, Any], words: str) -> None:
     with pytest.raises(Rejected, match=words):
         Workload(**chosen)
 

@@ -27,7 +27,7 @@ def test_instants_do_not_depend_on_the_applications(kind: Kind, rate: str) -> No
 
 
 @kinds
-def test_the_same_seed_gives_the_same_list(kind: Kind) -> None:
+def test_arrivals_at_a_rate_with_the_same_seed_are_the_same(kind: Kind) -> None:
     first, again = kind("normal", THREE, 5), kind("normal", THREE, 5)
     assert list(islice(first, 500)) == list(islice(again, 500))
 

@@ -18,7 +18,7 @@ def test_the_file_is_what_the_rule_gives() -> None:
     assert SAMPLE.read_text("utf-8") == day()
 
 
-def test_it_is_read_as_a_day_of_counts() -> None:
+def test_sample_trace_is_read_as_a_day_of_counts() -> None:
     trace = read_trace(SAMPLE)
     assert isinstance(trace, CountedTrace)
     assert (trace.format, len(trace.calls)) == ("counts", 1440)

@@ -21,7 +21,7 @@ names = st.text(
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(0, 10**15)), st.lists(names, min_size=1))
-def test_what_was_written_is_read_exactly(
+def test_saved_arrivals_are_read_exactly(
     tmp_path_factory: pytest.TempPathFactory, instants: list[int], applications: list[str]
 ) -> None:
     arrivals = [
@@ -84,7 +84,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         read_arrivals(tmp_path / "none.csv")
 
 
-def test_what_could_not_be_read_is_not_written(tmp_path: Path) -> None:
+def test_arrivals_that_could_not_be_read_are_not_written(tmp_path: Path) -> None:
     path = tmp_path / "arrivals.csv"
     with pytest.raises(Rejected, match="no line breaks"):
         save_arrivals(path, [Arrival(0, "a"), Arrival(0, "a\nb")])

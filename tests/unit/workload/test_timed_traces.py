@@ -103,7 +103,7 @@ def test_calls_are_counted_by_minute_and_bucket(write: Write) -> None:
         ("timestamps", ("",), ": empty"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(
+def test_error_in_a_timed_trace_is_said_with_its_line(
     write: Write, format: str, lines: tuple[str, ...], says: str
 ) -> None:
     path = write(*lines)

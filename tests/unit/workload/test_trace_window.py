@@ -59,7 +59,9 @@ def test_time_never_runs_backwards(
 
 @often
 @given(minutes, seeds, placements)
-def test_the_same_seed_gives_the_same_list(calls: list[int], seed: int, in_minute: str) -> None:
+def test_arrivals_of_a_trace_with_the_same_seed_are_the_same(
+    calls: list[int], seed: int, in_minute: str
+) -> None:
     first = shaped(counted(calls), seed, in_minute=in_minute)
     assert first == shaped(counted(calls), seed, in_minute=in_minute)
 
@@ -209,7 +211,7 @@ def test_a_trace_without_calls_gives_no_arrivals() -> None:
         ({"by_function": True}, "t: the trace does not name functions"),
     ],
 )
-def test_what_cannot_be_done_is_refused_before_the_first_arrival(
+def test_impossible_shaping_is_refused_before_the_first_arrival(
     shaping: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(Rejected) as refused:

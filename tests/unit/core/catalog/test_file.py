@@ -247,7 +247,9 @@ def test_a_catalog_may_say_only_what_it_adds(tmp_path: Path, default: Catalog) -
     assert (ours.cluster, ours.prices) == (default.cluster, default.prices)
 
 
-def test_what_it_says_wins_over_the_default(tmp_path: Path, default: Catalog) -> None:
+def test_catalog_file_wins_over_the_default_that_it_extends(
+    tmp_path: Path, default: Catalog
+) -> None:
     function = '[functions.depth]\nprofile = "depth.toml"\ncold_start_ms = 1\ninput_mb = 1\n'
     (tmp_path / "depth.toml").write_text(MODELLED.replace("detect", "depth"))
     ours = extending(

@@ -77,7 +77,9 @@ def test_the_catalog_has_the_last_word(folder: Path) -> None:
     assert function.cold_start_us == ms(120)
 
 
-def test_where_a_function_is_makes_no_difference_to_decisions(folder: Path, tmp_path: Path) -> None:
+def test_folder_of_a_function_makes_no_difference_to_decisions(
+    folder: Path, tmp_path: Path
+) -> None:
     here = load(folder)
     moved = folder.rename(tmp_path / "functions" / "outlines")
     (tmp_path / "shop" / "catalog.toml").write_text(CATALOG.replace("/edges", "/outlines"))
@@ -108,7 +110,7 @@ def test_a_mistake_in_a_manifest_is_refused_there(
     assert words in str(caught.value)
 
 
-def test_what_nobody_says_is_missing_from_the_catalog(folder: Path) -> None:
+def test_field_that_neither_catalog_nor_manifest_gives_is_missing(folder: Path) -> None:
     (folder / "function.toml").write_text(MANIFEST.replace("input_mb = 0.5", ""))
     with pytest.raises(Rejected, match=r"catalog\.toml: functions\.edges\.input_mb: is missing"):
         load(folder)

@@ -142,7 +142,7 @@ def test_configs_whose_portion_exceeds_the_memory_of_a_slice_are_left_out() -> N
     ]
 
 
-def test_without_a_memory_limit_every_cell_of_the_grid_is_offered() -> None:
+def test_model_without_a_memory_limit_offers_every_cell_of_the_grid() -> None:
     assert sorted(MODEL.times_us(GRID)) == sorted(GRID.configs())
     assert len(GRID.configs()) == 5 * 4 * 4
 

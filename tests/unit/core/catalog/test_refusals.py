@@ -280,7 +280,7 @@ def test_a_file_that_cannot_be_read_is_refused(
     ],
     ids=["a profile", "a handler", "an application", "a time"],
 )
-def test_however_long_a_mistake_is_the_refusal_is_short(
+def test_refusal_is_short_however_long_the_mistake_is(
     tmp_path: Path, file: str, old: str, new: str
 ) -> None:
     assert old in FILES[file]

@@ -22,7 +22,7 @@ def test_times_cold_starts_slos_and_costs_shrink_alike() -> None:
     assert scaled(SMALL, 0.1).application("scene").slo_us == ms(60)
 
 
-def test_what_is_no_time_stays() -> None:
+def test_scaled_catalog_keeps_what_is_no_time() -> None:
     before, after = SMALL.function("depth"), scaled(SMALL, 3).function("depth")
     assert after.profile.relative_std == before.profile.relative_std
     assert (after.memory_mb, after.input_bytes) == (before.memory_mb, before.input_bytes)
@@ -52,7 +52,7 @@ def test_a_factor_of_one_gives_the_catalog_itself() -> None:
     assert scaled(SMALL, 1.0) is SMALL
 
 
-def test_nothing_takes_less_than_a_microsecond() -> None:
+def test_scaled_times_are_at_least_a_microsecond() -> None:
     catalog = scaled(SMALL, 1e-9)
     assert catalog.function("resize").profile.time_us.tolist() == [1]
     assert catalog.application("thumb").slo_us == 1

@@ -94,7 +94,7 @@ def test_less_than_a_twentieth_is_left_alone(story: Story) -> None:
     assert story.corrections == []
 
 
-def test_what_a_coin_could_do_is_left_alone(story: Story) -> None:
+def test_drift_that_chance_explains_is_not_corrected(story: Story) -> None:
     """Six of eight above is nothing; seven of eight is something."""
     story.ran(90, 90, *[130] * 6)
     assert story.corrections == []
@@ -109,13 +109,13 @@ def test_a_correction_stays_within_bounds(story: Story) -> None:
     assert story.corrections == [order(correction(250))]
 
 
-def test_however_slow_a_function_is_four_times_its_profile_is_the_most(story: Story) -> None:
+def test_correction_is_at_most_four_times_the_profile(story: Story) -> None:
     story.ran(*[900] * 8)
     assert story.corrections == [order(correction(4000))]
 
 
 @pytest.mark.parametrize(("took_ms", "planned"), [(10, 250), (900, 4000)])
-def test_what_was_measured_is_shown_as_it_was(story: Story, took_ms: int, planned: int) -> None:
+def test_measured_drift_is_shown_as_it_was(story: Story, took_ms: int, planned: int) -> None:
     story.ran(*[took_ms] * 8)
     story.desk.at(story.now_us, corrected_to(correction(planned)))
     (shown,) = drifts(story.desk.scheduler.state, SMALL)
@@ -143,7 +143,7 @@ def test_an_order_that_nobody_carried_out_is_given_again(story: Story) -> None:
     assert story.corrections == [order(correction(1300))] * 2
 
 
-def test_without_the_setting_nothing_is_followed(desk: Desk) -> None:
+def test_drift_is_not_followed_without_the_setting(desk: Desk) -> None:
     story = Story(desk).ran(*[130] * 20)
     assert (story.corrections, desk.scheduler.state.measured) == ([], {})
 
@@ -218,7 +218,7 @@ def test_a_batch_that_went_out_of_use_long_ago_loses_its_correction() -> None:
     assert took(state, seconds(600), 130) == (correction(1300),)
 
 
-def test_what_was_seen_long_ago_does_not_count() -> None:
+def test_measurements_of_long_ago_do_not_count() -> None:
     state = State()
     for _ in range(7):
         took(state, 0, 130)
@@ -287,7 +287,7 @@ def test_only_applications_whose_functions_changed_are_built_anew() -> None:
     assert built == ["photo", "scene"]
 
 
-def test_what_was_prepared_is_not_built_again() -> None:
+def test_prepared_plans_are_not_built_again() -> None:
     built: list[str] = []
     scheduler = scheduler_with(built)
     scheduler.prepare((correction(1300, function="depth"),))
@@ -298,7 +298,7 @@ def test_what_was_prepared_is_not_built_again() -> None:
     assert scheduler.planned.functions["depth"] is not SMALL.functions["depth"]
 
 
-def test_what_was_prepared_for_another_catalog_is_not_used() -> None:
+def test_plans_prepared_for_another_catalog_are_not_used() -> None:
     scheduler = scheduler_with([])
     scheduler.prepare((correction(1300, function="depth"),))
     scheduler.handle(0, registered("tag", "depth"))

@@ -251,7 +251,7 @@ REFUSED: list[tuple[type, Any]] = [
 
 
 @pytest.mark.parametrize(("kind", "raw"), REFUSED, ids=lambda part: getattr(part, "__name__", ""))
-def test_what_does_not_fit_is_refused(kind: type, raw: Any) -> None:
+def test_value_that_does_not_fit_its_type_is_refused(kind: type, raw: Any) -> None:
     with pytest.raises(Rejected, match=f"not a {kind.__name__}"):
         decode(kind, raw)
 
@@ -262,7 +262,7 @@ class Pair(NamedTuple):
 
 
 @pytest.mark.parametrize("raw", ["ab", {"left": "a", "right": "b"}])
-def test_only_a_list_is_a_row(raw: Any) -> None:
+def test_row_that_is_no_list_is_refused(raw: Any) -> None:
     with pytest.raises(Rejected):
         decode(Pair, raw)
 
@@ -276,7 +276,7 @@ def test_only_a_list_is_a_row(raw: Any) -> None:
         {"InstanceReady": READY},
     ],
 )
-def test_nothing_on_the_wire_chooses_what_is_built(raw: Any) -> None:
+def test_decoded_type_is_not_chosen_by_the_wire(raw: Any) -> None:
     with pytest.raises(Rejected, match="unknown field"):
         decode(InstanceReady, raw)
 

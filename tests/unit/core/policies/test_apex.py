@@ -141,7 +141,7 @@ def test_a_batch_takes_a_risk_that_a_later_stage_can_make_up_for() -> None:
     assert offered(two, pair).plans[0].config == (1, 6, 1)
 
 
-def test_who_was_in_a_batch_takes_no_risk_at_the_last_stage() -> None:
+def test_job_that_was_in_a_batch_takes_no_risk_at_the_last_stage() -> None:
     two = chain({(1, 1, 1): 50, (2, 1, 1): 60}, DEAR, spread=0.02)
     for batch, config in ((1, (1, 1, 1)), (2, (1, 6, 1))):
         lone = trusted(queue_view(two, stage="b", slo_ms=104))
@@ -188,7 +188,7 @@ def test_waiting_goes_on_until_the_job_could_no_longer_go_alone() -> None:
     assert held_until_ms(pairs, trusted(too_late)) is None
 
 
-def test_nobody_waits_for_nothing() -> None:
+def test_job_is_not_held_where_waiting_gains_nothing() -> None:
     pairs = chain(PAIRS)
     assert (
         held_until_ms(pairs, trusted(queue_view(pairs, slo_ms=300))) is None
@@ -204,7 +204,7 @@ def test_nobody_waits_for_nothing() -> None:
     assert held_until_ms(linear, trusted(queue_view(linear, slo_ms=300, interval_ms=10))) is None
 
 
-def test_nobody_waits_for_longer_than_the_work_takes() -> None:
+def test_job_is_not_held_for_longer_than_its_work_takes() -> None:
     pairs = chain(PAIRS)  # 100 ms, alone
     patient = trusted(queue_view(pairs, slo_ms=60_000, interval_ms=45))
     assert held_until_ms(pairs, patient) == 90
@@ -213,7 +213,7 @@ def test_nobody_waits_for_longer_than_the_work_takes() -> None:
     assert held_until_ms(pairs, patient) == 22.5
 
 
-def test_nobody_waits_for_those_who_should_have_come_long_ago() -> None:
+def test_job_is_not_held_for_arrivals_that_are_long_overdue() -> None:
     pairs = chain(PAIRS)
     lone = trusted(queue_view(pairs, slo_ms=60_000, interval_ms=10))
     assert held_until_ms(pairs, lone) == 40
@@ -387,7 +387,7 @@ def test_a_risk_is_searched_for_once_and_only_where_there_is_no_room_without() -
 
 
 @pytest.mark.parametrize("roomy", ["i0", "i1"])
-def test_who_takes_a_risk_takes_as_little_as_there_is_room_for(roomy: str) -> None:
+def test_job_that_takes_a_risk_takes_as_little_as_there_is_room_for(roomy: str) -> None:
     """Three vCPUs would be best. Two are hardly faster than one, but it is late enough for that to
     count, near the input (on i0) as well as elsewhere."""
     times = {(1, 1, 1): 100, (1, 2, 1): 99.5, (1, 3, 1): 90}
@@ -443,7 +443,7 @@ def test_a_transfer_that_was_never_seen_takes_time_too() -> None:
     assert place(apex(catalog), found, near, far) == ((1, 1, 1), "i0")
 
 
-def test_nobody_loads_a_model_while_one_is_to_be_had_soon() -> None:
+def test_job_loads_no_model_while_one_is_to_be_had_soon() -> None:
     catalog = chain(LEAN_AND_FAST)
     loading, cold = make_node("i0"), make_node("i1", vcpus=8)
     assert place(apex(catalog), queue_view(catalog), cold) == ((1, 1, 1), "i1")
@@ -505,7 +505,7 @@ def joining(*, branch_done: bool) -> tuple[Catalog, QueueView]:
     return split, found
 
 
-def test_where_branches_join_a_job_waits_for_those_that_lack_nothing_else() -> None:
+def test_job_at_a_join_waits_for_those_that_lack_nothing_else() -> None:
     assert held_until_ms(*joining(branch_done=True)) == 350
     assert held_until_ms(*joining(branch_done=False)) is None
 
@@ -517,7 +517,7 @@ def test_the_books_balance_while_two_hundred_heavy_requests_are_served() -> None
     assert len(run_two_hundred_heavy_requests("apex")) == 200
 
 
-def test_it_is_cheaper_than_esg_and_in_time() -> None:
+def test_apex_is_cheaper_than_esg_and_in_time() -> None:
     ours, theirs = run(policy="apex").summary, run(policy="esg").summary
     assert ours["slo_hit_rate"] > 0.99
     assert ours["cost_usd"] < 0.97 * theirs["cost_usd"]
@@ -531,7 +531,7 @@ def test_from_a_cold_start_it_serves_as_soon_as_the_models_are_loaded() -> None:
     assert run("moderate-normal", requests=1200, warm_start=False).summary["slo_hit_rate"] < 0.01
 
 
-def test_in_a_backlog_nodes_are_looked_at_once_however_many_plans_are_tried(
+def test_nodes_are_looked_at_once_in_a_backlog_however_many_plans_are_tried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looks: list[str] = []
@@ -556,13 +556,13 @@ def test_in_a_backlog_nodes_are_looked_at_once_however_many_plans_are_tried(
     assert cold.summary["failed"] == 0
 
 
-def test_what_is_not_a_feature_of_apex_cannot_be_left_out() -> None:
+def test_unknown_feature_of_apex_cannot_be_left_out() -> None:
     catalog = chain(LEAN_AND_FAST)
     with pytest.raises(Rejected, match="did you mean 'holding'"):
         policy("apex", catalog, PolicySettings(without=("holdin",)))
 
 
-def test_what_was_needed_so_far_is_built_at_once_for_a_corrected_profile() -> None:
+def test_batch_plans_needed_so_far_are_built_at_once_for_a_corrected_profile() -> None:
     cache = BatchPlansCache()
     before = cache.of(chain(PAIRS))["app"]
     assert before[0].whole_pusd > 0
@@ -572,7 +572,7 @@ def test_what_was_needed_so_far_is_built_at_once_for_a_corrected_profile() -> No
 
 
 @pytest.mark.parametrize("feature", list(Feature))
-def test_everything_is_served_without_any_one_feature(feature: Feature) -> None:
+def test_apex_serves_every_request_without_any_one_feature(feature: Feature) -> None:
     found = run(requests=60, policy="apex", without=(str(feature),)).summary
     assert found["requests"] == 60
     assert found["failed"] == 0

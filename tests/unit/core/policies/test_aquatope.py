@@ -68,7 +68,7 @@ def test_neither_the_time_left_nor_the_slo_of_a_request_changes_anything() -> No
     assert configs(first.plans) == [(1, 2, 1)]
 
 
-def test_what_an_earlier_stage_planned_is_not_looked_at() -> None:
+def test_aquatope_does_not_look_at_the_plan_of_an_earlier_stage() -> None:
     aquatope = Aquatope(TWO_STAGES, learnt(a=(1, 1, 1), b=(1, 1, 1)))
     one = queue_view(TWO_STAGES, stage="b", waiting=3, planned=(Step("b", Config(2, 1, 1)),))
     assert configs(aquatope.decide(one).plans) == [(1, 1, 1)]
@@ -130,7 +130,7 @@ def test_a_missed_plan_predicts_what_will_run() -> None:
     assert plan.job_cost_pusd == 1000 * (120 * 12 // 2 + 50 * 11)
 
 
-def test_where_the_profile_has_no_smaller_batch_of_that_size_the_minimum_runs() -> None:
+def test_aquatope_runs_the_minimum_where_the_profile_has_no_smaller_batch() -> None:
     gap = chain({(1, 1, 1): 100, (1, 2, 1): 90, (4, 4, 2): 80})
     offer = Aquatope(gap, learnt(a=(4, 4, 2))).decide(queue_view(gap, waiting=3))
     assert configs(offer.plans) == [(1, 1, 1)]
@@ -185,14 +185,14 @@ def test_queues_are_visited_round_robin() -> None:
         (learnt(a=(1, 1, 1), b=(3, 1, 1)), "of another catalog.*no config 3/1/1.*train again"),
     ],
 )
-def test_what_was_not_learnt_is_refused_with_advice(
+def test_aquatope_with_configs_not_learnt_is_refused_with_advice(
     trained: dict[str, dict[str, Config]], complaint: str
 ) -> None:
     with pytest.raises(Rejected, match=complaint):
         policy("aquatope", TWO_STAGES, PolicySettings(trained=trained))
 
 
-def test_without_training_the_policy_is_refused() -> None:
+def test_aquatope_without_training_is_refused() -> None:
     with pytest.raises(Rejected, match="esg train FILE"):
         policy("aquatope", TWO_STAGES)
 
@@ -208,7 +208,7 @@ def middling(shipped: Catalog) -> dict[str, dict[str, Config]]:
     }
 
 
-def test_two_hundred_heavy_requests_are_served() -> None:
+def test_aquatope_serves_two_hundred_heavy_requests() -> None:
     shipped = load_catalog()
     trained = middling(shipped)
     settings = PolicySettings(trained=trained)

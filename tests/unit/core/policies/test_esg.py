@@ -18,7 +18,7 @@ def offered(*left_ms: int) -> Offer:
     return offer
 
 
-def test_all_the_searching_that_a_decision_took_is_counted() -> None:
+def test_effort_of_a_decision_counts_all_its_searching() -> None:
     assert offered(100).effort == 1  # it was looked up
     assert offered(50).effort == 4  # those, and once more to find the cheapest
     assert offered(50, 50).effort == 8

@@ -31,18 +31,18 @@ def test_the_most_throughput_per_vgpu_comes_first() -> None:
     assert offered(4, 100) == [(4, 1, 1), (2, 1, 1), (1, 1, 1), (2, 1, 2)]
 
 
-def test_no_batch_is_larger_than_the_queue() -> None:
+def test_fast_gshare_offers_no_batch_larger_than_the_queue() -> None:
     assert offered(1, 100) == [(1, 1, 1)]
     assert offered(3, 100) == offered(2, 100)
     assert offered(9, 100) == offered(4, 100)
 
 
-def test_all_configs_keep_the_budget() -> None:
+def test_fast_gshare_offers_configs_that_keep_the_budget() -> None:
     assert offered(4, 99) == [(2, 1, 1), (1, 1, 1), (2, 1, 2)]
     assert offered(4, 60) == [(1, 1, 1), (2, 1, 2)]
 
 
-def test_of_equal_efficiency_the_fewest_vcpus_come_first() -> None:
+def test_fast_gshare_puts_the_fewest_vcpus_first_at_equal_efficiency() -> None:
     # 1 / 50 = 2 / 50 / 2 = 1 / 50
     table = chain({(1, 4, 1): 50, (2, 2, 2): 50, (1, 1, 1): 50})
     plans = FastGShare(table).decide(queue_view(table, waiting=2)).plans
@@ -63,7 +63,7 @@ def test_the_effort_is_the_number_of_configs_that_the_queue_can_fill() -> None:
     assert efforts == [1, 3, 4]
 
 
-def test_what_cannot_keep_the_budget_runs_as_fast_as_it_can() -> None:
+def test_fast_gshare_runs_as_fast_as_it_can_what_cannot_keep_the_budget() -> None:
     # Two ways to 50 ms; the one without a second vGPU is cheaper.
     late = chain({(1, 1, 1): 70, (1, 4, 2): 50, (1, 4, 1): 50, (2, 4, 2): 45})
     assert configs(FastGShare(late).decide(queue_view(late, slo_ms=30)).plans) == [(1, 4, 1)]
@@ -110,7 +110,7 @@ def test_the_next_config_is_tried_when_the_best_has_no_room() -> None:
     assert place(FastGShare(table), queue_view(table), *nodes) == ((1, 4, 1), "i1")
 
 
-def test_without_room_nothing_is_placed() -> None:
+def test_fast_gshare_places_nothing_without_room() -> None:
     assert place(FastGShare(SMALL), queue_view(SMALL)) is None
     assert place(FastGShare(SMALL), queue_view(SMALL), make_node("i0", free=(1, 2))) is None
     assert place(FastGShare(SMALL), queue_view(SMALL), make_node("i0", free=(4, 0))) is None

@@ -49,7 +49,7 @@ def test_a_stage_gets_its_share_of_the_slo_by_mean_service_time() -> None:
     assert len(infless(two).decide(queue_view(two, stage="b", slo_ms=467)).plans) == 2
 
 
-def test_in_a_dag_the_longest_path_by_means_has_the_whole_slo() -> None:
+def test_infless_gives_the_longest_path_of_a_dag_by_means_the_whole_slo() -> None:
     # a 100, then b 300 beside c 100: of 400 along a and b, every stage has its part
     after = {"a": (), "b": ("a",), "c": ("a",)}
     means = {"a": 100, "b": 300, "c": 100}
@@ -83,7 +83,7 @@ def test_a_batch_may_take_half_the_budget_and_a_single_job_all_of_it(
     assert batch_for(waiting=5, slo_ms=slo_ms) == batch
 
 
-def test_no_batch_is_larger_than_the_queue() -> None:
+def test_infless_offers_no_batch_larger_than_the_queue() -> None:
     assert [batch_for(waiting, 1000) for waiting in (1, 2, 3, 4, 9)] == [1, 2, 2, 4, 4]
 
 
@@ -129,7 +129,7 @@ def test_the_rate_window_is_asked_of_every_config() -> None:
 # When nothing will do.
 
 
-def test_what_cannot_keep_the_budget_runs_as_fast_as_it_can() -> None:
+def test_infless_runs_as_fast_as_it_can_what_cannot_keep_the_budget() -> None:
     # 50 ms is the best there is; of two ways to get it, the one without a second vGPU is cheaper.
     late = chain({(1, 1, 1): 70, (1, 4, 1): 50, (1, 4, 2): 50, (2, 4, 2): 45})
     one = queue_view(late, waiting=1, slo_ms=30)
@@ -196,7 +196,7 @@ def test_the_fuller_node_is_preferred(reading: Reading) -> None:
     assert place(infless(small, reading), queue_view(small), *nodes) == ((1, 1, 1), "i2")
 
 
-def test_of_equal_nodes_the_first_by_name_is_taken() -> None:
+def test_infless_takes_the_first_by_name_of_equal_nodes() -> None:
     nodes = make_node("i2"), make_node("i0"), make_node("i1")
     assert place(infless(FILLING), queue_view(FILLING), *nodes) == ((1, 4, 2), "i0")
 
@@ -212,7 +212,7 @@ def test_a_large_node_is_judged_by_the_fraction_left() -> None:
 # Room.
 
 
-def test_without_room_nothing_is_placed() -> None:
+def test_infless_places_nothing_without_room() -> None:
     assert place(infless(FILLING), queue_view(FILLING)) is None
     assert place(infless(FILLING), queue_view(FILLING), make_node("i0", free=(4, 0))) is None
     assert place(infless(FILLING), queue_view(FILLING), make_node("i0", free=(0, 1))) is None

@@ -79,13 +79,13 @@ def test_a_step_is_to_the_next_value_that_exists() -> None:
     assert found.effort == 3
 
 
-def test_of_equal_latencies_the_cheaper_is_taken() -> None:
+def test_orion_takes_the_cheaper_of_equal_latencies() -> None:
     # A second vCPU costs 60 x (2 + 10), a second vGPU 60 x (1 + 20)
     table = chain({(1, 1, 1): 100, (1, 1, 2): 60, (1, 2, 1): 60})
     assert cells(search(table, 60)) == [(1, 2, 1)]
 
 
-def test_of_equal_latencies_and_costs_the_later_stage_is_raised_first() -> None:
+def test_orion_raises_the_later_stage_first_at_equal_latency_and_cost() -> None:
     # the state with the smaller places in the profiles, from the first stage on
     table = {(1, 1, 1): 100, (1, 2, 1): 60}
     assert cells(search(chain(table, table), 160)) == [(1, 1, 1), (1, 2, 1)]

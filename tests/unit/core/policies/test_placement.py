@@ -45,7 +45,7 @@ def test_a_first_stage_goes_home(desk: Desk) -> None:
     assert desk.orders == [start("t1", "scan/detect", "r1", on=HOME)]
 
 
-def test_it_goes_home_even_if_it_is_warm_elsewhere(desk: Desk) -> None:
+def test_task_goes_home_even_if_its_model_is_warm_elsewhere(desk: Desk) -> None:
     three_nodes(desk).at(ms(0), joined(SECOND, resident={0: ("detect",)}))
     desk.at(ms(1), arrived("r1"))
     assert desk.orders == [start("t1", "scan/detect", "r1", on=HOME)]
@@ -80,7 +80,7 @@ def test_a_queue_comes_back_to_its_home_when_that_comes_back(desk: Desk) -> None
 # Elsewhere.
 
 
-def test_without_room_at_home_a_warm_node_comes_before_a_roomier_cold_one(desk: Desk) -> None:
+def test_warm_node_comes_before_a_roomier_cold_one_if_home_has_no_room(desk: Desk) -> None:
     three_nodes(desk, **{HOME: {"vcpus": 0}, SECOND: {"vcpus": 16, "vgpus": 7}})
     desk.at(ms(0), joined(THIRD, resident={1: ("detect",)})).at(ms(1), arrived("r1"))
     assert desk.orders == [start("t1", "scan/detect", "r1", on=THIRD, slices=(1,))]

@@ -221,7 +221,7 @@ def test_a_model_for_which_a_task_waits_elsewhere_is_kept(node: Node) -> None:
     assert node.at(KEEP_ALIVE_US, Woke()) == []
 
 
-def test_there_is_no_alarm_while_nothing_is_loaded(node: Node) -> None:
+def test_pool_has_no_alarm_while_no_model_is_loaded(node: Node) -> None:
     assert node.pool.next_wake is None
     node.at(0, start("t1", "blur", 0))
     assert node.pool.next_wake is None

@@ -41,7 +41,7 @@ def test_a_lost_slice_has_no_models_and_the_scheduler_hears_of_it_at_once() -> N
     assert node.at(4, SliceBack(slice=0)) == []
 
 
-def test_who_waits_for_a_model_on_it_fails() -> None:
+def test_task_that_waits_for_a_model_on_a_lost_slice_fails() -> None:
     node = Node()
     node.at(0, start("t1", "blur", 0, 1))
     assert node.at(1, SliceLost(slice=0, reason="killed")) == [
@@ -51,7 +51,7 @@ def test_who_waits_for_a_model_on_it_fails() -> None:
     assert node.pool.running == {}
 
 
-def test_what_is_being_executed_on_it_goes_on_until_it_has_ended() -> None:
+def test_task_under_way_on_a_lost_slice_goes_on_until_it_has_ended() -> None:
     node = Node()
     node.at(0, warm(0, "blur"), loaded(0, "blur"))
     assert node.at(1, start("t1", "blur", 0)) == [ExecuteTask(order=start("t1", "blur", 0))]
@@ -69,7 +69,7 @@ def test_what_is_being_executed_on_it_goes_on_until_it_has_ended() -> None:
     assert node.pool.vcpus_free == 4
 
 
-def test_no_work_is_taken_for_it_until_it_is_back() -> None:
+def test_work_for_a_lost_slice_is_refused_until_it_is_back() -> None:
     node = Node()
     node.at(0, SliceLost(slice=0, reason="killed"))
     words = "slice 0 of i0 is out of order"
@@ -87,7 +87,7 @@ def test_late_news_of_its_models_change_nothing() -> None:
     assert node.pool.slices[0].models == {}
 
 
-def test_it_may_come_back_with_models() -> None:
+def test_slice_may_come_back_with_models() -> None:
     node = Node()
     node.at(0, SliceLost(slice=0, reason="no answer"), SliceBack(slice=0))
     assert node.at(1, loaded(0, "blur")) == [ready(0, "blur")]

@@ -66,20 +66,20 @@ def test_an_application_has_only_so_many_jobs_waiting(open_desk: OpenDesk) -> No
     ]
 
 
-def test_others_are_not_concerned(open_desk: OpenDesk) -> None:
+def test_limit_of_one_application_does_not_concern_others(open_desk: OpenDesk) -> None:
     desk = open_desk(settings=limited(max_waiting=2))
     desk.at(ms(0), arrived("r1"), arrived("r2"), arrived("r3", "watch"))
     assert desk.orders == []
 
 
-def test_who_was_refused_may_come_back(open_desk: OpenDesk) -> None:
+def test_refused_request_may_come_back(open_desk: OpenDesk) -> None:
     desk = open_desk(settings=limited(max_waiting=1))
     desk.at(ms(0), arrived("r1"), arrived("r2")).at(ms(1), joined("i0"))
     desk.at(ms(2), arrived("r2"))
     assert desk.new_orders == [start("t2", "scan/detect", "r2")]
 
 
-def test_when_all_have_too_many_those_with_more_than_their_share_are_refused(
+def test_applications_with_more_than_their_share_are_refused_when_all_have_too_many(
     open_desk: OpenDesk,
 ) -> None:
     desk = open_desk(settings=limited(max_waiting_in_all=4))
@@ -135,7 +135,7 @@ def test_a_request_that_would_be_late_is_refused_with_the_time_to_come_back(
     ]
 
 
-def test_one_that_would_just_be_in_time_is_admitted(open_desk: OpenDesk) -> None:
+def test_request_that_would_just_be_in_time_is_admitted(open_desk: OpenDesk) -> None:
     desk = busy_scan(open_desk).at(ms(202), arrived("r5", slo_us=ms(300)))
     assert desk.new_orders == []
 
@@ -147,7 +147,7 @@ def test_until_something_is_measured_it_is_reckoned_from_the_profiles(open_desk:
     assert desk.new_orders == [refuse("r4", retry_after_us=ms(100))]
 
 
-def test_while_nobody_waits_everyone_is_welcome(open_desk: OpenDesk) -> None:
+def test_request_is_admitted_while_no_other_waits(open_desk: OpenDesk) -> None:
     desk = busy_scan(open_desk).at(ms(250), cancelled("r4")).at(ms(251), arrived("r5"))
     assert desk.new_orders == []
 
@@ -165,7 +165,7 @@ def test_applications_that_finish_late_requests_refuse_none(open_desk: OpenDesk)
 # Dropped later.
 
 
-def test_what_cannot_be_done_in_time_any_more_is_dropped_before_it_takes_a_slice(
+def test_request_that_cannot_be_in_time_any_more_is_dropped_before_it_takes_a_slice(
     open_desk: OpenDesk,
 ) -> None:
     desk = open_desk(catalog=dropping("scan")).at(ms(0), arrived("r1"))
@@ -183,20 +183,20 @@ def test_what_cannot_be_done_in_time_any_more_is_dropped_before_it_takes_a_slice
     ]
 
 
-def test_what_can_just_be_done_in_time_is_not_dropped(open_desk: OpenDesk) -> None:
+def test_request_that_can_just_be_in_time_is_not_dropped(open_desk: OpenDesk) -> None:
     desk = open_desk(catalog=dropping("scan"))
     desk.at(ms(0), arrived("r1")).at(ms(240), joined("i0"))
     assert desk.new_orders == [start("t1", "scan/detect", "r1", config=(1, 2, 2))]
 
 
-def test_what_is_dropped_between_stages_leaves_nothing_behind(open_desk: OpenDesk) -> None:
+def test_request_dropped_between_stages_leaves_nothing_behind(open_desk: OpenDesk) -> None:
     desk = open_desk(catalog=dropping("photo"))
     desk.at(ms(0), joined("i0"), arrived("r1", "photo"))
     desk.at(ms(521), finished("t1"))  # detect and label take 80 ms at best
     assert desk.new_orders == [answer("r1", Outcome.DROPPED), discard("i0", "r1")]
 
 
-def test_only_the_late_ones_are_dropped(open_desk: OpenDesk) -> None:
+def test_late_requests_of_a_queue_are_dropped_and_others_are_not(open_desk: OpenDesk) -> None:
     desk = open_desk(catalog=dropping("scan"))
     desk.at(ms(0), arrived("r1"), arrived("r2", slo_us=ms(600)), arrived("r3"))
     desk.at(ms(250), joined("i0"))
@@ -204,19 +204,19 @@ def test_only_the_late_ones_are_dropped(open_desk: OpenDesk) -> None:
     assert desk.new_orders[2] == start("t1", "scan/detect", "r2", config=(1, 1, 1))
 
 
-def test_what_runs_is_finished_even_if_it_is_late(open_desk: OpenDesk) -> None:
+def test_running_task_is_finished_even_if_it_is_late(open_desk: OpenDesk) -> None:
     desk = open_desk(catalog=dropping("scan"))
     desk.at(ms(0), joined("i0"), arrived("r1")).at(ms(400), finished("t1"))
     assert desk.new_orders == [answer("r1", slo_met=False), discard("i0", "r1")]
 
 
-def test_what_fails_too_late_to_be_tried_again_is_dropped(open_desk: OpenDesk) -> None:
+def test_request_that_fails_too_late_to_be_tried_again_is_dropped(open_desk: OpenDesk) -> None:
     desk = open_desk(catalog=dropping("scan"))
     desk.at(ms(0), joined("i0"), arrived("r1")).at(ms(250), failed("t1"))
     assert desk.new_orders == [answer("r1", Outcome.DROPPED)]
 
 
-def test_of_a_node_that_is_lost_too_late_the_requests_are_dropped(open_desk: OpenDesk) -> None:
+def test_requests_of_a_node_that_is_lost_too_late_are_dropped(open_desk: OpenDesk) -> None:
     desk = open_desk(catalog=dropping("scan"))
     desk.at(ms(0), joined("i0"), arrived("r1")).at(ms(250), lost("i0"))
     assert desk.new_orders == [answer("r1", Outcome.DROPPED)]
@@ -238,7 +238,7 @@ def test_an_application_can_change_its_mind(open_desk: OpenDesk) -> None:
     ]
 
 
-def test_what_is_known_of_an_application_that_is_gone_is_forgotten_with_the_next_change(
+def test_records_of_an_application_that_is_gone_are_forgotten_with_the_next_change(
     open_desk: OpenDesk,
 ) -> None:
     """Not when a scheduler is restored: that one has to know just as much."""
@@ -250,9 +250,7 @@ def test_what_is_known_of_an_application_that_is_gone_is_forgotten_with_the_next
 
 
 @pytest.mark.parametrize("late", [LateRequests.DROP, LateRequests.FINISH])
-def test_what_becomes_of_late_requests_can_be_registered(
-    open_desk: OpenDesk, late: LateRequests
-) -> None:
+def test_fate_of_late_requests_can_be_registered(open_desk: OpenDesk, late: LateRequests) -> None:
     desk = open_desk()
     event = changed(registered("fresh", "resize", slo_us=ms(50)), late_requests=late)
     desk.at(ms(0), event, arrived("r1", "fresh")).at(ms(60), joined("i0"))

@@ -35,7 +35,7 @@ def test_stages_that_others_read_publish_as_well(desk: Desk) -> None:
     ]
 
 
-def test_others_in_the_batch_publish_their_last_stage_only(desk: Desk) -> None:
+def test_other_requests_in_the_batch_publish_their_last_stage_only(desk: Desk) -> None:
     desk.at(ms(0), joined("i0", memory_mb=300), arrived_for_all("r1"), arrived("r2", "photo"))
     desk.at(ms(10), finished("t1"), finished("t2")).at(ms(12), joined("i1"))
     mixed = job("r1", resize="i0", publish=True), job("r2", resize="i0", publish=False)
@@ -47,7 +47,7 @@ def test_others_in_the_batch_publish_their_last_stage_only(desk: Desk) -> None:
     assert answer("r2", results=("label",)) in desk.new_orders
 
 
-def test_what_was_published_need_not_be_published_for_another_node(desk: Desk) -> None:
+def test_published_output_is_not_published_again_for_another_node(desk: Desk) -> None:
     desk.at(ms(0), joined("i0", memory_mb=300), arrived_for_all("r1"), joined("i1"))
     desk.at(ms(10), finished("t1"))
     assert desk.new_orders == [
@@ -55,7 +55,7 @@ def test_what_was_published_need_not_be_published_for_another_node(desk: Desk) -
     ]
 
 
-def test_what_was_published_outlives_its_node(desk: Desk) -> None:
+def test_published_output_outlives_its_node(desk: Desk) -> None:
     desk.at(ms(0), joined("i0"), arrived_for_all("r1")).at(ms(10), finished("t1"))
     desk.at(ms(11), joined("i1")).at(ms(12), lost("i0"))
     assert desk.new_orders[-1] == start(

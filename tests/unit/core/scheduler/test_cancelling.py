@@ -47,7 +47,7 @@ def test_a_task_that_ends_before_it_could_be_stopped_leaves_nothing_behind(desk:
     assert desk.new_orders == [discard("i0", "r1", results=True)]
 
 
-def test_others_in_the_batch_get_their_answer(desk: Desk) -> None:
+def test_other_requests_in_the_batch_of_a_cancelled_one_get_their_answer(desk: Desk) -> None:
     desk.at(ms(0), arrived("r1"), arrived("r2"), joined("i0")).at(ms(5), cancelled("r1"))
     assert desk.new_orders == [answer("r1", Outcome.CANCELLED)]
     desk.at(ms(150), finished("t1", running_us=ms(150)))
@@ -77,7 +77,7 @@ def test_between_stages_what_was_made_is_discarded_and_paid_for(desk: Desk) -> N
     ]
 
 
-def test_in_a_split_both_branches_go(desk: Desk) -> None:
+def test_cancelled_request_in_a_split_loses_both_branches(desk: Desk) -> None:
     desk.at(ms(0), joined("i0", vgpus=1), arrived("r1", "scene")).at(ms(10), finished("t1"))
     assert desk.new_orders == [start("t2", "scene/depth", job("r1", resize="i0"), config=(1, 4, 1))]
     desk.at(ms(20), cancelled("r1"))
@@ -142,7 +142,7 @@ PHASES = (
 
 
 @pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.__name__)
-def test_whatever_it_was_doing_all_it_held_is_free_again(
+def test_cancelled_request_frees_all_it_held_in_any_phase(
     desk: Desk, phase: Callable[[Desk], Desk]
 ) -> None:
     phase(desk).at(ms(300), cancelled("r1"))

@@ -36,7 +36,7 @@ def test_those_who_were_given_less_come_first(open_desk: Callable[..., Desk]) ->
     assert order_of_work(desk, 8, first=4).count("thumb") >= 5
 
 
-def test_without_fair_sharing_the_policy_alone_decides(desk: Desk) -> None:
+def test_policy_alone_decides_without_fair_sharing(desk: Desk) -> None:
     flooded(desk, 8)
     assert order_of_work(desk, 3) == ["map"] * 3
     for n in range(6):
@@ -56,7 +56,9 @@ def test_time_without_work_is_not_saved_up(open_desk: Callable[..., Desk]) -> No
     assert 4 <= found.count("map") <= 8
 
 
-def test_while_there_is_room_for_all_nothing_changes(open_desk: Callable[..., Desk]) -> None:
+def test_fair_sharing_changes_nothing_while_there_is_room_for_all(
+    open_desk: Callable[..., Desk],
+) -> None:
     desk = open_desk(settings=FAIR).at(ms(0), joined("i0", vgpus=4))
     desk.at(ms(0), arrived("r1", "scan"), arrived("r2", "thumb"))
     assert desk.new_orders == [

@@ -34,7 +34,7 @@ def test_a_failed_task_is_tried_again_at_once(desk: Desk) -> None:
     assert desk.new_orders == [answer("r1"), discard("i0", "r1")]
 
 
-def test_its_jobs_keep_their_place_in_line(desk: Desk) -> None:
+def test_jobs_of_a_failed_task_keep_their_place_in_line(desk: Desk) -> None:
     desk.at(ms(0), joined("i0", vgpus=1), arrived("r1", "thumb"))
     desk.at(ms(1), arrived("r2", "thumb")).at(ms(2), arrived("r3", "thumb"))
     desk.at(ms(5), failed("t1"))
@@ -52,7 +52,7 @@ def test_a_request_that_fails_too_often_is_answered_with_the_cause(desk: Desk) -
     assert desk.new_orders == [answer("r1", Outcome.FAILED, reason=reason, slo_met=False)]
 
 
-def test_how_often_is_too_often_can_be_set(open_desk: Callable[..., Desk]) -> None:
+def test_number_of_attempts_can_be_set(open_desk: Callable[..., Desk]) -> None:
     desk = open_desk(settings=SchedulerSettings(max_attempts=1, prewarm=False))
     desk.at(ms(0), joined("i0"), arrived("r1")).at(ms(10), failed("t1"))
     assert desk.new_orders == [answer("r1", Outcome.FAILED)]
@@ -67,7 +67,7 @@ def test_a_request_that_fails_leaves_nothing_behind(desk: Desk) -> None:
     assert desk.new_orders == []
 
 
-def test_others_in_the_batch_are_not_harmed_beyond_the_retry(desk: Desk) -> None:
+def test_other_requests_in_the_batch_are_not_harmed_beyond_the_retry(desk: Desk) -> None:
     desk.at(ms(0), joined("i0"), arrived("r1")).at(ms(10), failed("t1")).at(ms(20), lost("i0"))
     desk.at(ms(21), arrived("r2")).at(ms(22), joined("i0"))
     assert desk.new_orders == [start("t3", "scan/detect", "r1", "r2")]
@@ -121,7 +121,7 @@ def test_another_node_is_tried_if_there_is_room(desk: Desk) -> None:
     assert desk.new_orders == [start("t2", "scan/detect", "r1", on="i1")]
 
 
-def test_the_same_node_is_tried_again_if_no_other_has_room(desk: Desk) -> None:
+def test_failed_task_is_tried_again_on_its_node_if_no_other_has_room(desk: Desk) -> None:
     desk.at(ms(0), joined("i0"), arrived("r1")).at(ms(1), joined("i1", memory_mb=300))
     desk.at(ms(10), failed("t1"))
     assert desk.new_orders == [start("t2", "scan/detect", "r1")]
@@ -143,7 +143,7 @@ def test_a_missing_input_is_made_again(desk: Desk) -> None:
     assert desk.new_orders == [start("t5", "photo/label", job("r1", detect="i0"))]
 
 
-def test_with_the_input_of_the_input_gone_too_it_begins_earlier(desk: Desk) -> None:
+def test_request_begins_earlier_if_the_input_of_its_input_is_gone_too(desk: Desk) -> None:
     photo_before_label(desk).at(ms(111), failed("t3", missing=("r1/detect",)))
     desk.at(ms(112), failed("t4", missing=("r1/resize",)))
     assert desk.new_orders == [start("t5", "photo/resize", "r1")]
@@ -159,7 +159,7 @@ def test_work_done_twice_is_paid_for_twice(desk: Desk) -> None:
     assert desk.new_orders == [answer("r1", cost_pusd=11 * ms(140)), discard("i0", "r1")]
 
 
-def test_only_those_whose_input_is_missing_go_back(desk: Desk) -> None:
+def test_requests_whose_input_is_missing_go_back_and_others_do_not(desk: Desk) -> None:
     desk.at(ms(0), joined("i0", memory_mb=300), arrived("r1", "photo"), arrived("r2", "photo"))
     desk.at(ms(10), finished("t1"), finished("t2"))  # detect does not fit there
     desk.at(ms(12), joined("i1"))
@@ -216,7 +216,7 @@ def test_a_branch_that_is_done_is_not_done_again(desk: Desk) -> None:
     assert desk.new_orders == [start("t5", "scene/detect", job("r1", resize="i0"))]
 
 
-def test_what_is_said_to_be_missing_for_others_than_its_own_requests_is_no_news(
+def test_missing_inputs_of_requests_that_are_not_in_the_task_are_no_news(
     desk: Desk,
 ) -> None:
     desk.at(ms(0), joined("i0", memory_mb=300), arrived("r1", "photo"), arrived("r2", "thumb"))
@@ -230,7 +230,7 @@ def test_what_is_said_to_be_missing_for_others_than_its_own_requests_is_no_news(
     ]
 
 
-def test_all_that_was_kept_is_discarded_even_if_it_was_made_again_elsewhere(desk: Desk) -> None:
+def test_kept_outputs_are_all_discarded_even_if_made_again_elsewhere(desk: Desk) -> None:
     near = home("photo/resize", ("i0", "i1"))
     far = "i1" if near == "i0" else "i0"
     desk.at(ms(0), joined(near, memory_mb=300), joined(far), arrived("r1", "photo"))

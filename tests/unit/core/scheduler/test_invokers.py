@@ -122,14 +122,14 @@ def test_an_invoker_lost_twice_or_unheard_of_is_no_matter(desk: Desk) -> None:
 # Invokers that come back.
 
 
-def test_what_still_runs_there_goes_on(desk: Desk) -> None:
+def test_task_that_still_runs_on_an_invoker_that_joins_again_goes_on(desk: Desk) -> None:
     desk.at(ms(0), joined("i0"), arrived("r1")).at(ms(10), joined("i0", running=("t1",)))
     assert desk.new_orders == []
     desk.at(ms(100), finished("t1"))
     assert desk.new_orders == [answer("r1"), discard("i0", "r1")]
 
 
-def test_what_does_not_run_there_any_more_is_started_again(desk: Desk) -> None:
+def test_task_that_does_not_run_on_an_invoker_that_joins_again_is_started_again(desk: Desk) -> None:
     desk.at(ms(0), joined("i0"), arrived("r1")).at(ms(10), joined("i0"))
     assert desk.new_orders == [start("t2", "scan/detect", "r1")]
 
@@ -253,7 +253,7 @@ def test_a_stray_that_claims_a_slice_twice_or_one_that_is_not_there_is_not_booke
     assert desk.orders == [stop("t7"), stop("t8")]
 
 
-def test_what_a_node_keeps_of_a_request_that_has_ended_is_discarded_when_it_joins(
+def test_outputs_kept_of_an_ended_request_are_discarded_when_the_node_joins(
     desk: Desk,
 ) -> None:
     """The order to do so may have been lost, with the connection or with the controller."""
@@ -262,7 +262,9 @@ def test_what_a_node_keeps_of_a_request_that_has_ended_is_discarded_when_it_join
     assert desk.new_orders == [discard("i0", "r0")]
 
 
-def test_what_others_wait_for_is_published_again_by_a_node_that_comes_back(desk: Desk) -> None:
+def test_outputs_that_tasks_wait_for_are_published_again_by_a_node_that_comes_back(
+    desk: Desk,
+) -> None:
     """The order to publish it may have been lost, with the connection or with the controller."""
     desk.at(ms(0), joined("i0"), arrived("r1", "photo"))
     desk.at(ms(1), InvokerLeaving(invoker="i0"), joined("i1")).at(ms(10), finished("t1"))
@@ -271,7 +273,7 @@ def test_what_others_wait_for_is_published_again_by_a_node_that_comes_back(desk:
     assert desk.new_orders == [publish("r1/resize")]
 
 
-def test_what_others_will_wait_for_is_published_again_when_they_do(desk: Desk) -> None:
+def test_outputs_that_tasks_will_wait_for_are_published_again_when_they_do(desk: Desk) -> None:
     """Those who waited for it are gone, so it cannot be said again as the node comes back."""
     near = home("photo/resize", ("i0", "i1"))
     far = "i1" if near == "i0" else "i0"
@@ -287,7 +289,7 @@ def test_what_others_will_wait_for_is_published_again_when_they_do(desk: Desk) -
     ]
 
 
-def test_what_a_node_keeps_of_a_request_under_way_is_discarded_at_its_end(desk: Desk) -> None:
+def test_outputs_kept_of_a_request_under_way_are_discarded_at_its_end(desk: Desk) -> None:
     desk.at(ms(0), joined("i0"), arrived("r1", "thumb"))
     desk.at(ms(1), joined("i1", kept=("r1",)))
     desk.at(ms(10), finished("t1"))
@@ -307,7 +309,7 @@ def test_a_leaving_invoker_gets_no_new_work_and_finishes_what_it_has(desk: Desk)
     assert desk.new_orders == [answer("r1"), discard("i0", "r1")]
 
 
-def test_what_a_leaving_invoker_keeps_is_published_for_who_goes_on(desk: Desk) -> None:
+def test_outputs_that_a_leaving_invoker_keeps_are_published_for_the_next(desk: Desk) -> None:
     desk.at(ms(0), joined("i0"), arrived("r1", "photo"))
     desk.at(ms(1), InvokerLeaving(invoker="i0"), joined("i1")).at(ms(10), finished("t1"))
     assert desk.new_orders == [

@@ -42,7 +42,7 @@ def test_a_cold_start_on_a_full_slice_drops_the_least_recently_used_model_first(
     ]
 
 
-def test_as_many_models_are_dropped_as_must_be(desk: Desk) -> None:
+def test_models_are_dropped_until_the_new_one_fits(desk: Desk) -> None:
     desk.at(ms(0), joined("i0", vgpus=1, resident={0: ("label",)}))
     desk.at(ms(1), ready("detect")).at(ms(2), ready("resize")).at(ms(3), arrived("r1", "map"))
     assert desk.new_orders == [
@@ -90,7 +90,7 @@ def test_a_failed_cold_start_leaves_no_trace_in_memory(desk: Desk) -> None:
     assert desk.new_orders == [start("t4", "scan/detect", "r2")]
 
 
-def test_what_an_invoker_unloaded_is_not_warm_any_more(desk: Desk) -> None:
+def test_model_that_an_invoker_unloaded_is_not_warm_any_more(desk: Desk) -> None:
     desk.at(ms(0), joined("i0", resident={1: ("detect",)})).at(ms(1), gone("detect", slice=1))
     desk.at(ms(2), arrived("r1"))
     assert desk.orders == [start("t1", "scan/detect", "r1", slices=(0,))]
@@ -162,7 +162,7 @@ def test_frequent_calls_get_as_many_instances_as_they_keep_busy(foreseeing_desk:
     assert desk.new_orders == [start("t3", "scan/detect", "r3", slices=(2,))]
 
 
-def test_all_queues_of_a_function_are_reckoned_with(foreseeing_desk: Desk) -> None:
+def test_prewarming_reckons_with_all_queues_of_a_function(foreseeing_desk: Desk) -> None:
     desk = foreseeing_desk
     desk.at(ms(0), joined("i0", vcpus=16, vgpus=7))
     desk.at(ms(0), arrived("r1", "scan"), arrived("r2", "watch"))
@@ -209,7 +209,7 @@ def test_jobs_that_come_back_are_no_new_calls(foreseeing_desk: Desk) -> None:
     assert not any(isinstance(order, WarmInstance) for order in desk.orders)
 
 
-def test_without_pre_warming_nothing_is_loaded_ahead(desk: Desk) -> None:
+def test_models_are_not_loaded_ahead_without_prewarming(desk: Desk) -> None:
     desk.at(ms(0), joined("i0"), arrived("r1")).at(ms(100), finished("t1"))
     desk.at(ms(110), arrived("r2")).at(ms(210), finished("t2"))
     assert desk.orders == [

@@ -38,12 +38,12 @@ def occupied(desk: Desk) -> Desk:
     return desk
 
 
-def test_what_fits_nowhere_waits(desk: Desk) -> None:
+def test_task_that_fits_nowhere_waits(desk: Desk) -> None:
     occupied(desk).at(ms(0), URGENT)
     assert desk.new_orders == []
 
 
-def test_it_is_tried_again_when_something_is_given_back(desk: Desk) -> None:
+def test_waiting_task_is_tried_again_when_something_is_given_back(desk: Desk) -> None:
     occupied(desk).at(ms(0), URGENT).at(ms(3), finished("t1"))
     assert desk.new_orders == [
         answer("r0"),
@@ -88,7 +88,7 @@ def test_rounds_and_their_interval_can_be_set(open_desk: Callable[..., Desk]) ->
     assert desk.new_orders == [start("t2", "scan/detect", "r1", config=(1, 1, 1))]
 
 
-def test_what_not_even_the_minimum_config_fits_waits_for_a_release(desk: Desk) -> None:
+def test_task_whose_minimum_config_fits_nowhere_waits_for_a_release(desk: Desk) -> None:
     desk.at(ms(0), joined("i0", vgpus=1), arrived("r0", "thumb"), arrived("r1"))
     desk.wake().wake().wake()
     assert (desk.now_us, desk.new_orders) == (ms(15), [])
@@ -203,7 +203,7 @@ def test_a_policy_that_waits_for_something_better_is_asked_again(
     assert desk.orders == [start("t1", "scan/detect", "r1")]
 
 
-def test_where_there_is_no_room_nobody_is_asked_again(open_desk: Callable[..., Desk]) -> None:
+def test_policy_is_not_asked_again_where_there_is_no_room(open_desk: Callable[..., Desk]) -> None:
     desk = open_desk(policy=Choosy).at(ms(0), joined("i0", memory_mb=300), arrived("r1"))
     while desk.next_wake is not None:
         desk.wake()

@@ -76,7 +76,7 @@ def test_an_application_that_was_registered_serves_requests(desk: Desk) -> None:
     ]
 
 
-def test_it_may_split_and_join_and_be_told_in_any_order(desk: Desk) -> None:
+def test_application_may_split_and_join_and_be_told_in_any_order(desk: Desk) -> None:
     stages = {"label": ("detect", "depth"), "depth": ("resize",), "detect": ("resize",)}
     desk.at(0, registered("views", stages={**stages, "resize": ()}))
     application = desk.scheduler.current("views")
@@ -138,7 +138,7 @@ def test_jobs_of_two_versions_do_not_leave_as_one_task(desk: Desk) -> None:
     ]
 
 
-def test_what_is_lost_is_done_again_in_its_own_version(desk: Desk) -> None:
+def test_lost_output_is_made_again_in_the_version_of_its_request(desk: Desk) -> None:
     desk.at(0, joined("i0"), arrived("r1", "photo"), registered("photo", "detect"))
     desk.at(ms(50), finished("t1")).at(ms(60), failed("t2", missing=("r1/resize",)))
     assert desk.new_orders == [start("t3", "photo/resize", "r1")]
@@ -164,7 +164,7 @@ def test_a_name_that_comes_back_is_a_new_version(desk: Desk) -> None:
     assert desk.new_orders == [start("t2", "scan@2/label", "r2")]
 
 
-def test_what_nobody_uses_is_forgotten_with_the_next_change(desk: Desk) -> None:
+def test_version_that_nobody_uses_is_forgotten_with_the_next_change(desk: Desk) -> None:
     desk.at(0, joined("i0"), registered("tag", "label"), arrived("r1", "tag"))
     desk.at(1, registered("tag", "resize"), registered("other", "resize"))
     assert names(desk) == {"tag", "tag@2", "other"}
@@ -235,7 +235,7 @@ MALFORMED: list[tuple[Event, str]] = [
 
 
 @pytest.mark.parametrize(("event", "reason"), MALFORMED, ids=[reason for _, reason in MALFORMED])
-def test_what_cannot_be_is_refused_with_a_reason_and_changes_nothing(
+def test_impossible_registration_is_refused_with_a_reason_and_changes_nothing(
     desk: Desk, event: Event, reason: str
 ) -> None:
     desk.at(0, registered("photo", "resize"))
@@ -267,7 +267,7 @@ def test_people_cannot_ask_for_a_version(desk: Desk) -> None:
     ]
 
 
-def test_what_was_retired_cannot_be_retired_again(desk: Desk) -> None:
+def test_retired_application_cannot_be_retired_again(desk: Desk) -> None:
     desk.at(0, joined("i0"), arrived("r1"), retired("scan"), retired("scan"))
     assert desk.orders == [start("t1", "scan/detect", "r1"), refuse_application("scan")]
 
@@ -453,6 +453,6 @@ def test_books_of_applications_that_do_not_balance_are_noticed(
 
 
 @pytest.mark.parametrize("slo_scale", [float("nan"), float("inf"), -float("inf")])
-def test_what_is_not_a_number_is_no_slo(slo_scale: float) -> None:
+def test_slo_that_is_not_a_number_is_refused(slo_scale: float) -> None:
     with pytest.raises(Rejected, match="must be a number"):
         registered("tag", "label", slo_scale=slo_scale)

@@ -103,7 +103,7 @@ def test_an_order_says_all_that_an_invoker_must_know(desk: Desk) -> None:
     ]
 
 
-def test_only_the_results_are_published_as_they_are_made(desk: Desk) -> None:
+def test_results_alone_are_published_as_they_are_made(desk: Desk) -> None:
     desk.at(ms(0), joined("i0"), arrived("r1", "photo"))
     desk.at(ms(10), finished("t1")).at(ms(110), finished("t2"))
     assert desk.orders == [
@@ -131,7 +131,7 @@ def test_a_join_waits_for_both_branches(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("name", "planned"), [("esg", []), ("apex", []), ("orion", ["depth", "label"])]
 )
-def test_what_was_planned_travels_from_its_stage_on_if_the_policy_follows_it(
+def test_plan_travels_from_its_stage_on_if_the_policy_follows_it(
     open_desk: Callable[..., Desk], name: str, planned: list[str]
 ) -> None:
     desk = open_desk(policy=lambda catalog: policy(name, catalog, PolicySettings()))
@@ -215,7 +215,7 @@ def test_jobs_leave_in_the_order_of_their_requests(desk: Desk) -> None:
 # Plans.
 
 
-def test_of_the_plans_in_time_the_cheapest_that_fits_is_taken(desk: Desk) -> None:
+def test_cheapest_plan_in_time_that_fits_is_taken(desk: Desk) -> None:
     desk.at(ms(0), joined("i0", vcpus=7, vgpus=7))
     for n in (1, 2, 3):
         desk.at(ms(0), arrived(f"r{n}", "map"))

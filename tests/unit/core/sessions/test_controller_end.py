@@ -205,7 +205,7 @@ def test_a_node_that_a_new_controller_waits_for_in_vain_is_given_up(door: Door) 
     assert [g.node for g in door.sessions.wake(ms(1300))] == ["n1"]
 
 
-def test_only_those_whose_time_is_over_are_given_up(door: Door) -> None:
+def test_nodes_whose_time_is_over_are_given_up_and_others_are_not(door: Door) -> None:
     door.sessions.expect(0, {"n1": "s1"})
     door.joined(0)
     assert [g.node for g in door.sessions.wake(ms(200))] == ["n0"]

@@ -27,7 +27,7 @@ def test_a_request_that_another_gateway_submitted_before_does_not_run_because_of
     assert not inquiry.first
 
 
-def test_on_a_new_link_what_was_not_answered_is_asked_again_in_order() -> None:
+def test_unanswered_questions_are_asked_again_in_order_on_a_new_link() -> None:
     inquiry = submitted()
     inquiry.watching = inquiry.ask("watch")
     for _ in range(2):
@@ -37,9 +37,7 @@ def test_on_a_new_link_what_was_not_answered_is_asked_again_in_order() -> None:
     assert inquiry.watching == "watch"
 
 
-def test_on_a_new_link_a_request_without_open_questions_is_followed_until_that_is_answered() -> (
-    None
-):
+def test_request_without_open_questions_is_followed_on_a_new_link_until_answered() -> None:
     inquiry = submitted()
     inquiry.accepted(repeated=False)
     assert inquiry.again("follow") == ("follow",)
@@ -49,7 +47,7 @@ def test_on_a_new_link_a_request_without_open_questions_is_followed_until_that_i
     assert inquiry.first  # the follow says nothing about the submission
 
 
-def test_on_a_new_link_nothing_is_asked_about_a_request_that_has_ended() -> None:
+def test_ended_request_is_not_asked_about_on_a_new_link() -> None:
     inquiry = submitted()
     inquiry.accepted(repeated=False)
     assert inquiry.again(None) == ()

@@ -28,7 +28,7 @@ def test_reports_are_numbered_from_one(reporter: NodeReporter) -> None:
     assert said == [NodeNote(1, finished(1)), NodeNote(2, finished(2))]
 
 
-def test_what_was_not_acknowledged_is_said_before_the_inventory(reporter: NodeReporter) -> None:
+def test_unacknowledged_reports_are_said_before_the_inventory(reporter: NodeReporter) -> None:
     for number in (1, 2, 3):
         reporter.report(finished(number))
     reporter.acknowledged(1)
@@ -39,7 +39,7 @@ def test_what_was_not_acknowledged_is_said_before_the_inventory(reporter: NodeRe
     ]
 
 
-def test_what_was_not_acknowledged_is_said_again_and_again(reporter: NodeReporter) -> None:
+def test_unacknowledged_reports_are_said_again_and_again(reporter: NodeReporter) -> None:
     reporter.report(finished(1))
     assert numbers(reporter) == [1, 0]
     reporter.ended()

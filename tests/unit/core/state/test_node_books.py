@@ -11,7 +11,7 @@ def node(vcpus: int = 4, memories_mb: tuple[int, ...] = (1000, 1000)) -> NodeBoo
     return NodeBooks.of("i0", vcpus, memories_mb)
 
 
-def test_what_is_taken_is_not_free_and_what_is_released_is() -> None:
+def test_taken_resources_are_not_free_until_they_are_released() -> None:
     books = node()
     taken = books.take("t1", "detect", 400, Config(1, 3, 1), now_us=5)
     assert (taken.slices, taken.dropped) == ((0,), [])
@@ -49,7 +49,7 @@ def test_slices_that_were_picked_are_taken_only_if_they_are_free_and_as_many(
     assert books.take("t3", "detect", 400, Config(1, 1, 2), 0, [1, 2]).slices == (1, 2)
 
 
-def test_only_the_holder_gives_back() -> None:
+def test_slice_is_given_back_by_its_holder_alone() -> None:
     books = node()
     books.take("t1", "detect", 400, Config(1, 1, 1), now_us=0)
     with pytest.raises(Bug, match="slice 0 is held by 't1', not by t2"):
@@ -70,7 +70,7 @@ def test_the_longest_unused_models_go_first_and_no_more_than_needed() -> None:
     assert part.evictable(1001) is None
 
 
-def test_of_models_unused_for_equally_long_the_first_by_name_goes() -> None:
+def test_evicted_model_is_the_first_by_name_of_those_unused_for_equally_long() -> None:
     books = node(memories_mb=(1000,))
     for name in ("b", "c", "a"):
         books.load(0, name, 300, 0, ready=True)
@@ -134,7 +134,7 @@ def test_a_slice_that_is_out_of_order_is_given_to_nobody_and_has_no_models() -> 
     assert books.vgpus_free == 2
 
 
-def test_who_holds_a_slice_that_fails_gives_it_back_unusable() -> None:
+def test_slice_that_fails_while_it_is_held_is_given_back_unusable() -> None:
     books = node()
     books.take("t1", "detect", 400, Config(1, 1, 2), now_us=0)
     books.set_usable(1, False)
