@@ -16,18 +16,16 @@ off when the directory is opened: nothing had been done because of it.
 
 import asyncio
 import fcntl
-import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from io import RawIOBase
 from pathlib import Path
 
 from esg.core.journal.format import (
-    SEGMENTS,
     Header,
     JournalEntry,
     Memo,
@@ -40,6 +38,7 @@ from esg.core.journal.format import (
 from esg.core.messages.commands import Command
 from esg.core.messages.events import Event
 from esg.errors import Fault, Rejected
+from esg.runtime.journal_files import cut_torn_end, read_lines, segment_files
 from esg.runtime.logs import about
 from esg.runtime.settings import ControllerSettings
 
@@ -89,17 +88,17 @@ class Journal:
 
     def past(self) -> Segment | None:
         """The latest segment, if there is one, without a torn end."""
-        segments = self._segments()
+        segments = segment_files(self._directory)
         if not segments:
             return None
         path = segments[-1]
         try:
-            cut = _cut_torn_end(path)
+            cut = cut_torn_end(path)
         except OSError as error:
             raise self._refusal(error) from None
         if cut:
             log.warning("torn end cut off", extra=about(segment=str(path), bytes=cut))
-        return read_segment(_lines(path), any_version=True)
+        return read_segment(read_lines(path), any_version=True)
 
     # ---- what happens now
 
@@ -190,7 +189,7 @@ class Journal:
 
     def _next_segment(self, following: Callable[[], str]) -> None:
         """Written under another name first: a segment has its snapshot, or it is not there."""
-        segments = self._segments()
+        segments = segment_files(self._directory)
         number = 1 + (int(segments[-1].stem) if segments else 0)
         unfinished = self._directory / f"{number:08}.unfinished"
         snapshot = following()
@@ -213,9 +212,6 @@ class Journal:
             with suppress(FileNotFoundError):
                 old.unlink()
 
-    def _segments(self) -> list[Path]:
-        return sorted(self._directory.glob(SEGMENTS))
-
     def _refusal(self, error: OSError) -> Rejected:
         return Rejected(
             f"journal {self._directory}: cannot be a journal's directory: {error.strerror}; name "
@@ -233,31 +229,3 @@ def _write_all(file: RawIOBase, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[file.write(view) or 0 :]
-
-
-def _cut_torn_end(path: Path) -> int:
-    """Remove what is not a whole line at the end of a segment: how many bytes that were. A file
-    without any whole line is none of ours."""
-    data = path.read_bytes()
-    end = data.rfind(b"\n") + 1
-    while end and not _is_json(line := data[data.rfind(b"\n", 0, end - 1) + 1 : end]):
-        end -= len(line)
-    if 0 < end < len(data):
-        with path.open("r+b") as file:
-            file.truncate(end)
-            os.fsync(file.fileno())
-    return len(data) - end if end else 0
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        json.loads(line)
-    except ValueError:
-        return False
-    return True
-
-
-def _lines(path: Path) -> Iterator[str]:
-    # Bytes that are no text make a line that is no JSON, and that is refused
-    with path.open(encoding="utf-8", errors="surrogateescape", newline="\n") as file:
-        yield from file

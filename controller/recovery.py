@@ -20,13 +20,8 @@ from msgspec.structs import replace as changed
 from esg.controller.driver import Driver
 from esg.controller.shell import NOTHING, ControllerShell, ShellSnapshot
 from esg.core.catalog.model import Catalog
-from esg.core.journal.format import (
-    Diverged,
-    Segment,
-    catalog_digest,
-    replayed,
-    snapshot_line,
-)
+from esg.core.journal.format import Segment, catalog_digest, snapshot_line
+from esg.core.journal.replay import Diverged, replayed
 from esg.core.messages.codec import decode, encode, to_text
 from esg.core.policies.apex.features import listed
 from esg.core.scheduler.scheduler import build_scheduler

@@ -8,7 +8,8 @@ from esg.core.catalog.model import Catalog
 from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest, StartTask
 from esg.core.messages.events import Event, RequestArrived, TaskFinished
 from esg.core.messages.task_order import TaskOrder
-from esg.emulator.history import read_segments, replay_strictly
+from esg.emulator.history import replay_strictly
+from esg.runtime.journal_files import read_segments
 
 
 @dataclass

@@ -4,7 +4,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from esg.core.journal.format import read_entries, replay
+from esg.core.journal.format import read_entries
+from esg.core.journal.replay import replay
 from esg.core.messages.commands import AnswerRequest, Command
 from esg.core.messages.events import Event
 from esg.core.messages.outcome import Outcome

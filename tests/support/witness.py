@@ -7,7 +7,8 @@ twice, nothing is read that nobody keeps, and every request is answered once.
 
 import json
 
-from esg.core.journal.format import JournalEntry, entry_line, orders_digest, read_entries, replay
+from esg.core.journal.format import JournalEntry, entry_line, orders_digest, read_entries
+from esg.core.journal.replay import replay
 from esg.core.messages.commands import (
     AcceptApplication,
     AdmitRequest,

@@ -3,6 +3,7 @@
 from collections.abc import Container, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from time import perf_counter
 from typing import Annotated
 
 import typer
@@ -27,9 +28,9 @@ from esg.console.options import AsJson
 from esg.console.terminal import print_json, terminal
 from esg.console.words import counted
 from esg.core.catalog.model import Catalog
-from esg.core.journal.format import Diverged
+from esg.core.journal.replay import Diverged, Replayed
 from esg.core.policies.table import learns, policy
-from esg.emulator.history import Recorded, Replayed, replay_strictly, scenario_of
+from esg.emulator.history import Recorded, replay_strictly, scenario_of
 from esg.emulator.scenario import Scenario, applied
 from esg.errors import Bug, Rejected
 
@@ -47,8 +48,8 @@ def replay(journal: JournalFile, catalog: CatalogFile = None, as_json: AsJson = 
       esg emulate --journal run.journal && esg replay run.journal
     """
     scenario = scenario_of(journal)
-    replayed = replayed_strictly(journal, read_catalog(catalog))
-    per_s = replayed.entries / replayed.wall_s
+    replayed, wall_s = replayed_strictly(journal, read_catalog(catalog))
+    per_s = replayed.entries / wall_s
     if as_json:
         print_json(
             {
@@ -56,19 +57,19 @@ def replay(journal: JournalFile, catalog: CatalogFile = None, as_json: AsJson = 
                 "identical": True,
                 "entries": replayed.entries,
                 "entries_per_s": per_s,
-                **_result(scenario, replayed),
+                **_result(scenario, replayed, wall_s),
             }
         )
         return
     screen = terminal()
     screen.print(
-        f"{journal}: the same orders; {replayed.entries} entries in {replayed.wall_s:.2f} s "
+        f"{journal}: the same orders; {replayed.entries} entries in {wall_s:.2f} s "
         f"({per_s:.0f}/s).",
         soft_wrap=True,
     )
     under = conditions_text(scenario, [scenario.policy])
     screen.print(f"{scenario.policy}, {under}.{_unanswered(replayed)}\n")
-    print_summary(screen, _result(scenario, replayed))
+    print_summary(screen, _result(scenario, replayed, wall_s))
 
 
 def what_if(
@@ -108,7 +109,7 @@ def what_if(
     options = [f"--{name}" for name in ("k", "engine") if name in given]
     not_too_large(scenario.nodes, scenario.vgpus)
     note_what_has_no_effect(options, policies, scenario)
-    replayed = replayed_strictly(journal, known)
+    replayed, wall_s = replayed_strictly(journal, known)
     study = PolicyStudy(
         catalog=known,
         scenario=_still_learnt(known, scenario, policies, given),
@@ -125,7 +126,7 @@ def what_if(
                 "journal": str(journal),
                 "recorded": {
                     "setting": conditions(recorded),
-                    **_result(recorded, replayed),
+                    **_result(recorded, replayed, wall_s),
                 },
                 "setting": conditions(scenario),
                 "seeds": study.seeds,
@@ -138,14 +139,16 @@ def what_if(
     under = conditions_text(recorded, [recorded.policy])
     screen.print(f"As recorded: {recorded.policy}, {under}.{_unanswered(replayed)}")
     screen.print(f"What if: {', '.join(policies)}; {conditions_text(scenario, policies)}.\n")
-    rows = {"as recorded": _result(recorded, replayed), **findings.results}
+    rows = {"as recorded": _result(recorded, replayed, wall_s), **findings.results}
     print_comparison(screen, rows, findings.limits)
 
 
-def replayed_strictly(journal: Path, catalog: Catalog) -> Replayed:
-    """A strict replay, or one line about where it differs and the end of the program."""
+def replayed_strictly(journal: Path, catalog: Catalog) -> tuple[Replayed, float]:
+    """A strict replay and the seconds it took, or one line about where it differs and the end of
+    the program."""
+    began = perf_counter()
     try:
-        return replay_strictly(journal, catalog)
+        return replay_strictly(journal, catalog), perf_counter() - began
     except (Diverged, Bug) as error:
         typer.echo(f"error: the replay is not identical: {error}", err=True)
         raise typer.Exit(DIVERGED) from None
@@ -176,12 +179,12 @@ def _unanswered(replayed: Replayed) -> str:
     return f" {counted(count, 'request')} had no answer yet where it ends; those do not count."
 
 
-def _result(scenario: Scenario, replayed: Replayed) -> Result:
+def _result(scenario: Scenario, replayed: Replayed, wall_s: float) -> Result:
     """As a run's summary; what its decisions were charged is not in a journal."""
     return {
         "policy": scenario.policy,
         **replayed.report.summary(),
         "decision_ms": None,
-        "wall_s": replayed.wall_s,
+        "wall_s": wall_s,
         "digest": replayed.digest,
     }

@@ -62,7 +62,8 @@ async def _asked(gateway: str) -> Sequence[ProfileStatus]:
 
 
 def _replayed(journal: Path, catalog: Path | None) -> Sequence[ProfileStatus]:
-    scheduler = replayed_strictly(journal, read_catalog(catalog)).scheduler
+    replayed, _ = replayed_strictly(journal, read_catalog(catalog))
+    scheduler = replayed.scheduler
     return [
         ProfileStatus(
             function=one.function,

@@ -7,9 +7,8 @@ One line of JSON each, the first being a header that says which code, catalog an
     {"snapshot": {...}, "memory": {...}, "wall_us": 1793870400000000}
     {"at": 12000, "event": "RequestArrived", "is": {"request": "r1", ...}, "orders": "9c..."}
 
-Replaying the events through a scheduler of the same kind gives back the same state; if an order
-comes out differently, `Diverged` says where. Only the code that wrote a journal replays it: across
-versions, carry a snapshot.
+Replaying the events through a scheduler of the same kind gives back the same state (see `replay`).
+Only the code that wrote a journal replays it: across versions, carry a snapshot.
 
 A journal that would grow for ever is a directory of segments, each a file of this kind that begins
 with a snapshot: the state that the segment before it ended in, and what the shell around the
@@ -18,7 +17,7 @@ to remember of an event stands beside it as a `memo`; a scheduler never sees it.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain
 from typing import Any
@@ -30,15 +29,12 @@ from esg.core.catalog.profile import Profile
 from esg.core.messages.codec import Message, decode, digest, digest_of, encode, to_bytes, to_text
 from esg.core.messages.commands import Command
 from esg.core.messages.events import EVENTS, Event
-from esg.core.scheduler.scheduler import Scheduler
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.errors import Rejected
 from esg.suggest import shortened
 from esg.version import __version__
 
 FORMAT = 4
-SEGMENTS = "[0-9]*.journal"
-"""The files of a journal that is a directory; in the order of their names."""
 _SETTINGS = {field.name for field in fields(SchedulerSettings)}
 _EVENT_READERS = {kind.__name__: msgspec.json.Decoder(kind).decode for kind in EVENTS}
 
@@ -100,19 +96,6 @@ class Segment:
     header: Header
     snapshot: Snapshot | None
     entries: Iterator[JournalEntry]
-
-
-class Diverged(Exception):
-    """A replay gave other orders than the journal says."""
-
-    def __init__(self, position: int, entry: JournalEntry, got: str) -> None:
-        super().__init__(
-            f"entry {position} at {entry.now_us} us ({type(entry.event).__name__}): "
-            f"the journal has orders {entry.orders!r}, the replay gave {got!r}"
-        )
-        self.position = position
-        self.entry = entry
-        self.got = got
 
 
 def orders_digest(commands: Sequence[Command]) -> str:
@@ -233,33 +216,6 @@ def read_entries(lines: Iterable[str], first_line: int = 2) -> Iterator[JournalE
         except (ValueError, RecursionError) as error:
             problem = shortened(str(error))
             raise Rejected(f"journal line {number}: not an entry: {problem}") from None
-
-
-def replay(
-    scheduler: Scheduler,
-    entries: Iterable[JournalEntry],
-    observe: Callable[[int, Event, list[Command]], None] | None = None,
-) -> Scheduler:
-    """Feed a journal's entries to a scheduler, comparing every order."""
-    for entry, commands in replayed(scheduler, entries):
-        if observe is not None:
-            observe(entry.now_us, entry.event, commands)
-    return scheduler
-
-
-def replayed(
-    scheduler: Scheduler, entries: Iterable[JournalEntry]
-) -> Iterator[tuple[JournalEntry, list[Command]]]:
-    """Feed a journal's entries to a scheduler one by one, each with its orders once they are
-    compared."""
-    for position, entry in enumerate(entries, 1):
-        if entry.now_us < scheduler.state.now_us:
-            raise Rejected(f"journal entry {position}: time runs backwards, to {entry.now_us} us")
-        commands = scheduler.handle(entry.now_us, entry.event)
-        got = orders_digest(commands)
-        if got != entry.orders:
-            raise Diverged(position, entry, got)
-        yield entry, commands
 
 
 def _json(line: str, number: int) -> Any:

@@ -12,14 +12,8 @@ clock has caught up, because time never runs backwards in a journal.
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from esg.core.journal.format import (
-    JournalEntry,
-    Memo,
-    entry_line,
-    orders_digest,
-    read_entries,
-    replay,
-)
+from esg.core.journal.format import JournalEntry, Memo, entry_line, orders_digest, read_entries
+from esg.core.journal.replay import replay
 from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest
 from esg.core.messages.events import Event, Woke
 from esg.core.scheduler.scheduler import Scheduler

@@ -11,10 +11,11 @@ import pytest
 
 from esg.core.messages.commands import Command, StartTask
 from esg.core.messages.events import Correction, Event, ProfilesCorrected, TaskFinished
-from esg.emulator.history import Recorded, exogenous, read_journal, replay_strictly
+from esg.emulator.history import Recorded, exogenous, replay_strictly
 from esg.emulator.run import Emulation, emulate
 from esg.emulator.scenario import Scenario
 from esg.emulator.sweep import Load
+from esg.runtime.journal_files import read_journal
 from tests.support.runs import paper, scenario
 
 LOAD = Load(rate="light", requests=150)

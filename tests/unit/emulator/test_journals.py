@@ -9,14 +9,8 @@ import pytest
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
-from esg.core.journal.format import (
-    Diverged,
-    JournalEntry,
-    catalog_digest,
-    read_entries,
-    replay,
-    snapshot_line,
-)
+from esg.core.journal.format import JournalEntry, catalog_digest, read_entries, snapshot_line
+from esg.core.journal.replay import Diverged, replay
 from esg.core.messages.codec import to_text
 from esg.core.messages.commands import AnswerRequest, Command
 from esg.core.messages.events import (
@@ -33,18 +27,12 @@ from esg.core.messages.events import (
     Woke,
 )
 from esg.core.scheduler.scheduler import build_scheduler
-from esg.emulator.history import (
-    Recorded,
-    catalog_of,
-    exogenous,
-    read_journal,
-    replay_strictly,
-    scenario_of,
-)
+from esg.emulator.history import Recorded, catalog_of, exogenous, replay_strictly, scenario_of
 from esg.emulator.run import Emulation, emulate
 from esg.emulator.scenario import Scenario, applied
 from esg.emulator.sweep import Load
 from esg.errors import Rejected
+from esg.runtime.journal_files import cut_torn_end, read_journal
 from tests.support.runs import paper, scenario
 from tests.support.small_catalog import SMALL
 from tests.unit.emulator.test_repeating import without_clock
@@ -227,6 +215,16 @@ def test_segments_are_replayed_one_after_the_other(
     replayed = replay_strictly(segmented, paper())
     assert replayed.digest == emulation.digest
     assert replayed.report.summary()["requests"] == emulation.report.summary()["requests"]
+
+
+def test_a_replay_leaves_out_what_a_controller_would_cut_off(segmented: Path) -> None:
+    whole = replay_strictly(segmented, paper()).entries
+    last = segmented / "00000002.journal"
+    with last.open("ab") as file:
+        file.write(b"\0\0\n\0")  # as a crash of the machine may leave it
+    assert replay_strictly(segmented, paper()).entries == whole
+    assert cut_torn_end(last) == len(b'{"at":9\0\0\n\0')
+    assert replay_strictly(segmented, paper()).entries == whole
 
 
 def test_a_replay_can_begin_with_any_segment(segmented: Path) -> None:

@@ -14,7 +14,6 @@ from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stag
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.journal.format import (
     FORMAT,
-    Diverged,
     Header,
     JournalEntry,
     catalog_digest,
@@ -23,8 +22,8 @@ from esg.core.journal.format import (
     orders_digest,
     read_entries,
     read_header,
-    replay,
 )
+from esg.core.journal.replay import Diverged, replay
 from esg.core.messages.events import Event, RequestArrived
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.errors import Bug, Rejected
