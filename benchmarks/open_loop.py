@@ -29,7 +29,7 @@ from esg.client import AsyncClient, RequestStream, Result
 from esg.loadgen.outcome import LatencyHistogram, LoadOutcome
 from esg.loadgen.send import LoadSpec, now_us, send
 from esg.loadgen.worker import Assignment, WorkerReport
-from esg.loadgen.worker_pool import Crew
+from esg.loadgen.worker_pool import WorkerPool
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.protos import model_v1_pb2 as model
@@ -116,8 +116,8 @@ def offered(address: str, rate: int, seconds: float) -> dict[str, Any]:
         workers=1,
         most_held=100_000,
     )
-    crew = Crew([assignment], tell, wait_s=30)
-    crew.run()
+    pool = WorkerPool([assignment], tell, wait_s=30)
+    pool.run()
     p50_ms, p99_ms = outcome.late.percentiles_ms(50, 99)
     planned = sum(1 for _ in plan.arrivals([APPLICATION]))
     return {

@@ -1,4 +1,5 @@
-"""The same arrivals in virtual time: what the emulator says of a mesh like the one at hand.
+"""Emulation of the arrivals of a load, in virtual time: what the emulator says of a mesh like the
+one at hand.
 
 Nodes, policy, applications and SLOs are as the gateway tells them, and so is how fast time goes
 there; whether models are loaded at the start is seen from its slices. Nodes are taken for equal,
@@ -26,7 +27,7 @@ from esg.workload.arrivals import Arrival
 
 
 def conditions_of(target: Target, catalog: Catalog) -> tuple[Catalog, Scenario]:
-    """A mesh, as a catalog and a scenario; `catalog` has its functions."""
+    """The conditions of a mesh, as a catalog and a scenario; `catalog` has its functions."""
     nodes = target.status.nodes
     if not nodes:
         raise Rejected("--emulate: the mesh has no nodes that could be emulated; see esg top")
@@ -52,7 +53,8 @@ def conditions_of(target: Target, catalog: Catalog) -> tuple[Catalog, Scenario]:
 
 
 def _plain(factor: float) -> float:
-    """Times are told in microseconds, so what they say of a factor is rounded.
+    """A factor without the error of rounding: times are told in microseconds, so what they say of a
+    factor is rounded.
 
     >>> _plain(0.9999987), _plain(0.1000004)
     (1.0, 0.1)
@@ -61,12 +63,13 @@ def _plain(factor: float) -> float:
 
 
 def conditions_at_home(catalog: Catalog) -> tuple[Catalog, Scenario]:
-    """The catalog's own cluster, where there is no mesh to ask."""
+    """The conditions of the catalog's own cluster, where there is no mesh to ask."""
     return catalog, _by_default(catalog)
 
 
 def _by_default(catalog: Catalog) -> Scenario:
-    """A mesh that was told nothing else: what it runs is not what the paper's evaluation has."""
+    """The scenario of a mesh with default settings: what it runs is not what the paper's evaluation
+    has."""
     cluster, controller = catalog.cluster, ControllerSettings()
     return Scenario(
         policy=controller.policy,
@@ -80,7 +83,7 @@ def _by_default(catalog: Catalog) -> Scenario:
 
 
 def run_emulated(catalog: Catalog, scenario: Scenario, arrivals: Iterable[Arrival]) -> LoadOutcome:
-    """What comes of the arrivals there, in the figures of a live run."""
+    """The outcome of the arrivals in the emulator, in the figures of a live run."""
     outcome = LoadOutcome()
 
     def watch(now_us: int, event: Event, commands: Sequence[Command]) -> None:

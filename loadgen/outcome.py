@@ -115,7 +115,7 @@ class LoadOutcome:
             self.errors[record.why if known else OTHER_REASONS] += 1
 
     def not_sent(self, application: str, count: int, why: str) -> None:
-        """Requests that were planned and never left: they failed, for their application."""
+        """Count requests that were planned and never sent: they failed, for their application."""
         for figures in (self.total, self.by_application.setdefault(application, Figures())):
             figures.served.failed += count
         self.errors[why] += count

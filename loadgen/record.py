@@ -1,4 +1,4 @@
-"""What is kept of one request: small, so that it travels between processes, and a row of a file."""
+"""The record of one request: small, so that it travels between processes, and a row of a file."""
 
 import csv
 from collections.abc import Callable, Iterator
@@ -13,9 +13,9 @@ UNANSWERED = "no answer by the time loadgen ended"
 
 
 class SentRecord(NamedTuple):
-    """One request. `outcome` is the mesh's word; if there is no result, it is `overloaded` or
-    `invalid` for a refusal, otherwise `error`. `why` says what went wrong. What the mesh told is
-    zero and empty if it told nothing."""
+    """The record of one request. `outcome` is the mesh's word; if there is no result, it is
+    `overloaded` or `invalid` for a refusal, otherwise `error`. `why` says what went wrong. What the
+    mesh told is zero and empty if it told nothing."""
 
     number: int
     application: str
@@ -72,7 +72,7 @@ def writing_rows(path: Path) -> Iterator[Callable[[SentRecord], None]]:
 
 
 def _cell(value: object) -> object:
-    """Several values in one cell, and no as 0.
+    """A value as a cell: several are joined, and False is 0.
 
     >>> _cell((1, 4, 2)), _cell(True), _cell("done")
     ('1 4 2', 1, 'done')

@@ -1,4 +1,4 @@
-"""One run against a mesh: hands the work to a crew and folds what it reports."""
+"""One run against a mesh: hands the work to a pool of workers and folds what it reports."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from esg.loadgen.record import SentRecord, writing_rows
 from esg.loadgen.target import Target
 from esg.loadgen.timeline import Timeline
 from esg.loadgen.worker import Assignment, WorkerReport
-from esg.loadgen.worker_pool import Crew
+from esg.loadgen.worker_pool import WorkerPool
 from esg.workload.payloads import Pictures
 from esg.workload.plan import Workload
 
@@ -26,7 +26,7 @@ NOT_SENT = "not sent: too many requests were in flight for loadgen to hold"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRun:
-    """What is to be done. `wait_s` bounds the wait for answers after the last request."""
+    """A load to run. `wait_s` bounds the wait for answers after the last request."""
 
     target: Target
     plan: Workload
@@ -56,8 +56,8 @@ class LoadRun:
 
 @dataclass(slots=True)
 class LoadFindings:
-    """What has come of it so far: until the last request was sent, and until now. `load` is this
-    machine's at the end: how many processes wanted a core, over a minute."""
+    """What has come of a load so far: until the last request was sent, and until now. `load` is
+    this machine's at the end: how many processes wanted a core, over a minute."""
 
     outcome: LoadOutcome = field(default_factory=LoadOutcome)
     timeline: Timeline = field(default_factory=Timeline)
@@ -76,7 +76,8 @@ class LoadFindings:
 
 
 def carry_out(run: LoadRun, look: Callable[[LoadFindings], None]) -> LoadFindings:
-    """To the end, or until Ctrl-C and what was then in flight; `look` is called every now and then.
+    """Run a load to its end, or until Ctrl-C and what was then in flight; `look` is called every
+    now and then.
 
     Both ends give findings. A second Ctrl-C does not wait.
     """
@@ -93,15 +94,15 @@ def carry_out(run: LoadRun, look: Callable[[LoadFindings], None]) -> LoadFinding
                 found.outcome.not_sent(application, count, NOT_SENT)
 
         def tick() -> None:
-            found.sent, found.in_flight = crew.sent, crew.in_flight
-            found.sending_s, found.elapsed_s = crew.sending_s, crew.elapsed_s
-            found.sending = crew.sending
-            found.interrupted = crew.stopped
+            found.sent, found.in_flight = pool.sent, pool.in_flight
+            found.sending_s, found.elapsed_s = pool.sending_s, pool.elapsed_s
+            found.sending = pool.sending
+            found.interrupted = pool.stopped
             look(found)
 
-        crew = Crew(run.assignments(), tell, run.wait_s)
-        stack.enter_context(_interrupted_by_signals(crew.stop))
-        crew.run(tick)
+        pool = WorkerPool(run.assignments(), tell, run.wait_s)
+        stack.enter_context(_interrupted_by_signals(pool.stop))
+        pool.run(tick)
         tick()
         found.load = os.getloadavg()[0]
     return found

@@ -1,4 +1,4 @@
-"""Sending: open loop, so that a slow mesh cannot slow its own test down.
+"""The sender of requests: open loop, so that a slow mesh cannot slow its own test down.
 
 A request goes out at its planned instant, whether or not earlier ones came back, and its latency
 counts from the plan: what the sender itself was late is part of it, and is told as well.
@@ -39,7 +39,7 @@ class SentRequest:
 
     @property
     def in_time(self) -> bool:
-        """By the mesh's own clock, from when the request was accepted."""
+        """Whether the SLO was kept, by the mesh's own clock, from when the request was accepted."""
         return self.result is not None and self.result.slo_met
 
 
@@ -77,7 +77,8 @@ async def send(
 
 
 class Sender:
-    """One run. `room` says whether one more may be held; if not, `skip` hears of what is not sent.
+    """Sends the arrivals of one run. `room` says whether one more may be held; if not, `skip` hears
+    of what is not sent.
 
     `stop` ends the sending and leaves what is in flight; `give_up` ends the waiting for that, too.
     """
@@ -118,7 +119,7 @@ class Sender:
         self._stopped = True
 
     def give_up(self, why: str) -> None:
-        """Whatever is in flight counts as failed, for this reason."""
+        """Give up on what is in flight: it counts as failed, for this reason."""
         self.stop()
         for answer in list(self._in_flight):
             self._end(answer, None, why, "error")

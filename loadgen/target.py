@@ -1,4 +1,5 @@
-"""What is asked of a gateway before anything is sent: which applications, on which nodes."""
+"""The mesh that requests are sent to, as its gateway tells before anything is sent: which
+applications, on which nodes."""
 
 import asyncio
 from dataclasses import dataclass
@@ -23,7 +24,8 @@ class Target:
         return list(self.applications)
 
     def payload_sizes(self, catalog: Catalog, scale: float) -> dict[str, int]:
-        """By application: what its first function takes, according to the catalog."""
+        """The sizes of payloads by application: what its first function takes, according to the
+        catalog."""
         sizes = {}
         for name, application in self.applications.items():
             first = next(stage for stage in application.stages if not stage.after)
@@ -37,8 +39,8 @@ class Target:
 
 
 def ask(gateway: str, catalog: Catalog) -> Target:
-    """What is there, with applications in the order of the catalog, then by name: a seed gives the
-    same arrivals with and without a mesh.
+    """The mesh at a gateway, with applications in the order of the catalog, then by name: a seed
+    gives the same arrivals with and without a mesh.
 
     A gateway that does not answer is refused: nothing was sent, and all can be put right.
     """

@@ -18,7 +18,8 @@ DIGITS = 2
 
 @dataclass(slots=True)
 class Bin:
-    """`latencies` are of the requests planned in it that were done, by application."""
+    """A part of a timeline. `latencies` are of the requests planned in it that were done, by
+    application."""
 
     planned: int = 0
     answered: int = 0
@@ -40,7 +41,7 @@ class Bin:
 
 
 class Timeline:
-    """Folds records as they come, in any order."""
+    """The timeline of a run: folds records as they come, in any order."""
 
     def __init__(self) -> None:
         self.width_us = US_PER_S
@@ -54,7 +55,7 @@ class Timeline:
             self._bin(record.at_us + record.latency_us).answered += 1
 
     def bins(self) -> Iterator[tuple[float, Bin]]:
-        """Each with the second of its beginning; those where nothing happened too."""
+        """The bins, each with the second of its beginning; those where nothing happened too."""
         for index in range(max(self._bins, default=-1) + 1):
             yield index * self.width_us / US_PER_S, self._bins.get(index, Bin())
 

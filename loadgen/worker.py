@@ -1,10 +1,10 @@
-"""One of the processes that send: it has every n-th arrival, and tells what it saw as it goes.
+"""A worker process of a load: it has every n-th arrival, and tells what it saw as it goes.
 
 It does as little as it can beside sending, so that requests go out in time: counting, writing and
-showing are the business of the process that started it (`crew`).
+showing are the business of the process that started it (`worker_pool`).
 
-    worker: Ready            crew: Begin
-    worker: Report ...       crew: STOP, or GIVE_UP, or neither
+    worker: Ready            pool: Begin
+    worker: Report ...       pool: STOP, or GIVE_UP, or neither
     worker: Report, Ended    (or Broken, at any time)
 """
 
@@ -33,8 +33,8 @@ STOP, GIVE_UP = "stop", "give up"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """What a worker is to do; `number` counts from 0. At most `most_held` requests may be in flight
-    or not reported yet: what would be more is not sent."""
+    """The assignment of a worker; `number` counts from 0. At most `most_held` requests may be in
+    flight or not reported yet: what would be more is not sent."""
 
     gateway: str
     plan: Workload
@@ -60,8 +60,8 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class WorkerReport:
-    """What is new since the last one; the first four are as of now. `last_sent_us` is by the
-    machine's clock, 0 before the first."""
+    """A report of a worker: what is new since the last one; the first four are as of now.
+    `last_sent_us` is by the machine's clock, 0 before the first."""
 
     sending: bool
     sent: int
@@ -86,16 +86,16 @@ Message = Ready | WorkerReport | Broken | WorkerEnded
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """To the crew and back. Two pipes, because one that a loop listens to does not block any more,
-    and cannot be written to as if it did."""
+    """The line from a worker to its pool and back: two pipes, because one that a loop listens to
+    does not block any more, and cannot be written to as if it did."""
 
     orders: Connection
     news: Connection
 
 
 def work(assignment: Assignment, line: Line) -> None:
-    """The process. Ctrl-C is for the one that started it, which tells us what to do. A terminal
-    sends it to all of them; until here it was blocked (`crew`)."""
+    """Run a worker process. Ctrl-C is for the one that started it, which tells us what to do. A
+    terminal sends it to all of them; until here it was blocked (`worker_pool`)."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(BrokenPipeError, ConnectionResetError):  # nobody is left to tell
         try:
@@ -129,7 +129,7 @@ async def _work(assignment: Assignment, line: Line) -> None:
 
 
 class _Worker:
-    """A sender on one side, the crew on the other."""
+    """A worker: a sender on one side, the pool on the other."""
 
     def __init__(self, stream: RequestSink, load: LoadSpec, line: Line, most_held: int) -> None:
         self._line = line
@@ -160,7 +160,7 @@ class _Worker:
         try:
             order = self._line.orders.recv()
         except (EOFError, OSError):
-            order = GIVE_UP  # the crew is gone
+            order = GIVE_UP  # the pool is gone
             asyncio.get_running_loop().remove_reader(self._line.orders.fileno())
         if isinstance(order, Begin):
             self._began.set_result(order.at_us)

@@ -40,8 +40,8 @@ STOP_WAIT_S = 10.0
 """How long answers are waited for after a `stop`."""
 
 
-class Crew:
-    """Workers for some assignments; `tell` hears every report.
+class WorkerPool:
+    """Worker processes for some assignments; `tell` hears every report.
 
     `wait_s` bounds the wait for the last answers, after the last request.
     """
@@ -98,8 +98,8 @@ class Crew:
         self._stops += 1
 
     def run(self, tick: Callable[[], None] = lambda: None) -> None:
-        """To the end; `tick` is called every now and then. A worker that breaks down is a `Fault`
-        and ends them all."""
+        """Run all workers to their end; `tick` is called every now and then. A worker that breaks
+        down is a `Fault` and ends them all."""
         with self._started():
             self._get_ready()
             self._began_us = now_us() + HEAD_START_US
@@ -210,7 +210,8 @@ def _seconds(began_us: int | None, now_us: int) -> float:
 
 @contextmanager
 def _ctrl_c_blocked() -> Iterator[None]:
-    """Processes that are started meanwhile inherit that: it is this one that tells them to stop.
+    """Ctrl-C blocked, which processes that are started meanwhile inherit: it is this one that tells
+    them to stop.
 
     Python's own helper comes first: whatever starts it unblocks Ctrl-C, and that would be our first
     worker.

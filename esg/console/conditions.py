@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from esg.console.formatting import counted, joined
 from esg.console.options import above_zero, at_least
-from esg.console.words import counted, joined
 from esg.core.messages.codec import encode
 from esg.core.policies.apex.features import left_out, listed
 from esg.core.policies.table import POLICIES
@@ -164,7 +164,7 @@ def known_engine(name: str) -> str:
 def note_what_has_no_effect(
     given: Collection[str], policies: Sequence[str], scenario: Scenario
 ) -> None:
-    """Tell who gave options that change nothing about any of the policies: they expect more."""
+    """Print a note about options that were given and change nothing about any of the policies."""
     notes = []
     for option in ("--engine", "--k", "--group-size"):
         setting = option.removeprefix("--").replace("-", "_")
@@ -191,7 +191,7 @@ def _effort_counts(scenario: Scenario, policies: Collection[str]) -> bool:
 
 
 def not_too_large(nodes: int, vgpus: int) -> None:
-    """Each may be large where the other one is small."""
+    """Refuse a cluster with too many vGPUs: each number may be large where the other is small."""
     if nodes * vgpus > MOST_SLICES:
         raise Rejected(
             f"{counted(nodes, 'node')} x {counted(vgpus, 'vGPU')} are {nodes * vgpus} vGPUs; "
@@ -200,15 +200,16 @@ def not_too_large(nodes: int, vgpus: int) -> None:
 
 
 def conditions(scenario: Scenario) -> dict[str, Any]:
-    """All that a run depends on, apart from its policy with what that learnt, its seed and its
-    requests."""
+    """The conditions of a run as a document: all that it depends on, apart from its policy with
+    what that learnt, its seed and its requests."""
     document: dict[str, Any] = encode(scenario)
     apart = ("policy", "seed", "trained")
     return {name: value for name, value in document.items() if name not in apart}
 
 
 def conditions_text(scenario: Scenario, policies: Collection[str]) -> str:
-    """What is worth knowing of them: what is unusual, and has an effect on one of the policies."""
+    """The conditions of a run in words: what is unusual, and has an effect on one of the
+    policies."""
     usual = Scenario(nodes=1, vcpus=1, vgpus=1)
     slo = "SLOs of the applications"
     if scenario.slo_scale is not None:
@@ -257,7 +258,8 @@ def conditions_text(scenario: Scenario, policies: Collection[str]) -> str:
 
 
 def all_different(files: Mapping[str, Path | None]) -> None:
-    """What is written must not take the place of what is read, or of what else is written."""
+    """Refuse files that are the same: what is written must not take the place of what is read, or
+    of what else is written."""
     given = [(option, file) for option, file in files.items() if file is not None]
     for (option, file), (other, same) in combinations(given, 2):
         if file.resolve() == same.resolve():

@@ -66,8 +66,9 @@ def run_app(
 
 @contextmanager
 def _ended_like_ctrl_c() -> Iterator[None]:
-    """Whoever ends us with `timeout`, or by closing the terminal, gets what Ctrl-C does: no file
-    that is not complete, and no process, stays behind. Commands that serve see to it themselves.
+    """SIGTERM and SIGHUP handled as Ctrl-C: whoever ends us with `timeout`, or by closing the
+    terminal, gets what Ctrl-C does: no file that is not complete, and no process, stays behind.
+    Commands that serve see to it themselves.
     """
     if current_thread() is not main_thread():
         yield  # signals are for the main thread to handle
@@ -128,7 +129,7 @@ def _say(message: str) -> None:
 
 
 def _survive_any_encoding() -> None:
-    """A name that the terminal cannot show is escaped rather than fatal."""
+    """Have stdout escape what the terminal cannot show, rather than fail."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 

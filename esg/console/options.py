@@ -41,7 +41,7 @@ def above_zero(maximum: int) -> Callable[[typer.CallbackParam, float | None], fl
 
 
 def from_zero(maximum: int) -> Callable[[typer.CallbackParam, float | None], float | None]:
-    """The same check, with zero allowed."""
+    """A check that a number is zero or positive, not too large, and a number at all."""
 
     def check(param: typer.CallbackParam, value: float | None) -> float | None:
         if value is not None and not 0 <= value <= maximum:

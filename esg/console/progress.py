@@ -15,7 +15,7 @@ Advance = Callable[[float], None]
 
 @contextmanager
 def progress_bar(text: str, total: float, *, shown: bool) -> Iterator[Advance]:
-    """Give a function that is told how much of the total is done by now."""
+    """A progress bar: gives a function that is told how much of the total is done by now."""
     if not shown or sys.stderr is None or not sys.stderr.isatty():
         yield lambda _: None
         return

@@ -1,6 +1,6 @@
 """The shape of an application's DAG, as text."""
 
-from esg.console.words import joined
+from esg.console.formatting import joined
 from esg.core.catalog.dag import Parallel, Series, Tangle
 from esg.core.catalog.model import Application
 

@@ -18,13 +18,14 @@ def print_json(document: dict[str, Any]) -> None:
 
 
 def terminal() -> Console:
-    """Where people read. Names out of a catalog are shown as they are, never taken for markup."""
+    """The console that people read. Names out of a catalog are shown as they are, never taken for
+    markup."""
     return Console(markup=False, highlight=False, emoji=False)
 
 
 def print_line(screen: Console, text: str) -> None:
-    """A sentence that may be long: broken between words on a terminal, and one line in a pipe, for
-    whoever looks for something in it. Paths stay whole."""
+    """Print a sentence that may be long: broken between words on a terminal, and one line in a
+    pipe, for whoever looks for something in it. Paths stay whole."""
     if screen.is_terminal:
         wrap = TextWrapper(screen.width, break_long_words=False, break_on_hyphens=False)
         text = "\n".join(wrap.fill(line) for line in text.split("\n"))

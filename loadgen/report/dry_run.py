@@ -9,8 +9,8 @@ from typing import Any
 
 from rich.console import Console
 
+from esg.console.formatting import ms_text
 from esg.console.terminal import open_table, print_line
-from esg.console.words import ms_text
 from esg.units import US_PER_S
 from esg.workload.arrivals import Arrival
 from esg.workload.plan import Workload
@@ -19,7 +19,7 @@ from esg.workload.saved import saving
 
 @dataclass(slots=True)
 class Summary:
-    """What came; the first interval starts with the run."""
+    """Arrivals summed up; the first interval starts with the run."""
 
     last_us: int = 0
     by_application: Counter[str] = field(default_factory=Counter)
@@ -33,7 +33,7 @@ class Summary:
 def resolve(
     arrivals: Iterable[Arrival], applications: Sequence[str], save_to: Path | None
 ) -> Summary:
-    """One pass, so that a long run takes no memory."""
+    """Sum arrivals up, and save them, in one pass: a long run takes no memory."""
     summary = Summary(by_application=Counter(dict.fromkeys(applications, 0)))
     with ExitStack() as stack:
         save = stack.enter_context(saving(save_to)) if save_to else None

@@ -2,7 +2,7 @@
 
 from html import escape
 
-from esg.console.served import cost_text, latency_text, rate_text
+from esg.console.formatting import cost_text, latency_text, rate_text
 from esg.loadgen.outcome import Figures, LoadOutcome
 from esg.loadgen.report.figures import figures
 from esg.loadgen.report.summary import LEGEND, lateness_text, sending_text
@@ -23,7 +23,7 @@ HEADINGS = (
 
 
 def report(plan: Workload, found: LoadFindings, emulated: LoadOutcome | None = None) -> str:
-    """The whole file."""
+    """The page of a run: a whole HTML file."""
     title = f"loadgen: {plan.text()}"
     return whole_page(
         title,

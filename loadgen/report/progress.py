@@ -1,4 +1,4 @@
-"""The run while it goes on: on stderr, and only if somebody looks."""
+"""The progress of a run: on stderr, and only if somebody looks."""
 
 import sys
 from collections import deque
@@ -10,7 +10,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from esg.console.served import latency_text, rate_text
+from esg.console.formatting import latency_text, rate_text
 from esg.loadgen.report.summary import outcome_table
 from esg.loadgen.run import LoadFindings
 from esg.workload.plan import Workload
@@ -22,7 +22,7 @@ RATE_OVER = 4
 
 @contextmanager
 def live_view(plan: Workload, *, shown: bool) -> Iterator[Callable[[LoadFindings], None]]:
-    """Give a function that is told how things are, as often as one likes."""
+    """A live view of a run: gives a function that is told how things are, as often as one likes."""
     if not shown or sys.stderr is None or not sys.stderr.isatty():
         yield lambda _: None
         return

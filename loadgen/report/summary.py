@@ -1,13 +1,12 @@
-"""How a run is told at its end: as tables on 80 columns, and as a document."""
+"""The summary of a run: as tables on 80 columns, and as a document."""
 
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from esg.console.served import COST_HEADING, cost_text, latency_text, rate_text
+from esg.console.formatting import COST_HEADING, cost_text, counted, latency_text, rate_text
 from esg.console.terminal import fits, open_table, print_line
-from esg.console.words import counted
 from esg.core.metrics import CAPTION
 from esg.loadgen.outcome import Figures, LoadOutcome
 from esg.loadgen.record import UNANSWERED
@@ -58,13 +57,15 @@ def sending_text(found: LoadFindings) -> str:
 
 
 def fell_behind(outcome: LoadOutcome) -> bool:
-    """Whether most were not done in time. Where nothing was done at all, the reasons say more."""
+    """Whether the mesh fell behind: most were not done in time. Where nothing was done at all, the
+    reasons say more."""
     total = outcome.total
     return (total.served.hit_rate or 0) < 0.5 and total.served.done > 0
 
 
 def behind_text(found: LoadFindings) -> str:
-    """What to look at first. A mesh on this machine suffers from whatever else runs here."""
+    """Advice on what to look at first if a mesh fell behind. A mesh on this machine suffers from
+    whatever else runs here."""
     crowd = ""
     if found.load > found.cores:
         crowd = (

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from esg.cli.demo.expected_outputs import reckoned_outputs
+from esg.cli.demo.expected_outputs import expected_outputs
 from esg.client import Client, Credentials, MeshStatus
 from esg.core.catalog.file import load_catalog
 from tests.deploy.conftest import SCALE, BringUp
@@ -140,7 +140,7 @@ def _nobody_has_more_than_needed(project: Project) -> None:
 def every_application_answers(mesh: Client) -> None:
     for application in load_catalog().applications.values():
         result = mesh.submit(application.name, PICTURE, slo_ms=60_000)
-        assert result.outputs == reckoned_outputs(application, PICTURE, SCALE)
+        assert result.outputs == expected_outputs(application, PICTURE, SCALE)
 
 
 def _crash(project: Project, service: str) -> None:

@@ -58,9 +58,10 @@ def secrets(
 
 
 def _let_containers_read(directory: Path) -> None:
-    """A file that is mounted into a container keeps its permissions, and the container's user is
-    another one. So everyone may read the files, in a directory that nobody else can enter: the
-    engine can, and hands each container its own. The authority's key is for no container."""
+    """Make files readable for containers: a file that is mounted into a container keeps its
+    permissions, and the container's user is another one. So everyone may read the files, in a
+    directory that nobody else can enter: the engine can, and hands each container its own. The
+    authority's key is for no container."""
     directory.chmod(0o700)
     for file in directory.iterdir():
         file.chmod(0o600 if file.name == AUTHORITY_KEY else 0o644)

@@ -91,7 +91,7 @@ AFTER = """\
 
 
 def compose_file(instances: Sequence[Instance], functions: Iterable[Function]) -> str:
-    """Its text. If instances differ in memory, all are taken to have the least."""
+    """The text of the file. If instances differ in memory, all are taken to have the least."""
     numbered = list(enumerate(instances))
     models = (
         MODEL.format(name=function.name, source=(Path(function.folder) / VARIANT).resolve())

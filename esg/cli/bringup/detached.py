@@ -9,8 +9,8 @@ from subprocess import PIPE, STDOUT, Popen
 from typing import Any
 
 from esg.cli.bringup.foreground import try_text
+from esg.console.formatting import counted
 from esg.console.terminal import terminal
-from esg.console.words import counted
 from esg.errors import Rejected
 from esg.local.options import MeshOptions
 from esg.local.run_directory import RunDirectory, default_directory, running
@@ -21,7 +21,8 @@ REFUSED = 2
 
 
 def start_detached(options: MeshOptions, path: Path) -> int:
-    """The exit code: 0 when the mesh is up, else the supervisor's own."""
+    """Start a mesh in the background, and give the exit code: 0 when the mesh is up, else the
+    supervisor's own."""
     directory = RunDirectory(path)
     if running(directory.read()):
         raise directory.taken()

@@ -18,8 +18,8 @@ from pathlib import Path
 from rich.console import Console
 
 from esg.console.catalog import read_catalog
+from esg.console.formatting import counted
 from esg.console.terminal import terminal
-from esg.console.words import counted
 from esg.errors import Fault, Rejected
 from esg.local.supervisor import Mesh, MeshOptions, Process, ProcessState
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
@@ -30,7 +30,7 @@ NAME_WIDTH = 11
 
 
 def run_mesh(options: MeshOptions, directory: Path) -> int:
-    """The exit code: 0 if it was told to stop, 1 if it could not go on."""
+    """Run a mesh, and give the exit code: 0 if it was told to stop, 1 if it could not go on."""
     return asyncio.run(_run(options, directory))
 
 
@@ -81,7 +81,8 @@ async def _until_told(mesh: Mesh, view: "ForegroundView", told: asyncio.Event) -
 
 
 class ForegroundView:
-    """One line per process, and whatever else there is to say. A reader may leave; we go on."""
+    """Prints one line per process, and whatever else there is to say. A reader may leave; we go
+    on."""
 
     def __init__(self, screen: Console) -> None:
         self._screen = screen

@@ -11,7 +11,8 @@ from esg.runtime.slice_kinds import Cpu, Mig, parse_slices
 
 
 def check_door(chosen: Chosen) -> None:
-    """The gateway would refuse as well, in the words of its settings."""
+    """Refuse an open door without security: the gateway would refuse as well, in the words of its
+    settings."""
     own = chosen.settings.of(GatewaySettings)
     plain = not chosen.secure and public_door(chosen.common, own).server is None
     if plain and not chosen.common.insecure and not is_loopback(own.host):

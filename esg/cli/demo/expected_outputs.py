@@ -1,4 +1,4 @@
-"""What a pipeline of emulated models must answer, reckoned here, without a mesh.
+"""The outputs that a pipeline of emulated models must give, computed without a mesh.
 
 An emulated model gives a digest of its function and inputs. So a result that equals the chain of
 digests computed from the payload went through every stage, in order, with every byte intact.
@@ -8,7 +8,7 @@ from esg.core.catalog.model import Application
 from esg.core.emulated_output import emulated_output, output_size
 
 
-def reckoned_outputs(
+def expected_outputs(
     application: Application, payload: bytes, payload_scale: float
 ) -> dict[str, bytes]:
     """The outputs of the last stages, as a result has them."""

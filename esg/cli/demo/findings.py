@@ -33,7 +33,7 @@ class DemoLoad:
 
 @dataclass(slots=True)
 class DemoFindings:
-    """Everything that there is to tell."""
+    """What came of a demonstration."""
 
     processes: list[str] = field(default_factory=list)
     up_s: float = 0.0
@@ -50,7 +50,7 @@ class DemoFindings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demonstration:
-    """What is to be shown: the catalog's applications on so many nodes, under this load."""
+    """What is demonstrated: the catalog's applications on so many nodes, under this load."""
 
     catalog: Catalog
     nodes: int

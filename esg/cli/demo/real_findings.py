@@ -23,7 +23,7 @@ SLO_MS = 120_000
 
 @dataclass(slots=True)
 class RealDemoFindings:
-    """Everything that there is to tell."""
+    """What came of a demonstration with real models."""
 
     up_s: float = 0.0
     results: list[Result] = field(default_factory=list)
@@ -41,7 +41,7 @@ class RealDemoFindings:
 
     @property
     def label(self) -> dict[str, Any]:
-        """What the last stage said."""
+        """The label that the last stage gave the photo."""
         said: dict[str, Any] = json.loads(self.outputs[LABELLED])
         return said
 

@@ -28,7 +28,7 @@ COLUMNS = 24
 
 
 class RealDemoView:
-    """Tells the story as it happens; to a quiet screen, nothing."""
+    """Prints the demonstration with real models as it happens; to a quiet screen, nothing."""
 
     def __init__(self, screen: Console) -> None:
         self._screen = screen

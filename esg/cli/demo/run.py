@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from time import perf_counter
 from typing import Any, TypeVar
 
-from esg.cli.demo.expected_outputs import reckoned_outputs
+from esg.cli.demo.expected_outputs import expected_outputs
 from esg.cli.demo.findings import (
     PAYLOAD_SCALE,
     PICTURE,
@@ -61,7 +61,7 @@ async def _work(
 ) -> None:
     picture = PICTURE.read_bytes()
     right = {
-        name: reckoned_outputs(application, picture, PAYLOAD_SCALE)
+        name: expected_outputs(application, picture, PAYLOAD_SCALE)
         for name, application in demonstration.catalog.applications.items()
     }
     async with AsyncClient(mesh.gateway) as client:

@@ -18,7 +18,8 @@ Pixel = list[int]
 
 
 def half_blocks(picture: Image, columns: int) -> list[Text]:
-    """As wide as so many characters, one text per line. What is transparent is shown as white."""
+    """A picture as wide as so many characters, one text per line. What is transparent is shown as
+    white."""
     rows = max(1, round(columns * picture.height / picture.width / 2)) * 2
     small = picture.convert("RGBA").resize((columns, rows), Pictures.Resampling.BOX)
     opaque = Pictures.alpha_composite(Pictures.new("RGBA", small.size, "white"), small)

@@ -19,9 +19,8 @@ from esg.cli.demo.findings import (
     Demonstration,
 )
 from esg.client import Result
-from esg.console.served import COST_HEADING, cost_text, latency_text, rate_text
+from esg.console.formatting import COST_HEADING, cost_text, counted, latency_text, rate_text
 from esg.console.terminal import fits, open_table
-from esg.console.words import counted
 from esg.core.catalog.config import CONFIG_LEGEND
 from esg.loadgen.outcome import Figures
 from esg.loadgen.report.summary import LEGEND
@@ -33,7 +32,7 @@ VERIFIED, WRONG = Text("verified", "green"), Text("wrong", "bold red")
 
 
 class DemoView:
-    """Tells the story as it happens; to a quiet screen, nothing."""
+    """Prints the demonstration as it happens; to a quiet screen, nothing."""
 
     def __init__(self, screen: Console) -> None:
         self._screen = screen
@@ -68,7 +67,7 @@ class DemoView:
 
     @contextmanager
     def load(self, demonstration: Demonstration) -> Iterator[Callable[[DemoLoad], None]]:
-        """A bar on stderr, while somebody looks."""
+        """A progress bar of the load on stderr, while somebody looks."""
         total, rate = len(demonstration.arrivals), demonstration.rate
         named = "" if "/" in rate.name else f" (rate {rate.name})"
         self._screen.print(

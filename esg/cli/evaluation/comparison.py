@@ -8,9 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from esg.console.served import cost_text, latency_text, rate_text
+from esg.console.formatting import at_hyphens, cost_text, counted, latency_text, rate_text
 from esg.console.terminal import fits, open_table
-from esg.console.words import at_hyphens, counted
 from esg.core.messages.codec import digest
 from esg.core.metrics import CAPTION
 from esg.emulator.optimum import OptimumBounds
@@ -60,7 +59,7 @@ def mean_of(values: Sequence[Any]) -> Any:
 
 
 def print_comparison(screen: Console, rows: Mapping[str, Result], limits: OptimumBounds) -> None:
-    """One table with everything, one with the applications, and what the columns mean."""
+    """Print one table with everything, one with the applications, and what the columns mean."""
     any_cold = any(result["cold_starts"] for result in rows.values())
     columns = [*COLUMNS, COLD_STARTS] if any_cold else list(COLUMNS)
     below: list[_Column] = []
@@ -92,7 +91,7 @@ def print_comparison(screen: Console, rows: Mapping[str, Result], limits: Optimu
 
 
 def print_summary(screen: Console, result: Result) -> None:
-    """One run's main figures, in a few lines."""
+    """Print one run's main figures, in a few lines."""
     latency_ms = result["latency_ms"]
     screen.print(
         f"{counted(result['requests'], 'request')} in {result['virtual_s']:.1f} s: "
@@ -207,7 +206,7 @@ def _applications_table(rows: Mapping[str, Result]) -> Table:
 
 
 def _applications_table_turned(rows: Mapping[str, Result], widest: int = 80) -> Table:
-    """For many applications, or few policies."""
+    """The table with a row per application, for many applications or few policies."""
     table = open_table()
     table.add_column("hit rate of")
     for name in rows:

@@ -19,9 +19,9 @@ from esg.console.conditions import (
     note_what_has_no_effect,
     only_one_run,
 )
+from esg.console.formatting import counted
 from esg.console.options import AsJson
 from esg.console.terminal import print_json, print_line, terminal
-from esg.console.words import counted
 from esg.emulator.sweep import Load
 from esg.errors import Rejected
 
@@ -112,7 +112,7 @@ def _load_document(load: Load) -> dict[str, Any]:
 
 
 def _load_text(load: Load, came: int) -> str:
-    """A trace may have ended before as many came as were asked for."""
+    """The load in words. A trace may have ended before as many came as were asked for."""
     count = counted(came, "request")
     if load.duration_s is not None:
         count += f" within {load.duration_s:g} s"

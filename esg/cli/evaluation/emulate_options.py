@@ -221,8 +221,9 @@ class EmulateOptions:
     ] = ""
 
     def settled(self) -> "EmulateOptions":
-        """With what follows from a setting, or is usual; without `setting`, if something about it
-        is no longer as in the paper. Options that contradict each other are refused."""
+        """The options with what follows from a setting, or is usual; without `setting`, if
+        something about it is no longer as in the paper. Options that contradict each other are
+        refused."""
         setting, slo_scale, rate, requests = self.setting, self.slo_scale, self.rate, self.requests
         if setting is None and slo_scale is None and rate is None and self.trace is None:
             setting = DEFAULT_SETTING

@@ -24,9 +24,9 @@ from esg.console.conditions import (
     note_what_has_no_effect,
     policy_names,
 )
+from esg.console.formatting import counted
 from esg.console.options import AsJson
 from esg.console.terminal import print_json, terminal
-from esg.console.words import counted
 from esg.core.catalog.model import Catalog
 from esg.core.journal.replay import Diverged, Replayed
 from esg.core.policies.table import learns, policy
@@ -157,8 +157,8 @@ def replayed_strictly(journal: Path, catalog: Catalog) -> tuple[Replayed, float]
 def _still_learnt(
     catalog: Catalog, scenario: Scenario, policies: Sequence[str], changes: Container[str]
 ) -> Scenario:
-    """Without what the journal's policy had learnt, unless that is for the same SLOs, and for nodes
-    of that size."""
+    """The scenario without what the journal's policy had learnt, unless that is for the same SLOs,
+    and for nodes of that size."""
     anew = replace(scenario, trained={})
     if any(name in changes for name in ("vcpus", "vgpus", "slo_scale")):
         return anew
@@ -180,7 +180,7 @@ def _unanswered(replayed: Replayed) -> str:
 
 
 def _result(scenario: Scenario, replayed: Replayed, wall_s: float) -> Result:
-    """As a run's summary; what its decisions were charged is not in a journal."""
+    """The replayed run as a run's summary; what its decisions were charged is not in a journal."""
     return {
         "policy": scenario.policy,
         **replayed.report.summary(),

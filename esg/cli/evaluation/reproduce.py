@@ -13,10 +13,10 @@ from rich.text import Text
 
 from esg.console.catalog import read_catalog
 from esg.console.conditions import MOST_REQUESTS, MOST_SEEDS, Workers
+from esg.console.formatting import at_hyphens, counted
 from esg.console.options import AsJson, at_least
 from esg.console.progress import progress_bar
 from esg.console.terminal import open_table, print_json, terminal
-from esg.console.words import at_hyphens, counted
 from esg.core.catalog.model import Catalog
 from esg.core.metrics import CAPTION, shown_percent
 from esg.core.policies.settings import Trained
@@ -150,7 +150,7 @@ def _training_text() -> str:
 
 
 def print_study(screen: Console, study: Study) -> None:
-    """Everything but the figures."""
+    """Print a study: tables, wins and claims, everything but the figures."""
     size = study.results.size
     screen.print(
         f"The paper's evaluation, with {size.requests} requests per run and "
@@ -229,7 +229,7 @@ WIDEST = 120
 
 
 def _print_claims(screen: Console, claims: list[Claim]) -> None:
-    """A table per claim, all as wide, so that an explanation can stand below its own."""
+    """Print a table per claim, all as wide, so that an explanation can stand below its own."""
     screen.print(_claims_table(screen))
     section = ""
     for claim in claims:

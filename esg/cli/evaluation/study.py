@@ -10,9 +10,9 @@ from pathlib import Path
 
 from esg.cli.evaluation.comparison import Result, mean_of, over_seeds
 from esg.console.conditions import not_too_large
+from esg.console.formatting import counted
 from esg.console.progress import progress_bar
 from esg.console.training import trained_for
-from esg.console.words import counted
 from esg.core.catalog.model import Catalog
 from esg.core.messages.events import Event, RequestArrived
 from esg.emulator.chrome_trace import ChromeTrace
@@ -41,9 +41,9 @@ LIMITS_WEIGHT = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyStudy:
-    """Policies times seeds. `scenario` is the first of them; no more than so many requests come,
-    and for no longer. The requests may be those of a file. Policies that learn offline are trained
-    for it, unless it says what they learnt."""
+    """Runs to compare: policies times seeds. `scenario` is the first of them; no more than so many
+    requests come, and for no longer. The requests may be those of a file. Policies that learn
+    offline are trained for it, unless it says what they learnt."""
 
     catalog: Catalog
     scenario: Scenario
@@ -62,7 +62,7 @@ class PolicyStudy:
         return Extent(requests=self.requests, duration_s=self.duration_s)
 
     def arrivals(self, seed: int) -> Iterator[tuple[int, Event]]:
-        """What comes, which is not nothing."""
+        """The arrivals of a run, of which there is at least one."""
         arrivals = self.load.arrivals(list(self.catalog.applications), seed)
         before: list[tuple[int, Event]] = []
         for at_us, event in arrivals:
@@ -88,7 +88,8 @@ def carry_out(
     journal: Path | None = None,
     trace_out: Path | None = None,
 ) -> StudyFindings:
-    """A single run here, which can be recorded; several in processes of their own."""
+    """Carry out a study: a single run here, which can be recorded; several in processes of their
+    own."""
     if not study.scenario.trained:
         seen = applied(study.catalog, study.scenario)
         trained = trained_for(study.policies, seen, shown=shown)
@@ -164,5 +165,6 @@ def _many(study: PolicyStudy, workers: int | None, *, shown: bool) -> StudyFindi
 
 
 def _run(job: SweepRun) -> RunOutcome:
-    """In another process. Series of latencies can be long, and nobody here asks for them."""
+    """Run one job in another process. Series of latencies can be long, and nobody here asks for
+    them."""
     return run_limits(job) if job.label == LIMITS else replace(run_job(job), series={})

@@ -10,9 +10,9 @@ import typer
 
 from esg.console.catalog import CatalogFile, read_catalog
 from esg.console.conditions import all_different
+from esg.console.formatting import counted
 from esg.console.terminal import print_line, terminal
 from esg.console.training import train as learn
-from esg.console.words import counted
 from esg.core.catalog.model import Catalog
 from esg.core.messages.codec import digest
 from esg.emulator.training.train import default_cache
@@ -44,7 +44,8 @@ def train(
 
 
 def trained_file(catalog: Catalog, *, shown: bool) -> Path:
-    """The same for a mesh that is about to start here: a file among what can be made again."""
+    """What was learnt, for a mesh that is about to start here: a file among what can be made
+    again."""
     text = learnt_text(learn(catalog, shown=shown))
     file = default_cache() / f"trained-{digest(text)}.json"
     _keep(file, text)

@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from esg.cli.explain.question import Question, ask_timed, build_timed, plan_document
+from esg.console.formatting import million_text, ms_text
 from esg.console.shapes import shape_text
 from esg.console.terminal import open_table, print_json, terminal
-from esg.console.words import million_text, ms_text
 from esg.core.catalog.config import CONFIG_LEGEND
 from esg.core.catalog.model import Application, Catalog
 from esg.core.policies.settings import PolicySettings
@@ -88,7 +88,8 @@ def _configs(row: Shown) -> str:
 
 
 def _table(rows: Sequence[Shown], configs_width: int) -> Table:
-    """Rows of one application, or the head alone; with the same widths, so that all line up."""
+    """A table with the rows of one application, or the head alone; with the same widths, so that
+    all line up."""
     table = open_table()
     table.show_header = not rows
     for heading, width in (("SLO", 5), ("SLO\nms", 7)):

@@ -9,10 +9,10 @@ from esg.cli.explain.overview import print_overview
 from esg.cli.explain.question import Question, ask_timed, build_timed, plan_document, stage_named
 from esg.cli.explain.reasons import reasons
 from esg.console.catalog import CatalogFile, read_catalog
+from esg.console.formatting import at_hyphens, counted, million_text, ms_text, percent_text
 from esg.console.options import AsJson, above_zero, at_least, from_zero
 from esg.console.shapes import shape_text
 from esg.console.terminal import fits, open_table, print_json, terminal
-from esg.console.words import at_hyphens, counted, million_text, ms_text, percent_text
 from esg.core.catalog.config import CONFIG_LEGEND
 from esg.core.policies.settings import PolicySettings
 from esg.core.search import Answer
@@ -167,7 +167,8 @@ def _heading(question: Question, answer: Answer) -> str:
 
 
 def _table(answer: Answer, *, named: bool) -> Table:
-    """One row per plan. The stages' names, if there is room for them, head their columns."""
+    """A table with one row per plan. The stages' names, if there is room for them, head their
+    columns."""
     best = answer.plans[0]
     table = open_table()
     for number, step in enumerate(best.steps, 1):

@@ -1,4 +1,4 @@
-"""A question to a search engine, asked with a stop-watch, and its answer as a document."""
+"""Queries to a search engine, with the time that each took, and their answers as documents."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,8 @@ from esg.units import LONGEST_US, to_ms, to_usd
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """How to go on from a stage where `queue` jobs wait and the oldest has waited so long."""
+    """A query to a search engine: how to go on from a stage where `queue` jobs wait and the oldest
+    has waited so long."""
 
     application: Application
     stage: str

@@ -1,7 +1,7 @@
 """Why this plan: a few plain sentences about what else could have been done."""
 
 from esg.cli.explain.question import Question, least_left_us
-from esg.console.words import (
+from esg.console.formatting import (
     exact_ms_text,
     joined,
     million_text,

@@ -7,9 +7,9 @@ import typer
 from rich.table import Table
 
 from esg.console.catalog import read_catalog
+from esg.console.formatting import counted, joined, ms_text
 from esg.console.options import AsJson, at_least
 from esg.console.terminal import open_table, print_json, terminal
-from esg.console.words import counted, joined, ms_text
 from esg.core.catalog.config import CONFIG_LEGEND
 from esg.profiler.compare import Comparison, Difference
 from esg.profiler.compare import compare as compared

@@ -14,9 +14,9 @@ from esg.cli.bringup.preflight import check_slices
 from esg.cli.profile.report import Profiled, document, show
 from esg.cli.requests.connection import run_live
 from esg.console.catalog import read_catalog
+from esg.console.formatting import counted
 from esg.console.progress import progress_bar
 from esg.console.terminal import print_json
-from esg.console.words import counted
 from esg.core.catalog.config import Config
 from esg.core.catalog.file import DEFAULT
 from esg.core.catalog.model import Catalog

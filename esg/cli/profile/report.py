@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.table import Table
 
+from esg.console.formatting import ms_text
 from esg.console.terminal import open_table, terminal
-from esg.console.words import ms_text
 from esg.profiler.grid import SMALLEST
 from esg.profiler.record import FunctionRecord, ProfileRecord
 from esg.profiler.tables import profiled

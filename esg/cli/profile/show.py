@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from esg.console.catalog import CatalogFile, read_catalog
+from esg.console.formatting import million_text, ms_text
 from esg.console.options import AsJson, at_least
 from esg.console.terminal import open_table, print_json, terminal
-from esg.console.words import million_text, ms_text
 from esg.core.catalog.profile import Profile
 from esg.errors import Rejected
 from esg.units import to_ms, to_usd

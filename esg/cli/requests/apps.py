@@ -6,10 +6,10 @@ from rich.table import Table
 from rich.text import Text
 
 from esg.console.catalog import CatalogFile, read_catalog
+from esg.console.formatting import ms_text
 from esg.console.options import AsJson
 from esg.console.shapes import shape_text
 from esg.console.terminal import open_table, print_json, terminal
-from esg.console.words import ms_text
 from esg.core.catalog.model import Application, Catalog, Function
 from esg.units import to_ms
 

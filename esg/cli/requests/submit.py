@@ -12,9 +12,9 @@ from esg.cli.requests.connection import run_live
 from esg.cli.requests.outputs import Folder
 from esg.cli.requests.view import EMULATED, StageBars, is_emulated, print_result, result_document
 from esg.client import AsyncClient, Progress, Result
+from esg.console.formatting import counted
 from esg.console.options import AsJson, Gateway, above_zero
 from esg.console.terminal import print_json, print_line, terminal
-from esg.console.words import counted
 from esg.errors import Fault, Rejected
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 from esg.units import LONGEST_SLO_MS

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from esg.client import MeshStatus
 from esg.client.status import ApplicationStatus, NodeStatus, QueueStatus, SliceStatus
-from esg.console.served import COST_HEADING, cost_text, latency_text, rate_text
+from esg.console.formatting import COST_HEADING, cost_text, latency_text, rate_text
 from esg.console.terminal import fits, open_table
 from esg.core.metrics import CAPTION, Served, slice_use
 from esg.names import plain_name

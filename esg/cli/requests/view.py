@@ -11,8 +11,8 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
 
 from esg.client import Progress, Result
+from esg.console.formatting import million_text
 from esg.console.terminal import open_table, print_line
-from esg.console.words import million_text
 from esg.core.catalog.config import CONFIG_LEGEND
 from esg.core.emulated_output import looks_emulated
 from esg.units import to_pusd
@@ -53,7 +53,7 @@ class StageBars:
             self._bars.stop()
 
     def tell(self, name: str, progress: Progress) -> None:
-        """A stage of a request began or ended; each is half a step."""
+        """Show that a stage of a request began or ended; each is half a step."""
         if self._bars is None:
             return
         if name not in self._tasks:
@@ -67,7 +67,8 @@ class StageBars:
 
 
 def result_document(result: Result, written: Mapping[str, Path] | None = None) -> dict[str, Any]:
-    """`written` are the files that its outputs are in, by stage; None: outputs are not told of."""
+    """A result as a document; `written` are the files that its outputs are in, by stage; None:
+    outputs are not told of."""
     document: dict[str, Any] = {
         "request_id": result.request_id,
         "application": result.application,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from esg.cli.demo.expected_outputs import reckoned_outputs
+from esg.cli.demo.expected_outputs import expected_outputs
 from esg.cli.demo.run import PICTURE, DemoFindings
 from esg.cli.demo.view import DemoView
 from esg.client import Config, Outcome, Result, StageResult
@@ -217,8 +217,8 @@ def test_results_are_reckoned_along_the_dag(street: Path) -> None:
     left = emulated_output("segmentation", [first], size)
     right = emulated_output("depth", [first], size)
     last = emulated_output("classification", [left, right], size)
-    assert reckoned_outputs(application, b"picture", 0) == {"classification": last}
-    assert reckoned_outputs(application, b"pictures", 0) != {"classification": last}
+    assert expected_outputs(application, b"picture", 0) == {"classification": last}
+    assert expected_outputs(application, b"pictures", 0) != {"classification": last}
 
 
 def test_the_picture_is_a_small_png() -> None:

@@ -9,7 +9,7 @@ import pytest
 from esg.errors import Fault
 from esg.loadgen.record import UNANSWERED
 from esg.loadgen.worker import Assignment, WorkerReport
-from esg.loadgen.worker_pool import Crew
+from esg.loadgen.worker_pool import WorkerPool
 from esg.units import US_PER_S
 from esg.workload.arrivals import Arrival
 from esg.workload.payloads import Pictures
@@ -48,7 +48,7 @@ def assignments(gateway: Gateway, workers: int = 1, **chosen: Any) -> list[Assig
 
 
 class Heard:
-    """What a crew told."""
+    """What a pool of workers told."""
 
     def __init__(self) -> None:
         self.reports: list[WorkerReport] = []
@@ -71,7 +71,7 @@ def saved(folder: Path, *instants_us: int) -> Workload:
 
 
 def when(condition: Callable[[], bool], act: Callable[[], None]) -> Callable[[], None]:
-    """Something to do once, for a crew that ticks."""
+    """Something to do once, for a pool of workers that ticks."""
     left = [act]
 
     def tick() -> None:
@@ -83,68 +83,68 @@ def when(condition: Callable[[], bool], act: Callable[[], None]) -> Callable[[],
 
 def test_two_workers_share_the_arrivals_and_each_is_sent_once(gateway: Gateway) -> None:
     heard = Heard()
-    crew = Crew(assignments(gateway, workers=2), heard, wait_s=60)
-    crew.run()
+    pool = WorkerPool(assignments(gateway, workers=2), heard, wait_s=60)
+    pool.run()
     planned = list(Workload(rate="500/s", requests=50, seed=1).arrivals(NAMES))
     found = sorted(heard.records)
     assert [record.number for record in found] == list(range(1, 51))
     assert [Arrival(r.at_us, r.application) for r in found] == planned
     assert sorted(r.request_id for r in gateway.got) == sorted(f"run-{n}" for n in range(1, 51))
     assert all(record.done and record.in_time for record in found)
-    assert (crew.sent, crew.in_flight, crew.stopped) == (50, 0, False)
-    assert 0 < crew.sending_s <= crew.elapsed_s
+    assert (pool.sent, pool.in_flight, pool.stopped) == (50, 0, False)
+    assert 0 < pool.sending_s <= pool.elapsed_s
 
 
 def test_sending_ends_with_the_last_request_not_with_the_news_of_it(gateway: Gateway) -> None:
     heard = Heard()
-    crew = Crew(assignments(gateway, 2), heard, wait_s=60)
-    crew.run()
+    pool = WorkerPool(assignments(gateway, 2), heard, wait_s=60)
+    pool.run()
     last_us = max(record.at_us + record.late_us for record in heard.records)
-    assert 0 < round(crew.sending_s * US_PER_S) <= last_us
+    assert 0 < round(pool.sending_s * US_PER_S) <= last_us
 
 
 def test_a_stop_ends_the_sending_and_answers_still_come(gateway: Gateway, tmp_path: Path) -> None:
     gateway.answer, gateway.holds = hold_everything, 2
     heard = Heard()
-    crew = Crew(assignments(gateway, plan=saved(tmp_path, 0, 1, HOUR_US)), heard, wait_s=60)
+    pool = WorkerPool(assignments(gateway, plan=saved(tmp_path, 0, 1, HOUR_US)), heard, wait_s=60)
 
     def stop_and_let_them_be_answered() -> None:
-        crew.stop()
+        pool.stop()
         gateway.release()
 
-    crew.run(when(lambda: crew.sent == 2, stop_and_let_them_be_answered))
+    pool.run(when(lambda: pool.sent == 2, stop_and_let_them_be_answered))
     assert [record.done for record in heard.records] == [True, True]
-    assert crew.stopped
+    assert pool.stopped
 
 
 def test_a_second_stop_does_not_wait(gateway: Gateway, tmp_path: Path) -> None:
     gateway.answer = hold_everything
     heard = Heard()
-    crew = Crew(assignments(gateway, plan=saved(tmp_path, 0, HOUR_US)), heard, wait_s=HOUR_US)
+    pool = WorkerPool(assignments(gateway, plan=saved(tmp_path, 0, HOUR_US)), heard, wait_s=HOUR_US)
 
     def stop_twice() -> None:
-        crew.stop()
-        crew.stop()
+        pool.stop()
+        pool.stop()
 
-    crew.run(when(lambda: crew.sent == 1, stop_twice))
+    pool.run(when(lambda: pool.sent == 1, stop_twice))
     assert [(record.outcome, record.why) for record in heard.records] == [("error", UNANSWERED)]
 
 
 def test_the_wait_for_the_last_answers_is_bounded(gateway: Gateway, tmp_path: Path) -> None:
     gateway.answer = hold_everything
     heard = Heard()
-    crew = Crew(assignments(gateway, plan=saved(tmp_path, 0, 1)), heard, wait_s=0.2)
-    crew.run()
+    pool = WorkerPool(assignments(gateway, plan=saved(tmp_path, 0, 1)), heard, wait_s=0.2)
+    pool.run()
     assert [record.why for record in heard.records] == [UNANSWERED] * 2
-    assert not crew.stopped
+    assert not pool.stopped
 
 
 def test_more_than_can_be_held_is_not_sent_but_told(gateway: Gateway, tmp_path: Path) -> None:
     gateway.answer, gateway.holds = hold_everything, 3
     heard = Heard()
     plan = saved(tmp_path, *range(10))
-    crew = Crew(assignments(gateway, plan=plan, most_held=3), heard, wait_s=60)
-    crew.run(when(lambda: crew.sent == 3, gateway.release))
+    pool = WorkerPool(assignments(gateway, plan=plan, most_held=3), heard, wait_s=60)
+    pool.run(when(lambda: pool.sent == 3, gateway.release))
     assert len(heard.records) == len(gateway.got) == 3
     assert sum(report.unsent.total() for report in heard.reports) == 7
 
@@ -152,7 +152,7 @@ def test_more_than_can_be_held_is_not_sent_but_told(gateway: Gateway, tmp_path: 
 def test_a_refusal_is_a_record_with_its_reason(gateway: Gateway, tmp_path: Path) -> None:
     gateway.answer = refused
     heard = Heard()
-    Crew(assignments(gateway, plan=saved(tmp_path, 0)), heard, wait_s=60).run()
+    WorkerPool(assignments(gateway, plan=saved(tmp_path, 0)), heard, wait_s=60).run()
     (record,) = heard.records
     assert (record.outcome, record.why) == ("overloaded", "the mesh is full")
 
@@ -160,7 +160,7 @@ def test_a_refusal_is_a_record_with_its_reason(gateway: Gateway, tmp_path: Path)
 def test_a_worker_that_breaks_down_ends_the_run(gateway: Gateway, tmp_path: Path) -> None:
     plan = Workload(saved=tmp_path / "gone.csv")
     with pytest.raises(Fault, match=r"broke down: .*gone\.csv"):
-        Crew(assignments(gateway, workers=2, plan=plan), Heard(), wait_s=60).run()
+        WorkerPool(assignments(gateway, workers=2, plan=plan), Heard(), wait_s=60).run()
 
 
 def test_workers_find_the_pictures_of_a_folder(gateway: Gateway, tmp_path: Path) -> None:
@@ -169,6 +169,6 @@ def test_workers_find_the_pictures_of_a_folder(gateway: Gateway, tmp_path: Path)
     for name in ("a", "b", "c"):
         (folder / name).write_text(name)
     pictures = Pictures(folder=folder)
-    Crew(assignments(gateway, workers=2, pictures=pictures), Heard(), wait_s=60).run()
+    WorkerPool(assignments(gateway, workers=2, pictures=pictures), Heard(), wait_s=60).run()
     by_number = {int(r.request_id.removeprefix("run-")): r.payload for r in gateway.got}
     assert [by_number[n] for n in range(1, 7)] == [b"a", b"b", b"c", b"a", b"b", b"c"]

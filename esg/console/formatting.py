@@ -1,12 +1,16 @@
-"""How numbers and shapes are written for people."""
+"""Formats of numbers and names for people: times, costs, shares, hit rates, lists."""
 
 from collections.abc import Iterable
 
+from esg.core.metrics import shown_percent
 from esg.units import to_ms, to_usd
+
+COST_HEADING = "USD\nper 1k"
 
 
 def ms_text(time_us: int) -> str:
-    """
+    """A time in milliseconds.
+
     >>> ms_text(1_234_567)
     '1234.6'
     """
@@ -14,7 +18,7 @@ def ms_text(time_us: int) -> str:
 
 
 def exact_ms_text(time_us: int) -> str:
-    """For a time that will be typed in again.
+    """A time in milliseconds that will be typed in again, with all its digits.
 
     >>> exact_ms_text(240_317), exact_ms_text(526_000)
     ('240.317', '526')
@@ -23,7 +27,7 @@ def exact_ms_text(time_us: int) -> str:
 
 
 def million_text(cost_pusd: int) -> str:
-    """What a million of them cost in dollars: a single one costs too little to read.
+    """The cost of a million requests or tasks in dollars: a single one costs too little to read.
 
     >>> million_text(77_581_234), million_text(1_087_000_000), million_text(2_150)
     ('77.58', '1087.00', '0.00215')
@@ -36,7 +40,8 @@ def million_text(cost_pusd: int) -> str:
 
 
 def percent_text(part: float, whole: float) -> str:
-    """
+    """A share in percent.
+
     >>> percent_text(5, 200), percent_text(0.01, 100), percent_text(1, 0)
     ('2.5%', '<0.1%', '-')
     """
@@ -47,7 +52,8 @@ def percent_text(part: float, whole: float) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """
+    """A count with its noun, in the singular or plural.
+
     >>> counted(1, "job"), counted(3, "job")
     ('1 job', '3 jobs')
     """
@@ -55,7 +61,8 @@ def counted(count: int, noun: str) -> str:
 
 
 def joined(names: Iterable[str]) -> str:
-    """
+    """A list of names, as in a sentence.
+
     >>> joined(["a"]), joined(["a", "b", "c"])
     ('a', 'a, b and c')
     """
@@ -75,3 +82,30 @@ def at_hyphens(name: str, width: int) -> str:
             lines.append("")
         lines[-1] += part
     return "\n".join(lines)
+
+
+def rate_text(share: float | None) -> str:
+    """A hit rate in percent; only a perfect one is shown as perfect.
+
+    >>> rate_text(0.75), rate_text(0.99995), rate_text(1), rate_text(None)
+    ('75.0%', '99.9%', '100.0%', '-')
+    """
+    return "-" if share is None else f"{shown_percent(share):.1f}%"
+
+
+def latency_text(latency_ms: float | None) -> str:
+    """A latency in whole milliseconds.
+
+    >>> latency_text(1046.4), latency_text(None)
+    ('1046', '-')
+    """
+    return "-" if latency_ms is None else f"{latency_ms:.0f}"
+
+
+def cost_text(usd_per_1k: float | None) -> str:
+    """The cost of a thousand requests (see `COST_HEADING`): a single one costs too little to read.
+
+    >>> cost_text(0.21094), cost_text(None)
+    ('0.2109', '-')
+    """
+    return "-" if usd_per_1k is None else f"{usd_per_1k:.4f}"
