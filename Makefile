@@ -56,7 +56,7 @@ protos: $(INSTALLED)  ## generate the code for the wire from protos/*.proto
 	.venv/bin/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. --grpc_python_out=. esg/protos/*.proto
 
 settings: $(INSTALLED)  ## write docs/settings.md from esg/runtime/settings.py
-	.venv/bin/python -m esg.runtime.settings_doc > docs/settings.md
+	.venv/bin/python -m tests.support.settings_doc > docs/settings.md
 
 simulate: $(INSTALLED)  ## tell SEEDS=1000 stories from FIRST_SEED=0 in which everything goes wrong: are promises kept?
 	.venv/bin/python -m tests.simulation --seeds $(or $(SEEDS),1000) --first-seed $(or $(FIRST_SEED),0)

@@ -12,9 +12,9 @@ from esg.runtime.settings import (
     GatewaySettings,
     InvokerSettings,
 )
-from esg.runtime.settings_doc import document
 from esg.runtime.settings_file import Settings, environment
 from tests.support.paths import ROOT
+from tests.support.settings_doc import document
 
 File = Callable[[str], Path]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 import esg.workload
-from esg.workload.sample_day import BURST, day
 from esg.workload.traces.counted import CountedTrace
 from esg.workload.traces.read import read_trace
 from tests.support.paths import ROOT
+from tests.support.sample_day import BURST, day
 
 SAMPLE = Path(esg.workload.__file__).with_name("day.csv")
 

@@ -1,6 +1,6 @@
 """A trace to try things with: calls per minute of a day that never was, made by rule.
 
-    .venv/bin/python -m esg.workload.sample_day > esg/workload/day.csv
+    .venv/bin/python -m tests.support.sample_day > esg/workload/day.csv
 
 Calls follow a sine, from 100 a minute at four in the night to 500 at four in the afternoon; for ten
 minutes from noon on there are three times as many. At its busiest that is 20 calls a second, about
