@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from esg.core.messages.commands import Command
 from esg.core.messages.events import Event, InvokerLost, InvokerNews
 from esg.core.scheduler.scheduler import Scheduler
-from esg.emulator.faults.observer import MeshObserver
+from tests.simulation.faults.observer import MeshObserver
 
 
 @dataclass(slots=True, eq=False)

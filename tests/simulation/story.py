@@ -27,10 +27,11 @@ from esg.core.pool import Pool
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.sessions.settings import SessionSettings
-from esg.emulator.faults.fault_injection import Luck, Misfortune, Slowness
-from esg.emulator.faults.mesh import SimulatedMesh
-from esg.emulator.faults.observer import MeshObserver
-from esg.emulator.faults.schedule import (
+from esg.units import ms, seconds
+from tests.simulation.faults.fault_injection import Luck, Misfortune, Slowness
+from tests.simulation.faults.mesh import SimulatedMesh
+from tests.simulation.faults.observer import MeshObserver
+from tests.simulation.faults.schedule import (
     ApplicationChanges,
     Cancellation,
     ClockJumps,
@@ -46,7 +47,6 @@ from esg.emulator.faults.schedule import (
     StreamBreaks,
     StreamStalls,
 )
-from esg.units import ms, seconds
 from tests.support.small_catalog import SMALL
 
 SPAN_US = ms(1500)

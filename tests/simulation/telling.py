@@ -10,8 +10,8 @@ from esg.core.messages.commands import AnswerRequest, Command
 from esg.core.messages.events import Event
 from esg.core.messages.outcome import Outcome
 from esg.core.scheduler.scheduler import Scheduler
-from esg.emulator.faults.mesh import SimulatedMesh
 from esg.units import to_ms
+from tests.simulation.faults.mesh import SimulatedMesh
 from tests.simulation.session_promises import SessionPromises
 from tests.simulation.story import HEAL_US, Story, draw
 from tests.support.witness import as_text, inspect

@@ -16,8 +16,9 @@ from esg.core.durations import DurationSettings
 from esg.core.messages.commands import AnswerRequest
 from esg.core.messages.events import RequestArrived
 from esg.core.messages.outcome import Outcome
-from esg.emulator.faults.fault_injection import Luck
-from esg.emulator.faults.schedule import (
+from esg.units import ms, seconds
+from tests.simulation.faults.fault_injection import Luck
+from tests.simulation.faults.schedule import (
     Cancellation,
     ControllerCrashes,
     DataExpires,
@@ -27,7 +28,6 @@ from esg.emulator.faults.schedule import (
     RequestComes,
     StreamBreaks,
 )
-from esg.units import ms, seconds
 from tests.simulation.story import SPAN_US, Story
 from tests.simulation.telling import Told, tell
 from tests.support.small_catalog import SMALL

@@ -25,11 +25,11 @@ from esg.core.sessions.controller_end import (
 )
 from esg.core.sessions.node_end import NodeNote, NodeReporter
 from esg.core.sessions.settings import SessionSettings
-from esg.emulator.faults.observer import MeshObserver
-from esg.emulator.faults.storage import Storage
 from esg.emulator.world import Action, World
 from esg.errors import Bug
 from esg.units import ms
+from tests.simulation.faults.observer import MeshObserver
+from tests.simulation.faults.storage import Storage
 
 DISCARD_DELAY_US = ms(20)
 """Nobody waits for data to be discarded, so such an order waits for company."""

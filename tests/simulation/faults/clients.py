@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from esg.core.messages.commands import AdmitRequest, Command
 from esg.core.messages.events import ApplicationChange, Event, RequestArrived, RequestCancelled
 from esg.core.sessions.inquiry import Inquiry, RefusalScope
-from esg.emulator.faults.controller import Answer, Controller
 from esg.emulator.world import World
 from esg.errors import Bug
+from tests.simulation.faults.controller import Answer, Controller
 
 
 @dataclass(frozen=True, slots=True, eq=False)

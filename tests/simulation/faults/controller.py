@@ -18,9 +18,9 @@ from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest
 from esg.core.messages.events import Event, Woke
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.sessions.controller_end import remember
-from esg.emulator.faults.observer import MeshObserver
 from esg.emulator.world import Action
 from esg.errors import Bug
+from tests.simulation.faults.observer import MeshObserver
 
 Answer = AnswerRequest | RefuseRequest
 

@@ -17,11 +17,13 @@ from esg.core.messages.node import ExecutionEnded, SliceBack, SliceLost
 from esg.core.pool import Pool
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.sessions.settings import SessionSettings
-from esg.emulator.faults.clients import Clients
-from esg.emulator.faults.controller import Controller
-from esg.emulator.faults.links import Links
-from esg.emulator.faults.observer import MeshObserver
-from esg.emulator.faults.schedule import (
+from esg.emulator.world import Action, World
+from esg.units import ms
+from tests.simulation.faults.clients import Clients
+from tests.simulation.faults.controller import Controller
+from tests.simulation.faults.links import Links
+from tests.simulation.faults.observer import MeshObserver
+from tests.simulation.faults.schedule import (
     ApplicationChanges,
     Cancellation,
     ClockJumps,
@@ -37,9 +39,7 @@ from esg.emulator.faults.schedule import (
     StreamBreaks,
     StreamStalls,
 )
-from esg.emulator.faults.storage import Storage
-from esg.emulator.world import Action, World
-from esg.units import ms
+from tests.simulation.faults.storage import Storage
 
 DEFAULT_SESSIONS = SessionSettings()
 
