@@ -46,7 +46,7 @@ class DurationSettings:
 
 
 class Durations:
-    """Durations for one seed. Here everything ends well; the faults of `tests/simulation` are less kind."""
+    """Durations for one seed. Here everything ends well."""
 
     def __init__(
         self, catalog: Catalog, seed: int, settings: DurationSettings | None = None
