@@ -1,10 +1,12 @@
 """Every command that README and docs print can be typed: its name and its options are there."""
 
+import ast
+import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 from typer.core import TyperGroup
 
 from esg.cli import main
@@ -18,14 +20,18 @@ EXAMPLES = [
     for arguments in commands(page)
 ]
 
+MADE = {"esg/core/policies/yours.py", "deploy/prometheus/nodes.json"}
+"""Files that readers are told to write."""
+
 
 def parse(arguments: list[str]) -> None:
     """Parse a command line down to its last command, and run nothing."""
     name, *rest = arguments
-    command: Any = typer.main.get_command(main.app if name == "esg" else loadgen_main.app)
+    command: Any = main.app if name == "esg" else loadgen_main.app
     context: Any = None
     while True:
         context = command.make_context(name, list(rest), parent=context)
+        command = context.command  # of a lazy one, what it has loaded
         if not isinstance(command, TyperGroup):
             return
         rest = [*context._protected_args, *context.args]
@@ -52,6 +58,22 @@ def test_an_option_that_is_not_there_is_found() -> None:
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
-def test_example_programs_are_python(page: Path) -> None:
+def test_the_names_that_example_programs_import_from_esg_are_there(page: Path) -> None:
     for program in programs(page):
-        compile(program, page.name, "exec")
+        for node in ast.walk(ast.parse(program)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "esg":
+                module = import_module(node.module or "")
+                assert [n.name for n in node.names if not hasattr(module, n.name)] == []
+
+
+@pytest.mark.parametrize(
+    "page", [*pages(), *(ROOT / "docs" / "adr").glob("*.md"), ROOT / "CONTRIBUTING.md"], ids=str
+)
+def test_the_files_that_the_docs_name_are_there(page: Path) -> None:
+    text = page.read_text("utf-8")
+    named = re.findall(
+        r"`((?:esg|gateway|controller|invoker|storage|loadgen|protos|tests|benchmarks|deploy|docs)/[\w/.-]+)",
+        text,
+    )
+    missing = [name for name in named if not (ROOT / name).exists() and name not in MADE]
+    assert missing == []
