@@ -33,7 +33,8 @@ from esg.core.catalog.file import load_catalog
 from esg.core.messages.events import Event
 from esg.emulator.run import Emulation, emulate
 from esg.emulator.scenario import SETTINGS, Scenario
-from esg.emulator.sweep import Load
+from esg.emulator.sweep import Generated
+from esg.workload.plan import Workload
 
 SETTING = "relaxed-heavy"
 NODES = 16
@@ -92,18 +93,20 @@ class Bench:
         )
 
     def heavy(self, requests: int) -> Row:
-        return self._run("heavy", Load(rate=self._rate, requests=requests))
+        return self._run("heavy", Generated(Workload(rate=self._rate, requests=requests)))
 
     def trace(self, path: Path, duration_s: float | None, tell: Tell) -> Row:
-        return self._run("trace", Load(rate=self._rate, trace=path, duration_s=duration_s), tell)
+        return self._run(
+            "trace", Generated(Workload(rate=self._rate, trace=path, duration_s=duration_s)), tell
+        )
 
-    def emulate(self, load: Load, tell: Tell | None = None) -> Emulation:
+    def emulate(self, load: Generated, tell: Tell | None = None) -> Emulation:
         arrivals = load.arrivals(list(self._catalog.applications), self._scenario.seed)
         return emulate(
             self._catalog, self._scenario, arrivals if tell is None else _watched(arrivals, tell)
         )
 
-    def _run(self, what: str, load: Load, tell: Tell | None = None) -> Row:
+    def _run(self, what: str, load: Generated, tell: Tell | None = None) -> Row:
         began, began_cpu = perf_counter(), process_time()
         summary = self.emulate(load, tell).summary()
         return Row(
@@ -153,7 +156,7 @@ def profiled(bench: Bench, requests: int) -> list[dict[str, Any]]:
     """Where the time goes: functions by the time spent in themselves, while being watched."""
     profile = cProfile.Profile()
     profile.enable()
-    bench.emulate(Load(rate="heavy", requests=requests))
+    bench.emulate(Generated(Workload(rate="heavy", requests=requests)))
     profile.disable()
     stats: dict[tuple[str, int, str], Any] = pstats.Stats(profile).stats  # type: ignore[attr-defined]
     total_s = sum(own_s for _, _, own_s, _, _ in stats.values())

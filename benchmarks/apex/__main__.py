@@ -46,9 +46,10 @@ from esg.core.scheduler.scheduler import Scheduler
 from esg.core.state.node_books import NodeBooks
 from esg.emulator.run import build_nature, build_pools
 from esg.emulator.scenario import SETTINGS, Scenario, applied
-from esg.emulator.sweep import Estimate, Load, SweepRun, run_limits
+from esg.emulator.sweep import Estimate, Generated, SweepRun, run_limits
 from esg.emulator.training.train import trained_configs
 from esg.emulator.world import World
+from esg.workload.plan import Workload
 
 Results = dict[str, dict[str, Any]]
 TABLES = ("warm start", "cold start", "ablation", "beyond", "decisions")
@@ -248,7 +249,9 @@ def print_decisions(screen: Console, catalog: Catalog) -> None:
     world = World(Scheduler(seen, timed), pools, build_nature(seen, scenario))
     for pool in pools.values():
         world.tell(0, pool.joined())
-    world.run(Load(rate=setting.rate, requests=600).arrivals(list(seen.applications), 0))
+    world.run(
+        Generated(Workload(rate=setting.rate, requests=600)).arrivals(list(seen.applications), 0)
+    )
     p50, p99 = percentiles(timed.times_us, 50, 99)
     screen.print(
         f"{len(timed.times_us)} decisions: p50 {p50:.0f} us (aim: below {AIM_US}), p99 {p99:.0f} "

@@ -15,8 +15,9 @@ from esg.core.policies.settings import Trained
 from esg.core.pool import Pool
 from esg.emulator.run import build_pools, emulate
 from esg.emulator.scenario import SETTINGS, Scenario, applied
-from esg.emulator.sweep import Load
+from esg.emulator.sweep import Generated
 from esg.units import ms
+from esg.workload.plan import Workload
 
 RIVALS = ("infless", "infless-config-first", "fast-gshare", "fast-gshare-lean", "orion", "aquatope")
 SCALES = (0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0)
@@ -75,9 +76,9 @@ class Run:
             noise=self.noise,
         )
 
-    def load(self) -> Load:
+    def load(self) -> Generated:
         trace = Path(self.trace) if self.trace else None
-        return Load(rate=self.rate, trace=trace, requests=self.requests)
+        return Generated(Workload(rate=self.rate, trace=trace, requests=self.requests))
 
 
 def as_it_is(catalog: Catalog, wrong: float) -> Catalog:

@@ -22,12 +22,13 @@ from esg.core.scheduler.settings import SchedulerSettings
 from esg.emulator.history import replay_strictly
 from esg.emulator.run import emulate
 from esg.emulator.scenario import Scenario, applied
-from esg.emulator.sweep import Load
+from esg.emulator.sweep import Generated
 from esg.local.supervisor import Mesh, MeshOptions
 from esg.runtime.catalog import load
 from esg.runtime.journal_files import read_segments
 from esg.runtime.settings import CommonSettings, ControllerSettings
 from esg.runtime.settings_file import environment
+from esg.workload.plan import Workload
 
 MODES: dict[str, dict[str, Any]] = {
     "no journal": {"journal": ""},
@@ -122,7 +123,9 @@ def replays(requests: int) -> list[dict[str, Any]]:
     rows = []
     for policy in ("apex", "esg", "fast-gshare"):
         scenario = Scenario(nodes=16, vcpus=16, vgpus=7, policy=policy)
-        arrivals = Load(rate="heavy", requests=requests).arrivals(list(catalog.applications), 0)
+        arrivals = Generated(Workload(rate="heavy", requests=requests)).arrivals(
+            list(catalog.applications), 0
+        )
         with TemporaryDirectory() as folder:
             path = Path(folder) / "run.journal"
             with path.open("w", encoding="utf-8") as file:

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Protocol
 
@@ -20,13 +18,7 @@ from esg.emulator.optimum import limits
 from esg.emulator.run import build_nature, emulate, requests
 from esg.emulator.scenario import Scenario, applied, applied_to_events
 from esg.emulator.worker_processes import each, tell
-from esg.units import US_PER_S, seconds
-from esg.workload.arrivals import until
-from esg.workload.mix import Mix
-from esg.workload.rates import parse_rate, steady
-from esg.workload.trace_window import Shaping, from_trace
-from esg.workload.traces.read import read_trace
-from esg.workload.traces.timed import TimedTrace
+from esg.workload.plan import Extent, Workload
 
 STEP = 100
 """Requests between two reports of a run's progress: some tens of milliseconds."""
@@ -36,23 +28,6 @@ class Source(Protocol):
     """Where requests come from, as a description that can be sent to another process."""
 
     def arrivals(self, applications: Sequence[str], seed: int) -> Iterator[tuple[int, Event]]: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extent:
-    """How many requests come at most, and for how long."""
-
-    requests: float = math.inf
-    duration_s: float = math.inf
-
-    def share(self, count: int, at_us: int) -> float:
-        """How much is over when so many have come, the last one at this instant.
-
-        >>> Extent(requests=8, duration_s=2).share(4, 500_000)
-        0.5
-        """
-        duration_us = max(1, self.duration_s * US_PER_S)
-        return min(1.0, max(count / max(1, self.requests), at_us / duration_us))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,52 +48,14 @@ class Watched:
             yield at_us, event
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    """Which requests come, up to a count or a time.
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """The requests of a workload, the same for every policy with the same seed."""
 
-    At a rate (`heavy`, `120/s`), or as a trace says; with both, the trace's mean is scaled to the
-    rate. A description rather than a list, so that a day of requests is cheap to send around.
-    """
-
-    rate: str | None = None
-    trace: Path | None = None
-    format: str = "auto"
-    requests: int | None = None
-    duration_s: float | None = None
+    workload: Workload
 
     def arrivals(self, applications: Sequence[str], seed: int) -> Iterator[tuple[int, Event]]:
-        """The same for every policy with the same seed."""
-        mix = Mix.uniform(applications)
-        if self.trace is not None:
-            trace = read_trace(self.trace, self.format)
-            source = from_trace(trace, mix, seed, Shaping(rate=self.rate))
-        else:
-            source = steady("heavy" if self.rate is None else self.rate, mix, seed)
-        if self.duration_s is not None:
-            source = until(source, seconds(self.duration_s))
-        return requests(islice(source, self.requests))
-
-    def extent(self) -> Extent:
-        """What was asked for, or less if the trace has less."""
-        most = math.inf if self.requests is None else self.requests
-        longest_s = math.inf if self.duration_s is None else self.duration_s
-        if self.trace is None:
-            return Extent(requests=most, duration_s=longest_s)
-        trace = read_trace(self.trace, self.format)
-        calls: float = trace.invocations
-        if isinstance(trace, TimedTrace):
-            span_s, mean_per_s = (trace.last_us - trace.first_us) / US_PER_S, trace.mean_per_s
-        else:
-            span_s = 60.0 * trace.minutes
-            mean_per_s = calls / span_s
-        if self.rate is not None and mean_per_s:  # see `Shaping` for what is scaled
-            scale = parse_rate(self.rate).mean_per_s / mean_per_s
-            if isinstance(trace, TimedTrace):
-                span_s /= scale
-            else:
-                calls = math.floor(calls * scale + 0.5)
-        return Extent(requests=min(most, calls), duration_s=min(longest_s, span_s))
+        return requests(replace(self.workload, seed=seed).arrivals(applications))
 
 
 @dataclass(frozen=True, slots=True)

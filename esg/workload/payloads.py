@@ -37,7 +37,7 @@ class Pictures:
         return max(self.sizes.values(), default=0)
 
     def taken(self, first: int, step: int) -> Callable[[str], bytes]:
-        """For one sender: what an application's next request carries. See `send.Load`."""
+        """For one sender: what an application's next request carries. See `send.LoadSpec`."""
         if self.folder is None:
             return {name: png(size, seed=name) for name, size in self.sizes.items()}.__getitem__
         contents, numbers = read_folder(self.folder), count(first - 1, step)

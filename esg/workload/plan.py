@@ -1,9 +1,10 @@
-"""What is to be sent, as a description: where arrivals come from and where they end.
+"""A workload, as a description: which requests come, from where, and where they end.
 
 A description rather than a list, so that a day of requests is cheap to hand to another process, and
 every process that is given the same one works the same arrivals out.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -11,17 +12,34 @@ from pathlib import Path
 from typing import Any
 
 from esg.errors import Rejected
-from esg.units import seconds
+from esg.units import US_PER_S, seconds
 from esg.workload.arrivals import Arrival, until
 from esg.workload.mix import Mix, parse_mix
 from esg.workload.rates import bursts, parse_rate, poisson, steady
 from esg.workload.saved import read_arrivals
-from esg.workload.trace_window import Shaping, from_trace
-from esg.workload.traces.read import read_trace
+from esg.workload.trace_window import Shaping, extent, from_trace
+from esg.workload.traces.read import Trace, read_trace
 
 PATTERNS = {"steady": steady, "poisson": poisson, "burst": bursts}
 
 DEFAULT_REQUESTS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """How many requests come at most, and for how long."""
+
+    requests: float = math.inf
+    duration_s: float = math.inf
+
+    def share(self, count: int, at_us: int) -> float:
+        """How much is over when so many have come, the last one at this instant.
+
+        >>> Extent(requests=8, duration_s=2).share(4, 500_000)
+        0.5
+        """
+        duration_us = max(1, self.duration_s * US_PER_S)
+        return min(1.0, max(count / max(1, self.requests), at_us / duration_us))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,18 +111,27 @@ class Workload:
 
     def arrivals(self, applications: Sequence[str]) -> Iterator[Arrival]:
         """All of them, in order of time; `applications` are those that there are."""
-        duration_us = None if self.duration_s is None else seconds(self.duration_s)
-        source = self._source(applications, duration_us)
-        if duration_us is not None:
-            source = until(source, duration_us)
+        source = self._source(applications)
+        if self.duration_s is not None:
+            source = until(source, seconds(self.duration_s))
         return islice(source, self._most)
+
+    def extent(self) -> Extent:
+        """What was asked for, or less if the trace has less. Of saved arrivals it is not known
+        before they are read."""
+        most = math.inf if self._most is None else self._most
+        longest_s = math.inf if self.duration_s is None else self.duration_s
+        if self.trace is None:
+            return Extent(requests=most, duration_s=longest_s)
+        calls, span_s = extent(self._read_trace(self.trace), self._shaping())
+        return Extent(requests=min(most, calls), duration_s=min(longest_s, span_s))
 
     @property
     def _most(self) -> int | None:
         endless = self.trace is None and self.saved is None and self.duration_s is None
         return DEFAULT_REQUESTS if endless and self.requests is None else self.requests
 
-    def _source(self, applications: Sequence[str], duration_us: int | None) -> Iterator[Arrival]:
+    def _source(self, applications: Sequence[str]) -> Iterator[Arrival]:
         if self.saved is not None:
             return read_arrivals(self.saved, applications)
         if self.mix is None:
@@ -114,15 +141,20 @@ class Workload:
         if self.trace is None:
             assert self.rate is not None
             return PATTERNS[self.pattern](self.rate, mix, self.seed)
-        shaping = Shaping(
+        return from_trace(self._read_trace(self.trace), mix, self.seed, self._shaping())
+
+    def _read_trace(self, trace: Path) -> Trace:
+        return read_trace(trace, self.format or "auto")
+
+    def _shaping(self) -> Shaping:
+        return Shaping(
             scale=1.0 if self.scale is None else self.scale,
             rate=self.rate,
             start_minute=self.start_minute or 0,
-            duration_us=duration_us,
+            duration_us=None if self.duration_s is None else seconds(self.duration_s),
             in_minute=self.in_minute,
             by_function=self.by_function,
         )
-        return from_trace(read_trace(self.trace, self.format or "auto"), mix, self.seed, shaping)
 
     def text(self) -> str:
         """For the head of a table.

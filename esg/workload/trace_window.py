@@ -9,6 +9,7 @@ from random import Random
 
 from esg.errors import Rejected
 from esg.suggest import did_you_mean
+from esg.units import US_PER_S
 from esg.workload.arrivals import Arrival, until
 from esg.workload.mix import Mix
 from esg.workload.rates import parse_rate
@@ -76,11 +77,10 @@ def from_trace(
     """
     shaping = shaping or Shaping()
     _check(trace, shaping)
+    scale = _scale(trace, shaping)
     if isinstance(trace, TimedTrace) and shaping.in_minute is None:
-        scale = _scale(trace, shaping, trace.mean_per_s)
         arrivals = _as_recorded(trace, mix, seed, scale, shaping)
     else:
-        scale = _scale(trace, shaping, trace.invocations / (60 * trace.minutes))
         arrivals = _placed(trace, mix, seed, scale, shaping)
     if shaping.duration_us is not None:
         arrivals = until(arrivals, shaping.duration_us)
@@ -100,9 +100,24 @@ def _check(trace: Trace, shaping: Shaping) -> None:
         )
 
 
-def _scale(trace: Trace, shaping: Shaping, mean_per_s: float) -> float:
+def extent(trace: Trace, shaping: Shaping) -> tuple[int, float]:
+    """How many arrivals a trace comes to at most, and in how many seconds; `poisson` placement
+    makes that an expectation."""
+    scale, start_s = _scale(trace, shaping), 60.0 * shaping.start_minute
+    if isinstance(trace, TimedTrace) and shaping.in_minute is None:
+        span_s = (trace.last_us - trace.first_us) / US_PER_S
+        return trace.invocations, max(0.0, span_s - start_s) / scale
+    calls = math.floor(trace.invocations * Fraction(scale) + Fraction(1, 2))
+    return calls, 60.0 * trace.minutes - start_s
+
+
+def _scale(trace: Trace, shaping: Shaping) -> float:
     if shaping.rate is None:
         return shaping.scale
+    if isinstance(trace, TimedTrace) and shaping.in_minute is None:
+        mean_per_s = trace.mean_per_s
+    else:
+        mean_per_s = trace.invocations / (60 * trace.minutes)
     if not mean_per_s:
         raise Rejected(
             f"{trace.path}: too few calls for a mean that could be scaled to {shaping.rate}; "

@@ -16,8 +16,9 @@ from esg.core.scheduler.invariants import AnswerBook
 from esg.emulator.optimum import OptimumBounds
 from esg.emulator.run import Emulation, emulate
 from esg.emulator.scenario import Scenario, applied, setting
-from esg.emulator.sweep import Load, SweepRun, run_limits
+from esg.emulator.sweep import Generated, SweepRun, run_limits
 from esg.emulator.training.train import Budget, train
+from esg.workload.plan import Workload
 
 
 @dataclass
@@ -114,10 +115,12 @@ def run(name: str = "relaxed-heavy", *, requests: int = 300, **changes: Any) -> 
     conditions = scenario(name, **changes)
     if conditions.policy == "aquatope":
         conditions = replace(conditions, trained=learnt(name))
-    return run_on(paper(), conditions, Load(rate=setting(name).rate, requests=requests))
+    return run_on(
+        paper(), conditions, Generated(Workload(rate=setting(name).rate, requests=requests))
+    )
 
 
-def run_on(catalog: Catalog, conditions: Scenario, load: Load) -> Ran:
+def run_on(catalog: Catalog, conditions: Scenario, load: Generated) -> Ran:
     seen = Seen()
     arrivals = load.arrivals(list(catalog.applications), conditions.seed)
     emulation = emulate(catalog, conditions, arrivals, observe=seen.observe)
@@ -125,7 +128,7 @@ def run_on(catalog: Catalog, conditions: Scenario, load: Load) -> Ran:
 
 
 def limits(name: str, requests: int, **changes: Any) -> OptimumBounds:
-    load = Load(rate=setting(name).rate, requests=requests)
+    load = Generated(Workload(rate=setting(name).rate, requests=requests))
     return OptimumBounds(
         **run_limits(SweepRun("", paper(), scenario(name, **changes), load)).summary
     )

@@ -22,8 +22,9 @@ from esg.console.conditions import (
 from esg.console.formatting import counted
 from esg.console.options import AsJson
 from esg.console.terminal import print_json, print_line, terminal
-from esg.emulator.sweep import Load
+from esg.emulator.sweep import Generated
 from esg.errors import Rejected
+from esg.workload.plan import Workload
 
 
 def emulate(
@@ -56,7 +57,7 @@ def emulate(
       esg emulate --journal run.journal --trace-out run.json
     """
     options = options.settled()
-    policies, seeds, load = options.policies, options.all_seeds, options.load
+    policies, seeds, load = options.policies, options.all_seeds, options.workload
     for option, file in (("--journal", journal), ("--trace-out", trace_out)):
         if file is not None:
             only_one_run(option, policies, seeds)
@@ -73,7 +74,7 @@ def emulate(
         scenario=scenario,
         policies=policies,
         seeds=seeds,
-        load=load,
+        load=Generated(load),
         requests=extent.requests,
         duration_s=extent.duration_s,
         file=load.trace,
@@ -101,17 +102,17 @@ def emulate(
     print_comparison(screen, findings.results, findings.limits)
 
 
-def _load_document(load: Load) -> dict[str, Any]:
+def _load_document(load: Workload) -> dict[str, Any]:
     return {
         "rate": load.rate,
         "trace": None if load.trace is None else str(load.trace),
-        "format": None if load.trace is None else load.format,
+        "format": None if load.trace is None else load.format or "auto",
         "requests": load.requests,
         "duration_s": load.duration_s,
     }
 
 
-def _load_text(load: Load, came: int) -> str:
+def _load_text(load: Workload, came: int) -> str:
     """The load in words. A trace may have ended before as many came as were asked for."""
     count = counted(came, "request")
     if load.duration_s is not None:

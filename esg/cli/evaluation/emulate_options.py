@@ -25,13 +25,12 @@ from esg.core.policies.settings import PolicySettings
 from esg.emulator.bounds import FASTEST_MB_PER_S, LOUDEST
 from esg.emulator.scenario import Scenario
 from esg.emulator.scenario import setting as setting_named
-from esg.emulator.sweep import Load
 from esg.errors import Rejected
 from esg.units import DAY_MS
+from esg.workload.plan import DEFAULT_REQUESTS, Workload
 
 DEFAULT_SETTING = "relaxed-heavy"
 DEFAULT_RATE = "heavy"
-DEFAULT_REQUESTS = 1_000
 USUAL = PolicySettings()
 
 LONGEST_S = 31_536_000
@@ -236,10 +235,6 @@ class EmulateOptions:
                 setting = None
         if rate is None and self.trace is None:
             rate = DEFAULT_RATE
-        if self.trace is None and self.format is not None:
-            raise Rejected("--format is that of a trace; name one with --trace")
-        if requests is not None and self.duration is not None:
-            raise Rejected("--requests and --duration are two ways to stop; give one of them")
         if self.seed is not None and self.seeds is not None:
             raise Rejected("--seed and --seeds are two ways to choose; give one of them")
         if requests is None and self.duration is None and self.trace is None:
@@ -260,12 +255,12 @@ class EmulateOptions:
         return [self.seed or 0] if self.seeds is None else list(range(self.seeds))
 
     @property
-    def load(self) -> Load:
+    def workload(self) -> Workload:
         """The requests to send."""
-        return Load(
+        return Workload(
             rate=self.rate,
             trace=self.trace,
-            format=self.format or "auto",
+            format=self.format,
             requests=self.requests,
             duration_s=self.duration,
         )

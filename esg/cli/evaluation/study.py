@@ -20,7 +20,6 @@ from esg.emulator.optimum import OptimumBounds
 from esg.emulator.run import emulate
 from esg.emulator.scenario import Scenario, applied
 from esg.emulator.sweep import (
-    Extent,
     RunOutcome,
     Source,
     SweepRun,
@@ -31,6 +30,7 @@ from esg.emulator.sweep import (
 )
 from esg.errors import Rejected
 from esg.files import written
+from esg.workload.plan import Extent
 
 LIMITS = "limits"
 """The label of jobs that are no runs."""

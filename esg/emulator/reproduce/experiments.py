@@ -14,8 +14,7 @@ from esg.core.policies.table import learns
 from esg.emulator.scenario import SETTINGS, Scenario, Setting, applied
 from esg.emulator.sweep import (
     Estimate,
-    Extent,
-    Load,
+    Generated,
     RunOutcome,
     SweepRun,
     run_job,
@@ -23,6 +22,7 @@ from esg.emulator.sweep import (
     sweep,
 )
 from esg.errors import Rejected
+from esg.workload.plan import Extent, Workload
 
 SYSTEMS: dict[str, tuple[str, ...]] = {
     "ESG": ("esg",),
@@ -216,6 +216,6 @@ def _scenario(catalog: Catalog, setting: Setting, **changes: Any) -> Scenario:
 def _runs(
     label: str, catalog: Catalog, setting: Setting, size: Size, **changes: Any
 ) -> Iterator[SweepRun]:
-    load = Load(rate=setting.rate, requests=size.requests)
+    load = Generated(Workload(rate=setting.rate, requests=size.requests))
     for seed in range(size.seeds):
         yield SweepRun(label, catalog, _scenario(catalog, setting, seed=seed, **changes), load)

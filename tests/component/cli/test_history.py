@@ -16,7 +16,8 @@ from esg.core.catalog.model import Catalog
 from esg.core.policies.settings import Trained
 from esg.emulator.run import emulate
 from esg.emulator.scenario import Scenario
-from esg.emulator.sweep import Load
+from esg.emulator.sweep import Generated
+from esg.workload.plan import Workload
 from tests.component.cli.conftest import Run
 from tests.component.cli.test_refusals import assert_refused
 from tests.component.cli.test_training import minimum
@@ -77,7 +78,7 @@ def edit(path: Path, number: int, **changes: Any) -> dict[str, Any]:
 def test_the_headings_tell_a_time_scale(esg: Run, tmp_path: Path) -> None:
     path, catalog = tmp_path / "fast.journal", load_catalog()
     scenario = Scenario(nodes=2, vcpus=16, vgpus=7, time_scale=0.2)
-    arrivals = Load(rate="heavy", requests=5).arrivals(list(catalog.applications), 0)
+    arrivals = Generated(Workload(rate="heavy", requests=5)).arrivals(list(catalog.applications), 0)
     with path.open("w", encoding="utf-8") as file:
         emulate(catalog, scenario, arrivals, journal=file)
     for command in ("replay", "what-if"):

@@ -18,8 +18,7 @@ import pytest
 from esg.emulator import worker_processes
 from esg.emulator.sweep import (
     Estimate,
-    Extent,
-    Load,
+    Generated,
     RunOutcome,
     SweepRun,
     run_job,
@@ -27,10 +26,11 @@ from esg.emulator.sweep import (
     sweep,
 )
 from esg.errors import Rejected
+from esg.workload.plan import Extent, Workload
 from tests.support.paths import ROOT
 from tests.support.runs import paper, run, scenario
 
-FORTY = Load(rate="heavy", requests=40)
+FORTY = Generated(Workload(rate="heavy", requests=40))
 
 
 def jobs(*seeds: int) -> list[SweepRun]:
@@ -69,7 +69,7 @@ def _stop_in_the_middle(job: SweepRun) -> RunOutcome:
 
 def test_workers_tell_how_far_they_are_before_a_run_ends(tmp_path: Path) -> None:
     seen = tmp_path / "seen"
-    load = Load(rate="heavy", requests=300)
+    load = Generated(Workload(rate="heavy", requests=300))
     wanted = [replace(job, label=str(seen), load=load) for job in jobs(0, 1)]
     told: list[list[float]] = []
 
@@ -152,11 +152,12 @@ def test_the_first_failure_ends_all_the_others() -> None:
 
 
 INTERRUPTED = """
-from esg.emulator.sweep import SweepRun, Load, sweep
+from esg.emulator.sweep import Generated, SweepRun, sweep
+from esg.workload.plan import Workload
 from tests.support.runs import paper, scenario
 
 if __name__ == "__main__":
-    load = Load(rate="heavy", requests=10**9)
+    load = Generated(Workload(rate="heavy", requests=10**9))
     try:
         sweep([SweepRun("", paper(), scenario(seed=n), load) for n in range(3)], workers=2)
     except KeyboardInterrupt:
@@ -247,8 +248,8 @@ def test_estimate_of_one_value_has_no_margin() -> None:
 
 def test_a_load_stops_at_a_count_or_a_time() -> None:
     applications = list(paper().applications)
-    assert len(list(Load(rate="heavy", requests=7).arrivals(applications, 0))) == 7
-    timed = list(Load(rate="100/s", duration_s=2).arrivals(applications, 0))
+    assert len(list(Generated(Workload(rate="heavy", requests=7)).arrivals(applications, 0))) == 7
+    timed = list(Generated(Workload(rate="100/s", duration_s=2)).arrivals(applications, 0))
     assert len(timed) == 199  # the first one comes after 10 ms
     assert all(at_us < 2_000_000 for at_us, _ in timed)
 
@@ -257,28 +258,19 @@ def test_a_trace_is_scaled_to_a_rate(tmp_path: Path) -> None:
     path = tmp_path / "counts.csv"
     path.write_text("minute,count\n0,60\n1,60\n2,60\n", "utf-8")
     applications = list(paper().applications)
-    plain = list(Load(trace=path).arrivals(applications, 0))
-    scaled = list(Load(trace=path, rate="10/s").arrivals(applications, 0))
+    plain = list(Generated(Workload(trace=path)).arrivals(applications, 0))
+    scaled = list(Generated(Workload(trace=path, rate="10/s")).arrivals(applications, 0))
     assert (len(plain), len(scaled)) == (180, 1800)
-    assert len(list(Load(trace=path, rate="10/s", duration_s=60).arrivals(applications, 0))) == 600
-
-
-def test_a_load_knows_where_it_ends(tmp_path: Path) -> None:
-    counts, instants = tmp_path / "counts.csv", tmp_path / "instants.csv"
-    counts.write_text("minute,count\n0,60\n1,60\n2,60\n", "utf-8")
-    instants.write_text("timestamp\n" + "".join(f"{n}\n" for n in range(5, 106)), "utf-8")
-    assert Load(rate="heavy", requests=7).extent() == Extent(requests=7)
-    assert Load(rate="heavy", duration_s=7).extent() == Extent(duration_s=7)
-    for load, requests, duration_s in (
-        (Load(trace=counts, requests=7), 7, 180),
-        (Load(trace=counts, duration_s=600), 180, 180),
-        (Load(trace=counts, duration_s=60, rate="10/s"), 1800, 60),
-        (Load(trace=instants, requests=1000), 101, 100),
-        (Load(trace=instants, rate="10/s"), 101, 10),
-    ):
-        assert load.extent() == Extent(requests=requests, duration_s=duration_s)
-        came = list(load.arrivals(list(paper().applications), 0))
-        assert load.extent().share(len(came), came[-1][0]) > 0.98
+    assert (
+        len(
+            list(
+                Generated(Workload(trace=path, rate="10/s", duration_s=60)).arrivals(
+                    applications, 0
+                )
+            )
+        )
+        == 600
+    )
 
 
 def test_every_policy_meets_the_same_requests() -> None:

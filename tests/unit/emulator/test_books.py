@@ -11,11 +11,12 @@ from esg.core.scheduler.scheduler import Scheduler
 from esg.core.state.node_books import NodeBooks
 from esg.emulator import run as emulator_run
 from esg.emulator.run import emulate
-from esg.emulator.sweep import Load
+from esg.emulator.sweep import Generated
 from esg.errors import Bug
+from esg.workload.plan import Workload
 from tests.support.runs import paper, scenario
 
-TEN = Load(rate="light", requests=10)
+TEN = Generated(Workload(rate="light", requests=10))
 
 Leak = Callable[[Scheduler, dict[str, Pool], Report], None]
 

@@ -10,14 +10,17 @@ import pytest
 
 from esg.emulator.chrome_trace import ChromeTrace
 from esg.emulator.run import emulate
-from esg.emulator.sweep import Load
+from esg.emulator.sweep import Generated
+from esg.workload.plan import Workload
 from tests.support.runs import paper, run, scenario
 
 
 def drawn(**changes: Any) -> list[dict[str, Any]]:
     file = io.StringIO()
     picture = ChromeTrace(file)
-    arrivals = Load(rate="heavy", requests=100).arrivals(list(paper().applications), 0)
+    arrivals = Generated(Workload(rate="heavy", requests=100)).arrivals(
+        list(paper().applications), 0
+    )
     emulate(paper(), scenario(**changes), arrivals, observe=picture.observe)
     picture.close()
     events: list[dict[str, Any]] = json.loads(file.getvalue())["traceEvents"]

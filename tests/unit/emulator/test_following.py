@@ -14,11 +14,12 @@ from esg.core.messages.events import Correction, Event, ProfilesCorrected, TaskF
 from esg.emulator.history import Recorded, exogenous, replay_strictly
 from esg.emulator.run import Emulation, emulate
 from esg.emulator.scenario import Scenario
-from esg.emulator.sweep import Load
+from esg.emulator.sweep import Generated
 from esg.runtime.journal_files import read_journal
+from esg.workload.plan import Workload
 from tests.support.runs import paper, scenario
 
-LOAD = Load(rate="light", requests=150)
+LOAD = Generated(Workload(rate="light", requests=150))
 SLOW = scenario(nodes=4, stage_delay_ms=40, slo_scale=2.0)
 """Every stage takes 40 ms more than profiled."""
 

@@ -30,14 +30,15 @@ from esg.core.scheduler.scheduler import build_scheduler
 from esg.emulator.history import Recorded, catalog_of, exogenous, replay_strictly, scenario_of
 from esg.emulator.run import Emulation, emulate
 from esg.emulator.scenario import Scenario, applied
-from esg.emulator.sweep import Load
+from esg.emulator.sweep import Generated
 from esg.errors import Rejected
 from esg.runtime.journal_files import cut_torn_end, read_journal
+from esg.workload.plan import Workload
 from tests.support.runs import paper, scenario
 from tests.support.small_catalog import SMALL
 from tests.unit.emulator.test_repeating import without_clock
 
-FIFTY = Load(rate="heavy", requests=50)
+FIFTY = Generated(Workload(rate="heavy", requests=50))
 
 
 @pytest.fixture(scope="module")

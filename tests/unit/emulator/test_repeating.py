@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from esg.emulator.run import emulate
-from esg.emulator.sweep import Load, SweepRun, run_job
+from esg.emulator.sweep import Generated, SweepRun, run_job
+from esg.workload.plan import Workload
 from tests.support.runs import paper, run, scenario
 
-HUNDRED = Load(rate="heavy", requests=100)
+HUNDRED = Generated(Workload(rate="heavy", requests=100))
 
 
 def digest(**changes: Any) -> str:

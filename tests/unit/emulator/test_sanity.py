@@ -8,7 +8,8 @@ import pytest
 from esg.core.messages.commands import AnswerRequest
 from esg.core.messages.outcome import Outcome
 from esg.core.policies.table import POLICIES
-from esg.emulator.sweep import Estimate, Load
+from esg.emulator.sweep import Estimate, Generated
+from esg.workload.plan import Workload
 from tests.support.runs import limits, paper, run, run_on, scenario, smallest
 
 SETTINGS = ("strict-light", "moderate-normal", "relaxed-heavy")
@@ -17,7 +18,9 @@ SETTINGS = ("strict-light", "moderate-normal", "relaxed-heavy")
 @pytest.mark.parametrize(("rate", "share"), [("light", 0.21), ("normal", 0.43), ("heavy", 0.85)])
 def test_at_the_minimum_config_the_load_is_the_papers(rate: str, share: float) -> None:
     """Busy vGPUs over the time in which requests came: what starts late ends late."""
-    ran = run_on(smallest(), scenario(slo_scale=None), Load(rate=rate, requests=1500))
+    ran = run_on(
+        smallest(), scenario(slo_scale=None), Generated(Workload(rate=rate, requests=1500))
+    )
     assert {task.order.config for task in ran.seen.started} == {(1, 1, 1)}
     last_us = ran.seen.arrived[-1][0]
     busy = ran.emulation.report.vgpu_busy_us / (16 * 7 * last_us)

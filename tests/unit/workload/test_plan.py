@@ -11,7 +11,7 @@ from esg.errors import Rejected
 from esg.units import seconds
 from esg.workload.arrivals import Arrival, at_rate, until
 from esg.workload.mix import Mix, parse_mix
-from esg.workload.plan import DEFAULT_REQUESTS, Workload
+from esg.workload.plan import DEFAULT_REQUESTS, Extent, Workload
 from esg.workload.rates import bursts, poisson, steady
 from esg.workload.trace_window import Shaping, from_trace
 from esg.workload.traces.read import read_trace
@@ -137,3 +137,28 @@ def test_applications_that_there_are_not_are_refused(tmp_path: Path) -> None:
 def test_a_scale_and_a_rate_for_one_trace_are_refused(trace: Path) -> None:
     with pytest.raises(Rejected, match="both set the rate"):
         arrivals(trace=trace, rate="heavy", scale=2.0)
+
+
+def test_a_workload_knows_where_it_ends(tmp_path: Path) -> None:
+    counts, instants = tmp_path / "counts.csv", tmp_path / "instants.csv"
+    counts.write_text("minute,count\n0,60\n1,60\n2,60\n", "utf-8")
+    instants.write_text("timestamp\n" + "".join(f"{n}\n" for n in range(5, 106)), "utf-8")
+    assert Workload(rate="heavy", requests=7).extent() == Extent(requests=7)
+    assert Workload(rate="heavy", duration_s=7).extent() == Extent(duration_s=7)
+    assert Workload(rate="heavy").extent() == Extent(requests=DEFAULT_REQUESTS)
+    for workload, requests, duration_s in (
+        (Workload(trace=counts, requests=7), 7, 180),
+        (Workload(trace=counts, duration_s=600), 180, 180),
+        (Workload(trace=counts, duration_s=60, rate="10/s"), 1800, 60),
+        (Workload(trace=counts, scale=0.5), 90, 180),
+        (Workload(trace=counts, start_minute=1), 180, 120),
+        (Workload(trace=instants, requests=1000), 101, 100),
+        (Workload(trace=instants, rate="10/s"), 101, 10),
+        (Workload(trace=instants, scale=2.0), 101, 50),
+        (Workload(trace=instants, in_minute="even"), 101, 120),
+    ):
+        assert workload.extent() == Extent(requests=requests, duration_s=duration_s)
+        came = list(workload.arrivals(NAMES))
+        assert len(came) <= requests
+        assert came[-1].at_us <= duration_s * 1e6
+        assert workload.extent().share(len(came), came[-1].at_us) > 0.98
