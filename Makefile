@@ -62,6 +62,7 @@ simulate: $(INSTALLED)  ## tell SEEDS=1000 stories from FIRST_SEED=0 in which ev
 	.venv/bin/python -m tests.simulation --seeds $(or $(SEEDS),1000) --first-seed $(or $(FIRST_SEED),0)
 
 bench: $(INSTALLED) $(MODELS)  ## run the benchmarks
+	.venv/bin/python -m benchmarks.startup
 	.venv/bin/python -m benchmarks.search
 	.venv/bin/python -m benchmarks.handle
 	.venv/bin/python -m benchmarks.emulation

