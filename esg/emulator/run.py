@@ -8,18 +8,11 @@ from typing import Any, TextIO
 from esg.core.catalog.model import Catalog
 from esg.core.durations import Durations, DurationSettings
 from esg.core.estimation.transfer import EMULATED_LOCAL, DataLink
-from esg.core.journal.format import (
-    JournalEntry,
-    entry_line,
-    header_line,
-    orders_digest,
-)
+from esg.core.journal.format import JournalEntry, entry_line, header_line, orders_digest
 from esg.core.messages.codec import Fingerprint
 from esg.core.messages.commands import Command, StartTask
 from esg.core.messages.events import Event, RequestArrived
-from esg.core.messages.node import (
-    ModelLoaded,
-)
+from esg.core.messages.node import ModelLoaded
 from esg.core.pool import Pool
 from esg.core.report import Report
 from esg.core.scheduler.scheduler import Scheduler, build_scheduler

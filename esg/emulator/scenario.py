@@ -20,12 +20,7 @@ from esg.core.messages.events import ApplicationRegistered, Event
 from esg.core.policies.settings import least_one
 from esg.core.scheduler.registry import application_of
 from esg.core.scheduler.settings import SchedulerSettings
-from esg.emulator.bounds import (
-    FASTEST_MB_PER_S,
-    LARGEST_SLO_SCALE,
-    LARGEST_TIME_SCALE,
-    LOUDEST,
-)
+from esg.emulator.bounds import FASTEST_MB_PER_S, LARGEST_SLO_SCALE, LARGEST_TIME_SCALE, LOUDEST
 from esg.errors import Rejected
 from esg.suggest import did_you_mean
 from esg.units import DAY_MS, to_ms

@@ -120,6 +120,11 @@ def main(setting: str, policy: str) -> str:
     return f"{setting}/{policy}"
 
 
+def median_key(application: str) -> str:
+    """The key of an application's median latency (see `Results.values`)."""
+    return f"latency_ms.by_application.{application}.p50"
+
+
 def jobs(catalog: Catalog, size: Size, train: Train) -> Iterator[SweepRun]:
     """Every run that is needed, cheapest to explain first."""
     strict, heavy = "strict-light", "relaxed-heavy"
@@ -132,8 +137,7 @@ def jobs(catalog: Catalog, size: Size, train: Train) -> Iterator[SweepRun]:
                 yield from _runs(label, catalog, setting, size, policy=policy, **learnt)
         yield from _runs(main(name, "esg-astar"), catalog, setting, size, engine="astar")
     for k in K_VALUES:
-        label = f"k/{k}"
-        yield from _runs(label, catalog, SETTINGS[strict], size, k=k, engine="astar")
+        yield from _runs(f"k/{k}", catalog, SETTINGS[strict], size, k=k, engine="astar")
     for group_size in GROUP_SIZES:
         yield from _runs(
             f"group/{group_size}", catalog, SETTINGS[strict], size,

@@ -122,9 +122,8 @@ def _claims(study: Study) -> str:
             "</td></tr>"
         )
     head = row("th", ("Claim", "Paper", "Here", "Verdict"))
-    return (
-        f'{intro}<table class="claims"><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table>'
-    )
+    body = "".join(rows)
+    return f'{intro}<table class="claims"><thead>{head}</thead><tbody>{body}</tbody></table>'
 
 
 def _wins(results: Results) -> str:
@@ -195,5 +194,5 @@ def _pair(results: Results, policy: str) -> Iterable[str]:
         yield number(results, cost, 2)
 
 
-def _paragraph(text: str, kind: str = "") -> str:
-    return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
+def _paragraph(text: str) -> str:
+    return f"<p>{escape(text)}</p>"

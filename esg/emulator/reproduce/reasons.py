@@ -11,7 +11,14 @@ from esg.core.catalog.model import Application, Catalog, Stage
 from esg.core.policies.baselines import budget_us, by_speed, lone_plans, stage_shares
 from esg.core.policies.infless import VCPU_WEIGHT, VGPU_WEIGHT
 from esg.core.policies.orion import NODES_PER_MS, Aim, OrionPipeline
-from esg.emulator.reproduce.experiments import COST, ORION_CUTOFFS_MS, ORION_TIMED, Results, main
+from esg.emulator.reproduce.experiments import (
+    COST,
+    ORION_CUTOFFS_MS,
+    ORION_TIMED,
+    Results,
+    main,
+    median_key,
+)
 from esg.emulator.reproduce.standings import are_level
 from esg.emulator.reproduce.texts import rate, signed, span
 from esg.emulator.scenario import SETTINGS
@@ -79,10 +86,7 @@ def _spends_and_gets(results: Results, catalog: Catalog, label: str, esg: str) -
     cost = results.percent_over(label, esg, COST)
     if abs(cost.mean) > max(cost.margin, 0.5):
         parts.append(f"costs {abs(cost.mean):.0f} % {'more' if cost.mean > 0 else 'less'} than ESG")
-    gaps = [
-        results.difference(label, esg, f"latency_ms.by_application.{name}.p50")
-        for name in catalog.applications
-    ]
+    gaps = [results.difference(label, esg, median_key(name)) for name in catalog.applications]
     faster = sum(gap.mean < -gap.margin for gap in gaps)
     if faster:
         parts.append(f"is faster at the median with {faster} of {len(gaps)} applications")
@@ -159,7 +163,7 @@ def _ends_with_a_long_stage(application: Application) -> bool:
 
 
 def _median_ms(results: Results, setting: str, policy: str, application: str) -> float:
-    return results.mean(main(setting, policy), f"latency_ms.by_application.{application}.p50")
+    return results.mean(main(setting, policy), median_key(application))
 
 
 def infless_is_not_fastest(results: Results, catalog: Catalog, policy: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
@@ -52,18 +52,14 @@ class StudyPlan:
 
     catalog: Catalog
     size: Size
-    runs: list[SweepRun] = field(default_factory=list)
-    limits: list[SweepRun] = field(default_factory=list)
+    runs: list[SweepRun]
+    limits: list[SweepRun]
 
     @staticmethod
     def of(catalog: Catalog, size: Size, train: Train) -> "StudyPlan":
         check_size(catalog, size)
-        return StudyPlan(
-            catalog,
-            size,
-            list(jobs(catalog, size, train)),
-            list(limit_jobs(catalog, size)),
-        )
+        runs = list(jobs(catalog, size, train))
+        return StudyPlan(catalog, size, runs, list(limit_jobs(catalog, size)))
 
     @property
     def steps(self) -> int:
@@ -151,13 +147,10 @@ def document(study: Study) -> dict[str, Any]:
     `latency_series` is what the latency figure plots, in short: a line that climbs is a queue that
     grows.
     """
-    results, size = study.results, study.results.size
+    results = study.results
     return {
-        "size": {"requests": size.requests, "seeds": size.seeds},
-        "settings": {
-            name: {"slo_scale": setting.slo_scale, "rate": setting.rate}
-            for name, setting in SETTINGS.items()
-        },
+        "size": asdict(results.size),
+        "settings": {name: asdict(setting) for name, setting in SETTINGS.items()},
         "readings": {system: results.reading(system) for system in SYSTEMS},
         "results": {label: _figures(results, label) for label in results.outcomes},
         "latency_series": {
@@ -165,15 +158,7 @@ def document(study: Study) -> dict[str, Any]:
             for readings in SYSTEMS.values()
             for policy in readings
         },
-        "wins": [
-            {
-                "setting": win.setting,
-                "contest": win.contest,
-                "systems": list(win.systems),
-                "figure": win.figure,
-            }
-            for win in wins(results)
-        ],
+        "wins": [asdict(win) for win in wins(results)],
         "claims": [
             {
                 "section": claim.section,
@@ -205,8 +190,7 @@ def _figures(results: Results, label: str) -> dict[str, Any]:
     latencies = summary.get("latency_ms", {}).get("by_application", {})
     for name, percentiles in latencies.items():
         keys += [f"latency_ms.by_application.{name}.{percentile}" for percentile in percentiles]
-    estimates = {key: results.estimate(label, key) for key in keys}
-    return {key: {"mean": e.mean, "margin": e.margin} for key, e in estimates.items()}
+    return {key: asdict(results.estimate(label, key)) for key in keys}
 
 
 PARTS = 4

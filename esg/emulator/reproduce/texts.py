@@ -32,6 +32,11 @@ def percent(found: Estimate, whole: float = 1) -> Estimate:
     return Estimate(100 * found.mean / whole, 100 * found.margin / whole)
 
 
+def points(results: Results, label: str, base: str, key: str = "slo_hit_rate") -> Estimate:
+    """By how many percentage points a run's share is higher than another's."""
+    return percent(results.difference(label, base, key))
+
+
 def with_margin(results: Results, text: str, margin: float, decimals: int = 1) -> str:
     """A number with how far it may be off; a single seed cannot tell."""
     return f"{text} ± {margin:.{decimals}f}" if results.size.seeds > 1 else text

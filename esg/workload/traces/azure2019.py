@@ -21,14 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from esg.errors import Rejected
-from esg.workload.traces.counted import (
-    MAX_CALLS,
-    Bucket,
-    Calls,
-    CountedTrace,
-    check_minute,
-    whole,
-)
+from esg.workload.traces.counted import MAX_CALLS, Bucket, Calls, CountedTrace, check_minute, whole
 from esg.workload.traces.rows import check_width, column, plain, rows
 
 MINUTES_PER_DAY = 1440

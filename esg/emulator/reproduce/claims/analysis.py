@@ -8,10 +8,11 @@ from esg.emulator.reproduce.claims.claim import (
     ANALYSIS,
     OVERHEAD,
     SENSITIVITY,
+    SIMILAR_PERCENT,
     Claim,
 )
-from esg.emulator.reproduce.experiments import COST as COST
 from esg.emulator.reproduce.experiments import (
+    COST,
     K_VALUES,
     ORION_CUTOFFS_MS,
     ORION_TIMED,
@@ -19,14 +20,10 @@ from esg.emulator.reproduce.experiments import (
     main,
 )
 from esg.emulator.reproduce.overhead import Overhead
-from esg.emulator.reproduce.reasons import (
-    orion_loses_little,
-)
-from esg.emulator.reproduce.texts import change, number, percent, rate_of
+from esg.emulator.reproduce.reasons import orion_loses_little
+from esg.emulator.reproduce.texts import change, number, points, rate_of
 from esg.emulator.scenario import SETTINGS
-from esg.emulator.sweep import Estimate
 
-SIMILAR_PERCENT = 5
 SLIGHTLY_PERCENT = 0.1
 
 PLAN_MISSES = {"orion-at-slo": (9.6, 27.32, 51.68), "aquatope": (85.5, 59.85, 58.72)}
@@ -53,13 +50,13 @@ def plan_misses(results: Results) -> Iterator[Claim]:
             " / ".join(f"{value:g} %" for value in paper),
             " / ".join(f"{rate_of(results, label, 'plan_miss_rate')} %" for label in labels),
             reproduced,
-            "" if reproduced else reasons[policy],
+            reasons[policy],
         )
 
 
 def orion_trade_off(results: Results, catalog: Catalog) -> Claim:
     drops = {
-        ms: _points(results, f"orion/{ms}/none", f"orion/{ms}/counted") for ms in ORION_CUTOFFS_MS
+        ms: points(results, f"orion/{ms}/none", f"orion/{ms}/counted") for ms in ORION_CUTOFFS_MS
     }
     worst = max(drop.mean for drop in drops.values())
     return Claim(
@@ -84,7 +81,7 @@ def search_times(overhead: Overhead) -> Iterator[Claim]:
         "10 ms",
         f"{p99_ms:.2f} ms at p99, slowest setting",
         p99_ms < 10,
-        "" if p99_ms < 10 else slow,
+        slow,
     )
     ratio = overhead.brute_force_ms / overhead.mean_ms(3, 5)
     yield Claim(
@@ -93,7 +90,7 @@ def search_times(overhead: Overhead) -> Iterator[Claim]:
         "7258 ms, some 1000 times",
         f"{overhead.brute_force_ms:.0f} ms, {ratio:.0f} times",
         ratio >= 100,
-        "" if ratio >= 100 else "Both are CPU time on this machine.",
+        "Both are CPU time on this machine.",
     )
     times = [overhead.search[setting, 3, 5] for setting in SETTINGS]
     efforts = [each.effort for each in times]
@@ -107,7 +104,7 @@ def search_times(overhead: Overhead) -> Iterator[Claim]:
         + " / ".join(f"{each.mean_ms:.2f}" for each in times)
         + " ms",
         rising,
-        "" if rising else "With sharper bounds the search looks at few paths in any setting.",
+        "With sharper bounds the search looks at few paths in any setting.",
     )
     one, eighty = overhead.mean_ms(3, 1), overhead.mean_ms(3, 80)
     reproduced = one <= eighty <= 8
@@ -117,9 +114,7 @@ def search_times(overhead: Overhead) -> Iterator[Claim]:
         "3 to 8 ms",
         f"{one:.2f} to {eighty:.2f} ms",
         reproduced,
-        ""
-        if reproduced
-        else slow
+        slow
         if one <= eighty
         else "Here it takes less: the search visits few paths whatever K is, so that the order of "
         "its times is left to chance.",
@@ -131,9 +126,8 @@ def search_times(overhead: Overhead) -> Iterator[Claim]:
         "1201 ms",
         f"{four:.2f} ms",
         four <= 1201,
-        "Beyond the paper in ESG's favour: sharper bounds make larger groups affordable."
-        if four <= 1201
-        else slow,
+        slow,
+        "Beyond the paper in ESG's favour: sharper bounds make larger groups affordable.",
     )
 
 
@@ -148,15 +142,13 @@ def k(results: Results) -> Claim:
         f"yes (we ask for {SLIGHTLY_PERCENT} % of cost, within {SIMILAR_PERCENT} % of latency)",
         f"cost {change(results, cost, 2)} %, median latency {change(results, latency, 2)} %",
         reproduced,
-        ""
-        if reproduced
-        else "Under light load the first plan nearly always fits, so the others are hardly used.",
+        "Under light load the first plan nearly always fits, so the others are hardly used.",
     )
 
 
 def ablation(results: Results) -> Iterator[Claim]:
     label, base = "ablation/no-gpu-sharing", "ablation/none"
-    hits = _points(results, label, base)
+    hits = points(results, label, base)
     latency = results.percent_over(label, base, "latency_ms.p50")
     reproduced = hits.mean < 0 < latency.mean
     yield Claim(
@@ -165,13 +157,11 @@ def ablation(results: Results) -> Iterator[Claim]:
         "yes",
         f"hit rate {change(results, hits)} points, median latency {change(results, latency, 0)} %",
         reproduced,
-        ""
-        if reproduced
-        else "One GPU per task and sixteen GPUs were enough for what came, so that nobody had to "
+        "One GPU per task and sixteen GPUs were enough for what came, so that nobody had to "
         "wait long.",
     )
     label = "ablation/no-batching"
-    hits, cost = _points(results, label, base), results.percent_over(label, base, COST)
+    hits, cost = points(results, label, base), results.percent_over(label, base, COST)
     reproduced = hits.mean >= -0.5 and cost.mean > 0.5
     yield Claim(
         ABLATION,
@@ -179,13 +169,6 @@ def ablation(results: Results) -> Iterator[Claim]:
         "yes",
         f"hit rate {change(results, hits)} points, cost {change(results, cost)} %",
         reproduced,
-        ""
-        if reproduced
-        else "ESG never holds a queue to let a batch form, and here resources free up faster than "
+        "ESG never holds a queue to let a batch form, and here resources free up faster than "
         f"queues fill: its mean batch is {results.mean(base, 'mean_batch'):.2f}.",
     )
-
-
-def _points(results: Results, label: str, base: str, key: str = "slo_hit_rate") -> Estimate:
-    """By how many percentage points a run's share is higher than another's."""
-    return percent(results.difference(label, base, key))

@@ -8,17 +8,25 @@ OVERHEAD = "Overhead analysis"
 SENSITIVITY = "Sensitivity study"
 ABLATION = "Impact of GPU sharing and batching"
 
+SIMILAR_PERCENT = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One line of the evaluation. `why` is empty when there is nothing to explain."""
+    """One line of the evaluation. `reason` is told if it is not reproduced, `remark` if it is."""
 
     section: str
     text: str
     paper: str
     ours: str
     reproduced: bool
-    why: str = ""
+    reason: str
+    remark: str = ""
+
+    @property
+    def why(self) -> str:
+        """Empty when there is nothing to explain."""
+        return self.remark if self.reproduced else self.reason
 
     @property
     def verdict(self) -> str:

@@ -3,17 +3,8 @@
 from collections.abc import Iterator
 
 from esg.core.catalog.model import Catalog
-from esg.emulator.reproduce.claims.claim import (
-    ANALYSIS,
-    END_TO_END,
-    Claim,
-)
-from esg.emulator.reproduce.experiments import COST as COST
-from esg.emulator.reproduce.experiments import (
-    SYSTEMS,
-    Results,
-    main,
-)
+from esg.emulator.reproduce.claims.claim import ANALYSIS, END_TO_END, SIMILAR_PERCENT, Claim
+from esg.emulator.reproduce.experiments import COST, SYSTEMS, Results, main, median_key
 from esg.emulator.reproduce.reasons import (
     beaten_in_settings,
     beaten_with_applications,
@@ -21,12 +12,8 @@ from esg.emulator.reproduce.reasons import (
     short_of_the_range,
 )
 from esg.emulator.reproduce.standings import ahead_of, standing
-from esg.emulator.reproduce.texts import change, number, percent, rate_of, span
+from esg.emulator.reproduce.texts import change, number, percent, points, rate_of, span
 from esg.emulator.scenario import SETTINGS
-from esg.emulator.sweep import Estimate
-
-SIMILAR_PERCENT = 5
-SLIGHTLY_PERCENT = 0.1
 
 
 def hit_rates(results: Results, catalog: Catalog) -> Iterator[Claim]:
@@ -85,27 +72,6 @@ def highest(results: Results) -> Claim:
 
 
 def costs(results: Results) -> Iterator[Claim]:
-    extra = {}
-    for system in ("INFless", "FaST-GShare"):
-        policy = results.reading(system)
-        for setting in SETTINGS:
-            extra[policy, setting] = results.percent_over(
-                main(setting, policy), main(setting, "esg"), COST
-            )
-    least, most = (choose(extra.values(), key=lambda e: e.mean) for choose in (min, max))
-    yield Claim(
-        END_TO_END,
-        "INFless and FaST-GShare cost more than ESG",
-        "by 47-187 %",
-        f"by {number(results, least, 0)} to {number(results, most, 0)} %",
-        least.mean >= 47,
-        ""
-        if least.mean >= 47
-        else "With the readings that hit most deadlines the rivals choose nearly as frugally as "
-        "ESG here; with the literal readings (infless, fast-gshare) the extra cost is "
-        + _literal_costs(results)
-        + ".",
-    )
     over = {
         (system, setting): results.percent_over(
             main(setting, results.reading(system)), main(setting, "esg"), COST
@@ -114,6 +80,19 @@ def costs(results: Results) -> Iterator[Claim]:
         if system != "ESG"
         for setting in SETTINGS
     }
+    extra = [found for case, found in over.items() if case[0] in ("INFless", "FaST-GShare")]
+    least, most = (choose(extra, key=lambda e: e.mean) for choose in (min, max))
+    yield Claim(
+        END_TO_END,
+        "INFless and FaST-GShare cost more than ESG",
+        "by 47-187 %",
+        f"by {number(results, least, 0)} to {number(results, most, 0)} %",
+        least.mean >= 47,
+        "With the readings that hit most deadlines the rivals choose nearly as frugally as "
+        "ESG here; with the literal readings (infless, fast-gshare) the extra cost is "
+        + _literal_costs(results)
+        + ".",
+    )
     system, setting = min(over, key=lambda case: over[case].mean)
     cheapest = over[system, setting]
     reproduced = cheapest.mean >= -SIMILAR_PERCENT
@@ -123,13 +102,11 @@ def costs(results: Results) -> Iterator[Claim]:
         f"yes (we take {SIMILAR_PERCENT} % for similar)",
         f"cheapest of them: {system} in {setting}, {change(results, cheapest)} %",
         reproduced,
-        ""
-        if reproduced
-        else "That system saves by missing deadlines or by full batches that ESG does not wait "
+        "That system saves by missing deadlines or by full batches that ESG does not wait "
         "for; see its hit rate in the same setting.",
     )
     dearest = {
-        setting: max(SYSTEMS, key=lambda s: _cost(results, setting, _literal(s)))
+        setting: max(SYSTEMS, key=lambda s: results.mean(main(setting, _literal(s)), COST))
         for setting in SETTINGS
     }
     reproduced = all(system == "INFless" for system in dearest.values())
@@ -139,7 +116,7 @@ def costs(results: Results) -> Iterator[Claim]:
         "yes",
         "; ".join(f"{setting}: {system}" for setting, system in dearest.items()),
         reproduced,
-        "" if reproduced else "Another system's choice of configs is dearer with our profiles.",
+        "Another system's choice of configs is dearer with our profiles.",
     )
 
 
@@ -151,9 +128,9 @@ def by_application(results: Results, catalog: Catalog) -> Iterator[Claim]:
             found = standing(results, setting, key)
             if "ESG" not in found.level:
                 policy = results.reading(found.best)
-                ahead = _points(results, main(setting, policy), main(setting, "esg"), key)
-                points = f"{change(results, ahead)} points"
-                beaten.append(f"{application} in {setting} ({policy} {points})")
+                ahead = points(results, main(setting, policy), main(setting, "esg"), key)
+                gap = f"{change(results, ahead)} points"
+                beaten.append(f"{application} in {setting} ({policy} {gap})")
                 cases.append((setting, application, policy))
     yield Claim(
         END_TO_END,
@@ -170,9 +147,8 @@ def close_to_slo(results: Results, catalog: Catalog) -> Claim:
     shares = {}
     for application in catalog.applications.values():
         slo_ms = SETTINGS["relaxed-heavy"].slo_scale * application.alone_us / 1000
-        key = f"latency_ms.by_application.{application.name}.p50"
-        median = results.estimate(main("relaxed-heavy", "esg"), key)
-        shares[application.name] = percent(median, slo_ms)
+        label, key = main("relaxed-heavy", "esg"), median_key(application.name)
+        shares[application.name] = percent(results.estimate(label, key), slo_ms)
     reproduced = all(80 <= share.mean <= 100 for share in shares.values())
     return Claim(
         END_TO_END,
@@ -180,9 +156,7 @@ def close_to_slo(results: Results, catalog: Catalog) -> Claim:
         "yes (we ask for 80-100 % of it at the median)",
         ", ".join(f"{name} {number(results, share, 0)} %" for name, share in shares.items()),
         reproduced,
-        ""
-        if reproduced
-        else "A single job's cheapest config has three or four vCPUs, since the slice it holds "
+        "A single job's cheapest config has three or four vCPUs, since the slice it holds "
         "costs twenty times a vCPU; that is well faster than the minimum config that defines L, "
         "so nothing is gained by using up a relaxed SLO unless batches form, and they do not.",
     )
@@ -192,7 +166,7 @@ def rival_latencies(results: Results, catalog: Catalog) -> Iterator[Claim]:
     """What the paper says about its latency figure; medians, in relaxed-heavy."""
     longest = max(catalog.applications.values(), key=lambda a: len(a.stages)).name
     fastest = {
-        name: standing(results, "relaxed-heavy", _median(name), lowest=True).level
+        name: standing(results, "relaxed-heavy", median_key(name), lowest=True).level
         for name in catalog.applications
         if name != longest
     }
@@ -203,20 +177,15 @@ def rival_latencies(results: Results, catalog: Catalog) -> Iterator[Claim]:
         "yes",
         ", ".join(f"{name}: {' and '.join(systems)}" for name, systems in fastest.items()),
         reproduced,
-        "" if reproduced else infless_is_not_fastest(results, catalog, results.reading("INFless")),
+        infless_is_not_fastest(results, catalog, results.reading("INFless")),
     )
-    medians = {
-        system: results.estimate(main("relaxed-heavy", results.reading(system)), _median(longest))
-        for system in SYSTEMS
-    }
+    key = median_key(longest)
+    labels = {system: main("relaxed-heavy", results.reading(system)) for system in SYSTEMS}
+    medians = {system: results.estimate(label, key) for system, label in labels.items()}
     slowest_first = sorted(SYSTEMS, key=lambda system: medians[system].mean, reverse=True)
     slow = ("INFless", "FaST-GShare")
     gaps = {
-        (system, other): results.difference(
-            main("relaxed-heavy", results.reading(system)),
-            main("relaxed-heavy", results.reading(other)),
-            _median(longest),
-        )
+        (system, other): results.difference(labels[system], labels[other], key)
         for system in slow
         for other in SYSTEMS
         if other not in slow
@@ -233,9 +202,7 @@ def rival_latencies(results: Results, catalog: Catalog) -> Iterator[Claim]:
             f"{system} {number(results, medians[system], 0)} ms" for system in slowest_first
         ),
         reproduced,
-        ""
-        if reproduced
-        else "Differences are within their margins, seed by seed ("
+        "Differences are within their margins, seed by seed ("
         + ", ".join(f"{a} over {b} {change(results, gaps[a, b], 0)} ms" for a, b in unclear)
         + "), so that the order is not clear; more seeds may tell."
         if set(against) <= set(unclear)
@@ -244,21 +211,8 @@ def rival_latencies(results: Results, catalog: Catalog) -> Iterator[Claim]:
     )
 
 
-def _median(application: str) -> str:
-    return f"latency_ms.by_application.{application}.p50"
-
-
-def _points(results: Results, label: str, base: str, key: str = "slo_hit_rate") -> Estimate:
-    """By how many percentage points a run's share is higher than another's."""
-    return percent(results.difference(label, base, key))
-
-
 def _literal(system: str) -> str:
     return SYSTEMS[system][0]
-
-
-def _cost(results: Results, setting: str, policy: str) -> float:
-    return results.mean(main(setting, policy), COST)
 
 
 def _literal_costs(results: Results) -> str:
