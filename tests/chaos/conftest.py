@@ -11,9 +11,9 @@ from esg.client import AsyncClient
 from esg.core.catalog.file import load_catalog
 from esg.local.supervisor import Mesh, MeshOptions
 from tests.chaos.load import Load
-from tests.chaos.story import Story, story_of
-from tests.support.expected import nothing_is_left
-from tests.support.integration_catalog import write_catalog
+from tests.chaos.request_history import RequestHistory, history_of
+from tests.support.integration_catalog import catalog as catalog
+from tests.support.mesh_expectations import nothing_is_left
 
 QUICKLY: dict[str, dict[str, Any]] = {
     # What takes longer by default, so that nobody has to wait for it here
@@ -32,17 +32,12 @@ class Scene:
     def __init__(self, mesh: Mesh, load: Load) -> None:
         self.mesh = mesh
         self.load = load
-        self.story = Story()
+        self.history = RequestHistory()
         self.keys_may_expire = False
         """If somebody dies who may have been about to delete something from Redis."""
 
 
 Chaos = Callable[..., AbstractAsyncContextManager[Scene]]
-
-
-@pytest.fixture(scope="session")
-def catalog(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_catalog(tmp_path_factory.mktemp("catalog"))
 
 
 @pytest.fixture
@@ -75,10 +70,10 @@ def chaos(catalog: Path, tmp_path: Path) -> Chaos:
                 await nothing_is_left(mesh, client, keys_may_expire=scene.keys_may_expire)
             journal = mesh.journal
         assert journal is not None
-        scene.story = story = story_of(journal, load_catalog(catalog))
-        assert set(story.arrived) == set(load.answered)
-        assert set(story.arrived.values()) == {1}
-        assert story.answered == story.arrived
-        assert not story.refused
+        scene.history = history = history_of(journal, load_catalog(catalog))
+        assert set(history.arrived) == set(load.answered)
+        assert set(history.arrived.values()) == {1}
+        assert history.answered == history.arrived
+        assert not history.refused
 
     return broken

@@ -9,7 +9,7 @@ import signal
 from esg.local.procfs import in_session
 from tests.chaos.conftest import Scene
 from tests.support.cable import Cable, CabledMesh
-from tests.support.expected import until
+from tests.support.waiting import until
 
 
 async def dies(scene: Scene, name: str) -> None:

@@ -8,7 +8,7 @@ from typing import Self
 
 from esg.client import AsyncClient, Outcome, Result
 from esg.client.stream import RequestStream
-from tests.support.expected import photo, scene
+from tests.support.mesh_expectations import photo, scene
 
 RETRY_TIMEOUT_S = 120.0
 APPLICATIONS = {"photo": photo, "scene": scene}

@@ -14,8 +14,8 @@ async def test_the_controller_dies_and_goes_on_from_its_journal(chaos: Chaos) ->
         for _ in range(3):
             await dies(scene, "controller")
             await scene.load.goes_on(20)
-    assert scene.story.segments == 5  # one for each start, and the last for a good end
-    assert set(scene.story.done.values()) == {1}
+    assert scene.history.segments == 5  # one for each start, and the last for a good end
+    assert set(scene.history.done.values()) == {1}
 
 
 async def test_a_node_dies(chaos: Chaos) -> None:

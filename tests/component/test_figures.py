@@ -41,10 +41,10 @@ from tests.support.controller_peers import (
     joined,
     running_controller,
     submission,
-    until,
 )
 from tests.support.paths import ROOT
 from tests.support.small_catalog import SMALL
+from tests.support.waiting import until
 
 EXPECTED = {
     "photo": Served(done=3, in_time=2, failed=1, cancelled=1, overloaded=1, invalid=2),

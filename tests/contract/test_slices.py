@@ -21,10 +21,9 @@ from esg.invoker.tensors.arrays import Tensors, plain_input, plain_output
 from esg.runtime.settings import CommonSettings, InvokerSettings
 from esg.runtime.settings_file import environment
 from tests.support.triton_folders import write_functions
+from tests.support.waiting import LIMIT_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-LIMIT_S = 60.0
 
 
 @dataclass

@@ -5,8 +5,7 @@ import os
 import shutil
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import cache
 from ipaddress import ip_network
@@ -78,13 +77,6 @@ def address_for_containers() -> str:
     described = json.loads(run("docker", "network", "inspect", "bridge"))[0]
     subnet = ip_network(described["IPAM"]["Config"][0]["Subnet"])
     return described["IPAM"]["Config"][0].get("Gateway") or str(subnet[1])
-
-
-def until(condition: Callable[[], object], limit_s: float = 300.0) -> None:
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, "it has never become true"
-        time.sleep(0.5)
 
 
 class Project:

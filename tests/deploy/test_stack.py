@@ -21,13 +21,12 @@ from tests.deploy.engine import (
     address_for_containers,
     free_ports,
     run,
-    until,
     why_no_engine,
 )
+from tests.support.waiting import COMMAND_LIMIT_S, wait_until
 
 SERVICES = {"redis", "controller", "gateway", "node", "invoker", "node-b", "invoker-b"}
 FILES = ["docker-compose.yml", "docker-compose.cpu.yml"]
-LIMIT_S = 300.0
 LOAD = ("--rate", "5/s", "--duration", "20", "--json", "--max-error-rate", "1")
 REFUSED = "the controller cannot be reached at the moment; try again"
 PICTURE = (ROOT / "esg" / "cli" / "demo" / "demo.png").read_bytes()
@@ -36,13 +35,13 @@ pytestmark = pytest.mark.skipif(bool(why_no_engine()), reason=why_no_engine())
 
 def test_a_mesh_in_containers_answers_all_it_accepts(bring_up: BringUp, secrets: Path) -> None:
     project = bring_up("stack", FILES, MESH_PORT=free_ports(1)[0])
-    until(lambda: _all_are_well(project))
+    wait_until(lambda: _all_are_well(project), COMMAND_LIMIT_S)
     _nobody_has_more_than_needed(project)
     published = project.containers()["gateway"]["NetworkSettings"]["Ports"]["50051/tcp"]
     address = f"127.0.0.1:{published[0]['HostPort']}"
 
     with Client(address, credentials=as_me(secrets)) as mesh:
-        until(lambda: len(status(mesh).nodes) == 2)
+        wait_until(lambda: len(status(mesh).nodes) == 2, COMMAND_LIMIT_S)
         every_application_answers(mesh)
         load = project.process("run", "--rm", "-T", "loadgen", *LOAD)
         begun = status(mesh).tasks
@@ -51,12 +50,12 @@ def test_a_mesh_in_containers_answers_all_it_accepts(bring_up: BringUp, secrets:
             assert load.poll() is None, load.communicate()
             return status(mesh).tasks >= begun + tasks
 
-        until(lambda: has_done(20))
+        wait_until(lambda: has_done(20), COMMAND_LIMIT_S)
         _crash(project, "invoker")
-        until(lambda: has_done(60))
+        wait_until(lambda: has_done(60), COMMAND_LIMIT_S)
         _crash(project, "controller")
         _all_accepted_were_answered(load)
-        until(lambda: _all_are_well(project))
+        wait_until(lambda: _all_are_well(project), COMMAND_LIMIT_S)
         every_application_answers(mesh)
         assert "esg_requests_total" in _metrics(project)
 
@@ -99,7 +98,9 @@ def test_nodes_join_a_controller_of_another_host(
     )
     assert set(second.containers()) == {"node", "invoker", "node-b", "invoker-b"}
     with Client(f"{here}:{port}", credentials=as_me(secrets)) as mesh:
-        until(lambda: {one.node for one in status(mesh).nodes} == {"far", "far-b"})
+        wait_until(
+            lambda: {one.node for one in status(mesh).nodes} == {"far", "far-b"}, COMMAND_LIMIT_S
+        )
         every_application_answers(mesh)
 
 
@@ -148,13 +149,13 @@ def _crash(project: Project, service: str) -> None:
     it again. Whoever kills there may end with the rest."""
     container = project.containers()[service]["Id"]
     kill = ["docker", "exec", container, "python3", "-c", "import os; os.kill(-1, 9)"]
-    subprocess.run(kill, capture_output=True, timeout=LIMIT_S, check=False)
-    until(lambda: project.containers()[service]["RestartCount"] == 1)
+    subprocess.run(kill, capture_output=True, timeout=COMMAND_LIMIT_S, check=False)
+    wait_until(lambda: project.containers()[service]["RestartCount"] == 1, COMMAND_LIMIT_S)
 
 
 def _all_accepted_were_answered(load: "subprocess.Popen[str]") -> None:
     """While the controller was away, requests were refused; there is no other way to fail."""
-    out, err = load.communicate(timeout=LIMIT_S)
+    out, err = load.communicate(timeout=COMMAND_LIMIT_S)
     assert load.returncode == 0, f"{out}\n{err}"
     told = json.loads(out[out.index("{") :])
     assert told["requests"] == told["sent"] > 50

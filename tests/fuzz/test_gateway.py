@@ -19,13 +19,13 @@ from esg.runtime.settings import CommonSettings
 from esg.runtime.settings_file import Settings
 from tests.fuzz.budget import fuzzed, promptly
 from tests.fuzz.messages import any_message, bytes_of
-from tests.support.controller_peers import running_controller, until
+from tests.support.controller_peers import running_controller
 from tests.support.redis_server import RedisServer
 from tests.support.running_gateway import surroundings
+from tests.support.waiting import LIMIT_S, until
 
 SERVICE = "esg.gateway.v1.Pipelines"
 METHODS = public.DESCRIPTOR.services_by_name["Pipelines"].methods_by_name
-LIMIT_S = 60.0
 WAITING = {"Fetch", "Submit", "SubmitChunked", "SubmitMany", "Watch", "WatchMesh"}
 ANSWER_TIMEOUT_S = 0.2
 """For calls that wait for the end of a request: no node is there to run any."""

@@ -11,12 +11,7 @@ import pytest
 
 from esg.client import AsyncClient
 from esg.local.supervisor import Mesh, MeshOptions
-from tests.support.integration_catalog import write_catalog
-
-
-@pytest.fixture(scope="session")
-def catalog(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_catalog(tmp_path_factory.mktemp("catalog"))
+from tests.support.integration_catalog import catalog as catalog
 
 
 def options(catalog: Path, **chosen: Any) -> MeshOptions:

@@ -5,7 +5,8 @@ from pathlib import Path
 from esg.core.catalog.file import load_catalog
 from esg.emulator.history import replay_strictly
 from tests.integration.conftest import Launch
-from tests.support.expected import photo, status_of, until
+from tests.support.mesh_expectations import photo, status_of
+from tests.support.waiting import until
 
 
 async def test_a_mesh_learns_what_its_stages_really_take(launch: Launch, catalog: Path) -> None:

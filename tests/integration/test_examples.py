@@ -13,8 +13,8 @@ from esg.local.supervisor import Mesh
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 from tests.support.examples import commands, programs
 from tests.support.paths import ROOT
+from tests.support.waiting import COMMAND_LIMIT_S
 
-LIMIT_S = 300
 NEEDS_A_SCREEN = ["esg", "top"]
 
 
@@ -27,7 +27,9 @@ def environ(tmp_path: Path) -> Iterator[dict[str, str]]:
         "ESG_DIR": str(tmp_path / "mesh"),
     }
     yield clean
-    subprocess.run(["esg", "down"], env=clean, capture_output=True, timeout=LIMIT_S, check=False)
+    subprocess.run(
+        ["esg", "down"], env=clean, capture_output=True, timeout=COMMAND_LIMIT_S, check=False
+    )
 
 
 def run(arguments: list[str], environ: dict[str, str]) -> str:
@@ -37,7 +39,7 @@ def run(arguments: list[str], environ: dict[str, str]) -> str:
         env=environ,
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=COMMAND_LIMIT_S,
         check=False,
     )
     assert done.returncode == 0, (arguments, done.stdout, done.stderr)

@@ -9,8 +9,9 @@ import pytest
 
 from esg.client import Progress
 from tests.integration.conftest import Launch
-from tests.support.expected import nothing_is_left, photo, status_of, until
+from tests.support.mesh_expectations import nothing_is_left, photo, status_of
 from tests.support.redis_server import RedisServer
+from tests.support.waiting import until
 
 FETCH_S = 5.0
 """How long a task waits for its payload; its client has as long to bring it again, and more."""

@@ -13,7 +13,8 @@ from esg.core.messages.events import Event, RequestArrived
 from esg.emulator.history import replay_strictly
 from esg.names import plain_name
 from tests.integration.conftest import Launch
-from tests.support.expected import made, nothing_is_left, until
+from tests.support.mesh_expectations import made, nothing_is_left
+from tests.support.waiting import until
 
 ONE_SLOW_SLICE = {"nodes": 1, "vgpus": 1, "scale": 10}
 """It does five requests a second, or fifteen in batches: however slow the machine that runs the

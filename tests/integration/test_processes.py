@@ -14,7 +14,8 @@ from esg.core.catalog.file import load_catalog
 from esg.emulator.history import replay_strictly
 from esg.local.supervisor import Mesh
 from tests.integration.conftest import Launch
-from tests.support.expected import nothing_is_left, photo, scene, status_of, until
+from tests.support.mesh_expectations import nothing_is_left, photo, scene, status_of
+from tests.support.waiting import until
 
 
 def _health(channel: Any) -> Any:

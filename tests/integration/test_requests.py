@@ -18,7 +18,8 @@ from esg.client import (
 )
 from esg.local.supervisor import Mesh
 from tests.integration.conftest import Launch
-from tests.support.expected import made, nothing_is_left, photo, scene, status_of, until
+from tests.support.mesh_expectations import made, nothing_is_left, photo, scene, status_of
+from tests.support.waiting import until
 
 
 async def test_a_chain_gives_the_right_bytes_and_tells_how(mesh: Mesh, client: AsyncClient) -> None:

@@ -7,7 +7,8 @@ import pytest
 from esg.client import AsyncClient, PipelineStage, Progress, Result
 from esg.local.supervisor import Mesh
 from tests.integration.conftest import options
-from tests.support.expected import made, nothing_is_left, status_of, until
+from tests.support.mesh_expectations import made, nothing_is_left, status_of
+from tests.support.waiting import until
 
 
 @pytest.mark.parametrize("resume", [True, False], ids=["resumed", "new"])

@@ -9,7 +9,7 @@ from esg.core.catalog.file import load_catalog
 from esg.emulator.history import replay_strictly
 from esg.runtime.trained_configs import learnt_text
 from tests.integration.conftest import Launch
-from tests.support.expected import photo, scene
+from tests.support.mesh_expectations import photo, scene
 
 
 @pytest.mark.parametrize("policy", ["esg", "infless", "fast-gshare", "orion", "aquatope"])

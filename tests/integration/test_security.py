@@ -32,8 +32,9 @@ from esg.runtime.security.tokens import (
     write_entries,
 )
 from tests.integration.conftest import options
-from tests.support.expected import photo, until
+from tests.support.mesh_expectations import photo
 from tests.support.redis_server import RedisServer
+from tests.support.waiting import until
 
 PASSWORD = "a-password-that-nobody-else-would-use"
 CHUNK_BYTES = 2**16

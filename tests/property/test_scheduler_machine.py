@@ -47,8 +47,8 @@ from esg.core.messages.task_order import Output, TaskOrder
 from esg.core.policies.table import policy_maker
 from esg.core.scheduler.scheduler import Scheduler
 from esg.units import PPM, ms
+from tests.support.checked_scheduler import Witness
 from tests.support.small_catalog import SMALL
-from tests.support.witness import Witness
 
 NODES = ("i0", "i1", "i2")
 VCPUS, VGPUS, MEMORY_MB = 4, 2, 700

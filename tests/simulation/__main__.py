@@ -12,8 +12,8 @@ from time import perf_counter
 
 from rich.progress import track
 
+from tests.simulation.checked_run import Broken, tell, verdict
 from tests.simulation.story import POLICIES, draw
-from tests.simulation.telling import Broken, tell, verdict
 
 SHOWN = 3
 """Failures that are told in full; of more there is only the count."""

@@ -17,6 +17,7 @@ from esg.core.messages.commands import AnswerRequest
 from esg.core.messages.events import RequestArrived
 from esg.core.messages.outcome import Outcome
 from esg.units import ms, seconds
+from tests.simulation.checked_run import Told, tell
 from tests.simulation.faults.fault_injection import Luck
 from tests.simulation.faults.schedule import (
     Cancellation,
@@ -29,7 +30,6 @@ from tests.simulation.faults.schedule import (
     StreamBreaks,
 )
 from tests.simulation.story import SPAN_US, Story
-from tests.simulation.telling import Told, tell
 from tests.support.small_catalog import SMALL
 
 NODES = ("i0", "i1", "i2", "i3")

@@ -16,8 +16,8 @@ from esg.core.sessions.inquiry import Inquiry
 from esg.core.sessions.node_end import NodeNote, NodeReporter
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import NEVER_US, Queue, State
+from tests.simulation.checked_run import Broken, tell
 from tests.simulation.story import draw
-from tests.simulation.telling import Broken, tell
 
 SEEDS = 40
 

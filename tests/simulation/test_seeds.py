@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.simulation.checked_run import tell
 from tests.simulation.story import draw
-from tests.simulation.telling import tell
 
 SEEDS, GROUP = 200, 20
 

@@ -15,7 +15,7 @@ from esg.emulator.reproduce.experiments import (
 )
 from esg.emulator.reproduce.overhead import Overhead
 from esg.emulator.scenario import SETTINGS
-from tests.support.invented import overhead_as_in_the_paper, put, results_as_in_the_paper
+from tests.support.paper_results import overhead_as_in_the_paper, put, results_as_in_the_paper
 
 COST = "cost_usd_per_1k_requests"
 

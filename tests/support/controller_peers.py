@@ -24,19 +24,9 @@ from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.server import Server
 from esg.runtime.settings import ControllerSettings
 from tests.support.small_catalog import SMALL
+from tests.support.waiting import until
 
-LIMIT_S = 60.0
 PATIENT = {"lost_after_ms": 600_000, "rejoin_ms": 600_000}
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Wait for something to be true, for as long as anybody would."""
-
-    async def look() -> None:
-        while not condition():  # noqa: ASYNC110 - the condition is anything
-            await asyncio.sleep(0.002)
-
-    await asyncio.wait_for(look(), LIMIT_S)
 
 
 @dataclass

@@ -13,8 +13,8 @@ import grpc
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.protos import model_v1_pb2 as model
+from tests.support.waiting import LIMIT_S
 
-LIMIT_S = 60.0
 APPLICATIONS = {"image-classification": "super-resolution", "depth-recognition": "deblur"}
 """With their first functions: applications of the shipped catalog."""
 # ruff: noqa: N802 - the names are gRPC's

@@ -60,8 +60,8 @@ from esg.core.policies.interface import Policy
 from esg.core.policies.table import policy as named_policy
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.scheduler.settings import SchedulerSettings
+from tests.support.checked_scheduler import Witness, as_text
 from tests.support.small_catalog import SMALL
-from tests.support.witness import Witness, as_text
 
 PolicyMaker = Callable[[Catalog], Policy]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from esg.invoker.slices.processes import EmulatedSlices
-from tests.support.patience import until
+from tests.support.waiting import until
 
 LONG_MS = 1_800_000
 MEMORY_MB = {"quick": 300, "other": 300, "large": 700, "endless": 100, "heavy": 100}

@@ -5,6 +5,8 @@
 
 from pathlib import Path
 
+import pytest
+
 TIMES_MS = {
     "resize": {(1, 1, 1): 5},
     "detect": {(1, 1, 1): 20, (2, 1, 1): 22, (4, 1, 1): 26},
@@ -52,6 +54,11 @@ def write_catalog(folder: Path) -> Path:
             f'[functions.{name}]\nprofile = "{name}.toml"\ncold_start_ms = 10\n'
             f"input_mb = {INPUT_BYTES / 1e6}\nmemory_mb = 100\n"
         )
-    catalog = folder / "catalog.toml"
-    catalog.write_text("\n".join(parts) + APPLICATIONS)
-    return catalog
+    file = folder / "catalog.toml"
+    file.write_text("\n".join(parts) + APPLICATIONS)
+    return file
+
+
+@pytest.fixture(scope="session")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_catalog(tmp_path_factory.mktemp("catalog"))

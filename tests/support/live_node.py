@@ -12,7 +12,6 @@ The slices are servers in this very process. Their models:
     absent   has no model here
 """
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -43,7 +42,7 @@ from esg.storage.node_store import NodeStore
 from esg.storage.redis_store import RedisStore
 from esg.storage.retrying import RETRY_TIMEOUT_S
 from esg.units import ms, seconds
-from tests.support.patience import LIMIT_S
+from tests.support.waiting import LIMIT_S, until
 
 T = TypeVar("T")
 
@@ -189,12 +188,6 @@ class LiveNode:
             and self.pool.vcpus_free == VCPUS
             and not any(part.holder for part in self.pool.slices)
         )
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while not condition():  # noqa: ASYNC110 - the condition is anything
-            await asyncio.sleep(0.002)
 
 
 @asynccontextmanager

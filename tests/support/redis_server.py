@@ -14,8 +14,8 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from esg.local.redis_server import server_command
+from tests.support.waiting import LIMIT_S
 
-LIMIT_S = 60.0
 """Far more than a server needs to start or end, on the slowest machine."""
 
 

@@ -4,8 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,8 @@ from esg.runtime.rpc.addresses import READY_FILE
 from esg.runtime.settings import CommonSettings
 from esg.runtime.settings_file import Settings, environment
 from tests.support.paths import ROOT
-from tests.support.scripted_controller import LIMIT_S, PREFIX, until
+from tests.support.scripted_controller import PREFIX
+from tests.support.waiting import LIMIT_S, until, wait_until
 
 
 class Gateways:
@@ -63,14 +63,6 @@ def surroundings(
     own = {"controller": controller, "port": 0, **settings}
     common = {"redis_url": redis_url, "key_prefix": PREFIX, "drain_s": drain_s}
     return {**environment("common", common), **environment("gateway", own)}
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    """The same as `until`, where no loop runs."""
-    give_up = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
 
 
 @contextmanager

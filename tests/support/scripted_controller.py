@@ -11,7 +11,7 @@ where it listens in the file that ESG_READY_FILE names.
 import asyncio
 import sys
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,8 +26,8 @@ from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.server import Server, say_ready
 from esg.runtime.rpc.status import AlreadyExists, NotFound, aborting, refusal
 from esg.storage.redis_store import RedisStore
+from tests.support.waiting import LIMIT_S
 
-LIMIT_S = 180.0
 PREFIX = "test"
 KNOWN = "reversal"
 ENDLESS = "endless"
@@ -349,13 +349,6 @@ async def _serve(redis_url: str) -> None:
     controller.applications[ENDLESS] = application(ENDLESS)
     say_ready(await controller.start())
     await asyncio.Event().wait()
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Wait for something to be true, for as long as anybody would."""
-    async with asyncio.timeout(LIMIT_S):
-        while not condition():  # noqa: ASYNC110 - the condition is anything
-            await asyncio.sleep(0.002)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from esg.protos import controller_v1_pb2_grpc as wire_grpc
 from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.server import Server
 from esg.runtime.wire.convert import order_to_wire
-from tests.support.live_node import until
+from tests.support.waiting import until
 
 
 class Attachment:

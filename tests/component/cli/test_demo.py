@@ -26,12 +26,11 @@ from esg.local.run_directory import RunDirectory
 from esg.workload.arrivals import Arrival
 from tests.component.cli.conftest import Run
 from tests.component.cli.test_refusals import assert_refused
-from tests.support.waiting import wait_until
+from tests.support.waiting import COMMAND_LIMIT_S, wait_until
 
 ESG = Path(sys.executable).with_name("esg")
 SMALL = ("--nodes", "2", "--seconds", "2", "--rate", "14/s")
 REQUESTS = 27
-LIMIT_S = 300
 
 
 def surroundings(temporary: Path) -> Mapping[str, str]:
@@ -47,7 +46,7 @@ def ran(temporary: Path, *arguments: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=LIMIT_S,
+        timeout=COMMAND_LIMIT_S,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert list(temporary.iterdir()) == []
@@ -110,7 +109,7 @@ def test_ctrl_c_takes_everything_down(number: signal.Signals, tmp_path: Path) ->
         try:
             wait_until(up)
             process.send_signal(number)
-            _, err = process.communicate(timeout=LIMIT_S)
+            _, err = process.communicate(timeout=COMMAND_LIMIT_S)
         finally:
             process.kill()
     assert (process.returncode, err) == (130, "")

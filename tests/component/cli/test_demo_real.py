@@ -13,8 +13,9 @@ from esg.cli.demo.real_findings import PHOTO, RealDemoFindings, RealDemonstratio
 from esg.cli.demo.real_view import RealDemoView
 from esg.client import Config, Outcome, Result, StageResult
 from tests.component.cli.conftest import Run
-from tests.component.cli.test_demo import ESG, LIMIT_S, surroundings
+from tests.component.cli.test_demo import ESG, surroundings
 from tests.component.cli.test_refusals import assert_refused
+from tests.support.waiting import COMMAND_LIMIT_S
 
 
 def test_a_photo_is_enlarged_masked_and_labelled(tmp_path: Path) -> None:
@@ -26,7 +27,7 @@ def test_a_photo_is_enlarged_masked_and_labelled(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=LIMIT_S,
+        timeout=COMMAND_LIMIT_S,
     )
     assert (done.returncode, done.stderr) == (0, "")
     told = json.loads(done.stdout)

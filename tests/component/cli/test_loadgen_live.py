@@ -22,10 +22,10 @@ from esg.workload.saved import read_arrivals
 from tests.component.cli.conftest import Ran, Run
 from tests.support.counting_gateway import APPLICATIONS, Gateway, done, refused, serving
 from tests.support.trace_files import save_arrivals
+from tests.support.waiting import LIMIT_S
 
 LOADGEN = Path(sys.executable).with_name("loadgen")
 HOUR_US = 3_600_000_000
-LIMIT_S = 180
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from esg.local.supervisor import Mesh, MeshOptions
 from tests.support.integration_catalog import write_catalog
+from tests.support.waiting import LIMIT_S
 
 LOADGEN = Path(sys.executable).with_name("loadgen")
-LIMIT_S = 120
 
 
 async def test_a_mesh_serves_a_load_and_the_emulator_agrees_on_what_it_was(tmp_path: Path) -> None:

@@ -19,10 +19,9 @@ from esg.profiler import node_under_test
 from esg.profiler.record import read
 from tests.component.cli.conftest import Run
 from tests.support.integration_catalog import TIMES_MS, write_catalog
-from tests.support.waiting import wait_until
+from tests.support.waiting import LIMIT_S, wait_until
 
 ESG = Path(sys.executable).with_name("esg")
-LIMIT_S = 120
 NAMES = "resize,detect,label"
 
 

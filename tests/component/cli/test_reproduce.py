@@ -19,7 +19,7 @@ from esg.emulator.reproduce.standings import level_rule
 from esg.emulator.reproduce.study import Study
 from tests.component.cli.conftest import Run
 from tests.component.cli.test_refusals import assert_refused
-from tests.support.invented import overhead_as_in_the_paper, put, results_as_in_the_paper
+from tests.support.paper_results import overhead_as_in_the_paper, put, results_as_in_the_paper
 
 REFUSED = {
     "--requests 19": "--requests is 19; it must be at least 20",

@@ -18,8 +18,9 @@ from esg.core.emulated_output import emulated_output
 from esg.errors import Rejected
 from tests.component.cli.conftest import Run
 from tests.support.redis_server import RedisServer
-from tests.support.running_gateway import playing_mesh, wait_until
-from tests.support.scripted_controller import ENDLESS, KNOWN, LIMIT_S, until
+from tests.support.running_gateway import playing_mesh
+from tests.support.scripted_controller import ENDLESS, KNOWN
+from tests.support.waiting import LIMIT_S, until, wait_until
 
 
 @pytest.fixture

@@ -20,9 +20,9 @@ from esg.client.status import ApplicationStatus, NodeStatus, QueueStatus, SliceS
 from esg.core.metrics import CAPTION
 from tests.component.cli.conftest import Run
 from tests.component.cli.test_refusals import assert_refused
+from tests.support.waiting import LIMIT_S
 
 ESG = Path(sys.executable).with_name("esg")
-LIMIT_S = 120
 
 
 @pytest.fixture(scope="module")

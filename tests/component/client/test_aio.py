@@ -29,7 +29,8 @@ from esg.runtime.rpc import status as problems
 from tests.component.gateway.conftest import Keys
 from tests.support.redis_server import RedisServer
 from tests.support.running_gateway import Gateways
-from tests.support.scripted_controller import KNOWN, LIMIT_S, ScriptedController, until
+from tests.support.scripted_controller import KNOWN, ScriptedController
+from tests.support.waiting import LIMIT_S, until
 
 LARGE = bytes(range(256)) * 40_000
 

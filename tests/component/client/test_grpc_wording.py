@@ -13,7 +13,7 @@ from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.server import Server
 from esg.runtime.security.authority import make_certificates
 from esg.runtime.security.tls import ON_THIS_MACHINE, ClientTls, Identity, Security, ServerTls
-from tests.support.patience import LIMIT_S
+from tests.support.waiting import LIMIT_S
 
 HOST = "127.0.0.1"
 SMALL = [("grpc.max_receive_message_length", 1000)]

@@ -9,7 +9,8 @@ from esg.client import AsyncClient, Result
 from esg.runtime.rpc.chunks import PIECE_BYTES
 from tests.component.gateway.conftest import Keys
 from tests.support.redis_server import RedisServer
-from tests.support.scripted_controller import KNOWN, ScriptedController, until
+from tests.support.scripted_controller import KNOWN, ScriptedController
+from tests.support.waiting import until
 
 Way = Callable[[bytes], Awaitable[Result]]
 

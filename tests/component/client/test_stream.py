@@ -19,7 +19,8 @@ from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc import status as problems
 from tests.component.gateway.conftest import Keys
 from tests.support.running_gateway import Gateways
-from tests.support.scripted_controller import KNOWN, LIMIT_S, ScriptedController, until
+from tests.support.scripted_controller import KNOWN, ScriptedController
+from tests.support.waiting import LIMIT_S, until
 
 LARGE = bytes(range(256)) * 40_000
 

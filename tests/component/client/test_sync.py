@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from esg.client import Client, InvalidRequest, NotFound, PipelineStage, Result, Unavailable
-from tests.support.running_gateway import playing_mesh, wait_until
-from tests.support.scripted_controller import ENDLESS, KNOWN, LIMIT_S
+from tests.support.running_gateway import playing_mesh
+from tests.support.scripted_controller import ENDLESS, KNOWN
+from tests.support.waiting import LIMIT_S, wait_until
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from tests.support.controller_peers import (
     refusal_code,
     running_controller,
     submission,
-    until,
 )
+from tests.support.waiting import until
 
 
 async def test_an_application_is_registered_updated_used_and_deleted() -> None:

@@ -10,7 +10,6 @@ import grpc
 import pytest
 
 from tests.support.controller_peers import (
-    LIMIT_S,
     finished,
     gateway,
     greeting,
@@ -19,8 +18,8 @@ from tests.support.controller_peers import (
     refusal_code,
     running_controller,
     submission,
-    until,
 )
+from tests.support.waiting import LIMIT_S, until
 
 
 async def test_a_controller_that_goes_takes_nothing_new_and_answers_the_rest() -> None:

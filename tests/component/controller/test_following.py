@@ -14,8 +14,8 @@ from tests.support.controller_peers import (
     refusal_code,
     running_controller,
     submission,
-    until,
 )
+from tests.support.waiting import until
 
 
 async def test_a_request_outlives_its_gateway_and_another_can_follow_it() -> None:

@@ -17,8 +17,8 @@ from esg.core.messages.events import RequestArrived
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.errors import Fault, Rejected
 from esg.runtime.settings import ControllerSettings
+from tests.support.waiting import LIMIT_S
 
-LIMIT_S = 60.0
 HEADER = Header(catalog="c0ffee", settings=SchedulerSettings())
 ARRIVAL = RequestArrived(request="r1", application="thumb")
 

@@ -14,8 +14,8 @@ from tests.support.controller_peers import (
     joined,
     running_controller,
     submission,
-    until,
 )
+from tests.support.waiting import until
 
 
 async def test_the_mesh_tells_its_state() -> None:

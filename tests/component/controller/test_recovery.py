@@ -34,9 +34,9 @@ from tests.support.controller_peers import (
     put_application,
     running_controller,
     submission,
-    until,
 )
 from tests.support.small_catalog import SMALL
+from tests.support.waiting import until
 
 
 @asynccontextmanager

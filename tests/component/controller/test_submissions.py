@@ -15,8 +15,8 @@ from tests.support.controller_peers import (
     refusal_code,
     running_controller,
     submission,
-    until,
 )
+from tests.support.waiting import until
 
 
 async def test_a_request_is_accepted_and_answered_once() -> None:

@@ -27,8 +27,8 @@ from esg.emulator.sweep import (
 )
 from esg.errors import Rejected
 from esg.workload.plan import Extent, Workload
+from tests.support.emulated_runs import paper, run, scenario
 from tests.support.paths import ROOT
-from tests.support.runs import paper, run, scenario
 
 FORTY = Generated(Workload(rate="heavy", requests=40))
 
@@ -154,7 +154,7 @@ def test_the_first_failure_ends_all_the_others() -> None:
 INTERRUPTED = """
 from esg.emulator.sweep import Generated, SweepRun, sweep
 from esg.workload.plan import Workload
-from tests.support.runs import paper, scenario
+from tests.support.emulated_runs import paper, scenario
 
 if __name__ == "__main__":
     load = Generated(Workload(rate="heavy", requests=10**9))

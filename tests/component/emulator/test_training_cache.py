@@ -20,7 +20,7 @@ from esg.emulator.training.train import (
     trained_configs,
 )
 from esg.units import ms
-from tests.support.rivals import catalog, function
+from tests.support.policy_cases import catalog, function
 
 GRID = {(b, c, 1): 40.0 * b**0.7 / c**0.5 for b in (1, 2, 4) for c in (1, 2, 4)}
 WIDE = {(b, c, g): 60.0 * b / g + 30 / c for b in (1, 2) for c in (1, 2) for g in (1, 2)}

@@ -17,7 +17,8 @@ from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.runtime.rpc.channels import channel
 from tests.component.gateway.conftest import Keys
 from tests.support.running_gateway import Gateways, playing_mesh
-from tests.support.scripted_controller import KNOWN, LIMIT_S, ScriptedController
+from tests.support.scripted_controller import KNOWN, ScriptedController
+from tests.support.waiting import LIMIT_S
 
 ASKED = public.SubmitRequest(application=KNOWN, payload=b"abc", request_id="r1")
 OTHER = public.SubmitRequest(application=KNOWN, payload=b"abc", request_id="r2")

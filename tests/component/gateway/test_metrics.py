@@ -10,7 +10,8 @@ from esg.gateway.request_table import RequestTable
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
 from tests.support.running_gateway import Gateways
-from tests.support.scripted_controller import KNOWN, ScriptedController, application, until
+from tests.support.scripted_controller import KNOWN, ScriptedController, application
+from tests.support.waiting import until
 
 
 def test_a_request_is_counted_when_it_has_ended() -> None:

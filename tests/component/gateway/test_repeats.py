@@ -14,7 +14,8 @@ from esg.runtime.rpc.status import AlreadyExists, Unavailable
 from tests.component.gateway.conftest import Keys
 from tests.support.redis_server import RedisServer
 from tests.support.running_gateway import Gateways
-from tests.support.scripted_controller import KNOWN, ScriptedController, until
+from tests.support.scripted_controller import KNOWN, ScriptedController
+from tests.support.waiting import until
 
 ASKED = public.SubmitRequest(application=KNOWN, payload=b"a picture", request_id="r1")
 OTHER = public.SubmitRequest(application=KNOWN, payload=b"another one", request_id="r1")

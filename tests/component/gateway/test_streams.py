@@ -15,7 +15,8 @@ from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc.channels import channel
 from tests.component.gateway.conftest import Keys
 from tests.support.running_gateway import Gateways
-from tests.support.scripted_controller import KNOWN, ScriptedController, until
+from tests.support.scripted_controller import KNOWN, ScriptedController
+from tests.support.waiting import until
 
 LARGE = bytes(range(256)) * 40_000  # 10 MB, more than gRPC's messages hold by default
 

@@ -13,7 +13,8 @@ from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc.status import AlreadyExists, NotFound
 from tests.component.gateway.conftest import Keys
 from tests.support.redis_server import RedisServer
-from tests.support.scripted_controller import KNOWN, ScriptedController, until
+from tests.support.scripted_controller import KNOWN, ScriptedController
+from tests.support.waiting import until
 
 ASKED = public.SubmitRequest(application=KNOWN, payload=b"a picture", request_id="r1")
 

@@ -1,7 +1,7 @@
 """Tokens at the door: who gets in, how much they may do, and what they see of each other."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from esg.runtime.security.tokens import Quota, TokenEntry, digest_of, read_entri
 from esg.runtime.settings import GatewaySettings
 from tests.support.running_gateway import Gateways
 from tests.support.scripted_controller import ENDLESS, KNOWN, ScriptedController, application
+from tests.support.waiting import until
 
 Stub = public_grpc.PipelinesStub
 NEW = public.RegisterApplicationRequest(
@@ -389,19 +390,13 @@ async def test_a_client_has_so_many_streams(gateways: Gateways) -> None:
             except grpc.aio.AioRpcError:
                 return False
 
-        await until_true(again)
+        await until(again)
 
 
 async def test_metadata_has_a_limit(clients: Clients) -> None:
     stub = await clients.stub("x" * 100_000)
     code, _ = await refusal(stub.ListApplications(public.ListApplicationsRequest()))
     assert code in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAUTHENTICATED)
-
-
-async def until_true(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(60):
-        while not await condition():  # noqa: ASYNC110 - what is asked is in another process' hands
-            await asyncio.sleep(0.01)
 
 
 async def names(stub: Stub) -> list[str]:

@@ -26,17 +26,12 @@ from esg.core.catalog.model import scaled
 from esg.core.durations import Durations, DurationSettings
 from esg.core.emulated_output import emulated_output
 from esg.invoker.slices.client import SERVICE
-from tests.support.emulated_process import INPUT_BYTES, emulated, until_state, write_catalog
+from tests.support.emulated_process import INPUT_BYTES, emulated, until_state
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SEED = 7
 SCALE = 0.1
-
-
-@pytest.fixture(scope="module")
-def catalog(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_catalog(tmp_path_factory.mktemp("catalog"))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -8,8 +8,8 @@ import pytest
 import uvloop
 
 from esg.invoker.emulated.alarm import Alarm
+from tests.support.waiting import LIMIT_S
 
-LIMIT_S = 60.0
 MS = 1_000_000
 
 

@@ -20,9 +20,9 @@ from esg.runtime.settings import CommonSettings
 from esg.storage.local_store import LocalStore
 from esg.storage.redis_store import RedisStore
 from tests.support.emulated_process import INPUT_BYTES, write_catalog
-from tests.support.live_node import job, start, until
-from tests.support.patience import LIMIT_S
+from tests.support.live_node import job, start
 from tests.support.scripted_invoker_controller import Attachment, ScriptedController, serving
+from tests.support.waiting import LIMIT_S, until
 
 
 @dataclass

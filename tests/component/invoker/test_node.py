@@ -22,8 +22,9 @@ from esg.invoker.emulated.repository import RepositoryState
 from esg.invoker.slices.client import SliceClient, SliceGone
 from esg.storage.errors import Missing
 from esg.storage.node_store import NodeStore
-from tests.support.live_node import LiveNode, job, live_node, output_of, start, until
+from tests.support.live_node import LiveNode, job, live_node, output_of, start
 from tests.support.redis_server import RedisServer
+from tests.support.waiting import until
 
 HERE_A, ELSEWHERE_B = Output(stage="a", invoker="i0"), Output(stage="b", invoker="i1")
 

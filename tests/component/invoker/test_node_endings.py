@@ -15,7 +15,8 @@ from esg.core.messages.events import (
 )
 from esg.core.messages.task_order import Output
 from esg.storage.redis_store import RedisStore
-from tests.support.live_node import LiveNode, job, live_node, output_of, start, until
+from tests.support.live_node import LiveNode, job, live_node, output_of, start
+from tests.support.waiting import until
 
 HERE_A = Output(stage="a", invoker="i0")
 

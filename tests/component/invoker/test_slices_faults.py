@@ -15,8 +15,8 @@ from esg.invoker.slices.client import SERVICE, SliceClient
 from esg.invoker.tensors.arrays import plain_input
 from esg.invoker.tensors.raw_encoding import behind_lengths, nested, serialized
 from esg.runtime.rpc.server import Server
+from tests.support.waiting import LIMIT_S
 
-LIMIT_S = 60.0
 Pretend = Callable[..., Awaitable[SliceClient]]
 
 

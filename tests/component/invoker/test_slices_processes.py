@@ -12,15 +12,8 @@ from esg.errors import Fault, Rejected
 from esg.invoker.slices.client import SliceClient
 from esg.invoker.tensors.arrays import plain_input
 from esg.runtime.slice_kinds import Addresses, Cpu, Emulated, Mig, parse_slices
-from tests.support.emulated_process import emulated, write_catalog
-from tests.support.patience import until
-
-LIMIT_S = 60.0
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Path:
-    return write_catalog(tmp_path)
+from tests.support.emulated_process import emulated
+from tests.support.waiting import LIMIT_S, until
 
 
 def is_gone(pid: int) -> bool:

@@ -11,8 +11,7 @@ from esg.client import ClientError, Outcome, Result, Unavailable
 from esg.loadgen import send as sending
 from esg.loadgen.send import SPAN_US, LoadSpec, Sender, SentRequest, send
 from esg.workload.arrivals import Arrival
-
-LIMIT_S = 60.0
+from tests.support.waiting import LIMIT_S
 
 
 def result(*, in_time: bool = True) -> Result:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from esg.client import AsyncClient, Outcome
 from esg.local.supervisor import Mesh
-from tests.support.expected import nothing_is_left, until
+from tests.support.mesh_expectations import nothing_is_left
 from tests.support.triton_folders import inverted
+from tests.support.waiting import until
 
 LARGE = bytes(range(256)) * 4_000  # large enough for shared memory
 

@@ -25,9 +25,9 @@ from esg.storage.local_store import LocalStore
 from esg.storage.node_store import NodeStore
 from esg.storage.redis_store import RedisStore
 from esg.units import ms
-from tests.support.live_node import until
 from tests.support.redis_server import RedisServer
 from tests.support.triton_folders import inverted, write_functions
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -22,10 +22,10 @@ from esg.invoker.slices.shm.transfer import MOST_RETIRED, SharedMemory
 from esg.invoker.tensors.arrays import Array
 from esg.runtime.settings import CommonSettings, InvokerSettings
 from tests.support.triton_folders import write_functions
+from tests.support.waiting import LIMIT_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-LIMIT_S = 60.0
 SIZE = 100_000
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from esg.emulator.scenario import applied
-from tests.support.runs import Ran, paper, run, scenario
+from tests.support.emulated_runs import Ran, paper, run, scenario
 
 
 def crowded(**changes: object) -> Ran:

@@ -14,7 +14,7 @@ from esg.emulator.run import emulate
 from esg.emulator.sweep import Generated
 from esg.errors import Bug
 from esg.workload.plan import Workload
-from tests.support.runs import paper, scenario
+from tests.support.emulated_runs import paper, scenario
 
 TEN = Generated(Workload(rate="light", requests=10))
 

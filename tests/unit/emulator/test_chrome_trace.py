@@ -12,7 +12,7 @@ from esg.emulator.chrome_trace import ChromeTrace
 from esg.emulator.run import emulate
 from esg.emulator.sweep import Generated
 from esg.workload.plan import Workload
-from tests.support.runs import paper, run, scenario
+from tests.support.emulated_runs import paper, run, scenario
 
 
 def drawn(**changes: Any) -> list[dict[str, Any]]:

@@ -27,7 +27,7 @@ from tests.support.claims import (
 )
 from tests.support.claims import catalog as catalog
 from tests.support.claims import results as results
-from tests.support.invented import overhead_as_in_the_paper, put
+from tests.support.paper_results import overhead_as_in_the_paper, put
 
 
 def test_the_papers_own_numbers_reproduce_everything(catalog: Catalog, results: Results) -> None:

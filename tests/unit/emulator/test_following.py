@@ -17,7 +17,7 @@ from esg.emulator.scenario import Scenario
 from esg.emulator.sweep import Generated
 from esg.runtime.journal_files import read_journal
 from esg.workload.plan import Workload
-from tests.support.runs import paper, scenario
+from tests.support.emulated_runs import paper, scenario
 
 LOAD = Generated(Workload(rate="light", requests=150))
 SLOW = scenario(nodes=4, stage_delay_ms=40, slo_scale=2.0)

@@ -34,7 +34,7 @@ from esg.emulator.sweep import Generated
 from esg.errors import Rejected
 from esg.runtime.journal_files import cut_torn_end, read_journal
 from esg.workload.plan import Workload
-from tests.support.runs import paper, scenario
+from tests.support.emulated_runs import paper, scenario
 from tests.support.small_catalog import SMALL
 from tests.unit.emulator.test_repeating import without_clock
 

@@ -22,7 +22,7 @@ from tests.support.claims import (
 )
 from tests.support.claims import catalog as catalog
 from tests.support.claims import results as results
-from tests.support.invented import put
+from tests.support.paper_results import put
 
 EVERY_APPLICATION = "ESG has the highest hit rate for every application in every setting"
 

@@ -9,7 +9,7 @@ import pytest
 from esg.emulator.run import emulate
 from esg.emulator.sweep import Generated, SweepRun, run_job
 from esg.workload.plan import Workload
-from tests.support.runs import paper, run, scenario
+from tests.support.emulated_runs import paper, run, scenario
 
 HUNDRED = Generated(Workload(rate="heavy", requests=100))
 

@@ -15,7 +15,7 @@ from esg.emulator.reproduce.html import page
 from esg.emulator.reproduce.readings import DEVIATIONS, READINGS
 from esg.emulator.reproduce.standings import level_rule
 from esg.emulator.reproduce.study import Study, document
-from tests.support.invented import overhead_as_in_the_paper, put, results_as_in_the_paper
+from tests.support.paper_results import overhead_as_in_the_paper, put, results_as_in_the_paper
 
 HOSTILE = '"><script>alert(1)<img src=x onerror=alert(2)>&amp;'
 LOADING = {"action", "data", "formaction", "href", "poster", "src", "srcset", "xlink:href"}

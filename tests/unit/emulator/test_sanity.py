@@ -10,7 +10,7 @@ from esg.core.messages.outcome import Outcome
 from esg.core.policies.table import POLICIES
 from esg.emulator.sweep import Estimate, Generated
 from esg.workload.plan import Workload
-from tests.support.runs import limits, paper, run, run_on, scenario, smallest
+from tests.support.emulated_runs import limits, paper, run, run_on, scenario, smallest
 
 SETTINGS = ("strict-light", "moderate-normal", "relaxed-heavy")
 

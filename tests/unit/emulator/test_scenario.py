@@ -12,7 +12,7 @@ from esg.core.journal.format import Header
 from esg.core.messages.codec import decode, encode
 from esg.emulator.scenario import SETTINGS, Scenario, applied, setting
 from esg.errors import Rejected
-from tests.support.runs import paper, scenario
+from tests.support.emulated_runs import paper, scenario
 from tests.support.small_catalog import PRICES, SMALL
 
 UNUSUAL = scenario(

@@ -24,7 +24,7 @@ from tests.support.claims import (
 )
 from tests.support.claims import catalog as catalog
 from tests.support.claims import results as results
-from tests.support.invented import put
+from tests.support.paper_results import put
 
 
 def test_a_rival_enters_with_the_reading_that_hits_most(results: Results) -> None:

@@ -24,7 +24,7 @@ from esg.emulator.training.train import (
     train,
 )
 from esg.units import ms
-from tests.support.rivals import chain, function
+from tests.support.policy_cases import chain, function
 
 SMALL = Budget(bootstrap=16, rounds=4, per_round=3, tune_every=2, candidates=200, draws=8)
 """Enough for a tiny problem, in less than a second."""

@@ -18,7 +18,8 @@ from esg.core.state.state import Phase, Task
 from esg.errors import Rejected
 from esg.units import PPM, ms
 from tests.support.desk import Desk, arrived, finished, joined, start
-from tests.support.rivals import (
+from tests.support.emulated_runs import run
+from tests.support.policy_cases import (
     by_name,
     catalog,
     chain,
@@ -28,7 +29,6 @@ from tests.support.rivals import (
     queue_view,
     run_two_hundred_heavy_requests,
 )
-from tests.support.runs import run
 
 LEAN_AND_FAST = {(1, 1, 1): 100, (1, 2, 1): 95}
 """One vCPU is cheaper: 100 x 11 against 95 x 12."""

@@ -24,7 +24,7 @@ from esg.emulator.world import World
 from esg.errors import Rejected
 from esg.units import ms
 from esg.workload.arrivals import at_rate
-from tests.support.rivals import (
+from tests.support.policy_cases import (
     Cell,
     by_name,
     catalog,

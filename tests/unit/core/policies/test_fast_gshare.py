@@ -2,7 +2,7 @@
 
 from esg.core.catalog.config import Config
 from esg.core.policies.fast_gshare import FastGShare
-from tests.support.rivals import (
+from tests.support.policy_cases import (
     chain,
     configs,
     crowded,

@@ -13,7 +13,7 @@ from esg.core.policies.table import policy
 from esg.core.search.plan import Plan
 from esg.core.state.node_books import NodeBooks
 from esg.units import ms
-from tests.support.rivals import (
+from tests.support.policy_cases import (
     by_name,
     chain,
     configs,

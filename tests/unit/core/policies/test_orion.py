@@ -19,7 +19,7 @@ from esg.core.policies.orion import (
 from esg.core.search.plan import Step
 from esg.units import ms
 from tests.support.desk import Desk, arrived, failed, finished, joined, start
-from tests.support.rivals import (
+from tests.support.policy_cases import (
     Cell,
     catalog,
     chain,

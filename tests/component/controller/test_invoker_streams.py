@@ -7,7 +7,6 @@ import grpc
 from esg.names import payload_stage
 from esg.protos import controller_v1_pb2 as wire
 from tests.support.controller_peers import (
-    LIMIT_S,
     finished,
     gateway,
     greeting,
@@ -15,8 +14,8 @@ from tests.support.controller_peers import (
     joined,
     running_controller,
     submission,
-    until,
 )
+from tests.support.waiting import LIMIT_S, until
 
 
 async def test_a_newcomer_is_welcomed_and_starts_afresh() -> None:

@@ -13,7 +13,7 @@ from esg.runtime.journal_files import read_segments
 
 
 @dataclass
-class Story:
+class RequestHistory:
     """How often each request came, was answered and refused, and each of its jobs was done, as the
     nodes said, also if nobody waited for it any more."""
 
@@ -42,8 +42,8 @@ class Story:
                     pass
 
 
-def story_of(journal: Path, catalog: Catalog) -> Story:
+def history_of(journal: Path, catalog: Catalog) -> RequestHistory:
     """Replayed strictly: every order as it was, every snapshot where the one before it led."""
-    story = Story(segments=sum(1 for _ in read_segments(journal)))
-    replay_strictly(journal, catalog, story.observe)
-    return story
+    history = RequestHistory(segments=sum(1 for _ in read_segments(journal)))
+    replay_strictly(journal, catalog, history.observe)
+    return history

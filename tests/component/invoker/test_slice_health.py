@@ -14,7 +14,8 @@ from esg.invoker.slices.client import SliceClient
 from esg.invoker.slices.health import watch
 from esg.invoker.slices.processes import EmulatedSlices
 from tests.support.emulated_process import emulated, write_catalog
-from tests.support.live_node import emulated_server, until
+from tests.support.live_node import emulated_server
+from tests.support.waiting import until
 
 
 class Told:
@@ -58,6 +59,7 @@ def own(process: EmulatedSlices) -> SliceSet:
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Path:
+    """One of its own, for a test takes it away."""
     return write_catalog(tmp_path)
 
 

@@ -16,17 +16,12 @@ from esg.core.emulated_output import emulated_output
 from esg.errors import Fault
 from esg.invoker.slices.client import SliceClient, split
 from esg.invoker.tensors.arrays import plain_input, plain_output
-from tests.support.emulated_process import INPUT_BYTES, emulated, until_state, write_catalog
+from tests.support.emulated_process import INPUT_BYTES, emulated, until_state
+from tests.support.waiting import LIMIT_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-LIMIT_S = 60.0
 SCALE = "0.1"
-
-
-@pytest.fixture(scope="module")
-def catalog(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_catalog(tmp_path_factory.mktemp("catalog"))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

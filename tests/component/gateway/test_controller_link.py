@@ -14,7 +14,8 @@ from esg.runtime.rpc.status import NotFound
 from esg.storage.redis_store import RedisStore
 from tests.component.gateway.conftest import Keys
 from tests.support.running_gateway import Gateways
-from tests.support.scripted_controller import KNOWN, ScriptedController, until
+from tests.support.scripted_controller import KNOWN, ScriptedController
+from tests.support.waiting import until
 
 
 def asked(request_id: str) -> public.SubmitRequest:

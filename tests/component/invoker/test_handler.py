@@ -13,8 +13,7 @@ import pytest
 from esg.errors import Fault, Rejected
 from esg.invoker.handlers.handler import Bytes, Cores, CpuParts, check_handler
 from esg.invoker.tensors.arrays import INPUT, OUTPUT, byte_strings, plain_input
-from tests.support.live_node import until
-from tests.support.patience import LIMIT_S
+from tests.support.waiting import LIMIT_S, until
 
 HANDLERS = "tests.support.handlers"
 WRAP, WHERE, MEETING, FAILING = (

@@ -14,7 +14,7 @@ from esg.units import to_ms
 from tests.simulation.faults.mesh import SimulatedMesh
 from tests.simulation.session_promises import SessionPromises
 from tests.simulation.story import HEAL_US, Story, draw
-from tests.support.witness import as_text, inspect
+from tests.support.checked_scheduler import as_text, inspect
 
 LATEST_EVENTS = 12
 

@@ -1,8 +1,6 @@
 """What must come out: emulated models answer with digests, a chain of them through the stages."""
 
-import asyncio
 import os
-from collections.abc import Awaitable, Callable
 
 from redis.asyncio import Redis
 
@@ -10,8 +8,7 @@ from esg.client import AsyncClient, MeshStatus
 from esg.core.emulated_output import emulated_output
 from esg.local.supervisor import Mesh
 from tests.support.integration_catalog import INPUT_BYTES
-
-LIMIT_S = 60.0
+from tests.support.waiting import until
 
 
 def made(function: str, *inputs: bytes) -> bytes:
@@ -25,16 +22,6 @@ def photo(payload: bytes) -> dict[str, bytes]:
 def scene(payload: bytes) -> dict[str, bytes]:
     small = made("resize", payload)
     return {"label": made("label", made("detect", small), made("depth", small))}
-
-
-async def until(condition: Callable[[], Awaitable[object]]) -> None:
-    """Wait for something to be true, for as long as anybody would."""
-
-    async def look() -> None:
-        while not await condition():  # noqa: ASYNC110 - the condition is anything
-            await asyncio.sleep(0.02)
-
-    await asyncio.wait_for(look(), LIMIT_S)
 
 
 async def status_of(client: AsyncClient) -> MeshStatus:

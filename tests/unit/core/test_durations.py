@@ -1,4 +1,4 @@
-"""Weather: keyed by name, so that it does not depend on who schedules, or in what order."""
+"""Durations of runs and loads are keyed by name, and do not depend on who schedules them."""
 
 from statistics import fmean, stdev
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from esg.invoker.handlers.worker_processes import OutOfTime, WorkerDied, Workers
-from tests.support.patience import LIMIT_S
+from tests.support.waiting import LIMIT_S
 
 FOR_EVER_S = 10**6
 

@@ -6,7 +6,7 @@ import pytest
 
 from esg.core.catalog.model import Function
 from esg.errors import Rejected
-from esg.invoker.triton import install as triton_home
+from esg.invoker.triton import install
 from esg.invoker.triton.install import default_home, find_triton
 from esg.invoker.triton.model_repository import assemble
 from tests.support.small_catalog import DETECT
@@ -37,7 +37,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with nothing on it."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr(triton_home, "REPOSITORY", tmp_path / "site-packages")
+    monkeypatch.setattr(install, "REPOSITORY", tmp_path / "site-packages")
 
 
 def test_triton_on_the_path_finds_its_backends_itself(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from esg.core.messages.events import InstanceReady, TaskFailed
 from esg.core.sessions import node_end
 from esg.invoker.controller_link import ControllerLink
 from esg.units import ms, seconds
-from tests.support.live_node import LiveNode, job, live_node, output_of, start, until
-from tests.support.patience import LIMIT_S
+from tests.support.live_node import LiveNode, job, live_node, output_of, start
 from tests.support.scripted_invoker_controller import Attachment, ScriptedController, serving
+from tests.support.waiting import LIMIT_S, until
 
 WARM = WarmInstance(invoker="i0", slice=0, function="quick")
 
