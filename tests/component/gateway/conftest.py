@@ -10,6 +10,7 @@ from esg.storage.redis_store import RedisStore
 from tests.support.redis_server import RedisServer
 from tests.support.running_gateway import Gateways
 from tests.support.scripted_controller import PREFIX, ScriptedController
+from tests.support.token_clients import clients as clients
 
 Keys = Callable[[], list[str]]
 

@@ -1,82 +1,27 @@
-"""Tokens at the door: who gets in, how much they may do, and what they see of each other."""
+"""Tokens at the door: who gets in, and what they see of each other."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
 
-from esg.client.credentials import Credentials, authorized
+from esg.client.credentials import Credentials
 from esg.gateway.identity import Identities
 from esg.local.health import is_serving
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc.channels import channel
-from esg.runtime.rpc.status import Unauthenticated, Unavailable
-from esg.runtime.security.tokens import Quota, TokenEntry, digest_of, read_entries, write_entries
+from esg.runtime.rpc.status import Unauthenticated
 from esg.runtime.settings import GatewaySettings
 from tests.support.running_gateway import Gateways
-from tests.support.scripted_controller import ENDLESS, KNOWN, ScriptedController, application
-from tests.support.waiting import until
+from tests.support.scripted_controller import ENDLESS, KNOWN, ScriptedController
+from tests.support.token_clients import Clients, OpenStream, Stub, refusal, submission
 
-Stub = public_grpc.PipelinesStub
 NEW = public.RegisterApplicationRequest(
     name="photo", stages=[model.Stage(function="deblur")], slo_us=500_000
 )
-
-
-class Clients:
-    """A gateway with tokens: a client's token is its name."""
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        self.address = ""
-        self._open = AsyncExitStack()
-
-    def allow(self, name: str, *, token: str = "", operator: bool = False, **quota: Any) -> None:
-        known = read_entries(self.file) if self.file.exists() else {}
-        digest = digest_of(token or name)
-        entry = TokenEntry(name=name, digest=digest, operator=operator, quota=Quota(**quota))
-        write_entries(self.file, {**known, name: entry})
-
-    def remove(self, name: str) -> None:
-        left = {n: entry for n, entry in read_entries(self.file).items() if n != name}
-        write_entries(self.file, left)
-
-    async def stub(self, token: str) -> Stub:
-        link = await self._open.enter_async_context(channel(self.address))
-        return authorized(public_grpc.PipelinesStub(link), Credentials(token=token))
-
-    async def close(self) -> None:
-        await self._open.aclose()
-
-
-@pytest.fixture
-async def clients(
-    gateways: Gateways, controller: ScriptedController, tmp_path: Path
-) -> AsyncIterator[Clients]:
-    made = Clients(tmp_path / "tokens.toml")
-    for name in ("alice", "bob"):
-        made.allow(name)
-    made.allow("root", operator=True)
-    controller.applications[ENDLESS] = application(ENDLESS)
-    made.address = await gateways.start(tokens=str(made.file))
-    yield made
-    await made.close()
-
-
-async def refusal(call: Awaitable[Any]) -> tuple[grpc.StatusCode, str]:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await call
-    return caught.value.code(), caught.value.details() or ""
-
-
-def submission(request_id: str = "", application: str = KNOWN) -> public.SubmitRequest:
-    return public.SubmitRequest(application=application, payload=b"abc", request_id=request_id)
 
 
 async def test_call_without_a_known_token_is_refused(
@@ -225,87 +170,6 @@ async def test_the_state_of_the_mesh_shows_a_client_no_others(clients: Clients) 
     assert await shown("root") == ["alice~photo", ENDLESS, KNOWN]
 
 
-async def test_a_client_has_so_many_requests_under_way(
-    clients: Clients, controller: ScriptedController
-) -> None:
-    controller.playing = True
-    clients.allow("alice", in_flight=2)
-    alice, bob = await clients.stub("alice"), await clients.stub("bob")
-    for number in range(2):
-        await alice.SubmitAsync(submission(f"r{number}", ENDLESS))
-    code, said = await refusal(alice.SubmitAsync(submission("r2", ENDLESS)))
-    assert (code, "alice has 2 requests under way" in said) == (
-        grpc.StatusCode.RESOURCE_EXHAUSTED,
-        True,
-    )
-    await alice.SubmitAsync(submission("r1", ENDLESS))  # a repeat is none of its own
-    await bob.Submit(submission("b"))
-    assert (await alice.Cancel(public.CancelRequest(request_id="r0"))).cancelled
-    await alice.SubmitAsync(submission("r2", ENDLESS))
-    for number in (1, 2):
-        await alice.Cancel(public.CancelRequest(request_id=f"r{number}"))
-
-
-async def test_a_quota_is_the_clients_and_not_the_addresss(
-    clients: Clients, controller: ScriptedController
-) -> None:
-    controller.playing = True
-    clients.allow("alice", requests_per_s=0.001, burst=1)
-    clients.allow("bob", bytes_per_day=3)
-    alice, bob = await clients.stub("alice"), await clients.stub("bob")
-    await alice.Submit(submission())
-    code, said = await refusal(alice.Submit(submission()))
-    assert (code, "from alice" in said) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
-    await bob.Submit(submission())
-    code, said = await refusal(bob.Submit(submission()))
-    assert (code, "allowed in a day" in said) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
-
-
-class OpenStream:
-    """One of `SubmitMany`, which stays open between groups."""
-
-    def __init__(self, stub: Stub) -> None:
-        self._groups: asyncio.Queue[public.SubmitGroup | None] = asyncio.Queue()
-        self._stream = stub.SubmitMany(self._sent())
-
-    async def _sent(self) -> AsyncIterator[public.SubmitGroup]:
-        while (group := await self._groups.get()) is not None:
-            yield group
-
-    async def submit(self, request_id: str) -> public.Reply:
-        self._groups.put_nowait(public.SubmitGroup(requests=[submission(request_id)]))
-        group: public.ReplyGroup = await self._stream.read()
-        return group.replies[0]
-
-    def end(self) -> None:
-        self._groups.put_nowait(None)
-
-
-async def test_accepted_bytes_alone_count_as_sent_and_they_count_once(
-    clients: Clients, controller: ScriptedController
-) -> None:
-    clients.allow("bob", bytes_per_day=6)
-    bob = await clients.stub("bob")
-    for invalid in (submission("no id!"), submission("r1", "x" * 101)):
-        code, _ = await refusal(bob.Submit(invalid))
-        assert code is grpc.StatusCode.INVALID_ARGUMENT
-    for _ in range(3):
-        call = bob.Submit(submission("r1"))
-        await controller.hears("submission")
-        controller.refuse("bob~r1", Unavailable("not now"))
-        assert (await refusal(call))[0] is grpc.StatusCode.UNAVAILABLE
-    call = bob.SubmitAsync(submission("r1"))
-    await controller.takes_in("bob~r1")
-    await call
-    for _ in range(3):
-        await bob.SubmitAsync(submission("r1"))  # a repeat is none of its own
-    call = bob.SubmitAsync(submission("r2"))
-    await controller.takes_in("bob~r2")
-    await call
-    code, said = await refusal(bob.SubmitAsync(submission("r3")))
-    assert (code, "allowed in a day" in said) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
-
-
 async def test_a_token_that_is_removed_is_good_for_nothing_more(
     clients: Clients, controller: ScriptedController
 ) -> None:
@@ -349,20 +213,6 @@ async def test_a_token_that_is_replaced_is_good_for_nothing_more(
     assert (await OpenStream(await clients.stub("another")).submit("r3")).HasField("done")
 
 
-async def test_new_limits_hold_on_a_stream_that_is_open(
-    clients: Clients, controller: ScriptedController
-) -> None:
-    """They are the same client's, with the same token."""
-    controller.playing = True
-    stream = OpenStream(await clients.stub("bob"))
-    assert (await stream.submit("r1")).HasField("done")
-    clients.allow("bob", bytes_per_day=2)
-    assert "may send in a day" in (await stream.submit("r2")).refusal.message
-    clients.allow("bob")
-    assert (await stream.submit("r2")).HasField("done")
-    stream.end()
-
-
 async def test_a_file_of_tokens_that_is_no_good_does_not_open_the_door(
     clients: Clients, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -372,25 +222,6 @@ async def test_a_file_of_tokens_that_is_no_good_does_not_open_the_door(
     code, _ = await refusal(mallory.ListApplications(public.ListApplicationsRequest()))
     assert code is grpc.StatusCode.UNAUTHENTICATED
     assert "not read again" in caplog.text
-
-
-async def test_a_client_has_so_many_streams(gateways: Gateways) -> None:
-    address = await gateways.start(max_streams=1)
-    async with channel(address) as link:
-        stub = public_grpc.PipelinesStub(link)
-        first = stub.WatchMesh(public.WatchMeshRequest(interval_ms=50))
-        await first.read()
-        code, said = await refusal(stub.WatchMesh(public.WatchMeshRequest()).read())
-        assert (code, "1 streams open" in said) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
-        first.cancel()
-
-        async def again() -> bool:
-            try:
-                return bool(await stub.WatchMesh(public.WatchMeshRequest()).read())
-            except grpc.aio.AioRpcError:
-                return False
-
-        await until(again)
 
 
 async def test_metadata_has_a_limit(clients: Clients) -> None:
