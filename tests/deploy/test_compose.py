@@ -85,7 +85,7 @@ def test_every_service_has_its_own_certificate_and_nobody_the_authority_s_key() 
 
 
 @pytest.mark.parametrize("on_top", [[], [CPU]], ids=["GPU", "CPU"])
-def test_every_setting_is_one_that_services_know(on_top: list[Path]) -> None:
+def test_settings_in_the_compose_files_are_known_to_services(on_top: list[Path]) -> None:
     for service in merged(MESH, *on_top)["services"].values():
         given = {
             key: re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", str(value))

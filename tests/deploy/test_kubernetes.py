@@ -121,7 +121,7 @@ def test_no_container_has_a_right_that_it_does_not_need(mesh: str) -> None:
 
 
 @pytest.mark.parametrize("mesh", MESHES)
-def test_every_setting_is_one_that_services_know(mesh: str) -> None:
+def test_settings_in_the_kubernetes_files_are_known_to_services(mesh: str) -> None:
     for _, container in containers(mesh):
         Settings(environment(container))  # refuses what it does not know
 

@@ -66,7 +66,7 @@ STRATEGIES = {kind: values(kind) for kind in KINDS}
 
 @often
 @given(kind=kinds, data=st.data())
-def test_any_value_survives(kind: Any, data: st.DataObject) -> None:
+def test_codec_gives_back_any_value(kind: Any, data: st.DataObject) -> None:
     value = data.draw(STRATEGIES[kind])
     again = decode(kind, encode(value))
     assert again == value

@@ -65,7 +65,7 @@ def test_emulation_with_the_same_seed_has_the_same_digest_and_another_seed_anoth
     assert {**zero, "wall_s": 0} == {**again, "wall_s": 0}
 
 
-def test_several_seeds_give_means_with_margins(esg: Run) -> None:
+def test_esg_emulate_with_several_seeds_gives_means_with_margins(esg: Run) -> None:
     found = document(esg, "--setting", "strict-light", *SHORT, "--seeds", 3)
     assert found["seeds"] == [0, 1, 2]
     (mean,) = found["results"]
@@ -164,7 +164,9 @@ def test_a_duration_ends_a_run(esg: Run) -> None:
         ("--vgpus 4", "vgpus", 4),
     ],
 )
-def test_every_option_reaches_the_run(esg: Run, option: str, name: str, value: object) -> None:
+def test_options_of_esg_emulate_reach_the_run(
+    esg: Run, option: str, name: str, value: object
+) -> None:
     found = document(esg, "--requests", 5, *option.split())
     assert found["setting"][name] == value
     assert found["results"][0]["requests"] == 5

@@ -176,13 +176,15 @@ def test_garbage_inside_is_refused_by_its_line(esg: Run, journal: Path, command:
 
 
 @pytest.mark.parametrize("command", ["replay", "what-if"])
-def test_another_version_is_refused(esg: Run, journal: Path, command: str) -> None:
+def test_journal_of_another_version_is_refused(esg: Run, journal: Path, command: str) -> None:
     edit(journal, 0, esg="99.0")
     assert_refused(esg(command, journal), "...written by esg 99.0 ...only the same one ...")
 
 
 @pytest.mark.parametrize("command", ["replay", "what-if"])
-def test_another_catalog_is_refused(esg: Run, journal: Path, street: Path, command: str) -> None:
+def test_journal_of_another_catalog_is_refused(
+    esg: Run, journal: Path, street: Path, command: str
+) -> None:
     ran = esg(command, journal, "--catalog", street)
     assert_refused(ran, "...written with another catalog; name it with --catalog")
 
@@ -222,7 +224,7 @@ def test_esg_what_if_under_the_same_conditions_gives_the_same_answers(
         (("--engine", "astar"), "engine", "astar"),
     ],
 )
-def test_other_conditions_stand_beside_the_recorded_ones(
+def test_esg_what_if_shows_other_conditions_beside_the_recorded_ones(
     esg: Run, journal: Path, arguments: tuple[object, ...], name: str, value: object
 ) -> None:
     found = document(esg, "what-if", journal, *arguments)
@@ -231,12 +233,12 @@ def test_other_conditions_stand_beside_the_recorded_ones(
     assert found["results"][0]["digest"] != found["recorded"]["digest"]
 
 
-def test_more_nodes_answer_more_in_time(esg: Run, journal: Path) -> None:
+def test_esg_what_if_with_more_nodes_answers_more_in_time(esg: Run, journal: Path) -> None:
     found = document(esg, "what-if", journal, "--nodes", 16)
     assert found["results"][0]["slo_hit_rate"] > found["recorded"]["slo_hit_rate"]
 
 
-def test_several_policies_stand_below_the_recorded_run(esg: Run, journal: Path) -> None:
+def test_esg_what_if_shows_several_policies_below_the_recorded_run(esg: Run, journal: Path) -> None:
     ran = esg("what-if", journal, "--policy", "orion,fast-gshare", "--nodes", 8)
     assert (ran.code, ran.err) == (0, "")
     assert max(map(len, ran.out.splitlines())) <= 80

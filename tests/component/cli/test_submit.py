@@ -42,7 +42,7 @@ def photos(tmp_path: Path) -> list[Path]:
 
 
 @pytest.mark.usefixtures("gateway")
-def test_every_file_has_a_table(
+def test_esg_submit_shows_a_table_for_every_file(
     esg: Run, photos: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(photos[0].parent)

@@ -128,6 +128,6 @@ def test_a_mesh_that_is_told_what_was_learnt_does_not_learn(
     assert started[0].more == {}
 
 
-def test_other_policies_have_nothing_to_learn(esg: Run, started: list[MeshOptions]) -> None:
+def test_policies_that_do_not_learn_are_not_trained(esg: Run, started: list[MeshOptions]) -> None:
     assert esg("up", "--detach").code == 0
     assert started[0].more == {}

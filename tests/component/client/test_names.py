@@ -41,7 +41,7 @@ def reached_from(start: type) -> Iterator[type]:
 
 
 @pytest.mark.parametrize("start", [client.Client, client.AsyncClient])
-def test_every_type_that_is_taken_or_given_can_be_imported(start: type) -> None:
+def test_types_that_the_client_takes_or_gives_can_be_imported(start: type) -> None:
     missing = {one.__name__ for one in reached_from(start)} - set(client.__all__)
     assert missing == set()
 

@@ -39,7 +39,7 @@ async def test_stream_answers_many_requests(
     await until(lambda: keys() == [])
 
 
-async def test_the_end_of_the_block_waits_for_all_answers(
+async def test_stream_waits_for_all_answers_at_the_end_of_its_block(
     mesh: AsyncClient, controller: ScriptedController
 ) -> None:
     controller.playing = True

@@ -260,7 +260,7 @@ async def test_a_full_disk_is_an_error_and_leaves_a_journal_to_go_on_from(
     again.close()
 
 
-async def test_every_line_is_json(tmp_path: Path) -> None:
+async def test_journal_lines_are_json(tmp_path: Path) -> None:
     journal = begun(tmp_path)
     await write(journal, 2)
     journal.close()

@@ -127,7 +127,7 @@ async def test_a_node_that_does_not_come_back_is_lost(
         await until(lambda: not second.state.nodes)
 
 
-async def test_another_process_of_that_name_starts_afresh(tmp_path: Path) -> None:
+async def test_invoker_process_that_the_journal_does_not_know_starts_afresh(tmp_path: Path) -> None:
     async with journaled(tmp_path) as first, invoker(first) as node:
         node.say(greeting(session="s1"), joined())
         await until(lambda: first.state.nodes)

@@ -37,7 +37,7 @@ def test_two_processes_with_different_hashes_give_the_same_orders(warm: bool) ->
     assert one == journal_of_another_process("2", warm=warm)
 
 
-def test_another_seed_gives_other_orders() -> None:
+def test_emulation_with_another_seed_gives_other_orders() -> None:
     one, other = (emulate(20, nodes=2, seed=seed).lines for seed in (1, 2))
     assert one[1:] != other[1:]
 

@@ -52,7 +52,7 @@ def test_outcomes_come_in_the_order_of_the_jobs_and_are_the_same_in_other_proces
     assert told[-1] == [1, 1, 1]
 
 
-def test_any_executor_will_do() -> None:
+def test_sweep_runs_on_any_executor() -> None:
     with ThreadPoolExecutor(1) as executor:
         found = sweep(jobs(0), executor=executor, run=run_limits)
         assert found[0].summary["slo_hit_rate"] == 1
@@ -145,7 +145,7 @@ def _refuse_or_sleep(job: SweepRun) -> RunOutcome:
     return run_job(job)
 
 
-def test_the_first_failure_ends_all_the_others() -> None:
+def test_first_failed_run_of_a_sweep_ends_all_the_others() -> None:
     with pytest.raises(Rejected, match="not this one"):
         sweep(jobs(0, 1, 2, 3), run=_refuse_or_sleep, workers=2)
     assert multiprocessing.active_children() == []

@@ -66,7 +66,7 @@ async def test_a_request_that_has_ended_is_watched_by_its_result(
     assert told[-1].result.request_id == "r1"
 
 
-async def test_several_watchers_see_the_same(
+async def test_watchers_of_one_request_see_the_same(
     stub: public_grpc.PipelinesStub, controller: ScriptedController
 ) -> None:
     await submitted(stub, controller)

@@ -185,7 +185,7 @@ async def test_outputs_that_nobody_took_wait_for_a_repeat(
     await until(lambda: keys() == [])
 
 
-async def test_not_waiting_leaves_the_request_running(
+async def test_request_goes_on_when_its_client_does_not_wait(
     stub: public_grpc.PipelinesStub, controller: ScriptedController, keys: Keys
 ) -> None:
     call = stub.SubmitAsync(ASKED)

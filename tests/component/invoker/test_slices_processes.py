@@ -125,7 +125,7 @@ async def test_a_process_that_cannot_start_is_a_fault(
     assert "none.toml: no such file" in capfd.readouterr().err
 
 
-async def test_the_end_of_the_process_is_heard(catalog: Path) -> None:
+async def test_end_of_the_slice_process_is_heard(catalog: Path) -> None:
     async with emulated(1, catalog) as process:
         os.kill(process.pid, signal.SIGKILL)
         assert await process.ended() == -signal.SIGKILL

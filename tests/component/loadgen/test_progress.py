@@ -102,7 +102,7 @@ def test_summary_with_answers_missing_tells_when_they_were_given_up() -> None:
     assert sending_text(found) == "1 request sent in 2.0 s (0.5/s), given up after 302.0 s"
 
 
-def test_the_end_fits_on_80_columns() -> None:
+def test_summary_of_a_load_fits_on_80_columns() -> None:
     screen = Console(file=io.StringIO(), width=80)
     found = findings(*map(record, range(10)), sent=10, sending_s=2.0, elapsed_s=2.3)
     with screen.capture() as captured:

@@ -117,7 +117,7 @@ def test_a_stop_ends_the_sending_and_answers_still_come(gateway: Gateway, tmp_pa
     assert pool.stopped
 
 
-def test_a_second_stop_does_not_wait(gateway: Gateway, tmp_path: Path) -> None:
+def test_second_stop_of_a_worker_pool_does_not_wait(gateway: Gateway, tmp_path: Path) -> None:
     gateway.answer = hold_everything
     heard = Heard()
     pool = WorkerPool(assignments(gateway, plan=saved(tmp_path, 0, HOUR_US)), heard, wait_s=HOUR_US)
@@ -139,7 +139,9 @@ def test_the_wait_for_the_last_answers_is_bounded(gateway: Gateway, tmp_path: Pa
     assert not pool.stopped
 
 
-def test_more_than_can_be_held_is_not_sent_but_told(gateway: Gateway, tmp_path: Path) -> None:
+def test_requests_beyond_what_can_be_held_are_not_sent_but_told(
+    gateway: Gateway, tmp_path: Path
+) -> None:
     gateway.answer, gateway.holds = hold_everything, 3
     heard = Heard()
     plan = saved(tmp_path, *range(10))

@@ -66,7 +66,7 @@ async def test_log_of_redis_is_not_copied_into_a_directory_that_is_removed(
     assert copied == []
 
 
-def test_any_event_loop_will_do() -> None:
+def test_mesh_runs_on_any_event_loop() -> None:
     async def up_and_down() -> dict[str, int]:
         async with Mesh(MeshOptions(nodes=1)) as mesh:
             return mesh.processes

@@ -66,7 +66,7 @@ async def test_commands_that_come_while_a_batch_is_under_way_leave_together(
     assert reads(inside) - before < 200  # of 1000 commands
 
 
-async def test_more_than_a_batch_holds_goes_in_several(line: RedisPipeline) -> None:
+async def test_commands_beyond_a_batch_go_in_several(line: RedisPipeline) -> None:
     large = bytes(pipeline.BATCH_BYTES // 3)
     sent = [line.send(b"SET", b"k%d" % i, large) for i in range(10)]
     assert await asyncio.gather(*sent) == [b"OK"] * 10

@@ -46,7 +46,9 @@ async def test_values_of_any_kind_go_out_of_many_coroutines_at_once(remote: Redi
     assert got == list(contents.values())
 
 
-async def test_every_key_expires(remote: RedisStore, inside: Redis, keys: Keys) -> None:
+async def test_keys_of_the_redis_store_expire(
+    remote: RedisStore, inside: Redis, keys: Keys
+) -> None:
     for stage in ("", "small", "large"):
         await remote.put("r1", stage, b"small" if stage != "large" else LARGE)
         await remote.put("r1", stage, LARGE if stage != "large" else b"small")

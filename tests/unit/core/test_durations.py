@@ -85,7 +85,7 @@ def test_noise_is_gaussian_around_the_profiled_time() -> None:
     assert within == pytest.approx(0.683, abs=0.03)
 
 
-def test_more_noise_stretches_the_same_weather() -> None:
+def test_durations_with_more_noise_are_the_same_ones_stretched() -> None:
     once, twice = (Durations(SMALL, 0, DurationSettings(noise=noise)) for noise in (1, 2))
     for n in range(20):
         calm_us = ms(100.5) + 50
@@ -101,7 +101,7 @@ def test_the_weather_depends_on_the_request_not_on_the_task_or_its_place_in_line
     assert len(set(first)) == 9
 
 
-def test_another_seed_is_another_weather() -> None:
+def test_durations_with_another_seed_are_others() -> None:
     assert Durations(SMALL, 1).run_us(order()) != Durations(SMALL, 2).run_us(order())
 
 

@@ -78,7 +78,9 @@ def test_journal_emulated_under_the_same_conditions_gives_the_same_answers(
     assert without_clock(again(path).summary()) == without_clock(emulation.summary())
 
 
-def test_other_conditions_get_the_same_requests(recorded: tuple[Path, Emulation]) -> None:
+def test_emulation_under_other_conditions_gets_the_same_requests(
+    recorded: tuple[Path, Emulation],
+) -> None:
     path, emulation = recorded
     for changes in ({"policy": "orion"}, {"nodes": 16}, {"slo_scale": 3.0}):
         other = again(path, **changes)
@@ -102,7 +104,7 @@ def test_time_that_runs_backwards_is_refused(
         replay_strictly(path, paper())
 
 
-def test_another_catalog_is_refused(recorded: tuple[Path, Emulation]) -> None:
+def test_journal_of_another_catalog_is_refused(recorded: tuple[Path, Emulation]) -> None:
     with pytest.raises(Rejected, match="written with another catalog; name it with --catalog"):
         replay_strictly(recorded[0], SMALL)
 

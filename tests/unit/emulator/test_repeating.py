@@ -28,7 +28,7 @@ def test_emulation_with_the_same_seed_is_the_same_to_the_last_order() -> None:
     assert run(requests=100).seen.started == again.seen.started
 
 
-def test_another_seed_gives_another_run() -> None:
+def test_emulation_with_another_seed_is_another() -> None:
     assert len({digest(seed=seed) for seed in range(3)}) == 3
 
 
@@ -37,7 +37,7 @@ def test_another_seed_gives_another_run() -> None:
     [{"policy": "orion"}, {"nodes": 4}, {"slo_scale": 0.8}, {"noise": 0.5}, {"warm_start": False}],
     ids=str,
 )
-def test_other_conditions_give_another_run(changes: dict[str, Any]) -> None:
+def test_emulation_under_other_conditions_is_another(changes: dict[str, Any]) -> None:
     assert digest(**changes) != digest()
 
 

@@ -82,7 +82,7 @@ def test_reproduction_page_closes_every_tag(parsed: Page) -> None:
     assert parsed.tags[0] == "html"
 
 
-def test_every_claim_is_there_with_its_verdict(study: Study, parsed: Page) -> None:
+def test_reproduction_page_has_every_claim_with_its_verdict(study: Study, parsed: Page) -> None:
     for claim in study.claims:
         for text in (claim.text, claim.paper, claim.ours, claim.verdict, claim.why):
             assert " ".join(text.split()) in parsed.text

@@ -81,7 +81,7 @@ def test_options_win_over_the_environment() -> None:
     assert chosen.settings.of(InvokerSettings).warm_start
 
 
-def test_every_other_setting_can_be_given_too() -> None:
+def test_mesh_options_take_every_other_setting_too() -> None:
     more = {"controller": {"prewarm": False}, "common": {"drain_s": 1}}
     chosen = Chosen(MeshOptions(more=more), {})
     assert not chosen.settings.of(ControllerSettings).prewarm

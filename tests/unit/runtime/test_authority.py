@@ -35,7 +35,7 @@ def test_hosts_are_kept_until_others_are_named(tmp_path: Path) -> None:
     assert not named & set(names_in(tmp_path / "controller.pem"))
 
 
-def test_another_library_takes_them(tmp_path: Path) -> None:
+def test_certificates_are_taken_by_another_library(tmp_path: Path) -> None:
     make_certificates(tmp_path, hosts=(), days=1)
     for service in (*SERVICES, *CALLERS):
         context = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))

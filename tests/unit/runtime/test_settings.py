@@ -62,7 +62,7 @@ def test_variables_are_read_as_the_type_of_their_setting() -> None:
     assert (own.prewarm, own.k, own.journal) == (False, 3, "")
 
 
-def test_other_variables_are_nobodys_business() -> None:
+def test_settings_ignore_other_variables() -> None:
     environ = {"PATH": "/bin", "ESG_DIR": "x", "ESG_GATEWAY": "y", "ESG_READY_FILE": "z"}
     assert Settings(environ).of(CommonSettings) == CommonSettings()
 

@@ -94,7 +94,7 @@ def test_saved_arrivals_are_replayed_exactly(tmp_path: Path) -> None:
     assert arrivals(saved=tmp_path / "saved.csv", requests=1) == saved[:1]
 
 
-def test_another_process_works_the_same_arrivals_out(trace: Path) -> None:
+def test_arrivals_of_a_workload_are_the_same_in_another_process(trace: Path) -> None:
     plan = Workload(trace=trace, rate="normal", seed=5)
     assert list(pickle.loads(pickle.dumps(plan)).arrivals(NAMES)) == list(plan.arrivals(NAMES))
 

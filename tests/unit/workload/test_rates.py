@@ -33,7 +33,7 @@ def test_arrivals_at_a_rate_with_the_same_seed_are_the_same(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", [poisson, bursts])
-def test_another_seed_gives_another_list(kind: Kind) -> None:
+def test_arrivals_at_a_rate_with_another_seed_are_others(kind: Kind) -> None:
     assert instants(kind("120/s", ONE, 5)) != instants(kind("120/s", ONE, 6))
 
 

@@ -89,7 +89,7 @@ def test_a_correction_is_the_median_so_a_straggler_does_not_count(story: Story) 
     assert story.corrections == [order(correction(1340))]
 
 
-def test_less_than_a_twentieth_is_left_alone(story: Story) -> None:
+def test_drift_of_less_than_a_twentieth_is_left_alone(story: Story) -> None:
     story.ran(*[105] * 40)
     assert story.corrections == []
 

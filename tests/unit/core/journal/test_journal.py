@@ -183,7 +183,7 @@ almost_entries = st.fixed_dictionaries(
 @settings(max_examples=200, deadline=None)
 @given(st.text() | json_values.map(json.dumps) | almost_entries.map(json.dumps))
 @example('{"at":NaN,"event":Infinity,"is":{},"orders":""}')
-def test_any_line_is_an_entry_or_refused(line: str) -> None:
+def test_journal_line_is_an_entry_or_refused(line: str) -> None:
     try:
         (entry,) = read_entries([line])
     except Rejected:

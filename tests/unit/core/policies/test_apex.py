@@ -159,14 +159,14 @@ def test_the_nearest_to_the_end_comes_first_and_the_lost_come_last() -> None:
     assert [queue.stage for queue in apex(two, "order").order(both, ms(0))] == ["b", "a"]
 
 
-def test_those_who_can_make_it_do_not_wait_behind_those_who_cannot() -> None:
+def test_jobs_that_can_be_in_time_do_not_wait_behind_those_that_cannot() -> None:
     pairs = chain(PAIRS)
     three = queue_view(pairs, waiting=3, slo_ms=300)
     three.jobs[0].deadline_us = ms(99)
     assert offered(pairs, three).picks == (1, 2)
 
 
-def test_the_lost_go_together_where_there_is_room_to_spare() -> None:
+def test_lost_jobs_go_together_where_there_is_room_to_spare() -> None:
     pairs = chain(PAIRS)
     lost = queue_view(pairs, waiting=3, slo_ms=50)
     lost.state.nodes = by_name(make_node("i0", vgpus=4))
@@ -187,7 +187,7 @@ def test_apex_is_cheaper_than_esg_and_in_time() -> None:
     assert ours["mean_batch"] > 1.2
 
 
-def test_from_a_cold_start_it_serves_as_soon_as_the_models_are_loaded() -> None:
+def test_apex_serves_from_a_cold_start_as_soon_as_models_are_loaded() -> None:
     found = run("moderate-normal", policy="apex", requests=1200, warm_start=False).summary
     # the slowest model takes 22 s, two thirds of this run
     assert found["slo_hit_rate"] > 0.2

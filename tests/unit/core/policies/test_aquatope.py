@@ -57,7 +57,7 @@ def test_the_learnt_configs_are_offered_and_no_others() -> None:
     assert not offer.missed
 
 
-def test_neither_the_time_left_nor_the_slo_of_a_request_changes_anything() -> None:
+def test_aquatope_heeds_neither_the_time_left_nor_the_slo_of_a_request() -> None:
     aquatope = Aquatope(TWO_STAGES, learnt(a=(1, 2, 1), b=(1, 1, 1)))
     cases = [
         queue_view(TWO_STAGES, slo_ms=slo, now_ms=now)

@@ -24,7 +24,7 @@ def test_effort_of_a_decision_counts_all_its_searching() -> None:
     assert offered(50, 50).effort == 8
 
 
-def test_the_lost_go_together_and_the_others_are_planned_for_by_themselves() -> None:
+def test_lost_jobs_go_together_and_the_others_are_planned_for_by_themselves() -> None:
     assert offered(50, 50).plans[0].config.batch == 2
     assert offered(50, 100).plans[0].config.batch == 1
     assert offered(150, 50).plans[0].config == (1, 1, 1)

@@ -142,5 +142,5 @@ def test_lean_or_not_late_jobs_run_as_fast_as_they_can() -> None:
 # All together.
 
 
-def test_every_request_of_a_heavy_load_is_answered() -> None:
+def test_fast_gshare_answers_every_request_of_a_heavy_load() -> None:
     run_two_hundred_heavy_requests("fast-gshare")

@@ -224,7 +224,7 @@ def test_a_node_whose_slices_have_no_memory_for_the_model_is_passed_over() -> No
     assert place(infless(FILLING), queue_view(FILLING), crowded(make_node("i0"))) is None
 
 
-def test_any_plan_of_the_stage_can_be_placed() -> None:
+def test_infless_can_place_any_plan_of_the_stage() -> None:
     # as the dispatcher does with the minimum config
     offer = Offer((Plan("a", BATCHES.functions["a"].profile.minimum, ms(40), 0),))
     placement = infless().place(queue_view(BATCHES), offer, by_name(make_node("i0")))

@@ -269,7 +269,7 @@ def test_a_failed_first_stage_is_tried_again_under_the_same_plan(open_desk: Open
     assert again == start("t2", "app/a", "r1", config=(1, 2, 1), effort=0)
 
 
-def test_after_the_minimum_config_the_plan_still_stands(open_desk: OpenDesk) -> None:
+def test_orions_plan_still_stands_after_the_minimum_config(open_desk: OpenDesk) -> None:
     # The goal of 115 takes a on four vCPUs (50) and b on two (60); the node has only two.
     table = chain({(1, 1, 1): 100, (1, 4, 1): 50}, {(1, 1, 1): 100, (1, 2, 1): 60}, slo_ms=115)
     desk = open_desk(catalog=table, policy=orion)
@@ -301,5 +301,5 @@ def test_the_branches_of_a_dag_follow_one_plan(open_desk: OpenDesk) -> None:
     desk.at(ms(180), finished("t4"))
 
 
-def test_every_request_of_a_heavy_load_is_answered() -> None:
+def test_orion_answers_every_request_of_a_heavy_load() -> None:
     run_two_hundred_heavy_requests("orion")

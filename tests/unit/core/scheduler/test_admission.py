@@ -140,7 +140,9 @@ def test_request_that_would_just_be_in_time_is_admitted(open_desk: OpenDesk) -> 
     assert desk.new_orders == []
 
 
-def test_until_something_is_measured_it_is_reckoned_from_the_profiles(open_desk: OpenDesk) -> None:
+def test_waiting_time_is_reckoned_from_the_profiles_until_it_is_measured(
+    open_desk: OpenDesk,
+) -> None:
     desk = open_desk(catalog=dropping("scan")).at(ms(0), joined("i0", vgpus=1, vcpus=1))
     desk.at(ms(0), arrived("r1"), arrived("r2"), arrived("r3"))
     desk.at(ms(1), arrived("r4"))  # the fourth, at 100 ms each

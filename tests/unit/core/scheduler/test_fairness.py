@@ -27,7 +27,7 @@ def order_of_work(desk: Desk, tasks: int, *, first: int = 1) -> list[str]:
     return found
 
 
-def test_those_who_were_given_less_come_first(open_desk: Callable[..., Desk]) -> None:
+def test_applications_that_were_given_less_come_first(open_desk: Callable[..., Desk]) -> None:
     desk = flooded(open_desk(settings=FAIR), 8)
     assert order_of_work(desk, 3) == ["map"] * 3
     for n in range(6):

@@ -82,7 +82,7 @@ def test_other_requests_in_the_batch_are_not_harmed_beyond_the_retry(desk: Desk)
 # When and where it is tried again.
 
 
-def test_after_the_second_failure_there_is_a_pause_that_doubles(
+def test_pause_before_an_attempt_doubles_after_the_second_failure(
     open_desk: Callable[..., Desk],
 ) -> None:
     desk = open_desk(settings=SchedulerSettings(max_attempts=9, prewarm=False))
@@ -115,7 +115,7 @@ def test_a_job_that_pauses_waits_for_its_input_if_that_is_lost(desk: Desk) -> No
     assert desk.next_wake is None
 
 
-def test_another_node_is_tried_if_there_is_room(desk: Desk) -> None:
+def test_failed_task_is_tried_on_another_node_if_there_is_room(desk: Desk) -> None:
     desk.at(ms(0), joined("i0"), arrived("r1")).at(ms(1), joined("i1"))
     desk.at(ms(10), failed("t1"))
     assert desk.new_orders == [start("t2", "scan/detect", "r1", on="i1")]

@@ -38,7 +38,7 @@ def test_the_jobs_of_a_lost_invoker_go_back_in_their_order(desk: Desk) -> None:
     ]
 
 
-def test_to_be_lost_with_an_invoker_is_not_counted_as_a_failure(desk: Desk) -> None:
+def test_task_lost_with_its_invoker_is_not_counted_as_failed(desk: Desk) -> None:
     desk.at(ms(0), arrived("r1"))
     for n in range(5):
         desk.at(ms(n), joined("i0")).at(ms(n), lost("i0"))

@@ -52,7 +52,7 @@ def test_waiting_task_is_tried_again_when_something_is_given_back(desk: Desk) ->
     ]
 
 
-def test_other_queues_go_on_meanwhile(desk: Desk) -> None:
+def test_other_queues_go_on_while_a_task_waits_for_room(desk: Desk) -> None:
     occupied(desk).at(ms(0), URGENT).at(ms(1), arrived("r2", "watch"))
     assert desk.new_orders == [start("t2", "watch/detect", "r2")]
 

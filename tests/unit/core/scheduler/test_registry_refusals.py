@@ -98,7 +98,7 @@ def test_retired_application_cannot_be_retired_again(desk: Desk) -> None:
     assert desk.orders == [start("t1", "scan/detect", "r1"), refuse_application("scan")]
 
 
-def test_a_policy_that_learnt_nothing_about_it_refuses_it(
+def test_policy_that_learnt_nothing_about_an_application_refuses_it(
     open_desk: Callable[..., Desk],
 ) -> None:
     trained = {

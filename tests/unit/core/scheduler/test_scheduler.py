@@ -270,7 +270,7 @@ def test_hopeless_jobs_go_out_together_at_the_least_cost(desk: Desk) -> None:
     assert desk.new_orders[0] == answer("r1", slo_met=False)
 
 
-def test_those_behind_the_hopeless_are_planned_for_by_themselves(desk: Desk) -> None:
+def test_jobs_behind_hopeless_ones_are_planned_for_by_themselves(desk: Desk) -> None:
     desk.at(ms(0), arrived("r1")).at(ms(170), arrived("r2", slo_us=ms(150)))
     desk.at(ms(241), joined("i0", vcpus=4, vgpus=4))
     # r1 has 59 ms left, less than the fastest config takes; r2 has 79 ms

@@ -149,7 +149,7 @@ def test_an_inventory_from_before_a_stream_broke_brings_no_orders_to_the_next(do
     assert not door.sessions.reachable("n0")
 
 
-def test_another_process_gives_the_one_before_it_up_and_its_numbers_count_anew(
+def test_new_process_of_a_node_gives_the_old_one_up_and_its_numbers_count_anew(
     door: Door,
 ) -> None:
     first = door.joined(0)
@@ -189,7 +189,7 @@ def test_a_node_that_leaves_is_given_up_when_its_stream_ends(door: Door) -> None
 
 
 @pytest.mark.parametrize(("session", "afresh"), [("s1", False), ("s2", True)])
-def test_after_a_restart_of_the_controller_only_the_process_it_knew_goes_on(
+def test_node_process_known_before_a_restart_of_the_controller_alone_goes_on(
     door: Door, session: str, afresh: bool
 ) -> None:
     door.sessions.expect(ms(1000), {"n0": "s1"})

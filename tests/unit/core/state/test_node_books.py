@@ -24,7 +24,7 @@ def test_taken_resources_are_not_free_until_they_are_released() -> None:
 
 
 @pytest.mark.parametrize("config", [Config(1, 5, 1), Config(1, 1, 3)])
-def test_more_than_there_is_cannot_be_taken(config: Config) -> None:
+def test_resources_beyond_what_a_node_has_cannot_be_taken(config: Config) -> None:
     books = node()
     with pytest.raises(Bug, match="i0 cannot give"):
         books.take("t1", "detect", 400, config, now_us=0)
