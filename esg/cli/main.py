@@ -67,8 +67,8 @@ COMMANDS = {
         "triton",
         "Tell docker compose about this host's MIG instances.",
     ),
-    "profile": ("profile.command:app", "mesh", "Measure functions, or look at their profiles."),
-    "models": ("bringup.models:app", "mesh", "Install what runs models on slices without a GPU."),
+    "profile": ("profile.command:app", "triton", "Measure functions, or look at their profiles."),
+    "models": ("bringup.models:app", "triton", "Install what runs models on slices without a GPU."),
     "tokens": ("access.tokens:app", "mesh", "Say who may call a gateway, and how much."),
 }
 """By name: where it is in `esg.cli`, the extra that has all it needs, and a summary."""

@@ -4,26 +4,24 @@ For a service that is being drained the answer is no, as for one that does not a
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from esg.errors import Rejected
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
-if TYPE_CHECKING:
-    from esg.runtime.security.tls import Security
+from esg.errors import Rejected
+from esg.runtime.rpc.addresses import callable_address
+from esg.runtime.rpc.channels import channel
+from esg.runtime.security.tls import ON_THIS_MACHINE, Security
 
 ANSWER_TIMEOUT_S = 5.0
 
 
-async def is_serving(address: str, security: "Security | None" = None) -> bool:
+async def is_serving(address: str, security: Security | None = None) -> bool:
     """A service's own opinion; False if it has none in time."""
-    import grpc
-    from grpc_health.v1 import health_pb2, health_pb2_grpc
-
-    from esg.runtime.rpc.addresses import callable_address
-    from esg.runtime.rpc.channels import channel
-    from esg.runtime.security.tls import ON_THIS_MACHINE
-
     async with channel(callable_address(address), security or ON_THIS_MACHINE) as link:
         stub: Any = health_pb2_grpc.HealthStub(link)
         try:
@@ -49,9 +47,6 @@ async def redis_answers(url: str) -> bool:
 
 async def check_redis(url: str) -> None:
     """Refuse a server of the user's own that cannot be used."""
-    from redis.asyncio import Redis
-    from redis.exceptions import RedisError
-
     try:
         async with Redis.from_url(url, socket_connect_timeout=ANSWER_TIMEOUT_S) as server:
             await server.ping()

@@ -12,6 +12,7 @@ from typing import Any
 from esg.local.health import is_serving, redis_answers
 from esg.local.options import Chosen
 from esg.local.process import Program
+from esg.local.redis_server import server_command
 from esg.local.run_directory import RunDirectory
 from esg.local.secure import CLIENT, SecureFolder, probing
 from esg.runtime.rpc.addresses import READY_FILE, socket_address
@@ -58,8 +59,6 @@ class Programs:
         return [f"node{number:0{width}}" for number in range(self._chosen.nodes)]
 
     def redis(self) -> Program:
-        from esg.local.redis_server import server_command
-
         # Not below the mesh's own directory, whose path may be too long for a socket
         private = self._directory.store(REDIS)
         data = self._directory.redis if self._chosen.resume else None

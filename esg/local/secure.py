@@ -18,9 +18,17 @@ from typing import Any
 
 from esg.files import written
 from esg.runtime.rpc.addresses import EVERY_INTERFACE, callable_address
+from esg.runtime.security.authority import make_certificates, names_in
 from esg.runtime.security.plain import is_loopback
 from esg.runtime.security.policy import between_services
 from esg.runtime.security.tls import ClientTls, Identity, Security
+from esg.runtime.security.tokens import (
+    TokenEntry,
+    digest_of,
+    new_token,
+    read_entries,
+    write_entries,
+)
 from esg.runtime.settings import CommonSettings, GatewaySettings
 
 ME = "me"
@@ -49,8 +57,6 @@ class SecureFolder:
 
     def make(self, host: str) -> None:
         """All that is missing; `host` is where the gateway listens."""
-        from esg.runtime.security.authority import make_certificates
-
         named = [] if host in EVERY_INTERFACE or is_loopback(host) else [host]
         make_certificates(self.path, hosts=[*named, socket.gethostname()], days=DAYS)
         self.let_me_in()
@@ -69,14 +75,6 @@ class SecureFolder:
 
     def let_me_in(self) -> None:
         """With the token that is there, if it is still good."""
-        from esg.runtime.security.tokens import (
-            TokenEntry,
-            digest_of,
-            new_token,
-            read_entries,
-            write_entries,
-        )
-
         known = read_entries(self._tokens) if self._tokens.exists() else {}
         token = self._token.read_text("utf-8").strip() if self._token.exists() else ""
         if ME in known and known[ME].digest == digest_of(token):
@@ -98,8 +96,6 @@ def probing(service: str, settings: Mapping[str, Mapping[str, Any]]) -> Security
     own = _read(GatewaySettings, settings["gateway"])
     if service != "gateway" or not own.tls_certificate:
         return between_services(common)
-    from esg.runtime.security.authority import names_in
-
     shown = Path(own.tls_certificate)
     identity = None
     if common.tls_certificate:
