@@ -1,14 +1,10 @@
 """Who wants to hear of which request. Gateways that come back say so again."""
 
-from typing import Protocol
-
 from esg.protos import controller_v1_pb2 as wire
+from esg.runtime.rpc.batched_sender import BatchedSender
 
-
-class Follower(Protocol):
-    """Someone who wants to know about a request: a gateway's stream."""
-
-    def put(self, note: wire.ControllerNote) -> None: ...
+Follower = BatchedSender[wire.ControllerNote]
+"""Someone who wants to know about a request: a gateway's stream."""
 
 
 class Followers:

@@ -22,7 +22,7 @@ from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.logs import about
 from esg.runtime.rpc.batched_sender import BatchedSender
-from esg.runtime.rpc.status import AlreadyExists, NotFound, Unavailable, retry_after_us, status
+from esg.runtime.rpc.status import AlreadyExists, NotFound, Unavailable, refusal
 from esg.runtime.security.ownership import owned, seen
 from esg.suggest import did_you_mean
 
@@ -48,7 +48,7 @@ class GatewayStreams:
         self, messages: AsyncIterator[wire.FromGateway]
     ) -> AsyncIterator[wire.ToGateway]:
         """Serve one gateway's stream."""
-        outbox: BatchedSender[wire.ControllerNote] = BatchedSender()
+        outbox: Follower = BatchedSender()
         try:
             async with outbox.while_reading(self._read(outbox, messages)):
                 async for notes in outbox.groups():
@@ -56,9 +56,7 @@ class GatewayStreams:
         finally:
             self._followers.forget(outbox)
 
-    async def _read(
-        self, outbox: BatchedSender[wire.ControllerNote], messages: AsyncIterator[wire.FromGateway]
-    ) -> None:
+    async def _read(self, outbox: Follower, messages: AsyncIterator[wire.FromGateway]) -> None:
         async for message in messages:
             for note in message.notes:
                 match note.WhichOneof("note"):
@@ -89,7 +87,9 @@ class GatewayStreams:
                     ),
                 )
             else:
-                self._repeat(follower, request, record)
+                follower.put(_accepted_note(request, record, repeated=True))
+                if not _told_end(follower, request, record):
+                    self._followers.follow(request, follower)
         elif self.draining:
             _refuse(follower, request, Unavailable("the controller is going away; try again"))
         elif (application := self._application(submission)) is None:
@@ -135,18 +135,6 @@ class GatewayStreams:
         shorter = known_us is None or submission.deadline_us < known_us
         return submission.deadline_us if shorter else slo_us
 
-    def _repeat(
-        self, follower: Follower, request: str, known: RequestRecord | AnsweredRequest
-    ) -> None:
-        accepted = wire.Accepted(
-            application=known.application, repeated=True, content_hash=known.content_hash
-        )
-        follower.put(wire.ControllerNote(request_id=request, accepted=accepted))
-        if isinstance(known, AnsweredRequest):
-            follower.put(_result_note(request, known))
-        else:
-            self._followers.follow(request, follower)
-
     def _follow(self, follower: Follower, request: str) -> None:
         """Have a follower hear of a request: its past first, the rest as it happens."""
         known = self._find(request)
@@ -158,11 +146,8 @@ class GatewayStreams:
             for note in self._past(running):
                 follower.put(note)
         # After the past: whoever hears this knows all that has happened
-        accepted = wire.Accepted(application=known.application, content_hash=known.content_hash)
-        follower.put(wire.ControllerNote(request_id=request, accepted=accepted))
-        if isinstance(known, AnsweredRequest):
-            follower.put(_result_note(request, known))
-        else:
+        follower.put(_accepted_note(request, known))
+        if not _told_end(follower, request, known):
             self._followers.watch(request, follower)
 
     def _past(self, request: Request) -> list[wire.ControllerNote]:
@@ -186,9 +171,7 @@ class GatewayStreams:
         known = self._find(request)
         if known is None:
             _refuse(follower, request, _unknown(request))
-        elif isinstance(known, AnsweredRequest):
-            follower.put(_result_note(request, known))
-        else:
+        elif not _told_end(follower, request, known):
             self._followers.follow(request, follower)
             self._driver.tell(RequestCancelled(request=request))
 
@@ -196,8 +179,7 @@ class GatewayStreams:
 
     def accepted(self, request: str, record: RequestRecord) -> None:
         self._submitted.pop(request, None)
-        accepted = wire.Accepted(application=record.application, content_hash=record.content_hash)
-        self._followers.tell(request, wire.ControllerNote(request_id=request, accepted=accepted))
+        self._followers.tell(request, _accepted_note(request, record))
 
     def refused(self, command: RefuseRequest) -> None:
         self._submitted.pop(command.request, None)
@@ -233,9 +215,22 @@ def _unknown(request: str) -> NotFound:
     )
 
 
-def _result_note(request: str, answered: AnsweredRequest) -> wire.ControllerNote:
-    result = model.Result.FromString(answered.result)
-    return wire.ControllerNote(request_id=request, result=result)
+def _accepted_note(
+    request: str, known: RequestRecord | AnsweredRequest, *, repeated: bool = False
+) -> wire.ControllerNote:
+    accepted = wire.Accepted(
+        application=known.application, repeated=repeated, content_hash=known.content_hash
+    )
+    return wire.ControllerNote(request_id=request, accepted=accepted)
+
+
+def _told_end(follower: Follower, request: str, known: RequestRecord | AnsweredRequest) -> bool:
+    """Tell a follower the result of a request that has one; whether that was so."""
+    if not isinstance(known, AnsweredRequest):
+        return False
+    result = model.Result.FromString(known.result)
+    follower.put(wire.ControllerNote(request_id=request, result=result))
+    return True
 
 
 def _refuse(follower: Follower, request: str, error: Exception) -> None:
@@ -243,8 +238,4 @@ def _refuse(follower: Follower, request: str, error: Exception) -> None:
 
 
 def _refused_note(request: str, error: Exception) -> wire.ControllerNote:
-    code, message = status(error)
-    refused = wire.Refused(
-        code=code.value[0], message=message, retry_after_us=retry_after_us(error)
-    )
-    return wire.ControllerNote(request_id=request, refused=refused)
+    return wire.ControllerNote(request_id=request, refused=refusal(wire.Refused, error))

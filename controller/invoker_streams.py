@@ -6,12 +6,11 @@ here are the streams that this is about, the alarm, and what the scheduler is to
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from typing import Protocol
+from collections.abc import AsyncIterator, Iterable, Mapping
 
-from esg.core.journal.format import Memo
-from esg.core.messages.commands import Command, DiscardData, InvokerOrder
-from esg.core.messages.events import Event, InvokerJoined, InvokerLost
+from esg.controller.driver import Driver
+from esg.core.messages.commands import DiscardData, InvokerOrder
+from esg.core.messages.events import InvokerJoined, InvokerLost
 from esg.core.sessions.controller_end import (
     GivenUp,
     Greeting,
@@ -34,22 +33,11 @@ from esg.units import US_PER_S, ms
 log = logging.getLogger(__name__)
 
 
-class Tell(Protocol):
-    """How the driver is told of an event."""
-
-    def __call__(
-        self,
-        event: Event,
-        memo: Memo | None = None,
-        then: Callable[[list[Command]], None] | None = None,
-    ) -> None: ...
-
-
 class InvokerStreams:
     """The streams of all invokers that are attached."""
 
-    def __init__(self, tell: Tell, functions: str, settings: ControllerSettings) -> None:
-        self._tell = tell
+    def __init__(self, driver: Driver, functions: str, settings: ControllerSettings) -> None:
+        self._tell = driver.tell
         self._heartbeat_ms = settings.heartbeat_ms
         times = SessionSettings(
             heartbeat_us=ms(settings.heartbeat_ms),

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import assert_never
 
 from esg.controller.corrector import Corrector
 from esg.controller.driver import Driver, EventLog
@@ -18,21 +17,10 @@ from esg.controller.gateway_streams import GatewayStreams
 from esg.controller.invoker_streams import InvokerStreams
 from esg.controller.metrics import MeshMetrics
 from esg.controller.shell import NOTHING, ControllerShell, ShellSnapshot
-from esg.core.journal.format import Memo
-from esg.core.messages.commands import (
-    Command,
-    CorrectProfiles,
-    DiscardData,
-    DropInstance,
-    PublishData,
-    RefuseRequest,
-    StopTask,
-    WarmInstance,
-)
+from esg.core.journal.format import Memo, functions_digest
+from esg.core.messages.commands import Command, CorrectProfiles, RefuseRequest
 from esg.core.messages.events import Event
-from esg.core.messages.task_order import TaskOrder
 from esg.core.scheduler.scheduler import Scheduler
-from esg.runtime.catalog import functions_digest
 from esg.runtime.metrics_page import FORGET_S
 from esg.runtime.settings import ControllerSettings
 
@@ -55,7 +43,7 @@ class LiveController:
         self.began_us = self.driver.now_us  # the clock goes on where an earlier process left it
         self.gateways = GatewayStreams(self.driver, self.shell)
         functions = functions_digest(scheduler.catalog)
-        self.invokers = InvokerStreams(self.driver.tell, functions, settings)
+        self.invokers = InvokerStreams(self.driver, functions, settings)
         self.corrector = Corrector(scheduler, self.driver.tell)
         self.metrics = MeshMetrics(scheduler, self.shell.counters)
         self._idle = asyncio.Event()
@@ -94,15 +82,6 @@ class LiveController:
 
     def _perform_one(self, effect: Effect) -> None:
         match effect:
-            case (
-                TaskOrder()
-                | StopTask()
-                | WarmInstance()
-                | DropInstance()
-                | PublishData()
-                | DiscardData()
-            ):
-                self.invokers.send(effect)
             case ConfirmJoin():
                 self.invokers.joined(effect.event)
             case TellAccepted():
@@ -118,4 +97,4 @@ class LiveController:
             case CorrectProfiles():
                 self.corrector.correct(effect.corrections)
             case _:
-                assert_never(effect)
+                self.invokers.send(effect)

@@ -9,7 +9,6 @@ is told stands beside the event in the journal, as a memo.
 """
 
 from collections.abc import Callable, Iterable
-from typing import assert_never
 
 from msgspec.structs import replace
 
@@ -31,15 +30,9 @@ from esg.core.messages.commands import (
     AdmitRequest,
     AnswerRequest,
     Command,
-    CorrectProfiles,
-    DiscardData,
-    DropInstance,
-    PublishData,
     RefuseApplication,
     RefuseRequest,
     StartTask,
-    StopTask,
-    WarmInstance,
 )
 from esg.core.messages.events import (
     Event,
@@ -145,8 +138,6 @@ class ControllerShell:
                 self.counters.started(order)
                 effects.append(self._with_payloads(order))
                 effects.append(self._progress(now_us, order, finished=False))
-            case StopTask() | WarmInstance() | DropInstance() | PublishData() | DiscardData():
-                effects.append(command)
             case AdmitRequest():
                 effects.append(self._admit(now_us, command, memo))
             case AnswerRequest():
@@ -154,12 +145,10 @@ class ControllerShell:
             case RefuseRequest():
                 self.counters.refused(command)
                 effects.append(command)
-            case CorrectProfiles():
-                effects.append(command)
             case AcceptApplication() | RefuseApplication():
                 pass  # whoever asked sees it
             case _:
-                assert_never(command)
+                effects.append(command)
 
     # ---- requests
 

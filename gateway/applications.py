@@ -59,11 +59,7 @@ class Applications:
 
     async def all(self, owner: str) -> list[model.Application]:
         """Those that an owner sees, as that one calls them."""
-        request = controller.ListApplicationsRequest()
-        answer: controller.ListApplicationsReply = await _answer(
-            self._controller.ListApplications, request, owner
-        )
-        return _seen(answer.applications, "name", owner)
+        return _seen(await self._known(owner), "name", owner)
 
     async def one(self, name: str, owner: str) -> model.Application:
         known = {application.name: application for application in await self.all(owner)}
@@ -89,12 +85,15 @@ class Applications:
         finally:
             call.cancel()
 
+    async def _known(self, owner: str) -> Iterable[model.Application]:
+        """All that there are, whoever owns them; `owner` is who asks."""
+        request = controller.ListApplicationsRequest()
+        answer = await _answer(self._controller.ListApplications, request, owner)
+        return answer.applications  # type: ignore[no-any-return]
+
     async def _check_owner(self, name: str, owner: str, *, exists: bool) -> None:
         """Whether it is the owner's to make or to change. What is not seen does not exist."""
-        answer: controller.ListApplicationsReply = await _answer(
-            self._controller.ListApplications, controller.ListApplicationsRequest(), owner
-        )
-        inside = {application.name for application in answer.applications}
+        inside = {application.name for application in await self._known(owner)}
         own, everybodys = owned(owner, name) in inside, name in inside
         if not exists:
             if everybodys:

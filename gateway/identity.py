@@ -39,11 +39,9 @@ class Caller:
 class Identities:
     def __init__(self, settings: GatewaySettings) -> None:
         self._anyone = Quota(requests_per_s=settings.max_requests_per_s, burst=settings.burst)
-        file = Path(settings.tokens) if settings.tokens else None
+        file = Path(settings.tokens)
         self._authenticated: ContextVar[Caller | None] = ContextVar("caller", default=None)
-        self._entries = (
-            None if file is None else Reloaded([file], lambda: read_entries(Path(settings.tokens)))
-        )
+        self._entries = Reloaded([file], lambda: read_entries(file)) if settings.tokens else None
 
     @property
     def need_tokens(self) -> bool:

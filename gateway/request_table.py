@@ -206,11 +206,6 @@ class RequestTable:
         if not self._of_owner[request.owner]:
             del self._of_owner[request.owner]
 
-    def _discard_payload(self, request: TrackedRequest) -> None:
-        """Delete the payload of a submission that was refused."""
-        if request.payload is not None:
-            self._discard(request.id, [request.payload.stage])
-
     def _discard_all(self, request: TrackedRequest, result: model.Result) -> None:
         """Delete what is left of a request that has ended: its payload, what its stages had
         published for each other, should the node that did so be gone; and its outputs, unless
@@ -255,8 +250,8 @@ class RequestTable:
     def _refused(self, request: TrackedRequest, refused: controller.Refused) -> None:
         error: Exception = refusal_error(refused, plainly(request.owner, refused.message))
         question, scope = request.asked.refused()
-        if scope is not RefusalScope.QUESTION:
-            self._discard_payload(request)
+        if scope is not RefusalScope.QUESTION and request.payload is not None:
+            self._discard(request.id, [request.payload.stage])
         if scope is RefusalScope.REQUEST:
             if isinstance(error, NotFound) and request.application:
                 error = Unavailable(

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 
 import grpc
 
@@ -106,7 +106,9 @@ class Pipelines(public_grpc.PipelinesServicer):
     async def Submit(self, asked: public.SubmitRequest, context: Context) -> public.SubmitReply:
         async with (
             self._called(context) as caller,
-            self._submitted(asked, asked.payload, caller, context) as request,
+            self._requests.submitted(
+                asked, asked.payload, caller, context.time_remaining()
+            ) as request,
         ):
             reply = await self._requests.reply(request)
             self._requests.wait_until_sent(request, context, whole=not reply.fetch_outputs)
@@ -130,7 +132,8 @@ class Pipelines(public_grpc.PipelinesServicer):
         async with self._called(context) as caller:
             asked, payload = await self._joined(chunks)
             await _still_there(context)
-            async with self._submitted(asked, payload, caller, context) as request:
+            left_s = context.time_remaining()
+            async with self._requests.submitted(asked, payload, caller, left_s) as request:
                 del payload
                 async for chunk in self._results(request):
                     yield chunk
@@ -203,12 +206,6 @@ class Pipelines(public_grpc.PipelinesServicer):
         """Around a call: who makes it. What it raises becomes its status."""
         async with aborting(context):
             yield self._identities.caller(context.peer())
-
-    def _submitted(
-        self, asked: public.SubmitRequest, payload: bytes, caller: Caller, context: Context
-    ) -> AbstractAsyncContextManager[TrackedRequest]:
-        """A request whose client waits for as long as the call lasts."""
-        return self._requests.submitted(asked, payload, caller, context.time_remaining())
 
     async def _joined(
         self, chunks: AsyncIterator[public.SubmitChunk]

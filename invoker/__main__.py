@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from esg.core.catalog.model import Catalog
+from esg.core.journal.format import functions_digest
 from esg.core.messages.events import InvokerNews
 from esg.core.messages.node import ModelLoaded
 from esg.core.pool import Pool
@@ -24,7 +25,7 @@ from esg.invoker.node import Node
 from esg.invoker.slices.bringup import slice_set
 from esg.invoker.slices.client import SliceClient
 from esg.invoker.slices.health import watch
-from esg.runtime.catalog import functions_digest, load
+from esg.runtime.catalog import load
 from esg.runtime.metrics_page import metrics_page
 from esg.runtime.rpc.server import Server, run_service, say_ready
 from esg.runtime.security.policy import between_services

@@ -9,7 +9,7 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
@@ -38,9 +38,6 @@ class Program:
     log: Path
     probe: Callable[[], Awaitable[str | None]]
     essential: bool = True
-
-    def with_environ(self, more: Mapping[str, str]) -> "Program":
-        return replace(self, environ={**self.environ, **more})
 
 
 class ProcessState(StrEnum):

@@ -6,6 +6,7 @@ a port that people know.
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,8 @@ class Programs:
         service = program.name if program.name in (CONTROLLER, GATEWAY) else INVOKER
         port = socket_address(address)[1]
         self._ready_file(program.name).unlink(missing_ok=True)
-        return program.with_environ(environment(service, {"port": port}))
+        same_port = environment(service, {"port": port})
+        return replace(program, environ={**program.environ, **same_port})
 
     def _service(
         self, name: str, service: str, own: Mapping[str, Any], *, essential: bool = True

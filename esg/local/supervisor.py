@@ -23,7 +23,6 @@ import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from esg.errors import Fault, Rejected
@@ -121,12 +120,7 @@ class Mesh:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     async def start(self) -> None:
@@ -247,7 +241,6 @@ class Mesh:
 
     def _end(self) -> None:
         self.stop_now()
-        self._up = False
         self.directory.release(keep=not self._temporary)
         if self._temporary:
             shutil.rmtree(self.directory.path, ignore_errors=True)

@@ -2,17 +2,14 @@
 
 Every process reads the same file and multiplies its times by the same scale. Which applications
 there are changes while a mesh runs; the functions, which invokers must know, do not: so it is
-their content_hash that two processes compare when they meet.
+their digest (`functions_digest`) that two processes compare when they meet.
 """
 
 from pathlib import Path
 
 from esg.core.catalog.file import DEFAULT, load_catalog
 from esg.core.catalog.model import Catalog, scaled
-from esg.core.journal.format import functions_digest
 from esg.runtime.settings import CommonSettings
-
-__all__ = ["functions_digest", "load"]
 
 
 def load(common: CommonSettings) -> Catalog:

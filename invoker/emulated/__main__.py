@@ -29,7 +29,8 @@ async def serve(settings: Settings, common: CommonSettings, stop: asyncio.Event)
     if not isinstance(wanted, Emulated):
         raise Rejected(f"invoker.slices: {own.slices!r} leaves nothing to emulate; say emulated:N")
     catalog = load(common)
-    durations = Durations(catalog, own.seed, _nature_settings(own, common))
+    unload_us = round(DurationSettings().unload_us * common.time_scale)
+    durations = Durations(catalog, own.seed, DurationSettings(noise=own.noise, unload_us=unload_us))
     slices = [_emulated_slice(own, catalog, durations, index) for index in range(wanted.count)]
     servers = [Server() for _ in slices]
     addresses = []
@@ -42,11 +43,6 @@ async def serve(settings: Settings, common: CommonSettings, stop: asyncio.Event)
     await asyncio.gather(*(server.stop(common.drain_s) for server in servers))
     for part in slices:
         part.close()
-
-
-def _nature_settings(own: InvokerSettings, common: CommonSettings) -> DurationSettings:
-    unload_us = round(DurationSettings().unload_us * common.time_scale)
-    return DurationSettings(noise=own.noise, unload_us=unload_us)
 
 
 def _emulated_slice(

@@ -26,7 +26,7 @@ from esg.invoker.emulated.repository import (
 from esg.invoker.emulated.task import VERSION, EmulatedTask, asked_for
 from esg.invoker.slices.client import SERVICE
 from esg.invoker.tensors.arrays import BYTES, INPUT, OUTPUT
-from esg.invoker.tensors.raw_encoding import nested
+from esg.invoker.tensors.raw_encoding import serialized
 from esg.runtime.rpc.status import status
 from esg.version import __version__
 
@@ -188,7 +188,7 @@ class EmulatedSlice:
                 error_message=str(error), infer_response=failed
             )
             return message.SerializeToString()  # type: ignore[no-any-return]
-        return nested(triton.ModelStreamInferResponse(), "infer_response", answer)
+        return serialized(triton.ModelStreamInferResponse(), "infer_response", [[answer]])
 
     async def _run(
         self, model: EmulatedModel, task: EmulatedTask, came_ns: int, duration_ns: int

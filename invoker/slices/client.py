@@ -99,7 +99,7 @@ class SliceClient:
                 return
             reason = self._fault(doing, "it says that it is not live")
             await asyncio.sleep(POLL_S)
-        raise reason or NoAnswer(self._words(doing, "there was no time to ask"))
+        raise reason or self._fault(doing, "there was no time to ask", NoAnswer)
 
     async def check(self, timeout_s: float) -> None:
         """Make sure that the server is there and answers."""
@@ -155,7 +155,9 @@ class SliceClient:
                 ask = partial(self._answer, function, timeout_s=timeout_s)
                 outputs = await self._memory.call(self._triton, request, inputs, ask)
             if outputs is None:
-                outputs = await self._over_the_wire(request, inputs, timeout_s)
+                pieces = [given.pieces for given in inputs]
+                message = serialized(request, "raw_input_contents", pieces)
+                outputs = outputs_of(await self._answer(function, message, timeout_s))
             return per_job(outputs, len(jobs))
         except NoAnswer:
             raise
@@ -170,13 +172,6 @@ class SliceClient:
         if self._memory is not None:
             self._memory.close()
 
-    async def _over_the_wire(
-        self, request: Any, inputs: Sequence[Stacked], timeout_s: float
-    ) -> Tensors:
-        pieces = [given.pieces for given in inputs]
-        message = serialized(request, "raw_input_contents", pieces)
-        return outputs_of(await self._answer(request.model_name, message, timeout_s))
-
     async def _answer(self, function: str, request: bytes, timeout_s: float) -> Any:
         """Over the open stream; one that failed, or whose answer nobody waited for, is not used
         again, and breaking it off tells the server to stop."""
@@ -187,12 +182,12 @@ class SliceClient:
                 answer = await self._said(doing, conversation.ask(request))
         except TimeoutError:
             conversation.break_off()
-            raise NoAnswer(self._words(doing, f"no answer within {timeout_s:g} s")) from None
+            raise self._fault(doing, f"no answer within {timeout_s:g} s", NoAnswer) from None
         except BaseException:
             conversation.break_off()
             raise
         if answer is grpc.aio.EOF:
-            raise SliceGone(self._words(doing, "it ended the conversation"))
+            raise self._fault(doing, "it ended the conversation", SliceGone)
         if self._conversations.setdefault(function, conversation) is not conversation:
             conversation.end()  # there were two calls at once; one stream is enough
         if answer.error_message:
@@ -210,20 +205,17 @@ class SliceClient:
             return await call
         except grpc.aio.AioRpcError as error:
             kind = _KINDS.get(error.code()) or _kind(error.details() or "")
-            raise kind(self._words(doing, f"{error.code().name}: {error.details()}")) from None
+            raise self._fault(doing, f"{error.code().name}: {error.details()}", kind) from None
         except asyncio.CancelledError:
             # a call whose channel was closed says that it was cancelled: the caller was not
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise
-            raise SliceGone(self._words(doing, "its connection was given up")) from None
+            raise self._fault(doing, "its connection was given up", SliceGone) from None
         except grpc.aio.UsageError:
-            raise SliceGone(self._words(doing, "its connection was given up")) from None
+            raise self._fault(doing, "its connection was given up", SliceGone) from None
 
-    def _fault(self, doing: str, why: str) -> Fault:
-        return Fault(self._words(doing, why))
-
-    def _words(self, doing: str, why: str) -> str:
-        return f"slice {self.address} did not {doing}: {why}"
+    def _fault(self, doing: str, why: str, kind: type[Fault] = Fault) -> Fault:
+        return kind(f"slice {self.address} did not {doing}: {why}")
 
 
 def _kind(said: str) -> type[Fault]:

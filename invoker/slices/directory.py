@@ -15,16 +15,17 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from esg.invoker.slices.shm.region import MEMORY, PREFIX
 
 
+@dataclass(frozen=True, slots=True)
 class SliceDirectory:
-    def __init__(self, path: Path, shared: bool) -> None:
-        self.path = path
-        self.shared = shared
-        """Whether there is memory to share."""
+    path: Path
+    shared: bool
+    """Whether there is memory to share."""
 
     def memory_name(self, index: int) -> str:
         """What the names of a slice's shared memory begin with."""

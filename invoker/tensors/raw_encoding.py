@@ -32,26 +32,14 @@ def behind_lengths(elements: Iterable[Piece]) -> list[Piece]:
 
 
 def serialized(message: Any, field: str, contents: Iterable[Sequence[Piece]]) -> bytes:
-    """A message in protobuf's encoding, with raw contents, each in pieces, in `field`."""
+    """A message in protobuf's encoding, with raw contents, or messages that are encoded already,
+    each in pieces, in `field`."""
     number = message.DESCRIPTOR.fields_by_name[field].number
     key = _varint(number << 3 | _BYTES_FIELD)
     parts: list[Piece] = [message.SerializeToString()]
     for pieces in contents:
         parts += (key, _varint(sum(map(len, pieces))), *pieces)
     return b"".join(parts)
-
-
-def nested(message: Any, field: str, content: bytes) -> bytes:
-    """A message in protobuf's encoding, with another one, encoded already, in `field`."""
-    number = message.DESCRIPTOR.fields_by_name[field].number
-    return b"".join(
-        (
-            message.SerializeToString(),
-            _varint(number << 3 | _BYTES_FIELD),
-            _varint(len(content)),
-            content,
-        )
-    )
 
 
 def elements_of(raw: Piece) -> list[memoryview]:

@@ -13,12 +13,11 @@ from esg.controller.journal import Journal
 from esg.controller.live import LiveController
 from esg.controller.recovery import Remembered, deciding, opening, recover
 from esg.controller.servicer import ControllerServicer
-from esg.core.journal.format import Header, catalog_digest
+from esg.core.journal.format import Header, catalog_digest, functions_digest
 from esg.core.scheduler.scheduler import build_scheduler
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import controller_v1_pb2_grpc as wire_grpc
 from esg.protos import model_v1_pb2 as model
-from esg.runtime.catalog import functions_digest
 from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.server import Server

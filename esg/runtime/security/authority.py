@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -53,10 +54,9 @@ def make_certificates(directory: Path, *, hosts: Sequence[str], days: int) -> bo
     return known is None
 
 
-class _Authority:
-    def __init__(self, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
-        self.certificate = certificate
-        self.key = key
+class _Authority(NamedTuple):
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
 
 
 def _authority(directory: Path) -> _Authority | None:

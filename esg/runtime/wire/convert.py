@@ -159,11 +159,7 @@ _ORDER_READERS: dict[str | None, Callable[[wire.Order, str], InvokerOrder]] = {
 
 
 def _inventory(
-    vcpus: int,
-    slices: Iterable[SliceInventory],
-    running: Iterable[RunningTask],
-    latest_task: int,
-    kept: Iterable[str] = (),
+    event: InvokerJoined | InvokerReported, vcpus: int = 0, kept: Iterable[str] = ()
 ) -> wire.Inventory:
     return wire.Inventory(
         vcpus=vcpus,
@@ -171,10 +167,12 @@ def _inventory(
             wire.Slice(
                 memory_mb=s.memory_mb, resident=s.resident, loading=s.loading, lost=not s.usable
             )
-            for s in slices
+            for s in event.slices
         ],
-        running=[wire.RunningTask(task=r.task, vcpus=r.vcpus, slices=r.slices) for r in running],
-        latest_task=latest_task,
+        running=[
+            wire.RunningTask(task=r.task, vcpus=r.vcpus, slices=r.slices) for r in event.running
+        ],
+        latest_task=event.latest_task,
         kept=kept,
     )
 
@@ -199,11 +197,9 @@ def _running(inventory: wire.Inventory) -> tuple[RunningTask, ...]:
 
 _NEWS_WRITERS: dict[type[Any], Callable[[Any], wire.InvokerNote]] = {
     InvokerJoined: lambda event: wire.InvokerNote(
-        joined=_inventory(event.vcpus, event.slices, event.running, event.latest_task, event.kept)
+        joined=_inventory(event, event.vcpus, event.kept)
     ),
-    InvokerReported: lambda event: wire.InvokerNote(
-        inventory=_inventory(0, event.slices, event.running, event.latest_task)
-    ),
+    InvokerReported: lambda event: wire.InvokerNote(inventory=_inventory(event)),
     InvokerLeaving: lambda _: wire.InvokerNote(leaving=wire.Leaving()),
     TaskFinished: lambda event: wire.InvokerNote(
         finished=wire.TaskFinished(

@@ -13,9 +13,10 @@ import grpc
 import pytest
 
 from esg.core.emulated_output import emulated_output
+from esg.core.journal.format import functions_digest
 from esg.core.messages.commands import DiscardData
 from esg.core.messages.task_order import Output
-from esg.runtime.catalog import functions_digest, load
+from esg.runtime.catalog import load
 from esg.runtime.settings import CommonSettings
 from esg.storage.local_store import LocalStore
 from esg.storage.redis_store import RedisStore

@@ -13,7 +13,7 @@ from esg.errors import Fault
 from esg.invoker.slices import client as slices
 from esg.invoker.slices.client import SERVICE, SliceClient
 from esg.invoker.tensors.arrays import plain_input
-from esg.invoker.tensors.raw_encoding import behind_lengths, nested, serialized
+from esg.invoker.tensors.raw_encoding import behind_lengths, serialized
 from esg.runtime.rpc.server import Server
 from tests.support.waiting import LIMIT_S
 
@@ -56,7 +56,7 @@ def _streaming(answer: Any) -> Any:
     async def replies(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
         async for _ in requests:
             inner = answer if isinstance(answer, bytes) else answer.SerializeToString()
-            yield nested(triton.ModelStreamInferResponse(), "infer_response", inner)
+            yield serialized(triton.ModelStreamInferResponse(), "infer_response", [[inner]])
 
     return grpc.stream_stream_rpc_method_handler(replies)
 

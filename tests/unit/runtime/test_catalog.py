@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from esg.core.catalog.file import DEFAULT
-from esg.core.journal.format import catalog_digest
+from esg.core.journal.format import catalog_digest, functions_digest
 from esg.errors import Rejected
-from esg.runtime.catalog import functions_digest, load
+from esg.runtime.catalog import load
 from esg.runtime.settings import CommonSettings
 
 
