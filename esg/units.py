@@ -7,6 +7,7 @@ of the smallest function costs some ten million of them.
 
 US_PER_MS = 1_000
 US_PER_S = 1_000_000
+US_PER_MINUTE = 60 * US_PER_S
 US_PER_HOUR = 3_600 * US_PER_S
 PUSD_PER_USD = 10**12
 PPM = 1_000_000

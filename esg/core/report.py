@@ -9,6 +9,7 @@ A report may begin in the middle, with what a scheduler remembers. Requests that
 then are none of its own: neither their coming nor what becomes of them counts.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,7 +44,9 @@ class ApplicationReport:
 class Report:
     """Counts as it goes; ask for `summary` at the end."""
 
-    applications: dict[str, ApplicationReport] = field(default_factory=dict)
+    applications: dict[str, ApplicationReport] = field(
+        default_factory=lambda: defaultdict(ApplicationReport)
+    )
     tasks: int = 0
     jobs: int = 0
     missed_plans: int = 0
@@ -87,13 +90,13 @@ class Report:
                 self._arrived(now_us, plain_name(command.application))
             elif type(command) is RefuseRequest:
                 self._arrived(now_us, command.application)
-                self._tally(command.application).served.count(command.kind.ending)
+                self.applications[command.application].served.count(command.kind.ending)
                 self.last_us = now_us
 
     def _arrived(self, now_us: int, application: str) -> None:
         if self.first_us is None:
             self.first_us = now_us
-        self._tally(application).arrived += 1
+        self.applications[application].arrived += 1
 
     def _started(self, command: StartTask) -> None:
         order, decision = command.order, command.decision
@@ -111,17 +114,11 @@ class Report:
             return
         self._under_way.remove(answer.request)
         self.last_us = now_us
-        tally = self._tally(plain_name(answer.application))
+        tally = self.applications[plain_name(answer.application)]
         tally.served.count(answer.outcome, in_time=answer.slo_met, cost_pusd=answer.cost_pusd)
         if answer.outcome is Outcome.DONE:
             tally.answered_us.append(now_us)
             tally.latency_us.append(now_us - answer.arrived_us)
-
-    def _tally(self, application: str) -> ApplicationReport:
-        tally = self.applications.get(application)
-        if tally is None:
-            tally = self.applications[application] = ApplicationReport()
-        return tally
 
     @property
     def arrived(self) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace as changed
 
 from esg.core.catalog.config import Config
-from esg.core.catalog.model import Application, Catalog, Cluster, Function, scaled
+from esg.core.catalog.model import Application, Catalog, Function, scaled
 from esg.core.catalog.profile import Profile
 from esg.core.estimation.transfer import EMULATED_LOCAL, EMULATED_REMOTE
 from esg.core.journal.format import Header, catalog_digest
@@ -146,15 +146,9 @@ def applied(catalog: Catalog, scenario: Scenario) -> Catalog:
         application.name: _rebuilt(application, functions, scenario.slo_scale)
         for application in catalog.applications.values()
     }
-    cluster = Cluster(
-        nodes=scenario.nodes,
-        vcpus=scenario.vcpus,
-        vgpus=scenario.vgpus,
-        slice_memory_mb=catalog.cluster.slice_memory_mb,
-    )
-    return Catalog(
-        functions=functions, applications=applications, cluster=cluster, prices=catalog.prices
-    )
+    nodes, vcpus, vgpus = scenario.nodes, scenario.vcpus, scenario.vgpus
+    cluster = replace(catalog.cluster, nodes=nodes, vcpus=vcpus, vgpus=vgpus)
+    return replace(catalog, functions=functions, applications=applications, cluster=cluster)
 
 
 def applied_to_events(

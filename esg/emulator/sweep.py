@@ -7,7 +7,7 @@ interface of `concurrent.futures` will do, such as Dask's, so that a sweep can r
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from statistics import fmean, stdev
 from typing import Any, Protocol
@@ -95,11 +95,7 @@ def run_limits(job: SweepRun) -> RunOutcome:
     durations = build_nature(catalog, job.scenario)
     arrivals = job.load.arrivals(list(job.catalog.applications), job.scenario.seed)
     found = limits(catalog, applied_to_events(arrivals, job.catalog, job.scenario), durations)
-    summary = {
-        "slo_hit_rate": found.slo_hit_rate,
-        "cost_usd_per_1k_requests": found.cost_usd_per_1k_requests,
-    }
-    return RunOutcome(job.label, job.scenario.seed, summary, {})
+    return RunOutcome(job.label, job.scenario.seed, asdict(found), {})
 
 
 def sweep(
@@ -111,13 +107,8 @@ def sweep(
     extent: Extent | None = None,
     watch: Callable[[Sequence[float]], None] = lambda shares: None,
 ) -> list[RunOutcome]:
-    """All jobs, in their order; `watch` is called as each one ends, and now and then between, with
-    the share of each that is done.
-
-    Without an executor there are `workers` processes, or one per core. They tell how far their jobs
-    are, given the extent of these; of other executors only the ends of jobs are known. The first
-    job that fails ends them all, and so does Ctrl-C.
-    """
+    """All jobs, in their order (see `each`); our own workers tell how far their jobs are, given the
+    extent of these."""
     if executor is None and extent is not None:
         jobs = [
             replace(job, load=Watched(job.load, extent, partial(tell, number)))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
-from typing import Any, Protocol, assert_never
+from typing import Any, Protocol, assert_never, get_args
 
 from esg.core.durations import Durations
 from esg.core.messages.commands import (
@@ -56,12 +56,11 @@ DataOrder = PublishData | DiscardData
 Action = Callable[[], None]
 
 
-ANSWERS: frozenset[type] = frozenset(
-    (AdmitRequest, AnswerRequest, RefuseRequest, AcceptApplication, RefuseApplication)
-)
+Answer = AdmitRequest | AnswerRequest | RefuseRequest | AcceptApplication | RefuseApplication
+ANSWERS: frozenset[type] = frozenset(get_args(Answer))
 """Orders that change nothing here: nobody waits for an answer."""
 
-DATA_ORDERS: frozenset[type] = frozenset((PublishData, DiscardData))
+DATA_ORDERS: frozenset[type] = frozenset(get_args(DataOrder))
 """Nor do these, while data is wherever it is needed: a transfer is part of its reader's run."""
 
 
@@ -256,20 +255,13 @@ class World:
                 self._send(self.now_us + self._charge_us(command), command.order)
             case PublishData() | DiscardData() if self.wire is None:
                 self.deliver(command)
-            case (
-                AdmitRequest()
-                | AnswerRequest()
-                | RefuseRequest()
-                | AcceptApplication()
-                | RefuseApplication()
-            ):
-                pass  # weightless, so it does not get here
             case StopTask() | WarmInstance() | DropInstance() | PublishData() | DiscardData():
                 self._send(self.now_us, command)
             case CorrectProfiles(corrections=corrections):
                 self.tell(self.now_us, ProfilesCorrected(corrections=corrections))
             case _:
-                assert_never(command)
+                if not isinstance(command, Answer):  # which is weightless, and does not get here
+                    assert_never(command)
 
     def _send(self, at_us: int, order: InvokerOrder) -> None:
         """To a node, in order: what was decided later does not overtake a slower decision."""

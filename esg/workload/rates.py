@@ -13,12 +13,12 @@ from random import Random
 
 from esg.errors import Rejected
 from esg.suggest import did_you_mean, shortened
-from esg.units import US_PER_HOUR, US_PER_S, seconds
+from esg.units import US_PER_HOUR, US_PER_MINUTE, US_PER_S, seconds
 from esg.workload.arrivals import RATES_US, Arrival, instants_us
 from esg.workload.mix import Mix
 from esg.workload.traces.rows import shown
 
-UNITS_US = {"s": US_PER_S, "min": 60 * US_PER_S, "h": US_PER_HOUR}
+UNITS_US = {"s": US_PER_S, "min": US_PER_MINUTE, "h": US_PER_HOUR}
 LONGEST_INTERVAL_US = 366 * 24 * US_PER_HOUR
 _NUMBER = r"(\d+|\d*\.\d+)"
 _PER_TIME = re.compile(rf"{_NUMBER}\s*/\s*({'|'.join(UNITS_US)})")

@@ -9,13 +9,13 @@ from random import Random
 
 from esg.errors import Rejected
 from esg.suggest import did_you_mean
-from esg.units import US_PER_S
+from esg.units import US_PER_MINUTE, US_PER_S
 from esg.workload.arrivals import Arrival, until
 from esg.workload.mix import Mix
 from esg.workload.rates import parse_rate
 from esg.workload.traces.read import Trace
 from esg.workload.traces.timed import TimedTrace
-from esg.workload.within_minute import PLACEMENTS, US_PER_MINUTE
+from esg.workload.within_minute import PLACEMENTS
 
 SMALLEST_SCALE = 1e-9
 """With less, instants are too far away for numbers to tell them."""

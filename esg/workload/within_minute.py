@@ -6,9 +6,7 @@ All are streams: a minute of a million calls takes no more memory than one of te
 from collections.abc import Callable, Iterator
 from random import Random
 
-from esg.units import US_PER_S
-
-US_PER_MINUTE = 60 * US_PER_S
+from esg.units import US_PER_MINUTE
 
 
 def even(calls: float, random: Random) -> Iterator[int]:

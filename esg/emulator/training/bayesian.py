@@ -41,9 +41,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from esg.emulator.training.train import Budget
+from esg.emulator.training.train import Budget, Floats
 
-Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 Z_95 = 1.96
@@ -293,25 +292,19 @@ def optimise(
     """The best point; `progress` hears how many trials are done, and of how many."""
     # one thread is as fast on matrices of this size, and leaves the others to other processes
     with threadpool_limits(1):
-        return _optimise(problem, budget, rng, progress)
-
-
-def _optimise(
-    problem: Problem, budget: Budget, rng: Generator, progress: Callable[[int, int], None]
-) -> Floats:
-    samples = _tried(problem, rng.random((budget.bootstrap, problem.dimensions)), rng)
-    beliefs = Beliefs(samples)
-    for done in range(budget.rounds):
-        progress(budget.bootstrap + done * budget.per_round, budget.trials)
-        sound = beliefs.without_the_contradicted()
-        candidates = _candidates(problem, sound.best_first()[:ELITE], budget.candidates, rng)
-        chosen = sound.choose(candidates, budget.per_round, budget.draws, rng)
-        samples = samples.joined(_tried(problem, chosen, rng))
-        last = done + 1 == budget.rounds
-        beliefs = Beliefs(samples, beliefs, tune=last or (done + 1) % budget.tune_every == 0)
-    progress(budget.trials, budget.trials)
-    best: Floats = beliefs.without_the_contradicted().best_first()[0]
-    return best
+        samples = _tried(problem, rng.random((budget.bootstrap, problem.dimensions)), rng)
+        beliefs = Beliefs(samples)
+        for done in range(budget.rounds):
+            progress(budget.bootstrap + done * budget.per_round, budget.trials)
+            sound = beliefs.without_the_contradicted()
+            candidates = _candidates(problem, sound.best_first()[:ELITE], budget.candidates, rng)
+            chosen = sound.choose(candidates, budget.per_round, budget.draws, rng)
+            samples = samples.joined(_tried(problem, chosen, rng))
+            last = done + 1 == budget.rounds
+            beliefs = Beliefs(samples, beliefs, tune=last or (done + 1) % budget.tune_every == 0)
+        progress(budget.trials, budget.trials)
+        best: Floats = beliefs.without_the_contradicted().best_first()[0]
+        return best
 
 
 def _tried(problem: Problem, points: Floats, rng: Generator) -> TriedPoints:

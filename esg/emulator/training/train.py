@@ -25,6 +25,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -157,18 +158,14 @@ def train(
     rng: Generator,
     *,
     budget: Budget | None = None,
-    progress: Progress | None = None,
+    progress: Progress = lambda application, done, total: None,
 ) -> dict[str, Config]:
     """The configs that Bayesian optimisation finds best for an application and its SLO."""
     # here, because scikit-learn takes a second and is not installed everywhere
     from esg.emulator.training.bayesian import optimise
 
-    def tell(done: int, total: int) -> None:
-        if progress is not None:
-            progress(application.name, done, total)
-
-    runs = LoneRuns(application)
-    return runs.configs(optimise(runs, budget or Budget(), rng, tell))
+    runs, hear = LoneRuns(application), partial(progress, application.name)
+    return runs.configs(optimise(runs, budget or Budget(), rng, hear))
 
 
 def trained_configs(
@@ -176,7 +173,7 @@ def trained_configs(
     *,
     seed: int,
     cache: Path | None = None,
-    progress: Progress | None = None,
+    progress: Progress = lambda application, done, total: None,
     budget: Budget | None = None,
     workers: int = 1,
 ) -> dict[str, dict[str, Config]]:
@@ -186,7 +183,6 @@ def trained_configs(
     nor on how many learn at once, in `workers` processes.
     """
     budget = budget or Budget()
-    hear = progress or (lambda application, done, total: None)
     folder = default_cache() if cache is None else cache
     learnt: dict[str, dict[str, Config]] = {}
     courses: list[_Course] = []
@@ -197,17 +193,17 @@ def trained_configs(
         if known is None:
             courses.append(_Course(len(courses), application, seed, budget, key, path))
         else:
-            hear(name, budget.trials, budget.trials)
+            progress(name, budget.trials, budget.trials)
             learnt[name] = known
 
     def watch(shares: Sequence[float]) -> None:
         for course, share in zip(courses, shares, strict=True):
-            hear(course.application.name, round(share * budget.trials), budget.trials)
+            progress(course.application.name, round(share * budget.trials), budget.trials)
 
     if workers > 1 and len(courses) > 1:
         found = each(_take_and_tell, courses, workers=min(workers, len(courses)), watch=watch)
     else:
-        found = [course.take(hear) for course in courses]
+        found = [course.take(progress) for course in courses]
     learnt |= {c.application.name: configs for c, configs in zip(courses, found, strict=True)}
     return {name: learnt[name] for name in catalog.applications}
 

@@ -8,13 +8,12 @@ from itertools import groupby
 from pathlib import Path
 
 from esg.errors import Rejected
-from esg.units import US_PER_S
+from esg.units import US_PER_MINUTE, US_PER_S
 from esg.workload.traces.counted import Bucket
 
 Call = tuple[int, str]
 """An instant in microseconds, and the function called, or "" where the trace does not name it."""
 
-US_PER_MINUTE = 60 * US_PER_S
 MAX_SECONDS = 10**11
 
 
