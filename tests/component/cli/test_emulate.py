@@ -182,17 +182,6 @@ def test_nodes_are_the_catalogs_unless_told_otherwise(esg: Run, street: Path) ->
     assert set(found["results"][0]["hit_rate_by_application"]) <= {"street", "tangle"}
 
 
-def test_unusual_settings_are_in_the_heading(esg: Run) -> None:
-    unusual = "--engine astar --k 1 --group-size 2 --search-steps-per-ms 50 --remote-delay-ms 1"
-    told = " ".join(esg("emulate", *SHORT, *unusual.split()).out.split())
-    for words in ("engine astar", "K = 1", "groups of 2", "50 nodes per ms", "inputs 1 ms"):
-        assert words in told
-    assert (
-        "strict-light"
-        not in esg("emulate", *SHORT, "--setting=strict-light", "--k=1", "--rate=9/s").out
-    )
-
-
 @pytest.mark.parametrize(
     ("words", "policies", "has_an_effect"),
     [

@@ -142,3 +142,14 @@ def _read(descriptor: int) -> bytes:
         return os.read(descriptor, 65536)
     except OSError:  # that is how a terminal ends on Linux
         return b""
+
+
+def test_unusual_settings_are_in_the_heading(esg: Run) -> None:
+    unusual = "--engine astar --k 1 --group-size 2 --search-steps-per-ms 50 --remote-delay-ms 1"
+    told = " ".join(esg("emulate", *SHORT, *unusual.split()).out.split())
+    for words in ("engine astar", "K = 1", "groups of 2", "50 nodes per ms", "inputs 1 ms"):
+        assert words in told
+    assert (
+        "strict-light"
+        not in esg("emulate", *SHORT, "--setting=strict-light", "--k=1", "--rate=9/s").out
+    )

@@ -55,7 +55,7 @@ async def test_of_two_who_delete_an_application_at_once_one_hears_that_it_is_gon
         assert "unknown application 'scan'" in (error.details() or "")
 
 
-async def test_how_a_deleted_application_fared_is_forgotten_once_all_are_answered() -> None:
+async def test_figures_of_a_deleted_application_are_forgotten_once_all_are_answered() -> None:
     async with running_controller() as controller, gateway(controller) as door:
         live = controller.live
 

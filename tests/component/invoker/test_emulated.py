@@ -149,7 +149,7 @@ async def test_the_blocking_client_works_as_well(address: str) -> None:
     assert await asyncio.to_thread(story) == [[emulated_output("quick", [b"one"], INPUT_BYTES)]]
 
 
-async def test_a_run_takes_the_time_of_its_config_in_the_weather_of_its_key(
+async def test_run_takes_the_time_of_its_config_with_the_noise_of_its_key(
     triton: Any, catalog: Path
 ) -> None:
     await triton.load_model("quick")

@@ -93,7 +93,7 @@ def test_durations_with_more_noise_are_the_same_ones_stretched() -> None:
         assert twice.run_us(order(f"r{n}")) - calm_us == pytest.approx(2 * off_us, abs=2)
 
 
-def test_the_weather_depends_on_the_request_not_on_the_task_or_its_place_in_line() -> None:
+def test_noise_depends_on_the_request_not_on_the_task_or_its_place_in_line() -> None:
     durations = Durations(SMALL, 7)
     first = [durations.run_us(order(f"r{n}", task=f"t{n}")) for n in range(9)]
     later = [durations.run_us(order(f"r{n}", task=f"t{n + 5}")) for n in reversed(range(9))]

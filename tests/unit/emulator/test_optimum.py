@@ -107,7 +107,7 @@ def test_functions_that_take_longer_than_profiled_move_both_limits() -> None:
     assert dearer.cost_usd_per_1k_requests == pytest.approx(1000 * 2 * 825_000 / 1e12)
 
 
-def test_bad_weather_lowers_the_ceiling() -> None:
+def test_noise_lowers_the_ceiling() -> None:
     tight = [arrived("map", ms(52), name=f"r{n}") for n in range(200)]  # 50 ms, and the input
     rates = [
         limits(SMALL, tight, Durations(SMALL, 0, DurationSettings(noise=noise))).slo_hit_rate

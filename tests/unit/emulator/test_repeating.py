@@ -1,4 +1,4 @@
-"""The same seed gives the same run, whatever the weather; another seed gives another."""
+"""The same seed gives the same run, whatever the noise; another seed gives another."""
 
 import io
 import math
