@@ -15,7 +15,6 @@ off when the directory is opened: nothing had been done because of it.
 """
 
 import asyncio
-import fcntl
 import logging
 import os
 import time
@@ -38,6 +37,7 @@ from esg.core.journal.format import (
 from esg.core.messages.commands import Command
 from esg.core.messages.events import Event
 from esg.errors import Fault, Rejected
+from esg.files import lock_directory
 from esg.runtime.journal_files import cut_torn_end, read_lines, segment_files
 from esg.runtime.logs import about
 from esg.runtime.settings import ControllerSettings
@@ -70,17 +70,15 @@ class Journal:
         self._writer = ThreadPoolExecutor(1, "journal") if settings.sync else None
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+            lock = lock_directory(directory)
         except OSError as error:
             raise self._refusal(error) from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._lock)
+        if lock is None:
             raise Rejected(
                 f"journal {directory}: another controller writes to it; name another directory "
                 "(controller.journal), or stop the other one"
-            ) from None
+            )
+        self._lock = lock
         for unfinished in directory.glob("*.unfinished"):
             unfinished.unlink()
 

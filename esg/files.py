@@ -1,5 +1,7 @@
-"""Files that are there when they are complete, or not at all."""
+"""Files that are there when they are complete, or not at all; directories that one process has;
+files that are memory."""
 
+import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -8,6 +10,28 @@ from stat import S_IMODE
 from typing import TextIO
 
 from esg.errors import Rejected
+
+MEMORY = Path("/dev/shm")
+"""Files here are memory, and shared memory has its names here."""
+
+
+def memory_folder() -> Path | None:
+    """Where files are memory, if this process may make some there."""
+    return MEMORY if os.access(MEMORY, os.W_OK) else None
+
+
+def lock_directory(path: Path) -> int | None:
+    """Take a directory for this process alone; None if another process has it.
+
+    It is ours until the descriptor is closed, or this process ends, however it does.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
 
 
 @contextmanager

@@ -58,6 +58,16 @@ def complaint(kind: str, name: str) -> str | None:
     return None
 
 
+def node_names(count: int) -> list[str]:
+    """The nodes of a mesh on one machine, and of an emulated one.
+
+    >>> node_names(2), node_names(11)[-2:]
+    (['node0', 'node1'], ['node09', 'node10'])
+    """
+    width = len(str(count - 1))
+    return [f"node{number:0{width}}" for number in range(count)]
+
+
 def versioned(name: str, version: int) -> str:
     """What the scheduler calls a version of an application; the first one has the plain name.
 

@@ -18,6 +18,7 @@ from esg.core.messages.events import InvokerNews
 from esg.core.messages.node import ModelLoaded
 from esg.core.pool import Pool
 from esg.errors import Rejected
+from esg.files import memory_folder
 from esg.invoker.controller_link import ControllerLink
 from esg.invoker.handlers.handler import CpuParts, check_handler
 from esg.invoker.metrics import NodeMetrics
@@ -159,9 +160,7 @@ async def _store(
 
 def _private_folder() -> Path:
     """In memory where that is possible."""
-    memory = Path("/dev/shm")
-    parent = memory if os.access(memory, os.W_OK) else None
-    return Path(tempfile.mkdtemp(prefix="esg-node-", dir=parent))
+    return Path(tempfile.mkdtemp(prefix="esg-node-", dir=memory_folder()))
 
 
 if __name__ == "__main__":

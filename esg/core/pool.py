@@ -49,10 +49,8 @@ from esg.core.messages.node import (
     UnloadModel,
 )
 from esg.core.messages.task_order import TaskOrder
+from esg.core.node_settings import KEEP_ALIVE_US
 from esg.core.state.node_books import lru_victims
-from esg.units import seconds
-
-KEEP_ALIVE_US = seconds(600)
 
 
 class ModelState(StrEnum):

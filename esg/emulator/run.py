@@ -19,6 +19,7 @@ from esg.core.scheduler.scheduler import Scheduler, build_scheduler
 from esg.emulator.scenario import Scenario, applied, applied_to_events
 from esg.emulator.world import World
 from esg.errors import Bug
+from esg.names import node_names
 from esg.units import US_PER_MS, ms
 from esg.workload.arrivals import Arrival
 
@@ -48,10 +49,8 @@ class Emulation:
 def build_pools(catalog: Catalog, scenario: Scenario) -> dict[str, Pool]:
     """Equal nodes; with a warm start every model that fits is loaded on every slice."""
     memories_mb = (catalog.cluster.slice_memory_mb,) * scenario.vgpus
-    width = len(str(scenario.nodes - 1))
     pools: dict[str, Pool] = {}
-    for number in range(scenario.nodes):
-        name = f"node{number:0{width}}"
+    for name in node_names(scenario.nodes):
         pool = pools[name] = Pool(catalog, name, vcpus=scenario.vcpus, memories_mb=memories_mb)
         if scenario.warm_start:
             for index, part in enumerate(pool.slices):

@@ -16,6 +16,7 @@ from esg.local.process import Program
 from esg.local.redis_server import server_command
 from esg.local.run_directory import RunDirectory
 from esg.local.secure import CLIENT, SecureFolder, probing
+from esg.names import node_names
 from esg.runtime.rpc.addresses import READY_FILE, socket_address
 from esg.runtime.settings import InvokerSettings
 from esg.runtime.settings_file import environment
@@ -56,8 +57,7 @@ class Programs:
     @property
     def nodes(self) -> list[str]:
         """Names as in emulated runs."""
-        width = len(str(self._chosen.nodes - 1))
-        return [f"node{number:0{width}}" for number in range(self._chosen.nodes)]
+        return node_names(self._chosen.nodes)
 
     def redis(self) -> Program:
         # Not below the mesh's own directory, whose path may be too long for a socket

@@ -13,7 +13,6 @@ however that process ends. What a mesh that crashed left behind goes when the ne
 with `esg down`. Data of the nodes is kept outside, in memory if the system has a place for it.
 """
 
-import fcntl
 import json
 import os
 import secrets
@@ -25,11 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from esg.errors import Rejected
-from esg.files import written
+from esg.files import lock_directory, memory_folder, written
 from esg.local.procfs import alive, send
 
 VARIABLE = "ESG_DIR"
-MEMORY = Path("/dev/shm")
 Record = dict[str, Any]
 
 
@@ -88,13 +86,9 @@ class RunDirectory:
         self.release()
 
     def _take_lock(self) -> None:
-        lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(lock)
-            raise self.taken() from None
-        self._lock = lock
+        self._lock = lock_directory(self.path)
+        if self._lock is None:
+            raise self.taken()
 
     def taken(self) -> Rejected:
         return Rejected(
@@ -199,7 +193,8 @@ class RunDirectory:
 
     def _scratch(self) -> Path:
         name = f"esg-{os.getuid()}-{secrets.token_hex(6)}"
-        return MEMORY / name if os.access(MEMORY, os.W_OK) else self.path / "stores"
+        memory = memory_folder()
+        return self.path / "stores" if memory is None else memory / name
 
 
 def _why(error: OSError) -> str:

@@ -4,10 +4,12 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from esg.core.node_settings import KEEP_ALIVE_US
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.sessions.settings import SessionSettings
 from esg.runtime.rpc.addresses import GATEWAY_PORT, HIGHEST_PORT, LOOPBACK
-from esg.units import US_PER_MS, to_ms
+from esg.runtime.security.tokens import Quota
+from esg.units import US_PER_MS, US_PER_S, to_ms
 
 DEFAULT_POLICY = "apex"
 SESSIONS = SessionSettings()
@@ -107,7 +109,9 @@ class GatewaySettings:
         "requests per second that a client without a token (an address) may begin; 0: any number",
         minimum=0,
     )
-    burst: int = setting(100, "requests that a client may begin at once beyond that", minimum=1)
+    burst: int = setting(
+        Quota().burst, "requests that a client may begin at once beyond that", minimum=1
+    )
     max_streams: int = setting(
         1000, "streams (SubmitMany, Watch, WatchMesh) that one client may have open", minimum=1
     )
@@ -284,7 +288,9 @@ class InvokerSettings:
     load_timeout_s: float = setting(
         600.0, "how long loading a model may take before it counts as failed", minimum=0.1
     )
-    keep_alive_s: float = setting(600.0, "idle time after which a model is unloaded", minimum=0)
+    keep_alive_s: float = setting(
+        KEEP_ALIVE_US / US_PER_S, "idle time after which a model is unloaded", minimum=0
+    )
     fetch_timeout_s: float = setting(10.0, "how long a task waits for an input", minimum=0)
     infer_timeout_s: float = setting(
         60.0, "how long one call to a slice may take, beyond the predicted time", minimum=0

@@ -9,13 +9,14 @@ The kernel looks at the thread that started the child: it must be one that lives
 process, such as the one that runs the event loop.
 """
 
+import ctypes
 import os
 import signal
 import sys
 from collections.abc import Sequence
 
-PR_SET_PDEATHSIG = 1
 ORPHANED = 125
+_PR_SET_PDEATHSIG = 1
 
 
 def tied(command: Sequence[str]) -> list[str]:
@@ -23,13 +24,16 @@ def tied(command: Sequence[str]) -> list[str]:
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *command]
 
 
-def _become(parent: int, command: list[str]) -> None:
-    import ctypes
-
-    if ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL)) != 0:
+def tie_to(parent: int) -> None:
+    """Have the kernel end this process when its parent does; now, if that has ended already."""
+    if ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL)) != 0:
         sys.exit("error: this system does not let a process end with its parent; ESG needs Linux")
     if os.getppid() != parent:  # it ended before the kernel knew of the tie
-        sys.exit(ORPHANED)
+        os._exit(ORPHANED)
+
+
+def _become(parent: int, command: list[str]) -> None:
+    tie_to(parent)
     if os.getpgrp() != os.getpid():
         os.setpgrp()  # so that it can be ended with all it started
     try:

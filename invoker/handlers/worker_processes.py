@@ -5,7 +5,6 @@ the others, and with them what they do for somebody else.
 """
 
 import asyncio
-import ctypes
 import os
 import signal
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
-from esg.runtime.tether import ORPHANED, PR_SET_PDEATHSIG
+from esg.runtime.tether import tie_to
 
 
 class WorkerDied(Exception):
@@ -90,6 +89,4 @@ def _heard(answer: asyncio.Future[Any]) -> None:
 def _begin(parent: int) -> None:
     """In a new worker: it ends with the invoker, and Ctrl-C is for the invoker alone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
-    if os.getppid() != parent:  # it ended before the kernel knew of the tie
-        os._exit(ORPHANED)
+    tie_to(parent)

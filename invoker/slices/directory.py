@@ -8,7 +8,6 @@ All are in /dev/shm, where names in shared memory are files. The kernel gives th
 node ends, so the next one to start sees what was left behind by those that crashed, and removes it.
 """
 
-import fcntl
 import os
 import secrets
 import shutil
@@ -18,7 +17,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from esg.invoker.slices.shm.region import MEMORY, PREFIX
+from esg.files import MEMORY, lock_directory, memory_folder
+from esg.invoker.slices.shm.region import PREFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,13 @@ class SliceDirectory:
 @contextmanager
 def slice_directory() -> Iterator[SliceDirectory]:
     """A new one, gone afterwards; those of nodes that are no more go now."""
-    shared = os.access(MEMORY, os.W_OK)
-    parent = MEMORY if shared else Path(tempfile.gettempdir())
+    memory = memory_folder()
+    parent = memory or Path(tempfile.gettempdir())
     for left in parent.glob(f"{PREFIX}*/"):
         _remove_if_left(left)
     path, lock = _made(parent)
     try:
-        yield SliceDirectory(path, shared)
+        yield SliceDirectory(path, memory is not None)
     finally:
         _remove(path)
         os.close(lock)
@@ -65,15 +65,9 @@ def _made(parent: Path) -> tuple[Path, int]:
 
 def _locked(path: Path) -> int | None:
     try:
-        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        return lock_directory(path)
     except OSError:
         return None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
-        return None
-    return lock
 
 
 def _remove_if_left(path: Path) -> None:

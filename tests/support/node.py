@@ -29,7 +29,8 @@ from esg.core.messages.node import (
     UnloadModel,
 )
 from esg.core.messages.task_order import JobOrder, Payload, TaskOrder
-from esg.core.pool import KEEP_ALIVE_US, Pool
+from esg.core.node_settings import KEEP_ALIVE_US
+from esg.core.pool import Pool
 from esg.units import ms, seconds
 
 SLICE_MB = 10

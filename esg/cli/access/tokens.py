@@ -60,7 +60,7 @@ def add(
     burst: Annotated[
         int,
         typer.Option(metavar="N", callback=at_least(1), help="Requests at once beyond that rate."),
-    ] = 100,
+    ] = Quota().burst,
     in_flight: Annotated[
         int,
         typer.Option(

@@ -58,8 +58,8 @@ def load_catalog(path: Path = DEFAULT) -> Catalog:
         )
     price = top.table("prices", required=False)
     prices = Prices(
-        vcpu_usd_per_hour=_price(price, "vcpu_usd_per_hour", 0.034),
-        vgpu_usd_per_hour=_price(price, "vgpu_usd_per_hour", 0.67),
+        vcpu_usd_per_hour=_price(price, "vcpu_usd_per_hour"),
+        vgpu_usd_per_hour=_price(price, "vgpu_usd_per_hour"),
     )
     price.finish()
     cluster = _cluster(top.table("cluster"))
@@ -137,8 +137,9 @@ def _check_fits(function: Function, cluster: Cluster, top: TomlFields) -> Functi
     return replace(function, profile=profile)
 
 
-def _price(fields: TomlFields, key: str, default: float) -> float:
-    return fields.number(key, minimum=0, maximum=MAX_USD_PER_HOUR, default=default)
+def _price(fields: TomlFields, key: str) -> float:
+    usual: float = getattr(Prices(), key)
+    return fields.number(key, minimum=0, maximum=MAX_USD_PER_HOUR, default=usual)
 
 
 def _cluster(fields: TomlFields) -> Cluster:

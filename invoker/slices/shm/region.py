@@ -8,12 +8,11 @@ side.
 import mmap
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
+from esg.files import MEMORY
 from esg.invoker.tensors.arrays import Stacked
 
-MEMORY = Path("/dev/shm")
 PREFIX = "esg-triton-"
 """What all names begin with: here, and where a server keeps them."""
 SMALLEST = 2**20

@@ -18,7 +18,8 @@ import grpc
 from tritonclient.grpc import service_pb2 as triton
 
 from esg.errors import Fault
-from esg.invoker.slices.shm.region import MEMORY, PREFIX, SharedRegion, room, size_for
+from esg.files import MEMORY
+from esg.invoker.slices.shm.region import PREFIX, SharedRegion, room, size_for
 from esg.invoker.tensors.arrays import Array, Stacked, outputs_of, raw_size
 from esg.runtime.logs import about
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from esg.files import MEMORY
 from esg.invoker.slices.directory import slice_directory
-from esg.invoker.slices.shm.region import MEMORY, SharedRegion
+from esg.invoker.slices.shm.region import SharedRegion
 
 pytestmark = pytest.mark.skipif(not os.access(MEMORY, os.W_OK), reason="about shared memory")
 

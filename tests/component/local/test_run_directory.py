@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from esg import files
 from esg.errors import Rejected
-from esg.local import run_directory as embedded_directory
 from esg.local.procfs import look
 from esg.local.run_directory import RunDirectory, default_directory, running
 from tests.support.waiting import names
@@ -83,7 +83,7 @@ def test_stores_are_in_memory_and_of_one_user_alone(tmp_path: Path) -> None:
 def test_stores_are_in_the_run_directory_where_there_is_no_memory_file_system(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedded_directory, "MEMORY", tmp_path / "none")
+    monkeypatch.setattr(files, "MEMORY", tmp_path / "none")
     directory = RunDirectory(tmp_path / "mesh")
     directory.claim()
     assert directory.store("node0").is_relative_to(directory.path)

@@ -16,10 +16,10 @@ from esg.core.messages.commands import DropInstance
 from esg.core.messages.events import InstanceReady, InvokerNews, TaskFinished
 from esg.core.messages.task_order import JobOrder, Output, TaskOrder
 from esg.core.pool import Pool
+from esg.files import MEMORY
 from esg.invoker.handlers.handler import CpuParts
 from esg.invoker.node import Node
 from esg.invoker.slices.bringup import SliceSet, slice_set
-from esg.invoker.slices.shm.region import MEMORY
 from esg.runtime.settings import CommonSettings, InvokerSettings
 from esg.storage.local_store import LocalStore
 from esg.storage.node_store import NodeStore

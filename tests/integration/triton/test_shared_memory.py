@@ -13,11 +13,12 @@ import pytest_asyncio
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from esg.core.catalog.file import load_catalog
+from esg.files import MEMORY
 from esg.invoker.slices import directory
 from esg.invoker.slices.bringup import slice_set
 from esg.invoker.slices.client import NoAnswer, SliceClient
 from esg.invoker.slices.shm import region
-from esg.invoker.slices.shm.region import MEMORY, PREFIX, SMALLEST
+from esg.invoker.slices.shm.region import PREFIX, SMALLEST
 from esg.invoker.slices.shm.transfer import MOST_RETIRED, SharedMemory
 from esg.invoker.tensors.arrays import Array
 from esg.runtime.settings import CommonSettings, InvokerSettings

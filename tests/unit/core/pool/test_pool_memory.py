@@ -9,7 +9,7 @@ from esg.core.messages.node import (
     PoolCommand,
     PoolEvent,
 )
-from esg.core.pool import KEEP_ALIVE_US
+from esg.core.node_settings import KEEP_ALIVE_US
 from esg.units import ms, seconds
 from tests.support.node import (
     Node,
