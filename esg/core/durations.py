@@ -71,7 +71,13 @@ class Durations:
         function = self._catalog.functions[order.function]
         key = f"{order.jobs[0].request}/{order.stage}"
         working_us = self._work_us(function.profile, key, function.profile.time_us_of(order.config))
-        return self._fetch_us(order, function.input_bytes) + working_us or 1
+        # local and remote inputs, all of one size, are read at the same time, each over one link
+        payloads, local, remote = order.count_inputs()
+        fetching_us = self.settings.local.time_us((payloads + local) * function.input_bytes)
+        if remote:
+            remote_us = self.settings.remote.time_us(remote * function.input_bytes)
+            fetching_us = max(fetching_us, remote_us)
+        return fetching_us + working_us or 1
 
     def correct(self, corrections: Sequence[Correction]) -> None:
         """From now on functions take what they were found to take on the day that is lived through
@@ -93,13 +99,6 @@ class Durations:
         z = math.sqrt(-2 * math.log((u + 1) * TO_UNIT)) * math.cos(2 * math.pi * (v * TO_UNIT))
         pace = 1 + self.settings.noise * profile.relative_std * z
         return round(profiled_us * (pace if pace > LEAST_PACE else LEAST_PACE))
-
-    def _fetch_us(self, order: TaskOrder, size: int) -> int:
-        """Local and remote inputs, all of one size, are read at the same time, each over one
-        link."""
-        payloads, local, remote = order.count_inputs()
-        local_us = self.settings.local.time_us((payloads + local) * size)
-        return max(local_us, self.settings.remote.time_us(remote * size)) if remote else local_us
 
     def draw(self, key: str) -> float:
         """A number between 0 and 1 that depends on the seed and the key alone."""

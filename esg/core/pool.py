@@ -347,21 +347,20 @@ class Pool:
         self._orders.append(UnloadModel(slice=index, function=function))
 
     def _unload_idle(self, now_us: int) -> None:
-        self.next_wake = None
+        wakes_us = []
         for index, part in enumerate(self.slices):
+            holder = self.running.get(part.holder)
+            in_use = holder.order.function if holder is not None else ""
             for name, model in part.models.items():
                 if model.state is not READY:
                     continue
-                used_us = now_us if self._in_use(part, name) else model.used_us
-                if now_us >= used_us + self._keep_alive_us:
+                idle_us = self._keep_alive_us + (now_us if name == in_use else model.used_us)
+                if now_us >= idle_us:
                     self._unload(index, name)
                     self._gone(index, name, "idle")
                 else:
-                    self._wake_by(used_us + self._keep_alive_us)
-
-    def _wake_by(self, time_us: int) -> None:
-        if self.next_wake is None or time_us < self.next_wake:
-            self.next_wake = time_us
+                    wakes_us.append(idle_us)
+        self.next_wake = min(wakes_us, default=None)
 
     def _model_loaded(self, now_us: int, event: ModelLoaded) -> None:
         part = self.slices[event.slice]
@@ -376,7 +375,8 @@ class Pool:
             return
         model.state = READY
         model.used_us = now_us
-        self._wake_by(now_us + self._keep_alive_us)
+        if self.next_wake is None:  # an alarm that is set comes before this model is idle
+            self.next_wake = now_us + self._keep_alive_us
         self._tell(
             InstanceReady(
                 invoker=self.invoker,
