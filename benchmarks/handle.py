@@ -33,7 +33,8 @@ from esg.core.scheduler.scheduler import Scheduler
 from esg.emulator.run import build_pools, requests
 from esg.emulator.scenario import SETTINGS, Scenario, applied
 from esg.emulator.world import World
-from esg.workload.arrivals import at_rate
+from esg.workload.mix import Mix
+from esg.workload.rates import steady
 
 AIM_US = 200
 
@@ -86,7 +87,8 @@ def measure(catalog: Catalog, engine: str, count: int) -> list[dict[str, Any]]:
     for pool in pools.values():
         world.tell(0, pool.joined())
     gc.disable()
-    world.run(requests(islice(at_rate(heavy.rate, list(catalog.applications), seed=0), count)))
+    mix = Mix.uniform(list(catalog.applications))
+    world.run(requests(islice(steady(heavy.rate, mix, seed=0), count)))
     gc.enable()
     rows = [_row(engine, f"handle {name}", times) for name, times in sorted(watch.times_ns.items())]
     everything = [ns for times in watch.times_ns.values() for ns in times]

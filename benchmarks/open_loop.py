@@ -33,9 +33,11 @@ from esg.loadgen.worker_pool import WorkerPool
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.protos import model_v1_pb2 as model
-from esg.workload.arrivals import at_rate, until
+from esg.workload.arrivals import until
+from esg.workload.mix import Mix
 from esg.workload.payloads import Pictures
 from esg.workload.plan import Workload
+from esg.workload.rates import steady
 
 APPLICATION = "app"
 PAYLOAD_BYTES = 100
@@ -161,7 +163,8 @@ class Timed:
 
 async def exactness(address: str, seconds: float) -> dict[str, float]:
     """At the heavy rate: how far from the plan requests went out, early or late."""
-    arrivals = list(until(at_rate("heavy", [APPLICATION], seed=0), round(seconds * 1e6)))
+    endless = steady("heavy", Mix.uniform([APPLICATION]), seed=0)
+    arrivals = list(until(endless, round(seconds * 1e6)))
     payload = bytes(PAYLOAD_BYTES)
     async with AsyncClient(address) as client, client.stream() as stream:
         await stream.submit(APPLICATION, payload)

@@ -26,7 +26,9 @@ from esg.loadgen.outcome import LoadOutcome
 from esg.loadgen.send import LoadSpec, SentRequest, send
 from esg.local.supervisor import Mesh, MeshOptions
 from esg.units import seconds
-from esg.workload.arrivals import RATES_US, at_rate, until
+from esg.workload.arrivals import RATES_US, until
+from esg.workload.mix import Mix
+from esg.workload.rates import steady
 
 SAMPLE_S = 15.0
 WARM_UP_S = 60.0
@@ -35,7 +37,7 @@ WARM_UP_S = 60.0
 async def soak(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
     catalog = load_catalog()
     payloads = payloads_of(catalog)
-    planned = at_rate(arguments.rate, list(catalog.applications), seed=0)
+    planned = steady(arguments.rate, Mix.uniform(list(catalog.applications)), seed=0)
     arrivals = list(until(planned, seconds(60 * arguments.minutes)))
     bar = progress.add_task(f"{arguments.nodes} nodes, {arguments.rate}", total=len(arrivals))
     outcome = LoadOutcome()

@@ -4,7 +4,7 @@ The paper's generator draws the time to the next request uniformly from a range 
 uniformly at random.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 from random import Random
@@ -28,21 +28,14 @@ RATES_US: dict[str, tuple[int, int]] = {
 """The paper's ranges of intervals between requests."""
 
 
-def at_rate(rate: str, applications: Sequence[str], seed: int) -> Iterator[Arrival]:
-    """Endless arrivals at one of the paper's rates.
-
-    >>> from itertools import islice
-    >>> [a.at_us for a in islice(at_rate("heavy", ["app"], seed=1), 3)]
-    [15897, 26126, 36126]
-    """
-    choices = Random(f"{seed}:applications")
-    for at_us in instants_us(rate, seed):
-        yield Arrival(at_us, choices.choice(applications))
-
-
 def instants_us(rate: str, seed: int) -> Iterator[int]:
     """When requests come at one of the paper's rates. These are a stream of their own, so that they
-    do not depend on how many applications there are."""
+    do not depend on how many applications there are.
+
+    >>> from itertools import islice
+    >>> list(islice(instants_us("heavy", seed=1), 3))
+    [15897, 26126, 36126]
+    """
     low_us, high_us = RATES_US[rate]
     intervals, at_us = Random(f"{seed}:intervals"), 0
     while True:
@@ -51,9 +44,5 @@ def instants_us(rate: str, seed: int) -> Iterator[int]:
 
 
 def until(arrivals: Iterable[Arrival], duration_us: int) -> Iterator[Arrival]:
-    """The arrivals before an instant: what makes an endless list a finite one.
-
-    >>> len(list(until(at_rate("light", ["app"], seed=1), 1_000_000)))
-    18
-    """
+    """The arrivals before an instant: what makes an endless list a finite one."""
     return takewhile(lambda arrival: arrival.at_us < duration_us, arrivals)

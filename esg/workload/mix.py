@@ -30,7 +30,7 @@ class Mix:
         return Mix(tuple(applications), (1.0,) * len(applications))
 
     def draws(self, seed: int | str) -> Iterator[str]:
-        """Endless choices. Equal weights give what `arrivals.at_rate` draws for the same seed.
+        """Endless choices; with equal weights they are the paper's, uniformly at random.
 
         >>> from itertools import islice
         >>> list(islice(parse_mix("a=3,b=1").draws(seed=1), 8))

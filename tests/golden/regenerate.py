@@ -30,7 +30,8 @@ from esg.core.pool import Pool
 from esg.core.scheduler.scheduler import Scheduler, build_scheduler
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.emulator.world import World
-from esg.workload.arrivals import at_rate
+from esg.workload.mix import Mix
+from esg.workload.rates import steady
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "heavy-100.journal"
@@ -74,7 +75,7 @@ def emulate(requests: int, *, nodes: int, seed: int = 1, warm: bool = False) -> 
     world = World(scheduler, pools, Durations(CATALOG, seed), observe=observe)
     for pool in pools.values():
         world.tell(0, pool.joined())
-    arrivals = islice(at_rate("heavy", list(CATALOG.applications), seed), requests)
+    arrivals = islice(steady("heavy", Mix.uniform(list(CATALOG.applications)), seed), requests)
     world.run(
         (arrival.at_us, RequestArrived(request=f"r{i}", application=arrival.application))
         for i, arrival in enumerate(arrivals, 1)

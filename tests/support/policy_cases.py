@@ -22,7 +22,8 @@ from esg.emulator.run import build_pools, requests
 from esg.emulator.scenario import Scenario
 from esg.emulator.world import World
 from esg.units import ms
-from esg.workload.arrivals import at_rate
+from esg.workload.mix import Mix
+from esg.workload.rates import steady
 
 PRICES = Prices(vcpu_usd_per_hour=0.0036, vgpu_usd_per_hour=0.036)
 """A vCPU costs one picodollar per microsecond and a vGPU ten."""
@@ -134,7 +135,8 @@ def run_two_hundred_heavy_requests(name: str) -> list[AnswerRequest]:
     world = World(scheduler, pools, Durations(shipped, seed=1), observe=watch)
     for pool in pools.values():
         world.tell(0, pool.joined())
-    world.run(requests(islice(at_rate("heavy", list(shipped.applications), seed=1), 200)))
+    mix = Mix.uniform(list(shipped.applications))
+    world.run(requests(islice(steady("heavy", mix, seed=1), 200)))
     assert sorted(book.answers) == sorted(f"r{number}" for number in range(1, 201))
     answers = [answer for answer in book.answers.values() if isinstance(answer, AnswerRequest)]
     assert [answer.outcome for answer in answers] == [Outcome.DONE] * 200

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from esg.core.catalog.file import load_catalog
-from esg.workload.arrivals import at_rate
+from esg.workload.mix import Mix
+from esg.workload.rates import steady
 from tests.component.cli.conftest import Run
 
 
@@ -48,7 +49,7 @@ def test_arrivals_are_saved_in_full_and_leave_nothing_else(load: Run, tmp_path: 
     asked = ("--rate", "heavy", "--requests", 100, "--seed", 3, "--dry-run")
     ran = load(*asked, "--save-arrivals", path)
     assert (ran.code, ran.err) == (0, "")
-    arrivals = at_rate("heavy", list(load_catalog().applications), seed=3)
+    arrivals = steady("heavy", Mix.uniform(list(load_catalog().applications)), seed=3)
     with path.open(newline="") as file:
         header, *rows = csv.reader(file)
     assert header == ["at_us", "application"]

@@ -9,7 +9,7 @@ import pytest
 
 from esg.errors import Rejected
 from esg.units import seconds
-from esg.workload.arrivals import Arrival, at_rate, until
+from esg.workload.arrivals import Arrival, until
 from esg.workload.mix import Mix, parse_mix
 from esg.workload.plan import DEFAULT_REQUESTS, Extent, Workload
 from esg.workload.rates import bursts, poisson, steady
@@ -31,7 +31,8 @@ def trace(write: Write) -> Path:
 
 
 def test_a_rate_alone_ends_after_a_thousand_requests() -> None:
-    assert arrivals(rate="heavy") == list(islice(at_rate("heavy", NAMES, 0), DEFAULT_REQUESTS))
+    endless = steady("heavy", Mix.uniform(NAMES), 0)
+    assert arrivals(rate="heavy") == list(islice(endless, DEFAULT_REQUESTS))
 
 
 def test_requests_or_a_duration_end_it() -> None:

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from itertools import islice, pairwise
+from random import Random
 
 import pytest
 
 from esg.errors import Rejected
 from esg.units import seconds
-from esg.workload.arrivals import RATES_US, Arrival, at_rate, until
+from esg.workload.arrivals import RATES_US, Arrival, until
 from esg.workload.mix import Mix, parse_mix
 from esg.workload.rates import bursts, parse_rate, poisson, steady
 
@@ -45,10 +46,12 @@ def test_time_never_runs_backwards(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("rate", RATES_US)
-def test_a_rate_of_the_paper_is_the_list_of_at_rate(rate: str) -> None:
+def test_a_rate_of_the_paper_draws_intervals_and_applications_uniformly(rate: str) -> None:
     names = ["a", "b", "c"]
-    ours = islice(steady(rate, Mix.uniform(names), 9), 300)
-    assert list(ours) == list(islice(at_rate(rate, names, 9), 300))
+    intervals, choices, at_us = Random("9:intervals"), Random("9:applications"), 0
+    for arrival in islice(steady(rate, Mix.uniform(names), 9), 300):
+        at_us += intervals.randint(*RATES_US[rate])
+        assert arrival == Arrival(at_us, choices.choice(names))
 
 
 @pytest.mark.parametrize("kind", [steady, poisson])

@@ -23,7 +23,8 @@ from esg.emulator.scenario import Scenario
 from esg.emulator.world import World
 from esg.errors import Rejected
 from esg.units import ms
-from esg.workload.arrivals import at_rate
+from esg.workload.mix import Mix
+from esg.workload.rates import steady
 from tests.support.policy_cases import (
     Cell,
     by_name,
@@ -225,7 +226,8 @@ def test_aquatope_serves_two_hundred_heavy_requests() -> None:
     world = World(scheduler, pools, Durations(shipped, seed=1), observe=watch)
     for pool in pools.values():
         world.tell(0, pool.joined())
-    world.run(requests(islice(at_rate("heavy", list(shipped.applications), seed=1), 200)))
+    mix = Mix.uniform(list(shipped.applications))
+    world.run(requests(islice(steady("heavy", mix, seed=1), 200)))
 
     answers = [answer for answer in book.answers.values() if isinstance(answer, AnswerRequest)]
     assert [answer.outcome for answer in answers] == [Outcome.DONE] * 200
