@@ -31,31 +31,21 @@ class AnsweredRequest(Message, frozen=True, kw_only=True):
     result: bytes
 
 
-class AnswerCache:
+class AnswerCache(OrderedDict[str, AnsweredRequest]):
     """Answered requests, the oldest first, up to a number and an age."""
 
     def __init__(self, most: int, longest_us: int) -> None:
+        super().__init__()
         self._most = most
         self._longest_us = longest_us
-        self._answered: OrderedDict[str, AnsweredRequest] = OrderedDict()
-
-    def get(self, request: str) -> AnsweredRequest | None:
-        return self._answered.get(request)
-
-    def items(self) -> list[tuple[str, AnsweredRequest]]:
-        return list(self._answered.items())
-
-    def add(self, request: str, answered: AnsweredRequest) -> None:
-        self._answered[request] = answered
-        self.forget_old(answered.answered_us)
 
     def forget_old(self, now_us: int) -> None:
-        while self._answered:
-            oldest = next(iter(self._answered.values()))
+        while self:
+            oldest = next(iter(self.values()))
             old = now_us - oldest.answered_us > self._longest_us
-            if not old and len(self._answered) <= self._most:
+            if not old and len(self) <= self._most:
                 return
-            self._answered.popitem(last=False)
+            self.popitem(last=False)
 
 
 class RequestLog:
@@ -76,12 +66,13 @@ class RequestLog:
 
     def answered(self) -> list[tuple[str, AnsweredRequest]]:
         """All that is remembered of those that have ended, the oldest of each kind first."""
-        return self._waited_for.items() + self._fetched_later.items()
+        return [*self._waited_for.items(), *self._fetched_later.items()]
 
     def remember(self, request: str, answered: AnsweredRequest) -> None:
         """Keep the answer of a request, which is not under way any more."""
         self.under_way.pop(request, None)
-        (self._fetched_later if answered.fetched_later else self._waited_for).add(request, answered)
+        memory = self._fetched_later if answered.fetched_later else self._waited_for
+        memory[request] = answered
         self._forget_old(answered.answered_us)
 
     def _forget_old(self, now_us: int) -> None:

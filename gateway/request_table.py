@@ -93,12 +93,8 @@ class RequestTable:
     # ---- calls
 
     def submit(self, submission: controller.Submission, most: int = 0) -> TrackedRequest:
-        """Wait for a request, which may be new, or known already. With `most`, its owner may have
-        so many under way.
-
-        This is idempotent: the idempotency key is the request's id, and a repeat has the same
-        `content_hash`. Other content under a known key is refused.
-        """
+        """Wait for a request, which may be new, or known already (see Idempotency above). With
+        `most`, its owner may have so many under way."""
         request_id, content_hash = submission.request_id, submission.content_hash
         owner = submission.owner
         known = self._requests.get(request_id)

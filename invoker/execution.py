@@ -13,6 +13,7 @@ Only what concerns all jobs, such as an input that cannot be had, fails the task
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from esg.core.messages.events import JobFailure, MissingInput
@@ -30,32 +31,24 @@ from esg.units import US_PER_S
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
 class Execution:
-    """`lost` is told of slices that turn out to be gone."""
+    """The hands that carry tasks out. `lost` is told of slices that turn out to be gone."""
 
-    def __init__(
-        self,
-        slices: Sequence[SliceClient],
-        store: NodeStore,
-        cpu: CpuParts,
-        settings: InvokerSettings,
-        handlers: Mapping[str, str],
-        lost: Callable[[int, str], None],
-    ) -> None:
-        self._slices = slices
-        self._store = store
-        self._cpu = cpu
-        self._settings = settings
-        self._handlers = handlers
-        self._lost = lost
+    slices: Sequence[SliceClient]
+    store: NodeStore
+    cpu: CpuParts
+    settings: InvokerSettings
+    handlers: Mapping[str, str]
+    lost: Callable[[int, str], None]
 
     async def run(self, order: TaskOrder) -> tuple[JobFailure, ...]:
         """Returns the jobs that have no output, and why."""
         inputs = await self._inputs(order)
-        handler = self._handlers.get(order.function, "")
+        handler = self.handlers.get(order.function, "")
         vcpus = order.config.vcpus
         if handler:
-            prepared = await self._cpu.prepare(handler, inputs, vcpus)
+            prepared = await self.cpu.prepare(handler, inputs, vcpus)
         else:
             prepared = [plain_input(contents) for contents in inputs]
         made = await _onward(prepared, lambda good: self._infer(order, good))
@@ -63,7 +56,7 @@ class Execution:
             pairs = [
                 m if isinstance(m, Fault) else (m, i) for m, i in zip(made, inputs, strict=True)
             ]
-            outputs = await _onward(pairs, lambda good: self._cpu.finish(handler, good, vcpus))
+            outputs = await _onward(pairs, lambda good: self.cpu.finish(handler, good, vcpus))
         else:
             outputs = [_plain(outcome) for outcome in made]
         results = list(zip(order.jobs, outputs, strict=True))
@@ -77,22 +70,22 @@ class Execution:
         try:
             await together(
                 [
-                    self._store.keep(
+                    self.store.keep(
                         job.request, order.stage, output, local=order.keep, publish=job.publish
                     )
                     for job, output in outputs
                 ]
             )
         except BaseException:
-            withdrawn = [self._store.withdraw(job.request, order.stage) for job, _ in outputs]
+            withdrawn = [self.store.withdraw(job.request, order.stage) for job, _ in outputs]
             await asyncio.gather(*withdrawn, return_exceptions=True)
             raise
 
     async def _inputs(self, order: TaskOrder) -> list[list[Bytes]]:
         """All inputs of all jobs, fetched at the same time."""
         wanted = [(job.request, source) for job in order.jobs for source in job.inputs]
-        limit_s = self._settings.fetch_timeout_s
-        fetches = [self._store.fetch(request, source, limit_s) for request, source in wanted]
+        limit_s = self.settings.fetch_timeout_s
+        fetches = [self.store.fetch(request, source, limit_s) for request, source in wanted]
         if len(fetches) == 1:
             found: list[Bytes | BaseException] = [await _result_of(fetches[0])]
         else:
@@ -153,13 +146,13 @@ class Execution:
             "esg_vgpus": order.config.vgpus,
             "esg_key": f"{order.jobs[0].request}/{order.stage}",
         }
-        limit_s = order.predicted_us / US_PER_S + self._settings.infer_timeout_s
+        limit_s = order.predicted_us / US_PER_S + self.settings.infer_timeout_s
         try:
-            return await self._slices[index].infer(
+            return await self.slices[index].infer(
                 order.function, jobs, parameters=parameters, timeout_s=limit_s
             )
         except SliceGone as fault:
-            self._lost(index, str(fault))
+            self.lost(index, str(fault))
             raise
 
 

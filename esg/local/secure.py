@@ -1,7 +1,7 @@
 """What a mesh on one machine needs to be secure, and to be called by its user.
 
-    DIRECTORY/security/ca.pem, gateway.pem, ...   see `security_authority`: the authority stays,
-                                                  certificates are new whenever a mesh starts
+    DIRECTORY/security/ca.pem, gateway.pem, ...   see `esg.runtime.security.authority`; new
+                                                  certificates whenever a mesh starts
     DIRECTORY/security/tokens.toml                the gateway's clients; `me` is one of them
     DIRECTORY/security/client.token               the token of `me`
     DIRECTORY/security/client.env                 for a shell that is to call this mesh

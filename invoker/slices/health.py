@@ -8,7 +8,8 @@ lived for a while. Whichever way it comes back, it says which models it has.
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from esg.backoff import Backoff
@@ -29,34 +30,23 @@ CHECKS_PER_SILENCE = 4
 
 async def watch(found: SliceSet, node: Node, silent_s: float) -> None:
     """For as long as the node lives."""
-    ours = [
-        _Watch(process, indexes, found.slices, node, silent_s)
-        for process, indexes in found.processes.items()
-    ]
-    owned = {index for indexes in found.processes.values() for index in indexes}
-    others = [
-        _Watch(None, (index,), found.slices, node, silent_s)
-        for index in range(len(found.slices))
-        if index not in owned
-    ]
-    await together([watched.run() for watched in (*ours, *others)])
+    others = dict(enumerate(found.slices))
+    watches = []
+    for process, indexes in found.processes.items():
+        ours = {index: others.pop(index) for index in indexes}
+        watches.append(_Watch(process, ours, node, silent_s))
+    watches += [_Watch(None, {index: part}, node, silent_s) for index, part in others.items()]
+    await together([watched.run() for watched in watches])
 
 
+@dataclass(frozen=True, slots=True)
 class _Watch:
-    """Over the slices of one process, or over one slice of somebody else's."""
+    """The watch over the slices of one process, or over one slice of somebody else's."""
 
-    def __init__(
-        self,
-        process: SliceProcess | None,
-        indexes: Sequence[int],
-        slices: Sequence[SliceClient],
-        node: Node,
-        silent_s: float,
-    ) -> None:
-        self._process = process
-        self._slices = {index: slices[index] for index in indexes}
-        self._node = node
-        self._silent_s = silent_s
+    process: SliceProcess | None
+    slices: Mapping[int, SliceClient]
+    node: Node
+    silent_s: float
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -64,8 +54,8 @@ class _Watch:
         while True:
             began = loop.time()
             reason = await self._trouble()
-            for index in self._slices:
-                self._node.slice_lost(index, reason)
+            for index in self.slices:
+                self.node.slice_lost(index, reason)
             if loop.time() - began > LONG_LIFE_S:
                 pauses_s = BACKOFF_S.pauses()
             while True:
@@ -79,10 +69,10 @@ class _Watch:
     async def _trouble(self) -> str:
         """Wait until something is wrong; returns what."""
         works: list[Coroutine[Any, Any, str]] = []
-        if self._process is not None:
-            works.append(_ended(self._process))
-        for index, part in self._slices.items():
-            works += (self._silence(part), _found_lost(self._node.lost[index]))
+        if self.process is not None:
+            works.append(_ended(self.process))
+        for index, part in self.slices.items():
+            works += (self._silence(part), _found_lost(self.node.lost[index]))
         waits = [asyncio.create_task(work) for work in works]
         try:
             done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -95,31 +85,31 @@ class _Watch:
         """Wait until a server is gone, or has not answered for too long."""
         while True:
             try:
-                await part.check(self._silent_s)
+                await part.check(self.silent_s)
             except Fault as fault:
                 return str(fault)
-            await asyncio.sleep(self._silent_s / CHECKS_PER_SILENCE)
+            await asyncio.sleep(self.silent_s / CHECKS_PER_SILENCE)
 
     async def _bring_back(self) -> None:
         """With what it has, or from its beginning; a fault says that it is still not there."""
-        addresses = [part.address for part in self._slices.values()]
-        if self._process is not None and not await self._answers(self._process):
-            await self._process.kill()
-            addresses = list(await self._process.start())
-        for part, address in zip(self._slices.values(), addresses, strict=True):
+        addresses = [part.address for part in self.slices.values()]
+        if self.process is not None and not await self._answers(self.process):
+            await self.process.kill()
+            addresses = list(await self.process.start())
+        for part, address in zip(self.slices.values(), addresses, strict=True):
             await part.connect_again(address)
-            await part.check(self._silent_s)
-        for index, part in self._slices.items():
+            await part.check(self.silent_s)
+        for index, part in self.slices.items():
             await part.ready(READY_LIMIT_S)
-            self._node.slice_back(index, await part.resident())
+            self.node.slice_back(index, await part.resident())
 
     async def _answers(self, process: SliceProcess) -> bool:
         if process.has_ended:
             return False
         try:
-            for part in self._slices.values():
+            for part in self.slices.values():
                 await part.connect_again(part.address)
-                await part.check(self._silent_s)
+                await part.check(self.silent_s)
         except Fault:
             return False
         return True

@@ -31,6 +31,7 @@ from esg.runtime.settings_file import Settings, service_settings
 
 log = logging.getLogger(__name__)
 
+Main = Callable[[Settings, CommonSettings, asyncio.Event], Awaitable[None]]
 BURSTS = [
     # A burst of calls beyond some thousand gets random CANCELLED with the defaults
     ("grpc.server.max_pending_requests", 100_000),
@@ -97,9 +98,7 @@ def say_ready(address: str) -> None:
             ready.write(address)
 
 
-def run_service(
-    name: str, main: Callable[[Settings, CommonSettings, asyncio.Event], Awaitable[None]]
-) -> int:
+def run_service(name: str, main: Main) -> int:
     """Run a process of the mesh until it is told to stop: its exit code.
 
     `main` gets an event that is set when it is time to go; it returns when it has finished.
@@ -116,11 +115,7 @@ def run_service(
     return 0
 
 
-async def _until_told(
-    main: Callable[[Settings, CommonSettings, asyncio.Event], Awaitable[None]],
-    settings: Settings,
-    common: CommonSettings,
-) -> None:
+async def _until_told(main: Main, settings: Settings, common: CommonSettings) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

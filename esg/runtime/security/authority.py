@@ -4,11 +4,11 @@
                                              whoever makes certificates
     DIRECTORY/controller.pem controller.key  ... gateway, invoker, redis: one for each service
     DIRECTORY/client.pem client.key          one for clients, where a gateway asks for it
-    DIRECTORY/observer.pem observer.key      one for Prometheus, see `metrics`
+    DIRECTORY/observer.pem observer.key      one for Prometheus, see `metrics_page`
 
 Made again in the same directory, the authority stays and the certificates are new, for the same
 hosts unless others are named: running processes take them up. The common name is the service, which
-the controller looks at (see `security_tls.check_peer`); the other names are the hosts where it may
+the controller looks at (see `tls.check_peer`); the other names are the hosts where it may
 run, which those who call it look at.
 """
 
