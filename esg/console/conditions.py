@@ -25,10 +25,10 @@ MOST_REQUESTS = 1_000_000_000
 MOST_SEEDS = 10_000
 """Margins are narrow long before."""
 
-POLICIES_HELP = (
-    "esg and apex; infless, infless-code and infless-config-first; fast-gshare and "
-    "fast-gshare-lean; orion and orion-at-slo; aquatope. What these readings are: docs/emulator.md."
-)
+POLICIES_HELP = f"{', '.join(POLICIES)}. What these readings are: docs/emulator.md."
+
+USUAL = Scenario(nodes=1, vcpus=1, vgpus=1)
+"""What is not asked for is as here, but for the size of the cluster."""
 
 MOST_NODES, MOST_PER_NODE = 10_000, 10_000
 """Memory is taken for every node and slice, so a slip of the finger must not ask for billions."""
@@ -210,7 +210,7 @@ def conditions(scenario: Scenario) -> dict[str, Any]:
 def conditions_text(scenario: Scenario, policies: Collection[str]) -> str:
     """The conditions of a run in words: what is unusual, and has an effect on one of the
     policies."""
-    usual = Scenario(nodes=1, vcpus=1, vgpus=1)
+    usual = USUAL
     slo = "SLOs of the applications"
     if scenario.slo_scale is not None:
         slo = f"SLO {scenario.slo_scale:g} L"
@@ -228,7 +228,7 @@ def conditions_text(scenario: Scenario, policies: Collection[str]) -> str:
         "no locality": _use(policies, "locality") and not scenario.locality,
         "no pre-warming": not scenario.prewarm,
         "plans follow what tasks take": scenario.follow_profiles,
-        f"noise {scenario.noise:g}": scenario.noise != 1,
+        f"noise {scenario.noise:g}": scenario.noise != usual.noise,
         f"stage delay {scenario.stage_delay_ms:g} ms": (
             scenario.stage_delay_ms != usual.stage_delay_ms
         ),
@@ -241,7 +241,7 @@ def conditions_text(scenario: Scenario, policies: Collection[str]) -> str:
         f"without {','.join(scenario.without)}": (
             _use(policies, "without") and bool(scenario.without)
         ),
-        f"overhead {scenario.overhead}": scenario.overhead != "counted",
+        f"overhead {scenario.overhead}": scenario.overhead != usual.overhead,
         f"{scenario.search_steps_per_ms} nodes per ms": (
             scenario.search_steps_per_ms is not None and _effort_counts(scenario, policies)
         ),

@@ -10,6 +10,7 @@ from esg.console.conditions import (
     MOST_REQUESTS,
     MOST_SEEDS,
     POLICIES_HELP,
+    USUAL,
     Nodes,
     SloScale,
     Vcpus,
@@ -21,7 +22,6 @@ from esg.console.conditions import (
 )
 from esg.console.options import above_zero, at_least, from_zero
 from esg.core.catalog.model import Cluster
-from esg.core.policies.settings import PolicySettings
 from esg.emulator.bounds import FASTEST_MB_PER_S, LOUDEST
 from esg.emulator.scenario import Scenario
 from esg.emulator.scenario import setting as setting_named
@@ -31,7 +31,6 @@ from esg.workload.plan import DEFAULT_REQUESTS, Workload
 
 DEFAULT_SETTING = "relaxed-heavy"
 DEFAULT_RATE = "heavy"
-USUAL = PolicySettings()
 
 LONGEST_S = 31_536_000
 """A year, at most: the largest number of seconds anybody can mean."""
@@ -168,7 +167,7 @@ class EmulateOptions:
             callback=from_zero(LOUDEST),
             help="Spread of durations, as a multiple of the profiled one.",
         ),
-    ] = 1.0
+    ] = USUAL.noise
     stage_delay_ms: Annotated[
         float,
         typer.Option(
@@ -176,7 +175,7 @@ class EmulateOptions:
             callback=from_zero(DAY_MS),
             help="What a stage takes beyond its profile; live meshes differ.",
         ),
-    ] = 0.5
+    ] = USUAL.stage_delay_ms
     remote_delay_ms: Annotated[
         float,
         typer.Option(
@@ -184,7 +183,7 @@ class EmulateOptions:
             callback=from_zero(DAY_MS),
             help="What an input from another node takes, whatever its size.",
         ),
-    ] = 8.0
+    ] = USUAL.remote_delay_ms
     remote_mb_per_s: Annotated[
         float,
         typer.Option(
@@ -192,7 +191,7 @@ class EmulateOptions:
             callback=above_zero(FASTEST_MB_PER_S),
             help="And the rate at which it is read, in MB/s.",
         ),
-    ] = 100.0
+    ] = USUAL.remote_mb_per_s
     overhead: Annotated[
         str,
         typer.Option(
@@ -200,7 +199,7 @@ class EmulateOptions:
             help="What scheduling takes: none, counted (from its effort) or measured (here; what "
             "a policy remembers, as orion does its searches, takes no time then).",
         ),
-    ] = "counted"
+    ] = USUAL.overhead
     search_steps_per_ms: Annotated[
         int | None,
         typer.Option(
