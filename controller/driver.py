@@ -108,7 +108,8 @@ class Driver:
         self._loop.call_soon(self._handle_all)
 
     def _handle_all(self) -> None:
-        """Whatever fails here is a bug, and nothing after it would count: the process must end."""
+        """Handle the inbox as one group. What fails here is a bug, and nothing after it would
+        count: the process must end."""
         if self.failed.done():
             return
         try:

@@ -24,14 +24,14 @@ class ConfirmJoin(Message, frozen=True, kw_only=True):
 
 
 class TellAccepted(Message, frozen=True, kw_only=True):
-    """Whoever follows a request hears that it is admitted."""
+    """Tell the followers of a request that it is admitted."""
 
     request: str
     record: RequestRecord
 
 
 class TellProgress(Message, frozen=True, kw_only=True):
-    """Whoever watches a request of this task hears that it has started or finished.
+    """Tell the watchers of a task's requests that it has started or finished.
 
     `at_us` has the time since the arrival of each request that is under way.
     """
@@ -42,14 +42,14 @@ class TellProgress(Message, frozen=True, kw_only=True):
 
 
 class TellPayloadLost(Message, frozen=True, kw_only=True):
-    """Whoever follows a request hears that a task did not find its payload. The next one waits for
+    """Tell the followers of a request that a task did not find its payload. The next one waits for
     it, too: it may be brought meanwhile."""
 
     request: str
 
 
 class TellAnswered(Message, frozen=True, kw_only=True):
-    """Whoever follows a request hears what became of it."""
+    """Tell the followers of a request what became of it."""
 
     answer: AnswerRequest
     result: model.Result

@@ -40,7 +40,7 @@ class Backoff(Generic[T]):
         return map(self.pause, count())
 
     def jittered(self, retry: int, chance: float) -> float:
-        """The same with jitter, for a random number from 0 to 1.
+        """The pause with jitter, for a random number from 0 to 1.
 
         >>> [Backoff(2.0, 8.0, jitter=0.5).jittered(1, chance) for chance in (0.0, 0.5, 1.0)]
         [4.0, 3.0, 2.0]

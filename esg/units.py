@@ -1,4 +1,4 @@
-"""The units of the brains: whole microseconds and whole picodollars.
+"""Units: whole microseconds and whole picodollars.
 
 Integers make sums exact, so two engines that add the same stages in another order still agree to
 the last digit, and a replay is bit for bit the run it replays. A picodollar is fine enough: one job

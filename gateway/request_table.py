@@ -264,7 +264,7 @@ class RequestTable:
         self._tidy(request)
 
     def _lose(self, request: TrackedRequest, error: Exception) -> None:
-        """Whoever waits for it gets an error, unless it has ended before."""
+        """End a request with an error for its callers, unless it has ended before."""
         for question in request.asked.open:
             question.settle(error)
         request.asked.open.clear()
@@ -273,7 +273,7 @@ class RequestTable:
             request.history.finish(None, error)
 
     def _payload_lost(self, request: TrackedRequest) -> None:
-        """Whoever waits is told to submit it again, since a client that waits still has what it
+        """The callers are told to submit it again, since a client that waits still has what it
         sent; that finds the request waiting for its payload. Not so if it is to be fetched later,
         or if the payload is on its way. Should the note come at a bad time, there will be another
         one: a job is tried more than once."""
@@ -325,7 +325,7 @@ class RequestTable:
         self._send = None
 
     def give_up(self, error: Exception) -> None:
-        """Nobody should go on waiting here. The requests themselves are not concerned: those that
+        """End the waiting of all callers. The requests themselves are not concerned: those that
         nobody waits for are kept, to be followed when there is a link again."""
         for request in list(self._requests.values()):
             if request.waiting:

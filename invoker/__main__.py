@@ -16,7 +16,7 @@ from esg.core.catalog.model import Catalog
 from esg.core.journal.format import functions_digest
 from esg.core.messages.events import InvokerNews
 from esg.core.messages.node import ModelLoaded
-from esg.core.pool import Pool
+from esg.core.pool.pool import Pool
 from esg.errors import Rejected
 from esg.files import memory_folder
 from esg.invoker.controller_link import ControllerLink

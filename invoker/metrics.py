@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from esg.core.messages.events import InvokerNews, TaskFailed, TaskFinished
 from esg.core.metrics import slice_counts
-from esg.core.pool import Pool
+from esg.core.pool.pool import Pool
 from esg.runtime.metrics_page import LATENCY_BUCKETS_S
 
 

@@ -27,7 +27,7 @@ from esg.core.messages.node import (
     UnloadModel,
 )
 from esg.core.messages.task_order import TaskOrder
-from esg.core.pool import Pool
+from esg.core.pool.pool import Pool
 from esg.errors import Fault, Rejected
 from esg.invoker.execution import Execution, MissingInputs
 from esg.invoker.handlers.handler import CpuParts

@@ -152,7 +152,7 @@ def _packed(command: Sequence[Argument]) -> list[Argument]:
 
 
 def _joined(pieces: Iterable[Argument]) -> list[Argument]:
-    """The same bytes in fewer pieces."""
+    """The bytes of many pieces in fewer."""
     joined: list[Argument] = []
     small: list[Argument] = []
     for piece in pieces:

@@ -44,7 +44,7 @@ from esg.core.policies.interface import Hold, Offer, Placement, QueueView
 from esg.core.policies.settings import Trained
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.state.node_books import NodeBooks
-from esg.emulator.run import build_nature, build_pools
+from esg.emulator.run import build_durations, build_pools
 from esg.emulator.scenario import SETTINGS, Scenario, applied
 from esg.emulator.sweep import Estimate, Generated, SweepRun, run_limits
 from esg.emulator.training.train import trained_configs
@@ -246,7 +246,7 @@ def print_decisions(screen: Console, catalog: Catalog) -> None:
     timed = Timed(seen, BatchPlansCache(), without=frozenset())
     timed.times_us, timed.effort = [], 0
     pools = build_pools(seen, scenario)
-    world = World(Scheduler(seen, timed), pools, build_nature(seen, scenario))
+    world = World(Scheduler(seen, timed), pools, build_durations(seen, scenario))
     for pool in pools.values():
         world.tell(0, pool.joined())
     world.run(

@@ -12,7 +12,7 @@ from esg.core.estimation.transfer import EMULATED_LOCAL
 from esg.core.messages.events import Event
 from esg.core.policies.apex.features import Feature, listed
 from esg.core.policies.settings import Trained
-from esg.core.pool import Pool
+from esg.core.pool.pool import Pool
 from esg.emulator.run import build_pools, emulate
 from esg.emulator.scenario import SETTINGS, Scenario, applied
 from esg.emulator.sweep import Generated

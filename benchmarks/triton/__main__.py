@@ -31,7 +31,7 @@ from esg.core.catalog.file import load_catalog
 from esg.core.messages.events import InvokerNews, TaskFailed, TaskFinished
 from esg.core.messages.task_order import JobOrder, Output, TaskOrder
 from esg.core.metrics import percentiles
-from esg.core.pool import Pool
+from esg.core.pool.pool import Pool
 from esg.invoker.handlers.handler import CpuParts
 from esg.invoker.node import Node
 from esg.invoker.slices.bringup import SliceSet, slice_set

@@ -71,7 +71,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Whoever still waits for an answer gets an error (`Unavailable`)."""
+        """Close the channel; calls that still wait for an answer end with `Unavailable`."""
         self._calls.closing.begin()
         await self._channel.close()
 

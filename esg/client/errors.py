@@ -34,7 +34,7 @@ class NotTrusted(ClientError, Rejected):
 
 
 class NoGateway(Unavailable):
-    """Nobody listens at that address."""
+    """No gateway listens at that address."""
 
 
 def call_error(error: grpc.aio.AioRpcError, address: str) -> ClientError:

@@ -71,7 +71,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Whoever still waits in another thread gets an error (`Unavailable`)."""
+        """Close the client; calls that still wait in other threads end with `Unavailable`."""
         if self._loop.is_closed():
             return
         self._wait(_closed(self._client))

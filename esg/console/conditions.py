@@ -242,7 +242,7 @@ def conditions_text(scenario: Scenario, policies: Collection[str]) -> str:
             _use(policies, "without") and bool(scenario.without)
         ),
         f"overhead {scenario.overhead}": scenario.overhead != usual.overhead,
-        f"{scenario.search_steps_per_ms} nodes per ms": (
+        f"{scenario.search_steps_per_ms} search steps per ms": (
             scenario.search_steps_per_ms is not None and _effort_counts(scenario, policies)
         ),
     }

@@ -13,7 +13,7 @@ from esg.core.messages.codec import Fingerprint
 from esg.core.messages.commands import Command, StartTask
 from esg.core.messages.events import Event, RequestArrived
 from esg.core.messages.node import ModelLoaded
-from esg.core.pool import Pool
+from esg.core.pool.pool import Pool
 from esg.core.report import Report
 from esg.core.scheduler.scheduler import Scheduler, build_scheduler
 from esg.emulator.scenario import Scenario, applied, applied_to_events
@@ -60,7 +60,7 @@ def build_pools(catalog: Catalog, scenario: Scenario) -> dict[str, Pool]:
     return pools
 
 
-def build_nature(catalog: Catalog, scenario: Scenario) -> Durations:
+def build_durations(catalog: Catalog, scenario: Scenario) -> Durations:
     local = replace(EMULATED_LOCAL, delay_us=ms(scenario.stage_delay_ms))
     remote = DataLink(
         delay_us=ms(scenario.remote_delay_ms), bytes_per_s=round(scenario.remote_mb_per_s * 1e6)
@@ -148,7 +148,7 @@ def emulate(
         if progress is not None and isinstance(event, RequestArrived):
             progress(1)
 
-    durations = build_nature(catalog, scenario) if durations is None else durations
+    durations = build_durations(catalog, scenario) if durations is None else durations
     brain = charge if scenario.overhead == "measured" else scheduler
     world = World(brain, pools, durations, charge_us=charge.charge_us, observe=watch)
     for pool in pools.values():

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from esg.core.catalog.model import Catalog
 from esg.core.messages.events import Event, RequestArrived
 from esg.emulator.optimum import limits
-from esg.emulator.run import build_nature, emulate, requests
+from esg.emulator.run import build_durations, emulate, requests
 from esg.emulator.scenario import Scenario, applied, applied_to_events
 from esg.emulator.worker_processes import each, tell
 from esg.workload.plan import Extent, Workload
@@ -92,7 +92,7 @@ def run_job(job: SweepRun) -> RunOutcome:
 def run_limits(job: SweepRun) -> RunOutcome:
     """The limits under the conditions of a job (see `limits`)."""
     catalog = applied(job.catalog, job.scenario)
-    durations = build_nature(catalog, job.scenario)
+    durations = build_durations(catalog, job.scenario)
     arrivals = job.load.arrivals(list(job.catalog.applications), job.scenario.seed)
     found = limits(catalog, applied_to_events(arrivals, job.catalog, job.scenario), durations)
     return RunOutcome(job.label, job.scenario.seed, asdict(found), {})

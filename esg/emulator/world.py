@@ -48,7 +48,7 @@ from esg.core.messages.node import (
     UnloadModel,
 )
 from esg.core.messages.task_order import TaskOrder
-from esg.core.pool import Pool
+from esg.core.pool.pool import Pool
 from esg.units import NEVER_US
 
 Observer = Callable[[int, Event, list[Command]], None]

@@ -60,7 +60,7 @@ class MeshOptions:
 
     @staticmethod
     def read(document: Mapping[str, Any]) -> "MeshOptions":
-        """The way back."""
+        """The options that were written as text."""
         paths = {f.name for f in fields(MeshOptions) if f.type == Path | None}
         values: dict[str, Any] = {
             name: Path(v) if name in paths and v else v for name, v in document.items()

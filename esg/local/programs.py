@@ -97,7 +97,7 @@ class Programs:
         return self._service(name, INVOKER, own, essential=False)
 
     def again(self, program: Program, address: str) -> Program:
-        """The same program at the same address, so that its peers find it."""
+        """A program that is started again: at the same address, so that its peers find it."""
         if program.name == REDIS:
             return program  # its socket has a fixed name, and its log has the data
         service = program.name if program.name in (CONTROLLER, GATEWAY) else INVOKER

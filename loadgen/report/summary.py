@@ -122,7 +122,7 @@ def _cells(figures: Figures) -> tuple[str, ...]:
 
 
 def comparison_table(live: LoadOutcome, emulated: LoadOutcome) -> Table:
-    """The same requests in the mesh and in the emulator, side by side."""
+    """A table of the same requests in the mesh and in the emulator, side by side."""
     table = open_table()
     table.add_column("application", overflow="fold")
     for first, second in (("hit", "rate"), ("p50", "ms"), ("p99", "ms"), ("USD", "per 1k")):

@@ -26,7 +26,7 @@ from esg.core.messages.events import Event, RequestArrived
 from esg.core.messages.node import (
     ModelLoaded,
 )
-from esg.core.pool import Pool
+from esg.core.pool.pool import Pool
 from esg.core.scheduler.scheduler import Scheduler, build_scheduler
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.emulator.world import World

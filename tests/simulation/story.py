@@ -23,7 +23,7 @@ from esg.core.messages.events import (
 from esg.core.policies.interface import Policy
 from esg.core.policies.settings import PolicySettings
 from esg.core.policies.table import policy_maker
-from esg.core.pool import Pool
+from esg.core.pool.pool import Pool
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.sessions.settings import SessionSettings

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Self
 
 from esg.local.process import Program
@@ -78,7 +79,7 @@ class CabledMesh(Mesh):
         if program.name in self.cables or setting not in program.environ:
             return program
         cable = self.cables[program.name] = await Cable(program.environ[setting]).laid()
-        return program.with_environ({setting: cable.address})
+        return replace(program, environ={**program.environ, setting: cable.address})
 
     async def stop(self) -> None:
         await super().stop()

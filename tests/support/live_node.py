@@ -29,7 +29,7 @@ from esg.core.durations import Durations, DurationSettings
 from esg.core.emulated_output import emulated_output, output_size
 from esg.core.messages.events import InvokerNews
 from esg.core.messages.task_order import Input, JobOrder, Payload, TaskOrder
-from esg.core.pool import Pool
+from esg.core.pool.pool import Pool
 from esg.invoker.emulated.repository import Repository
 from esg.invoker.emulated.service import EmulatedSlice
 from esg.invoker.handlers.handler import CpuParts

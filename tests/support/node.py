@@ -30,7 +30,7 @@ from esg.core.messages.node import (
 )
 from esg.core.messages.task_order import JobOrder, Payload, TaskOrder
 from esg.core.node_settings import KEEP_ALIVE_US
-from esg.core.pool import Pool
+from esg.core.pool.pool import Pool
 from esg.units import ms, seconds
 
 SLICE_MB = 10

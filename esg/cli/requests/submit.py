@@ -148,7 +148,7 @@ async def _watched(mesh: AsyncClient, file: Sent, bars: StageBars) -> Result:
 
 
 async def _cancel(mesh: AsyncClient, sent: list[Sent]) -> None:
-    """Nobody waits any more for what is still under way."""
+    """Cancel what is still under way: nobody waits for it any more."""
     under_way = [file.request_id for file in sent if file.request_id and file.result is None]
     await asyncio.gather(
         *(mesh.cancel(request, timeout_s=CANCELLING_S) for request in under_way),

@@ -249,7 +249,7 @@ def in_order(nodes: Iterable[NodeStatus]) -> list[NodeStatus]:
 
 
 def _natural(name: str) -> list[tuple[str, int]]:
-    """So that node10 comes after node9.
+    """A sort key by which node10 comes after node9.
 
     >>> sorted(["node10", "node9", "a"], key=_natural)
     ['a', 'node9', 'node10']

@@ -143,7 +143,7 @@ class TomlFields:
 
 
 def _quoted(value: Any) -> str:
-    """Whatever it is, as it would be written.
+    """A value of any type, as it would be written in the file.
 
     >>> _quoted("x"), len(_quoted("x" * 1000))
     ("'x'", 103)

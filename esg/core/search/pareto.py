@@ -67,7 +67,7 @@ class ParetoFrontier:
         return ParetoFrontier(times, self.costs[mine] + other.costs[its], unfold)
 
     def stretched(self, numerator: int, denominator: int) -> "ParetoFrontier":
-        """The same work with only denominator/numerator of the time for itself."""
+        """The frontier of the same work with only denominator/numerator of the time for itself."""
         return ParetoFrontier(-(-self.times * numerator // denominator), self.costs, self.steps)
 
 

@@ -32,7 +32,7 @@ def alike(results: Results) -> Iterator[tuple[str, str]]:
 
 
 def _digests(results: Results, policy: str) -> list[str] | None:
-    """Of all orders given, per setting and seed; none if they were not kept."""
+    """The digests of all orders, per setting and seed; none if they were not kept."""
     outcomes = [outcome for s in SETTINGS for outcome in results.outcomes[main(s, policy)]]
     digests = [str(outcome.summary.get("digest", "")) for outcome in outcomes]
     return digests if all(digests) else None

@@ -31,8 +31,8 @@ from esg.units import US_PER_S, to_ms
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """Everything that a report needs. `training` says how Aquatope learnt, `command` how to do
-    the same again."""
+    """A study's results: everything that a report needs. `training` says how Aquatope learnt,
+    `command` how to do the same again."""
 
     catalog: Catalog
     results: Results

@@ -32,7 +32,7 @@ class Weights:
         return (environment or Path(sys.prefix)) / FOLDER / self.name / file
 
     def found(self, file: str) -> Path:
-        """The same, if it is there."""
+        """The file of trained weights, if it is there."""
         path = self.path(file)
         if not path.is_file():
             raise FileNotFoundError(f"{path}: no such weights; fetch them: make models")

@@ -34,7 +34,7 @@ class BatchedSender(Generic[T]):
         self._ready.set()
 
     def put_lazily(self, note: T) -> None:
-        """Nobody waits for this one: it leaves with the next note, or after a moment."""
+        """Add a note that may linger: it leaves with the next one, or after a moment."""
         self._notes.append(note)
         if not self._ready.is_set() and self._flush is None:
             loop = asyncio.get_running_loop()

@@ -167,7 +167,8 @@ def _general(name: str) -> x509.GeneralName:
 
 
 def _write(beginning: Path, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
-    """Whoever reads between the two finds a key that does not fit, and keeps what it had."""
+    """Write key and certificate, each whole. A reader between the two finds a key that does not
+    fit, and keeps what it had."""
     pem = serialization.Encoding.PEM
     form, unencrypted = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     with written(beginning.with_suffix(".key"), private=True) as file:

@@ -106,7 +106,7 @@ class ClientTls:
         self._files = Reloaded([*trusted, *own], self._read)
 
     def credentials(self) -> grpc.ChannelCredentials:
-        """The same object until the files change."""
+        """The credentials; the same object until the files change."""
         return self._files.get()
 
     def _read(self) -> grpc.ChannelCredentials:

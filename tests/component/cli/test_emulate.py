@@ -249,7 +249,7 @@ def test_the_heading_has_only_what_has_an_effect() -> None:
     text = conditions_text(scenario, ["esg"])
     assert "groups" not in text
     assert "nodes per ms" not in text
-    assert "5 nodes per ms" in conditions_text(scenario, ["esg", "orion"])
+    assert "5 search steps per ms" in conditions_text(scenario, ["esg", "orion"])
 
 
 class _Overheard(PolicySettings):

@@ -147,7 +147,7 @@ def _read(descriptor: int) -> bytes:
 def test_unusual_settings_are_in_the_heading(esg: Run) -> None:
     unusual = "--engine astar --k 1 --group-size 2 --search-steps-per-ms 50 --remote-delay-ms 1"
     told = " ".join(esg("emulate", *SHORT, *unusual.split()).out.split())
-    for words in ("engine astar", "K = 1", "groups of 2", "50 nodes per ms", "inputs 1 ms"):
+    for words in ("engine astar", "K = 1", "groups of 2", "50 search steps per ms", "inputs 1 ms"):
         assert words in told
     assert (
         "strict-light"

@@ -57,7 +57,7 @@ def test_an_option_that_is_not_there_is_found() -> None:
         parse(["esg", "emulate", "--no-such-option"])
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*pages(), ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
 def test_the_names_that_example_programs_import_from_esg_are_there(page: Path) -> None:
     for program in programs(page):
         for node in ast.walk(ast.parse(program)):

@@ -15,7 +15,7 @@ from esg.core.catalog.file import load_catalog
 from esg.core.messages.commands import DropInstance
 from esg.core.messages.events import InstanceReady, InvokerNews, TaskFinished
 from esg.core.messages.task_order import JobOrder, Output, TaskOrder
-from esg.core.pool import Pool
+from esg.core.pool.pool import Pool
 from esg.files import MEMORY
 from esg.invoker.handlers.handler import CpuParts
 from esg.invoker.node import Node

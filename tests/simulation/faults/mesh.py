@@ -14,7 +14,7 @@ from esg.core.journal.format import Memo
 from esg.core.messages.commands import Command, StartTask, invoker_order
 from esg.core.messages.events import Event, InvokerJoined, RequestCancelled
 from esg.core.messages.node import ExecutionEnded, SliceBack, SliceLost
-from esg.core.pool import Pool
+from esg.core.pool.pool import Pool
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.sessions.settings import SessionSettings
 from esg.emulator.world import Action, World

@@ -9,7 +9,7 @@ from esg.core.durations import Durations, DurationSettings
 from esg.core.estimation.transfer import DataLink
 from esg.core.messages.events import Correction
 from esg.core.messages.task_order import JobOrder, Output, Payload, TaskOrder
-from esg.emulator.run import build_nature
+from esg.emulator.run import build_durations
 from esg.emulator.scenario import Scenario
 from esg.units import ms, seconds
 from tests.support.small_catalog import SMALL
@@ -117,7 +117,9 @@ def test_unloading_takes_as_long_as_triton_takes() -> None:
 
 def test_a_scenario_says_what_a_stage_takes_beyond_its_profile() -> None:
     slow, quick = (
-        build_nature(SMALL, Scenario(nodes=1, vcpus=4, vgpus=2, noise=0, stage_delay_ms=delay_ms))
+        build_durations(
+            SMALL, Scenario(nodes=1, vcpus=4, vgpus=2, noise=0, stage_delay_ms=delay_ms)
+        )
         for delay_ms in (7, 2)
     )
     assert slow.run_us(order()) - quick.run_us(order()) == ms(5)

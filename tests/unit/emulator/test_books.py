@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from esg.core.catalog.config import Config
-from esg.core.pool import Pool
+from esg.core.pool.pool import Pool
 from esg.core.report import Report
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.state.node_books import NodeBooks

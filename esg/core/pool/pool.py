@@ -14,10 +14,7 @@ of them there fails, and the scheduler hears of it at once, by an inventory. A t
 executed on it goes on: its executor knows which of its jobs can be saved.
 """
 
-from enum import StrEnum
 from typing import assert_never
-
-from msgspec import Struct, field
 
 from esg.core.catalog.model import Catalog
 from esg.core.messages.commands import DropInstance, StopTask, WarmInstance
@@ -50,57 +47,8 @@ from esg.core.messages.node import (
 )
 from esg.core.messages.task_order import TaskOrder
 from esg.core.node_settings import KEEP_ALIVE_US
+from esg.core.pool.slices import LOADING, READY, UNLOADING, PoolSlice, ResidentModel, Running
 from esg.core.state.node_books import lru_victims
-
-
-class ModelState(StrEnum):
-    """Where a model is on its way onto a slice, or off it."""
-
-    LOADING = "loading"
-    READY = "ready"
-    UNLOADING = "unloading"
-
-
-LOADING, READY, UNLOADING = ModelState  # a name of its own takes a tenth of the time to look up
-
-
-class ResidentModel(Struct, gc=False):
-    """A model on a slice, or on its way."""
-
-    state: ModelState
-    memory_mb: int
-    used_us: int
-    ordered_us: int  # when loading it began
-
-
-class PoolSlice(Struct, gc=False):
-    """A slice as its node sees it."""
-
-    memory_mb: int
-    holder: str = ""
-    usable: bool = True
-    models: dict[str, ResidentModel] = field(default_factory=dict)
-    wanted: list[str] = field(default_factory=list)  # models waiting for memory, in order
-
-    @property
-    def memory_free_mb(self) -> int:
-        return self.memory_mb - sum(model.memory_mb for model in self.models.values())
-
-    def on_their_way(self) -> tuple[str, ...]:
-        loading = [n for n, model in self.models.items() if model.state is LOADING]
-        return (*loading, *self.wanted)
-
-    def has(self, function: str) -> bool:
-        model = self.models.get(function)
-        return model is not None and model.state is READY
-
-
-class Running(Struct, gc=False):
-    """A task that holds its slices: it waits for models, or is executed."""
-
-    order: TaskOrder
-    taken_us: int
-    executing_us: int | None = None  # since when; None while it waits for models
 
 
 class Pool:
@@ -130,12 +78,6 @@ class Pool:
     def handle(self, now_us: int, event: PoolEvent) -> list[PoolCommand]:
         """Learn one fact or order; returns what to do about it, in order."""
         self._orders = []
-        self._learn(now_us, event)
-        if self.next_wake is not None and now_us >= self.next_wake:
-            self._unload_idle(now_us)
-        return self._orders
-
-    def _learn(self, now_us: int, event: PoolEvent) -> None:
         match event:
             case TaskOrder():
                 self._start(now_us, event)
@@ -164,6 +106,9 @@ class Pool:
                 self._unload_idle(now_us)
             case _:
                 assert_never(event)
+        if self.next_wake is not None and now_us >= self.next_wake:
+            self._unload_idle(now_us)
+        return self._orders
 
     def joined(self) -> InvokerJoined:
         """What this node has and runs, for a controller that hears of it for the first time."""
