@@ -8,8 +8,8 @@ import pynvml
 import pytest
 import yaml
 
+from esg.cli.bringup import compose
 from esg.core.catalog.file import load_catalog
-from esg.invoker.slices import mig as slices_mig
 from esg.invoker.slices.mig import find_instances
 from tests.component.cli.conftest import Run
 from tests.component.cli.conftest import esg as esg
@@ -26,7 +26,7 @@ def make(esg: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """What the command writes on a host with these instances."""
 
     def made(nvml: Nvml) -> dict[str, Any]:
-        monkeypatch.setattr(slices_mig, "find_instances", partial(find_instances, nvml))
+        monkeypatch.setattr(compose, "find_instances", partial(find_instances, nvml))
         file = tmp_path / "docker-compose.override.yml"
         ran = esg("compose", "--output", file)
         assert (ran.code, ran.out.splitlines()[0]) == (
@@ -113,7 +113,7 @@ def test_slices_have_no_more_rights_than_the_rest(make: Any) -> None:
 def test_a_host_without_instances_is_told_what_to_do(
     nvml: Nvml, words: str, esg: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slices_mig, "find_instances", partial(find_instances, nvml))
+    monkeypatch.setattr(compose, "find_instances", partial(find_instances, nvml))
     ran = esg("compose", "--output", tmp_path / "gpu.yml")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("error: slices mig: ")
@@ -138,7 +138,7 @@ def test_functions_whose_model_was_not_exported_are_named(
         "memory_mb = 10\ninput_mb = 0.5\n"
         '[applications.drawing]\nchain = ["edges"]\nslo_ms = 2000\n'
     )
-    monkeypatch.setattr(slices_mig, "find_instances", partial(find_instances, ONE_GPU))
+    monkeypatch.setattr(compose, "find_instances", partial(find_instances, ONE_GPU))
     ran = esg("compose", "--output", tmp_path / "gpu.yml", "--catalog", tmp_path / "catalog.toml")
     assert (ran.code, "edges has no model for GPUs yet" in ran.err) == (0, True)
     (folder / "models/gpu/1").mkdir()

@@ -49,7 +49,7 @@ REFUSED = {
     "--overhead guessed": "unknown overhead 'guessed'; known: none, counted, measured",
     "--search-steps-per-ms 0": "--search-steps-per-ms is 0; it must be at least 1",
     "--workers 0": "--workers is 0; it must be at least 1",
-    "--format counts": "--format is that of a trace; name one with --trace",
+    "--format counts": "--format is about a trace; name one with --trace, or leave it out",
     "--trace nowhere.csv": "nowhere.csv...",
     "--journal a.journal --seeds 2": "--journal is about one run; name one policy and one seed",
     "--journal a.journal --policy esg,orion": "--journal is about one run; ...",
