@@ -75,6 +75,7 @@ class Requests:
                 waiting.callback(self._table.leave, request)
                 durably = fetched_later and self._settings.durable_payloads
                 await self._accepted(request, payload, durably=durably)
+            del payload  # it is stored: it need not be held for as long as the request takes
             request.kept |= fetched_later
             yield request
 
