@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from esg.cli import main
 from esg.loadgen import main as loadgen_main
+from tests.component.cli.conftest import Run
 from tests.support.examples import commands, pages, programs
 from tests.support.paths import ROOT
 
@@ -77,3 +78,11 @@ def test_the_files_that_the_docs_name_are_there(page: Path) -> None:
     )
     missing = [name for name in named if not (ROOT / name).exists() and name not in MADE]
     assert missing == []
+
+
+@pytest.mark.parametrize("arguments", list(commands(ROOT / "docs" / "planning.md")), ids=" ".join)
+def test_a_command_of_the_page_about_planning_runs(
+    arguments: list[str], esg: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert esg(*arguments[1:]).code == 0
