@@ -15,10 +15,10 @@ LOCK_MODELS := .venv/bin/uv pip compile --quiet --no-deps --generate-hashes --py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install models demo demo-real test lint types unit format fuzz protos settings simulate bench soak chaos lock clean
+.PHONY: help install models demo demo-real test lint types unit format fuzz protos settings simulate docs-check bench soak chaos lock clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
 install: $(INSTALLED)  ## make .venv with the pinned dependencies and this project in it
 
@@ -60,6 +60,9 @@ settings: $(INSTALLED)  ## write docs/settings.md from esg/runtime/settings.py
 
 simulate: $(INSTALLED)  ## tell SEEDS=1000 stories from FIRST_SEED=0 in which everything goes wrong: are promises kept?
 	.venv/bin/python -m tests.simulation --seeds $(or $(SEEDS),1000) --first-seed $(or $(FIRST_SEED),0)
+
+docs-check: $(INSTALLED) $(MODELS)  ## run all that the pages of docs/ tell their readers to type; ten minutes
+	.venv/bin/pytest -n 0 -m '' tests/docs
 
 bench: $(INSTALLED) $(MODELS)  ## run the benchmarks
 	.venv/bin/python -m benchmarks.startup

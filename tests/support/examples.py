@@ -4,11 +4,17 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 
 from tests.support.paths import ROOT
 
-COMMAND = re.compile(r"^(?:    )?(?:\.venv/bin/)?((?:esg|loadgen) .*)$")
-FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^(?:\.venv/bin/)?((?:esg|loadgen) .*)$")
+SHELL = re.compile(r"^(?:(?:esg|loadgen|export|source|cp) |\. \./)")
+BLOCK = re.compile(
+    r"^```(?P<kind>\w*)\n(?P<fenced>.*?)^```$|(?P<indented>(?:^ {4}[^\n]*\n(?:\n(?= {4}))?)+)",
+    re.MULTILINE | re.DOTALL,
+)
+FILE = re.compile(r"`(\S+)`(?:, say)?:\n\n```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def pages() -> list[Path]:
@@ -16,22 +22,44 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
+def shell_lines(page: Path) -> Iterator[str]:
+    """The lines of a page's code blocks that a shell is to read, in their order; one that ends with
+    a backslash goes on in the next."""
+    for block in BLOCK.finditer(page.read_text("utf-8")):
+        if block["indented"] is not None:
+            lines = dedent(block["indented"])
+        elif block["kind"] in ("sh", "bash", "console"):
+            lines = block["fenced"]
+        else:
+            continue
+        yield from lines.replace("\\\n", " ").splitlines()
+
+
 def commands(page: Path) -> Iterator[list[str]]:
-    """The lines of a page's code blocks that are commands of ours, as their arguments."""
-    text = page.read_text("utf-8")
-    shell = [body for kind, body in FENCED.findall(text) if kind in ("sh", "bash", "console")]
-    indented = [line for line in FENCED.sub("", text).splitlines() if line.startswith("    ")]
-    for line in joined([*indented, *"".join(shell).splitlines()]):
+    """The commands of ours on a page, as their arguments."""
+    for line in shell_lines(page):
         found = COMMAND.match(line)
         if found:
             yield shlex.split(found[1], comments=True)
 
 
-def joined(lines: list[str]) -> Iterator[str]:
-    """Lines of which one that ends with a backslash goes on in the next."""
-    return iter("\n".join(lines).replace("\\\n", " ").splitlines())
+def script(page: Path) -> list[str]:
+    """All that a reader of a page types, but for the tools of others."""
+    return [line for line in shell_lines(page) if SHELL.match(line)]
 
 
 def programs(page: Path) -> list[str]:
     """The Python programs of a page."""
-    return [body for kind, body in FENCED.findall(page.read_text("utf-8")) if kind == "python"]
+    blocks = BLOCK.finditer(page.read_text("utf-8"))
+    return [block["fenced"] for block in blocks if block["kind"] == "python"]
+
+
+def write_files(page: Path, folder: Path) -> list[Path]:
+    """Write the files that a page tells its readers to write: blocks behind their names."""
+    written = []
+    for name, content in FILE.findall(page.read_text("utf-8")):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, "utf-8")
+        written.append(path)
+    return written

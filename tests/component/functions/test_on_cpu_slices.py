@@ -2,7 +2,6 @@
 of docs/functions.md."""
 
 import json
-import re
 from io import BytesIO
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from esg.client import AsyncClient, Outcome
 from esg.core.catalog.file import DEFAULT
 from esg.functions.pictures import decoded, notes_of
 from esg.local.supervisor import Mesh, MeshOptions
+from tests.support.examples import write_files
 from tests.support.function_folders import PHOTO
 from tests.support.paths import ROOT
 
@@ -93,12 +93,7 @@ async def test_every_function_does_what_its_name_says() -> None:
 
 
 async def test_the_example_of_the_documentation_works_as_it_stands(tmp_path: Path) -> None:
-    files = re.findall(r"^`(\S+)`:\n\n```\w*\n(.*?)^```$", DOCUMENT.read_text("utf-8"), re.S | re.M)
-    assert len(files) == 6
-    for name, content in files:
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, "utf-8")
+    assert len(write_files(DOCUMENT, tmp_path)) == 6
     square = Image.new("L", (64, 48))
     square.paste(255, (16, 12, 48, 36))
     file = BytesIO()
