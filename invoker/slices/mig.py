@@ -28,10 +28,20 @@ class Instance:
     memory_mb: int
 
 
+def _nvml() -> Any:
+    """NVIDIA's management library. Only nodes with a GPU have the extra that it comes with."""
+    try:
+        return import_module("pynvml")
+    except ModuleNotFoundError:
+        raise Rejected(
+            "MIG instances are found with nvidia-ml-py, which is not installed: "
+            "pip install 'esg-mesh[triton]'"
+        ) from None
+
+
 def find_instances(nvml: Any = None) -> list[Instance]:
     """All instances of this host, GPU by GPU. Without any, a refusal says what to do about it."""
-    # imported here, because only nodes with a GPU have the extra that it is of
-    nvml = nvml or import_module("pynvml")
+    nvml = nvml or _nvml()
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:

@@ -3,6 +3,7 @@
 The stand-in answers as the real binding does for the calls that are made, errors included.
 """
 
+import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -166,3 +167,9 @@ def test_the_real_library_finds_instances_or_says_what_to_do() -> None:
     """Whatever it finds here."""
     with suppress(Rejected):
         assert all(one.uuid.startswith("MIG-") for one in find_instances())
+
+
+def test_mig_without_the_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    with pytest.raises(Rejected, match=r"pip install 'esg-mesh\[triton\]'"):
+        find_instances()
