@@ -75,6 +75,7 @@ bench: $(INSTALLED) $(MODELS)  ## run the benchmarks
 	.venv/bin/python -m benchmarks.open_loop
 	.venv/bin/python -m benchmarks.recovery
 	.venv/bin/python -m benchmarks.overload
+	.venv/bin/python -m benchmarks.hostile
 
 soak: $(INSTALLED)  ## a mesh under the heavy rate for ten minutes: does anything grow?
 	.venv/bin/python -m benchmarks.soak

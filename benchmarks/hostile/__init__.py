@@ -1,0 +1,1 @@
+"""One hostile client and one polite client of the same mesh."""
