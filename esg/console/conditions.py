@@ -1,5 +1,6 @@
 """Options about the conditions of an emulated run, and their values."""
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import combinations
@@ -12,7 +13,7 @@ from esg.console.formatting import counted, joined
 from esg.console.options import above_zero, at_least
 from esg.core.messages.codec import encode
 from esg.core.policies.apex.features import left_out, listed
-from esg.core.policies.table import POLICIES
+from esg.core.policies.table import POLICIES, policy_kind
 from esg.core.search import ENGINES
 from esg.emulator.bounds import LARGEST_SLO_SCALE
 from esg.emulator.scenario import Scenario
@@ -25,7 +26,9 @@ MOST_REQUESTS = 1_000_000_000
 MOST_SEEDS = 10_000
 """Margins are narrow long before."""
 
-POLICIES_HELP = f"{', '.join(POLICIES)}. What these readings are: docs/emulator.md."
+POLICIES_HELP = (
+    f"{', '.join(POLICIES)}; or your own, as module:Class. What these are: docs/emulator.md."
+)
 
 USUAL = Scenario(nodes=1, vcpus=1, vgpus=1)
 """What is not asked for is as here, but for the size of the cluster."""
@@ -84,6 +87,14 @@ Workers = Annotated[
         help="Processes, if there are several runs.",
     ),
 ]
+Csv = Annotated[
+    Path | None,
+    typer.Option(
+        "--csv",
+        metavar="FILE",
+        help="Write a row for every request, policy and seed (docs/emulator.md).",
+    ),
+]
 JournalFile = Annotated[
     Path,
     typer.Argument(
@@ -134,12 +145,23 @@ def given_of_scenario(options: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
+def find_own_modules() -> None:
+    """Have modules found in the folder where the user is: a policy may be one of the user's own.
+    They come last, so that none takes another one's place."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+
+
 def policy_names(text: str) -> list[str]:
     """The policies of a comma-separated list, all of which are known."""
     names = [name.strip() for name in text.split(",")]
+    find_own_modules()
     for name in names:
-        if name not in POLICIES:
-            raise Rejected(f"--policy: {did_you_mean('policy', name, POLICIES)}")
+        try:
+            policy_kind(name)
+        except Rejected as error:
+            raise Rejected(f"--policy: {error}") from None
         if names.count(name) > 1:
             raise Rejected(f"--policy: {name!r} is named twice; name it once")
     return names
@@ -183,7 +205,7 @@ def note_what_has_no_effect(
 
 def _use(policies: Collection[str], setting: str) -> bool:
     """Whether a setting has an effect on one of the policies."""
-    return any(setting in POLICIES[name].uses for name in policies)
+    return any(setting in policy_kind(name).uses for name in policies)
 
 
 def _effort_counts(scenario: Scenario, policies: Collection[str]) -> bool:

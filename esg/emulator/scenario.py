@@ -24,27 +24,36 @@ from esg.emulator.bounds import FASTEST_MB_PER_S, LARGEST_SLO_SCALE, LARGEST_TIM
 from esg.errors import Rejected
 from esg.suggest import did_you_mean
 from esg.units import DAY_MS, to_ms
+from esg.workload.arrivals import RATES_US
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One of the paper's three combinations of deadline and load."""
+    """A combination of deadline and load, by its name: `strict-light`."""
 
     slo_scale: float
     rate: str
 
 
-SETTINGS: dict[str, Setting] = {
-    "strict-light": Setting(0.8, "light"),
-    "moderate-normal": Setting(1.0, "normal"),
-    "relaxed-heavy": Setting(1.2, "heavy"),
+DEADLINES = {"strict": 0.8, "moderate": 1.0, "relaxed": 1.2}
+"""The paper's, as multiples of L."""
+
+ALL_SETTINGS: dict[str, Setting] = {
+    f"{deadline}-{rate}": Setting(slo_scale, rate)
+    for deadline, slo_scale in DEADLINES.items()
+    for rate in RATES_US
 }
+
+SETTINGS: dict[str, Setting] = {
+    name: ALL_SETTINGS[name] for name in ("strict-light", "moderate-normal", "relaxed-heavy")
+}
+"""Those that the paper evaluates."""
 
 
 def setting(name: str) -> Setting:
-    if name not in SETTINGS:
-        raise Rejected(did_you_mean("setting", name, SETTINGS))
-    return SETTINGS[name]
+    if name not in ALL_SETTINGS:
+        raise Rejected(did_you_mean("setting", name, ALL_SETTINGS))
+    return ALL_SETTINGS[name]
 
 
 MOST = {

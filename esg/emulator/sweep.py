@@ -7,14 +7,17 @@ interface of `concurrent.futures` will do, such as Dask's, so that a sweep can r
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Protocol
 
 from esg.core.catalog.model import Catalog
 from esg.core.messages.events import Event, RequestArrived
 from esg.emulator.optimum import limits
+from esg.emulator.request_rows import RequestRows
 from esg.emulator.run import build_durations, emulate, requests
 from esg.emulator.scenario import Scenario, applied, applied_to_events
 from esg.emulator.worker_processes import each, tell
@@ -60,12 +63,14 @@ class Generated:
 
 @dataclass(frozen=True, slots=True)
 class SweepRun:
-    """One run. `label` is the caller's; `catalog` is the full one."""
+    """One run. `label` is the caller's; `catalog` is the full one; a row for each request goes to
+    the file `rows`."""
 
     label: str
     catalog: Catalog
     scenario: Scenario
     load: Source
+    rows: Path | None = None
 
 
 @dataclass(slots=True)
@@ -81,7 +86,10 @@ class RunOutcome:
 def run_job(job: SweepRun) -> RunOutcome:
     """One run, in whatever process."""
     arrivals = job.load.arrivals(list(job.catalog.applications), job.scenario.seed)
-    emulation = emulate(job.catalog, job.scenario, arrivals)
+    with nullcontext() if job.rows is None else job.rows.open("w", encoding="utf-8") as file:
+        rows = RequestRows(file, job.label, job.scenario.seed) if file is not None else None
+        observe = rows.observe if rows is not None else None
+        emulation = emulate(job.catalog, job.scenario, arrivals, observe=observe)
     series = {
         name: (tally.answered_us, tally.latency_us)
         for name, tally in emulation.report.applications.items()

@@ -17,7 +17,14 @@ from tests.support.paths import ROOT
 
 LIMIT_S = 1800
 
-LINKS = ("esg", "deploy", "docker-compose.yml", "docker-compose.cpu.yml", ".venv-models")
+LINKS = (
+    "esg",
+    "deploy",
+    "docker-compose.yml",
+    "docker-compose.cpu.yml",
+    ".venv",
+    ".venv-models",
+)
 
 ELSEWHERE = {
     "README.md": "tests/integration/test_examples.py runs it",
@@ -46,7 +53,7 @@ CHANGED = {
     "measured/catalog.toml --detach",
     # Names that stand for the reader's own
     "last-week/": "measured/",
-    "--journal DIR": '--journal "$ESG_DIR/journal"',
+    "--journal DIR": '--journal "$ESG_DIR/mesh.journal"',
 }
 
 DASK = """
@@ -67,6 +74,10 @@ class Client:
         return self._threads
 """
 """Threads by the interface of a Dask cluster, of which there is none here."""
+
+
+OWN_POLICY = "my_policies.py"
+"""What emulator.md has its readers bring: the example of CONTRIBUTING.md."""
 
 
 def changed(line: str) -> str:
@@ -116,6 +127,7 @@ def test_the_commands_of_a_page_run_in_their_order(
     page: Path, folder: Path, environ: dict[str, str]
 ) -> None:
     write_files(page, folder)
+    (folder / OWN_POLICY).write_text(programs(ROOT / "CONTRIBUTING.md")[0], "utf-8")
     lines = map(changed, script(page))
     whole = ["set -ex", *BEFORE.get(page.name, ()), *lines, *AFTER.get(page.name, ())]
     run(["bash", "-c", "\n".join(whole)], folder, environ)

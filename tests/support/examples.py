@@ -9,7 +9,7 @@ from textwrap import dedent
 from tests.support.paths import ROOT
 
 COMMAND = re.compile(r"^(?:\.venv/bin/)?((?:esg|loadgen) .*)$")
-SHELL = re.compile(r"^(?:(?:esg|loadgen|export|source|cp) |\. \./)")
+SHELL = re.compile(r"^(?:(?:(?:\.venv/bin/)?(?:esg|loadgen)|export|source) |\. \./)")
 BLOCK = re.compile(
     r"^```(?P<kind>\w*)\n(?P<fenced>.*?)^```$|(?P<indented>(?:^ {4}[^\n]*\n(?:\n(?= {4}))?)+)",
     re.MULTILINE | re.DOTALL,

@@ -18,19 +18,21 @@ from esg.emulator.sweep import Estimate
 Result = dict[str, Any]
 """A run's summary (see `esg.emulator.run.Emulation`), or the mean of several."""
 
+HIT_RATE, COST = "slo_hit_rate", "cost_usd_per_1k_requests"
+
 LEGEND = (
-    f"{CAPTION} to first: cost against the first row. remote: inputs that came from another node. "
-    "misses: tasks that an earlier plan did not fit. decide: time charged per task for scheduling. "
-    "L: time alone at the minimum config."
+    f"{CAPTION} to first: cost against the first row, paired by seed. remote: inputs that came "
+    "from another node. misses: tasks whose earlier plan could not be followed. decide: time "
+    "charged per task for scheduling. L: time alone at the minimum config."
 )
 LIMITS_LEGEND = (
     "limits: the most that could be in time with unlimited warm resources, and the least it costs "
-    "to be in time, with every batch full; who is late may pay less."
+    "to be in time, with every batch full; a policy that misses deadlines can cost less."
 )
 
 COLD_LEGEND = " cold starts: tasks that were sent out before their model was loaded, and waited."
 
-MARGINS_LEGEND = " Behind ± is how far the mean over all seeds may be off (95 %)."
+MARGINS_LEGEND = " ±: 95 % confidence interval of the mean over seeds."
 
 
 def over_seeds(runs: Sequence[Result], seeds: Sequence[int]) -> Result:
@@ -39,23 +41,53 @@ def over_seeds(runs: Sequence[Result], seeds: Sequence[int]) -> Result:
         return dict(runs[0])
     result: Result = mean_of([{**run, "digest": None} for run in runs])
     result["digest"] = digest("".join(run["digest"] for run in runs))
-    for name in ("slo_hit_rate", "cost_usd_per_1k_requests"):
+    for name in (HIT_RATE, COST):
         there = [run[name] for run in runs if run[name] is not None]
         result[f"{name}_margin"] = Estimate.of(there).margin
     named = zip(seeds, runs, strict=True)
     return result | {"runs": [{"seed": seed, **run} for seed, run in named]}
 
 
+def to_first(result: Result, first: Result) -> dict[str, float | None]:
+    """How a result differs from the first: its cost, relative, and its hit rate.
+
+    With several seeds the runs are paired, seed by seed, since both met the same requests and the
+    same noise: the margins of a difference are narrower than those of the figures.
+    """
+    pairs = list(zip(_runs(result), _runs(first), strict=True))
+    costs = [(own[COST], base[COST]) for own, base in pairs]
+    rates = [(own[HIT_RATE], base[HIT_RATE]) for own, base in pairs]
+    return {
+        **_difference("cost_relative", [own / base - 1 for own, base in costs if base and own]),
+        **_difference(
+            "slo_hit_rate", [own - base for own, base in rates if None not in (own, base)]
+        ),
+    }
+
+
+def _difference(name: str, values: Sequence[float]) -> dict[str, float | None]:
+    if not values:
+        return {name: None, f"{name}_margin": None}
+    found = Estimate.of(values)
+    return {name: found.mean, f"{name}_margin": found.margin if len(values) > 1 else None}
+
+
+def _runs(result: Result) -> Sequence[Result]:
+    runs: Sequence[Result] = result.get("runs", [result])
+    return runs
+
+
 def mean_of(values: Sequence[Any]) -> Any:
-    """The mean of numbers; of each entry of tables; and of texts, which are all the same. What is
-    None does not count."""
+    """The mean of numbers, and of each entry of tables; of what is all the same, that. What is None
+    does not count."""
     there = [value for value in values if value is not None]
     if not there:
         return None
     if isinstance(there[0], dict):
         names = dict.fromkeys(name for value in there for name in value)
         return {name: mean_of([value.get(name) for value in there]) for name in names}
-    return there[0] if isinstance(there[0], str) else fmean(there)
+    same = all(value == there[0] for value in there)  # a count stays one
+    return there[0] if same else fmean(there)
 
 
 def print_comparison(screen: Console, rows: Mapping[str, Result], limits: OptimumBounds) -> None:
@@ -164,7 +196,7 @@ def _table(
             + _margin(gap, result.get("slo_hit_rate_margin"), 100, decimals=1),
             cost_text(result["cost_usd_per_1k_requests"])
             + _margin(gap, result.get("cost_usd_per_1k_requests_margin"), 1, decimals=4),
-            "" if result is first else _against(result["cost_usd_per_1k_requests"], first),
+            "" if result is first else _change(to_first(result, first), gap),
             *(column.text(result) for column in columns),
         )
     table.add_section()
@@ -172,7 +204,7 @@ def _table(
         "limits",
         rate_text(limits.slo_hit_rate),
         cost_text(limits.cost_usd_per_1k_requests),
-        _against(limits.cost_usd_per_1k_requests, first),
+        _percent(limits.cost_usd_per_1k_requests / first[COST] - 1) if first[COST] else "-",
         style="dim",
     )
     return table
@@ -243,13 +275,21 @@ def _margin(gap: str, margin: float | None, scale: float, *, decimals: int) -> s
     return "" if margin is None else f"{gap}±{scale * margin:.{decimals}f}"
 
 
-def _against(cost: float | None, first: Result) -> str:
+def _change(difference: Mapping[str, float | None], gap: str) -> str:
+    change, margin = difference["cost_relative"], difference["cost_relative_margin"]
+    if change is None:
+        return "-"
+    if margin is None:
+        return _percent(change)
+    return f"{100 * change:+.1f}%" + _margin(gap, margin, 100, decimals=1)
+
+
+def _percent(change: float) -> str:
     """
-    >>> [_against(cost, {"cost_usd_per_1k_requests": 2.0}) for cost in (1.999, 2.5, 1.0)]
+    >>> [_percent(change) for change in (-0.0005, 0.25, -0.5)]
     ['+0%', '+25%', '-50%']
     """
-    whole = first["cost_usd_per_1k_requests"]
-    return "-" if cost is None or not whole else f"{round(100 * (cost / whole - 1)):+d}%"
+    return f"{round(100 * change):+d}%"
 
 
 def _decision(time_ms: float | None) -> str:

@@ -12,6 +12,7 @@ from esg.cli.evaluation.emulate_options import EmulateOptions
 from esg.cli.evaluation.study import PolicyStudy, carry_out
 from esg.console.catalog import CatalogFile, read_catalog
 from esg.console.conditions import (
+    Csv,
     Workers,
     all_different,
     conditions,
@@ -37,6 +38,7 @@ def emulate(
         Path | None,
         typer.Option(metavar="FILE", help="Write all tasks, for Perfetto or chrome://tracing."),
     ] = None,
+    csv: Csv = None,
     workers: Workers = None,
     catalog: CatalogFile = None,
     as_json: AsJson = False,
@@ -54,6 +56,7 @@ def emulate(
       esg emulate --slo-scale 1.1 --rate 60/s --nodes 12 --seeds 5 --json
       esg emulate --trace esg/workload/day.csv --rate heavy --duration 600
       esg emulate --policy apex --without holding,risk
+      esg emulate --policy esg,my_policy:Mine --seeds 5 --csv requests.csv
       esg emulate --journal run.journal --trace-out run.json
     """
     options = options.settled()
@@ -61,7 +64,7 @@ def emulate(
     for option, file in (("--journal", journal), ("--trace-out", trace_out)):
         if file is not None:
             only_one_run(option, policies, seeds)
-    written = {"--journal": journal, "--trace-out": trace_out}
+    written = {"--journal": journal, "--trace-out": trace_out, "--csv": csv}
     all_different({"--trace": load.trace, "--catalog": catalog, **written})
 
     known = read_catalog(catalog)
@@ -81,7 +84,7 @@ def emulate(
     )
     note_what_has_no_effect(options.without_effect_on_some, policies, scenario)
     findings = carry_out(
-        study, workers=workers, shown=not as_json, journal=journal, trace_out=trace_out
+        study, workers=workers, shown=not as_json, journal=journal, trace_out=trace_out, csv=csv
     )
     if as_json:
         setting = {"name": options.setting, **_load_document(load), **conditions(scenario)}

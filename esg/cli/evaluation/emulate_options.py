@@ -45,7 +45,8 @@ class EmulateOptions:
         typer.Option(
             metavar="NAME",
             show_default=f"{DEFAULT_SETTING}, unless something below says otherwise",
-            help="One of the paper's: strict-light, moderate-normal or relaxed-heavy.",
+            help="A deadline and a rate: strict, moderate or relaxed; light, normal or heavy. The "
+            "paper has strict-light, moderate-normal and relaxed-heavy.",
         ),
     ] = None
     slo_scale: SloScale = None

@@ -13,11 +13,13 @@ from esg.cli.evaluation.study import PolicyStudy, carry_out
 from esg.console.catalog import CatalogFile, read_catalog
 from esg.console.conditions import (
     POLICIES_HELP,
+    Csv,
     JournalFile,
     ScenarioChanges,
     Workers,
     conditions,
     conditions_text,
+    find_own_modules,
     given_of_scenario,
     known_engine,
     not_too_large,
@@ -47,6 +49,7 @@ def replay(journal: JournalFile, catalog: CatalogFile = None, as_json: AsJson = 
     Examples:
       esg emulate --journal run.journal && esg replay run.journal
     """
+    find_own_modules()
     scenario = scenario_of(journal)
     replayed, wall_s = replayed_strictly(journal, read_catalog(catalog))
     per_s = replayed.entries / wall_s
@@ -84,6 +87,7 @@ def what_if(
         ),
     ] = None,
     changes: ScenarioChanges,
+    csv: Csv = None,
     workers: Workers = None,
     catalog: CatalogFile = None,
     as_json: AsJson = False,
@@ -100,6 +104,7 @@ def what_if(
     """
     if changes.engine is not None:
         known_engine(changes.engine)
+    find_own_modules()
     policies = None if policy is None else policy_names(policy)
     known = read_catalog(catalog)
     recorded = scenario_of(journal)
@@ -119,7 +124,7 @@ def what_if(
         requests=replayed.report.arrived,
         file=journal,
     )
-    findings = carry_out(study, workers=workers, shown=not as_json)
+    findings = carry_out(study, workers=workers, shown=not as_json, csv=csv)
     if as_json:
         print_json(
             {

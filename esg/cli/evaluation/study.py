@@ -2,21 +2,25 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import mul
 from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryDirectory
 
-from esg.cli.evaluation.comparison import Result, mean_of, over_seeds
+from esg.cli.evaluation.comparison import Result, mean_of, over_seeds, to_first
 from esg.console.conditions import not_too_large
 from esg.console.formatting import counted
 from esg.console.progress import progress_bar
 from esg.console.training import trained_for
 from esg.core.catalog.model import Catalog
+from esg.core.messages.commands import Command
 from esg.core.messages.events import Event, RequestArrived
 from esg.emulator.chrome_trace import ChromeTrace
 from esg.emulator.optimum import OptimumBounds
+from esg.emulator.request_rows import RequestRows
 from esg.emulator.run import emulate
 from esg.emulator.scenario import Scenario, applied
 from esg.emulator.sweep import (
@@ -87,20 +91,26 @@ def carry_out(
     shown: bool,
     journal: Path | None = None,
     trace_out: Path | None = None,
+    csv: Path | None = None,
 ) -> StudyFindings:
     """Carry out a study: a single run here, which can be recorded; several in processes of their
-    own."""
+    own. The requests of all runs can be written to one file."""
     if not study.scenario.trained:
         seen = applied(study.catalog, study.scenario)
         trained = trained_for(study.policies, seen, shown=shown)
         study = replace(study, scenario=replace(study.scenario, trained=trained))
     if len(study.policies) * len(study.seeds) > 1:
-        return _many(study, workers, shown=shown)
-    return _one(study, journal, trace_out, shown=shown)
+        return _many(study, workers, csv, shown=shown)
+    return _one(study, journal, trace_out, csv, shown=shown)
 
 
 def _one(
-    study: PolicyStudy, journal: Path | None, trace_out: Path | None, *, shown: bool
+    study: PolicyStudy,
+    journal: Path | None,
+    trace_out: Path | None,
+    csv: Path | None,
+    *,
+    shown: bool,
 ) -> StudyFindings:
     scenario = study.scenario
     with ExitStack() as stack:
@@ -109,12 +119,22 @@ def _one(
         arrivals = watched.arrivals(scenario.seed)
         journal_file = stack.enter_context(written(journal)) if journal else None
         picture = ChromeTrace(stack.enter_context(written(trace_out))) if trace_out else None
+        rows = stack.enter_context(written(csv)) if csv else None
+        observers = [picture.observe] if picture else []
+        if rows is not None:
+            RequestRows.write_heading(rows)
+            observers.append(RequestRows(rows, scenario.policy, scenario.seed).observe)
+
+        def observe(now_us: int, event: Event, commands: list[Command]) -> None:
+            for observer in observers:
+                observer(now_us, event, commands)
+
         emulation = emulate(
             study.catalog,
             scenario,
             arrivals,
             journal=journal_file,
-            observe=picture.observe if picture else None,
+            observe=observe if observers else None,
         )
         advance(1)
         if picture:
@@ -128,7 +148,9 @@ def _one(
     )
 
 
-def _many(study: PolicyStudy, workers: int | None, *, shown: bool) -> StudyFindings:
+def _many(
+    study: PolicyStudy, workers: int | None, csv: Path | None, *, shown: bool
+) -> StudyFindings:
     study.arrivals(study.seeds[0])  # so that what is wrong with them is known before all the work
     jobs = [
         SweepRun(
@@ -140,6 +162,33 @@ def _many(study: PolicyStudy, workers: int | None, *, shown: bool) -> StudyFindi
         for label, policy in [*zip(study.policies, study.policies, strict=True), (LIMITS, "esg")]
         for seed in study.seeds
     ]
+    with _rows_of(jobs, csv) as jobs:
+        outcomes = _sweep(study, jobs, workers, shown=shown)
+    return _findings(study, outcomes)
+
+
+@contextmanager
+def _rows_of(jobs: list[SweepRun], csv: Path | None) -> Iterator[list[SweepRun]]:
+    """Jobs that write the rows of their requests to files of their own, which become one when all
+    went well."""
+    if csv is None:
+        yield jobs
+        return
+    with written(csv) as whole, TemporaryDirectory() as folder:
+        parts = [Path(folder) / f"{number}.csv" for number in range(len(jobs))]
+        yield [
+            job if job.label == LIMITS else replace(job, rows=part)
+            for job, part in zip(jobs, parts, strict=True)
+        ]
+        RequestRows.write_heading(whole)
+        for part in filter(Path.exists, parts):
+            with part.open(encoding="utf-8") as rows:
+                copyfileobj(rows, whole)
+
+
+def _sweep(
+    study: PolicyStudy, jobs: list[SweepRun], workers: int | None, *, shown: bool
+) -> list[RunOutcome]:
     weights = [LIMITS_WEIGHT if job.label == LIMITS else 1.0 for job in jobs]
     runs = counted(len(study.policies) * len(study.seeds), "run")
     with progress_bar(runs, sum(weights), shown=shown) as advance:
@@ -147,7 +196,10 @@ def _many(study: PolicyStudy, workers: int | None, *, shown: bool) -> StudyFindi
         def watch(shares: Sequence[float]) -> None:
             advance(sum(map(mul, weights, shares)))
 
-        outcomes = sweep(jobs, run=_run, workers=workers, extent=study.extent, watch=watch)
+        return sweep(jobs, run=_run, workers=workers, extent=study.extent, watch=watch)
+
+
+def _findings(study: PolicyStudy, outcomes: list[RunOutcome]) -> StudyFindings:
     for outcome in outcomes:
         if outcome.label != LIMITS and not outcome.summary["requests"]:
             raise Rejected(
@@ -158,10 +210,12 @@ def _many(study: PolicyStudy, workers: int | None, *, shown: bool) -> StudyFindi
         for label in [*study.policies, LIMITS]
     }
     limits = found.pop(LIMITS)
-    return StudyFindings(
-        results={policy: over_seeds(runs, study.seeds) for policy, runs in found.items()},
-        limits=OptimumBounds(**mean_of(limits)),
-    )
+    results = {policy: over_seeds(runs, study.seeds) for policy, runs in found.items()}
+    first = results[study.policies[0]]
+    for result in results.values():
+        if result is not first:
+            result["to_first"] = to_first(result, first)
+    return StudyFindings(results=results, limits=OptimumBounds(**mean_of(limits)))
 
 
 def _run(job: SweepRun) -> RunOutcome:

@@ -12,6 +12,7 @@ from esg.core.policies.fast_gshare import FastGShare
 from esg.core.policies.infless import Infless, Reading
 from esg.core.policies.interface import Policy
 from esg.core.policies.orion import NODES_PER_MS, Aim, Orion
+from esg.core.policies.outside import outside_policies, outside_policy
 from esg.core.policies.settings import PolicySettings
 from esg.errors import Rejected
 from esg.suggest import did_you_mean
@@ -135,11 +136,20 @@ def learns(name: str) -> bool:
     return name in POLICIES and "trained" in POLICIES[name].uses
 
 
+def policy_kind(name: str) -> PolicyKind:
+    """The named policy, of this table or from outside."""
+    if name in POLICIES:
+        return POLICIES[name]
+    made = outside_policy(name)
+    if made is None:
+        known = [*POLICIES, *outside_policies()]
+        raise Rejected(did_you_mean("policy", name, known))
+    return PolicyKind(maker=lambda settings: made, reading="A policy from outside.")
+
+
 def policy_maker(name: str, settings: PolicySettings | None = None) -> Maker:
     """What makes the named policy, for any catalog."""
-    if name not in POLICIES:
-        raise Rejected(did_you_mean("policy", name, POLICIES))
-    return POLICIES[name].maker(settings or PolicySettings())
+    return policy_kind(name).maker(settings or PolicySettings())
 
 
 def policy(name: str, catalog: Catalog, settings: PolicySettings | None = None) -> Policy:

@@ -51,7 +51,7 @@ def test_the_table_of_many_runs_fits(
     assert (ran.code, ran.err) == (0, "")
     assert max(map(len, ran.out.splitlines()[1:])) <= columns  # the first is one line in a pipe
     assert "…" not in ran.out
-    assert "(95 %)" in " ".join(ran.out.split())
+    assert "95 % confidence interval" in " ".join(ran.out.split())
     for name in APPLICATIONS:
         assert name.rpartition("-")[2] in ran.out
 

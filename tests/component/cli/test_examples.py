@@ -21,8 +21,8 @@ EXAMPLES = [
     for arguments in commands(page)
 ]
 
-MADE = {"esg/core/policies/yours.py", "deploy/prometheus/nodes.json"}
-"""Files that readers are told to write."""
+MADE = {"deploy/prometheus/nodes.json"}
+"""What readers are told to write."""
 
 
 def parse(arguments: list[str]) -> None:
