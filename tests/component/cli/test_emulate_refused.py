@@ -9,7 +9,7 @@ from tests.component.cli.test_refusals import assert_refused
 
 REFUSED = {
     "--setting strict": "unknown setting 'strict'; did you mean 'strict-light'?",
-    "--setting fast": "unknown setting 'fast'; known: strict-heavy, strict-normal, strict-light, ...",
+    "--setting fast": "unknown setting 'fast'; known: strict-heavy, strict-normal, ...",
     "--policy esgg": "--policy: unknown policy 'esgg'; did you mean 'esg'?",
     "--policy esg,": "--policy: unknown policy ''; known: apex, esg, ...",
     "--policy esg,orion,esg": "--policy: 'esg' is named twice; name it once",
