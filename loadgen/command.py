@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from esg.console.arrivals import ArrivalOptions
 from esg.console.catalog import CatalogFile, read_catalog
 from esg.console.conditions import all_different
 from esg.console.options import AsJson, Gateway
@@ -37,8 +38,9 @@ INTERRUPTED = 130
 
 
 def loadgen(
-    workload: options.WorkloadOptions,
+    arrivals: ArrivalOptions,
     *,
+    seed: options.Seed = 0,
     save_arrivals: options.SaveArrivals = None,
     dry_run: options.DryRun = False,
     gateway: Gateway = DEFAULT_GATEWAY,
@@ -73,7 +75,7 @@ def loadgen(
       loadgen --rate normal --duration 60 --save-arrivals normal.csv --dry-run
       loadgen --arrivals normal.csv --emulate
     """
-    plan = workload.workload()
+    plan = arrivals.workload(seed)
     if payload is not None and payload_scale is not None:
         raise Rejected("--payload-scale is for generated pictures; leave it or --payload out")
     all_different(

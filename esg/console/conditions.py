@@ -20,9 +20,6 @@ from esg.emulator.scenario import Scenario
 from esg.errors import Rejected
 from esg.suggest import did_you_mean
 
-MOST_REQUESTS = 1_000_000_000
-"""More than any day has."""
-
 MOST_SEEDS = 10_000
 """Margins are narrow long before."""
 

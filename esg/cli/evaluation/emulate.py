@@ -10,6 +10,7 @@ import typer
 from esg.cli.evaluation.comparison import print_comparison
 from esg.cli.evaluation.emulate_options import EmulateOptions
 from esg.cli.evaluation.study import PolicyStudy, carry_out
+from esg.console.arrivals import ArrivalOptions
 from esg.console.catalog import CatalogFile, read_catalog
 from esg.console.conditions import (
     Csv,
@@ -30,6 +31,7 @@ from esg.workload.plan import Workload
 
 def emulate(
     options: EmulateOptions,
+    arrivals: ArrivalOptions,
     journal: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write every event, for esg replay and esg what-if."),
@@ -55,17 +57,20 @@ def emulate(
       esg emulate --setting strict-light --policy esg,orion,infless-config-first
       esg emulate --slo-scale 1.1 --rate 60/s --nodes 12 --seeds 5 --json
       esg emulate --trace esg/workload/day.csv --rate heavy --duration 600
+      esg emulate --rate 60/s --burst --mix image-classification=1
       esg emulate --policy apex --without holding,risk
       esg emulate --policy esg,my_policy:Mine --seeds 5 --csv requests.csv
       esg emulate --journal run.journal --trace-out run.json
     """
-    options = options.settled()
-    policies, seeds, load = options.policies, options.all_seeds, options.workload
+    options, arrivals = options.settled(arrivals)
+    policies, seeds = options.policies, options.all_seeds
+    load = arrivals.workload(seeds[0])
     for option, file in (("--journal", journal), ("--trace-out", trace_out)):
         if file is not None:
             only_one_run(option, policies, seeds)
     written = {"--journal": journal, "--trace-out": trace_out, "--csv": csv}
-    all_different({"--trace": load.trace, "--catalog": catalog, **written})
+    read = {"--trace": load.trace, "--arrivals": load.saved, "--catalog": catalog}
+    all_different({**read, **written})
 
     known = read_catalog(catalog)
     scenario = options.scenario(known.cluster)
@@ -80,7 +85,7 @@ def emulate(
         load=Generated(load),
         requests=extent.requests,
         duration_s=extent.duration_s,
-        file=load.trace,
+        file=load.trace or load.saved,
     )
     note_what_has_no_effect(options.without_effect_on_some, policies, scenario)
     findings = carry_out(
@@ -107,8 +112,8 @@ def emulate(
 
 def _load_document(load: Workload) -> dict[str, Any]:
     return {
-        "rate": load.rate,
-        "trace": None if load.trace is None else str(load.trace),
+        **load.document(),
+        "mix": load.mix,
         "format": None if load.trace is None else load.format or "auto",
         "requests": load.requests,
         "duration_s": load.duration_s,
@@ -120,8 +125,11 @@ def _load_text(load: Workload, came: int) -> str:
     count = counted(came, "request")
     if load.duration_s is not None:
         count += f" within {load.duration_s:g} s"
+    if load.saved is not None:
+        return f"{count} as in {load.saved}"
     if load.trace is None:
-        return f"{count} at the rate {load.rate}"
+        how = {"steady": "", "poisson": ", Poisson", "burst": ", in bursts"}[load.pattern]
+        return f"{count} at the rate {load.rate}{how}"
     return f"{count} as in {load.trace}" + (f", scaled to {load.rate}" if load.rate else "")
 
 

@@ -1,13 +1,12 @@
-"""The options of `esg emulate`, and what they ask for: a scenario, a load, policies and seeds."""
+"""The options of `esg emulate`, and what they ask for: a scenario, policies and seeds."""
 
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from esg.console.arrivals import ArrivalOptions
 from esg.console.conditions import (
-    MOST_REQUESTS,
     MOST_SEEDS,
     POLICIES_HELP,
     USUAL,
@@ -27,13 +26,10 @@ from esg.emulator.scenario import Scenario
 from esg.emulator.scenario import setting as setting_named
 from esg.errors import Rejected
 from esg.units import DAY_MS
-from esg.workload.plan import DEFAULT_REQUESTS, Workload
+from esg.workload.plan import DEFAULT_REQUESTS
 
 DEFAULT_SETTING = "relaxed-heavy"
 DEFAULT_RATE = "heavy"
-
-LONGEST_S = 31_536_000
-"""A year, at most: the largest number of seconds anybody can mean."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,30 +46,6 @@ class EmulateOptions:
         ),
     ] = None
     slo_scale: SloScale = None
-    rate: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RATE",
-            show_default=False,
-            help="Request rate: heavy, normal, light, or as in 120/s and 30/min.",
-        ),
-    ] = None
-    trace: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            show_default=False,
-            help="Requests as a trace says; with a rate, scaled to it.",
-        ),
-    ] = None
-    format: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FORMAT",
-            show_default="found out",
-            help="The trace's: azure2019, azure2021, timestamps or counts.",
-        ),
-    ] = None
     policy: Annotated[
         str,
         typer.Option(
@@ -84,21 +56,6 @@ class EmulateOptions:
     nodes: Nodes = None
     vcpus: Vcpus = None
     vgpus: Vgpus = None
-    requests: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            callback=at_least(1, at_most=MOST_REQUESTS),
-            show_default=f"{DEFAULT_REQUESTS}, without --duration or --trace",
-            help="Stop after so many requests.",
-        ),
-    ] = None
-    duration: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS", callback=above_zero(LONGEST_S), help="Stop after so long instead."
-        ),
-    ] = None
     seed: Annotated[
         int | None,
         typer.Option(
@@ -134,7 +91,7 @@ class EmulateOptions:
             metavar="G",
             callback=at_least(1),
             show_default=str(USUAL.group_size),
-            help="Most functions in a group of astar.",
+            help="Largest function group for astar.",
         ),
     ] = None
     engine: Annotated[
@@ -190,7 +147,7 @@ class EmulateOptions:
         typer.Option(
             metavar="X",
             callback=above_zero(FASTEST_MB_PER_S),
-            help="And the rate at which it is read, in MB/s.",
+            help="Bandwidth between nodes, in MB/s.",
         ),
     ] = USUAL.remote_mb_per_s
     overhead: Annotated[
@@ -219,32 +176,37 @@ class EmulateOptions:
         ),
     ] = ""
 
-    def settled(self) -> "EmulateOptions":
+    def settled(self, arrivals: ArrivalOptions) -> "tuple[EmulateOptions, ArrivalOptions]":
         """The options with what follows from a setting, or is usual; without `setting`, if
         something about it is no longer as in the paper. Options that contradict each other are
         refused."""
-        setting, slo_scale, rate, requests = self.setting, self.slo_scale, self.rate, self.requests
-        if setting is None and slo_scale is None and rate is None and self.trace is None:
+        setting, slo_scale, rate = self.setting, self.slo_scale, arrivals.rate
+        requests = arrivals.requests
+        recorded = arrivals.trace is not None or arrivals.arrivals is not None
+        if setting is None and slo_scale is None and arrivals.nothing_says_when:
             setting = DEFAULT_SETTING
         if setting is not None:
             chosen = setting_named(setting)
             own_slo, own_rate = slo_scale in (None, chosen.slo_scale), rate in (None, chosen.rate)
             slo_scale = chosen.slo_scale if slo_scale is None else slo_scale
-            rate = chosen.rate if rate is None else rate
-            if not (own_slo and own_rate and self.trace is None):
+            rate = chosen.rate if rate is None and arrivals.arrivals is None else rate
+            if not (own_slo and own_rate) or recorded:
                 setting = None
-        if rate is None and self.trace is None:
+        if rate is None and not recorded:
             rate = DEFAULT_RATE
+        if requests is None and arrivals.duration is None and not recorded:
+            requests = DEFAULT_REQUESTS
         if self.seed is not None and self.seeds is not None:
             raise Rejected("--seed and --seeds are two ways to choose; give one of them")
-        if requests is None and self.duration is None and self.trace is None:
-            requests = DEFAULT_REQUESTS
         policies = policy_names(self.policy)
         if self.engine is not None:
             known_engine(self.engine)
         if self.without and "apex" not in policies:
             raise Rejected("--without is about policy apex; name it with --policy")
-        return replace(self, setting=setting, slo_scale=slo_scale, rate=rate, requests=requests)
+        return (
+            replace(self, setting=setting, slo_scale=slo_scale),
+            replace(arrivals, rate=rate, requests=requests),
+        )
 
     @property
     def policies(self) -> list[str]:
@@ -253,17 +215,6 @@ class EmulateOptions:
     @property
     def all_seeds(self) -> list[int]:
         return [self.seed or 0] if self.seeds is None else list(range(self.seeds))
-
-    @property
-    def workload(self) -> Workload:
-        """The requests to send."""
-        return Workload(
-            rate=self.rate,
-            trace=self.trace,
-            format=self.format,
-            requests=self.requests,
-            duration_s=self.duration,
-        )
 
     def scenario(self, cluster: Cluster) -> Scenario:
         """The scenario of the first policy and seed, on such a cluster if nothing else is asked."""

@@ -11,8 +11,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from esg.console.arrivals import MOST_REQUESTS
 from esg.console.catalog import read_catalog
-from esg.console.conditions import MOST_REQUESTS, MOST_SEEDS, Workers
+from esg.console.conditions import MOST_SEEDS, Workers
 from esg.console.formatting import at_hyphens, counted
 from esg.console.options import AsJson, at_least
 from esg.console.progress import progress_bar

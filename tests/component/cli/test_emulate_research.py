@@ -119,3 +119,27 @@ def test_a_policy_that_is_none_is_refused_with_the_reason(
     ran = esg("emulate", *SHORT, "--policy", name)
     assert ran.code == 2
     assert words in ran.err
+
+
+def test_emulated_requests_come_as_loadgen_sends_them(esg: Run, load: Run, tmp_path: Path) -> None:
+    how = ("--rate", "30/s", "--poisson", "--mix", "image-classification=3,depth-recognition=1")
+    saved, rows = tmp_path / "arrivals.csv", tmp_path / "requests.csv"
+    assert load(*how, *SHORT, "--seed", 5, "--save-arrivals", saved, "--dry-run").code == 0
+    own = document(esg, *how, *SHORT, "--seed", 5)
+    assert own["setting"]["pattern"] == "poisson"
+    again = document(esg, "--arrivals", saved, "--seed", 5, "--csv", rows)
+    assert own["results"][0]["digest"] == again["results"][0]["digest"]
+    sent = [line.split(",") for line in saved.read_text("utf-8").splitlines()[1:]]
+    with rows.open(encoding="utf-8") as opened:
+        came = sorted((int(row["at_us"]), row["application"]) for row in csv.DictReader(opened))
+    assert came == sorted((int(at_us), application) for at_us, application in sent)
+
+
+def test_bursts_and_saved_arrivals_are_named_in_the_heading(
+    esg: Run, load: Run, tmp_path: Path
+) -> None:
+    ran = esg("emulate", *SHORT, "--rate", "30/s", "--burst")
+    assert ran.out.startswith("40 requests at the rate 30/s, in bursts; seed 0.\n")
+    saved = tmp_path / "arrivals.csv"
+    assert load(*SHORT, "--rate", "30/s", "--save-arrivals", saved, "--dry-run").code == 0
+    assert esg("emulate", "--arrivals", saved).out.startswith(f"40 requests as in {saved}; seed 0.")
