@@ -80,7 +80,8 @@ def observe_done(traffic: Traffic, now_us: int, *, took_us: int, waiting: bool) 
         if traffic.counted > MOST_COUNTED:
             traffic.counted //= 2
             traffic.counted_us //= 2
-    traffic.counted_us = min(traffic.counted_us, took_us * traffic.counted)
+    if traffic.counted_us > took_us * traffic.counted:
+        traffic.counted_us = took_us * traffic.counted
     observe_interval(traffic.answers, now_us, counts=traffic.backlogged)
     traffic.backlogged = waiting
 

@@ -20,7 +20,7 @@ ms each on one slice; `calm` asks for `scan` as well. It begins at 9 s too, and 
 lane: its job is the next to go. Now it is at 9.1 s, and its next one comes after at most two of
 `flood`. Had it asked for `thumb`, both queues would be level until `flood` is at 9.2 s.
 
-Without a quantum the policy alone decides, and all clients are one.
+Without a quantum the policy alone decides, all clients are one, and nothing is counted.
 """
 
 from collections.abc import Iterable, Sequence
@@ -78,13 +78,17 @@ class Shares:
 
     def charge(self, application: str, requests: Sequence[Request], vgpu_time_us: int) -> None:
         """A task of these requests is given so much; each of them pays an equal part."""
+        if not self._quantum_us:
+            return
         name, clients = plain_name(application), self._state.clients
-        part_us, rest_us = divmod(vgpu_time_us, len(requests))
+        left_us, others = vgpu_time_us, len(requests)
         for request in requests:
+            part_us = left_us // others
+            left_us -= part_us
+            others -= 1
             client = clients[request.client]
-            client.vgpu_time_used_us += part_us + rest_us
-            client.traffic[name].vgpu_time_used_us += part_us + rest_us
-            rest_us = 0
+            client.vgpu_time_used_us += part_us
+            client.traffic[name].vgpu_time_used_us += part_us
 
     def arrange(self, queue: Queue) -> None:
         """Put the lanes of a queue in the order in which their clients are next."""

@@ -131,6 +131,10 @@ class Queue(Record):
 
     def put(self, job: Job) -> None:
         """Give a job its place in its client's lane; a new lane is the last."""
+        if not self.jobs:  # most often
+            self.jobs.append(job)
+            self.lanes[job.client] = 1
+            return
         start, end = self._lane(job.client)
         place = end
         if start < end and self.jobs[end - 1].number > job.number:
@@ -146,6 +150,10 @@ class Queue(Record):
     def take(self, count: int, picks: Sequence[int] = ()) -> list[Job]:
         """Take so many jobs out: those at these places, or else the first."""
         jobs = self.jobs
+        if count >= len(jobs) and not picks:  # most often
+            self.jobs = []
+            self.lanes.clear()
+            return jobs
         if picks:
             taken = [*map(jobs.__getitem__, picks[:count])]
             for place in sorted(picks[:count], reverse=True):
