@@ -27,6 +27,7 @@ from collections.abc import Iterable, Sequence
 
 from esg.core.state.state import Client, Queue, Request, Share, State, Traffic
 from esg.names import plain_name
+from esg.units import NEVER_US
 
 
 class Shares:
@@ -63,10 +64,11 @@ class Shares:
         clients = self._state.clients
         busy = _of_busy(clients.values())
         _catch_up(own, busy)
+        least_us = min(busy, default=NEVER_US)
         for name, other in list(clients.items()):
-            if name != client and not other.under_way:
-                if not busy or other.vgpu_time_used_us <= min(busy):
-                    del clients[name]
+            idle = name != client and not other.under_way
+            if idle and other.vgpu_time_used_us <= least_us:
+                del clients[name]
 
     def count_out(self, client: str, application: str) -> Traffic:
         """Count a request that ends; returns those like it."""
