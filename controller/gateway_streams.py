@@ -106,6 +106,7 @@ class GatewayStreams:
                     application=application,
                     slo_us=self._slo_us(submission, application),
                     all_stages=submission.all_stages,
+                    client=submission.owner,
                 ),
                 request_memo(content_hash, fetched_later=later),
             )

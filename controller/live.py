@@ -68,8 +68,12 @@ class LiveController:
 
     def forget_gone(self) -> None:
         """Forget how applications fared that were deleted, once their last request is answered."""
-        traffic = self.scheduler.state.traffic
-        under_way = {name for name, of_name in traffic.items() if of_name.under_way}
+        under_way = {
+            name
+            for client in self.scheduler.state.clients.values()
+            for name, traffic in client.traffic.items()
+            if traffic.under_way
+        }
         self.shell.counters.forget_gone(under_way.union(self.scheduler.applications))
 
     def _perform(

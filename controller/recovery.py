@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace as changed
 
 from esg.controller.driver import Driver
@@ -26,12 +27,12 @@ from esg.core.messages.codec import decode, encode, to_text
 from esg.core.policies.apex.features import listed
 from esg.core.scheduler.scheduler import build_scheduler
 from esg.core.scheduler.settings import SchedulerSettings
-from esg.core.state.state import State
+from esg.core.state.state import Registrations, State
 from esg.errors import Rejected
 from esg.runtime.logs import about
 from esg.runtime.settings import ControllerSettings
 from esg.runtime.trained_configs import read_learnt
-from esg.units import ms
+from esg.units import ms, seconds
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +63,7 @@ def deciding(own: ControllerSettings) -> SchedulerSettings:
         retry_pause_us=ms(own.retry_pause_ms),
         recheck_rounds=own.recheck_rounds,
         recheck_interval_us=ms(own.recheck_interval_ms),
+        max_wait_us=seconds(own.max_wait_s),
         max_waiting=own.max_waiting,
         max_waiting_in_all=own.max_waiting_in_all,
         fair_quantum_us=ms(own.fair_quantum_ms),
@@ -123,11 +125,21 @@ def _now_us(began_us: int, wall_us: int) -> int:
     return began_us + max(0, time.time_ns() // 1000 - wall_us)
 
 
+class _GoodEnd(Struct):
+    """What is carried over of a state; the rest of it may be of another shape."""
+
+    now_us: int
+    tasks_started: int
+    requests_admitted: int
+    requests: dict[str, Any]
+    registrations: Registrations
+
+
 def _carried_over(past: Segment) -> Remembered:
     """What goes on after a good end: what applications were registered, which results can still be
     asked for, and which numbers were used. The nodes join anew."""
     assert past.snapshot is not None
-    state = decode(State, past.snapshot.state)
+    state = decode(_GoodEnd, past.snapshot.state)
     if next(past.entries, None) is not None or state.requests:
         raise Rejected(
             "it was written with another catalog or by another version of ESG "

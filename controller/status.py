@@ -62,7 +62,7 @@ def _queues(state: State, now_us: int) -> list[model.QueueStatus]:
             stage=queue.stage,
             waiting=len(queue.jobs),
             running=running.get((queue.application, queue.stage), 0),
-            oldest_us=now_us - queue.jobs[0].ready_us if queue.jobs else 0,
+            oldest_us=now_us - min([job.ready_us for job in queue.jobs], default=now_us),
         )
         for queue in state.queues.values()
     ]

@@ -22,7 +22,7 @@ from esg.loadgen.outcome import Figures, LoadOutcome
 from esg.loadgen.target import Target
 from esg.names import plain_name
 from esg.runtime.settings import ControllerSettings
-from esg.units import ms
+from esg.units import ms, seconds
 from esg.workload.arrivals import Arrival
 
 
@@ -76,6 +76,7 @@ def _by_default(catalog: Catalog) -> Scenario:
         nodes=cluster.nodes,
         vcpus=cluster.vcpus,
         vgpus=cluster.vgpus,
+        max_wait_us=seconds(controller.max_wait_s),
         max_waiting=controller.max_waiting,
         max_waiting_in_all=controller.max_waiting_in_all,
         fair_quantum_us=ms(controller.fair_quantum_ms),

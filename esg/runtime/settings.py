@@ -193,19 +193,29 @@ class ControllerSettings:
     kept_segments: int = setting(
         4, "older segments that are kept, for replays and bug reports", minimum=0
     )
+    max_wait_s: int = setting(
+        60,
+        "a request is refused that would wait for longer, going by how often those of the same "
+        "client for the same application have been answered lately; 0: any time",
+        minimum=0,
+        maximum=86_400,
+    )
     max_waiting: int = setting(
-        5000, "jobs of one application that may wait; more requests are refused; 0: any", minimum=0
+        5000,
+        "jobs of one client for one application that may wait; more requests are refused; 0: any",
+        minimum=0,
     )
     max_waiting_in_all: int = setting(
         10_000,
-        "jobs of all applications that may wait, before those with more than an equal share of "
-        "them are refused; 0: any number",
+        "jobs of all together that may wait, before those clients with more than an equal share of "
+        "them are refused, for those applications with more than an equal share of theirs; 0: any "
+        "number",
         minimum=0,
     )
     fair_quantum_ms: int = setting(
         200,
-        "vGPU time that one application may be given more than another while both wait; 0: the "
-        "policy alone decides who comes first",
+        "vGPU time that one client, or one of its applications, may be given more than another "
+        "while both wait; 0: the policy alone decides who comes first",
         minimum=0,
     )
     heartbeat_ms: int = setting(

@@ -46,6 +46,7 @@ from esg.core.messages.events import (
 from esg.core.messages.task_order import Output, TaskOrder
 from esg.core.policies.table import policy_maker
 from esg.core.scheduler.scheduler import Scheduler
+from esg.core.scheduler.settings import SchedulerSettings
 from esg.units import PPM, ms
 from tests.support.checked_scheduler import Witness
 from tests.support.small_catalog import SMALL
@@ -53,6 +54,7 @@ from tests.support.small_catalog import SMALL
 NODES = ("i0", "i1", "i2")
 VCPUS, VGPUS, MEMORY_MB = 4, 2, 700
 NAMES = (*sorted(SMALL.applications), "fresh", "newer")
+CLIENTS = ("", "alice", "bob")
 CHAINS = (("resize",), ("detect", "label"), ("resize", "depth", "label"))
 
 
@@ -83,15 +85,16 @@ class Node:
 
 
 class SchedulerMachine(RuleBasedStateMachine):
-    def __init__(self) -> None:
+    def __init__(self, settings: SchedulerSettings | None = None) -> None:
         super().__init__()
+        self.settings = settings
         self.witness = Witness(self.scheduler(None))
         self.now_us = 0
         self.requests = 0
         self.nodes: dict[str, Node] = {}
 
     def scheduler(self, snapshot: object) -> Scheduler:
-        return Scheduler(SMALL, POLICY, snapshot=snapshot, policy_for=policy_for)
+        return Scheduler(SMALL, POLICY, self.settings, snapshot=snapshot, policy_for=policy_for)
 
     def tell(self, event: Event) -> list[Command]:
         """Let something happen, and let the nodes do as they are told."""
@@ -129,7 +132,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.a_node_joins_or_starts_anew("i0")
         self.a_node_joins_or_starts_anew("i1")
         for application in applications:
-            self.requests_arrive(application, None, 1)
+            self.requests_arrive(application, None, 1, "")
 
     # Time and requests.
 
@@ -154,12 +157,17 @@ class SchedulerMachine(RuleBasedStateMachine):
         application=st.sampled_from(NAMES),
         slo_us=st.sampled_from([None, ms(80), ms(200), ms(2000)]),
         count=st.integers(1, 3),
+        client=st.sampled_from(CLIENTS),
     )
-    def requests_arrive(self, application: str, slo_us: int | None, count: int) -> None:
+    def requests_arrive(
+        self, application: str, slo_us: int | None, count: int, client: str
+    ) -> None:
         for _ in range(count):
             self.requests += 1
             name = f"r{self.requests}"
-            self.tell(RequestArrived(request=name, application=application, slo_us=slo_us))
+            self.tell(
+                RequestArrived(request=name, application=application, slo_us=slo_us, client=client)
+            )
             refused = isinstance(self.witness.book.answers.get(name), RefuseRequest)
             found = self.witness.scheduler.current(application)
             possible = found is not None and (slo_us or found.slo_us) >= fastest_us(found)
@@ -442,5 +450,14 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.witness.replay_into(self.scheduler(None))
 
 
+class SharingMachine(SchedulerMachine):
+    """The same, with vGPU time shared between clients."""
+
+    def __init__(self) -> None:
+        super().__init__(SchedulerSettings(fair_quantum_us=ms(50)))
+
+
 TestSchedulerMachine = SchedulerMachine.TestCase
-TestSchedulerMachine.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestSchedulerMachine.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
+TestSharingMachine = SharingMachine.TestCase
+TestSharingMachine.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)

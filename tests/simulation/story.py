@@ -221,6 +221,7 @@ class _Teller:
             max_attempts=chance.choice((1, 3, 3, 5)),
             prewarm=chance.random() < 0.8,
             follow_profiles=chance.random() < 0.5,
+            max_wait_us=chance.choice((0, 0, ms(200))),
             max_waiting=chance.choice((0, 0, 2, 8)),
             max_waiting_in_all=chance.choice((0, 0, 6)),
             fair_quantum_us=chance.choice((0, ms(50), ms(1000))),
@@ -253,6 +254,7 @@ class _Teller:
         names = [f"r{n}" for n in range(chance.choice((5, 15, 30)))]
         wanted = chance.sample(sorted(SMALL.applications), chance.randint(1, 3))
         wanted += ["fresh"] * (chance.random() < 0.2)
+        clients = chance.choice((("",), ("alice", "bob"), ("", "alice", "bob", "carol")))
         cancelled = chance.choice((0.0, 0.1, 0.3))
         burst_us = self._when() if chance.random() < 0.3 else None
         faults: list[Fault] = []
@@ -263,6 +265,7 @@ class _Teller:
                 application=chance.choice(wanted),
                 slo_us=ms(2000) if chance.random() < 0.2 else None,
                 all_stages=chance.random() < 0.1,
+                client=chance.choice(clients),
             )
             faults.append(RequestComes(at_us=at_us, event=event))
             if chance.random() < cancelled:

@@ -149,8 +149,10 @@ class Desk:
 # Facts.
 
 
-def arrived(request: str, application: str = "scan", *, slo_us: int | None = None) -> Event:
-    return RequestArrived(request=request, application=application, slo_us=slo_us)
+def arrived(
+    request: str, application: str = "scan", *, slo_us: int | None = None, client: str = ""
+) -> Event:
+    return RequestArrived(request=request, application=application, slo_us=slo_us, client=client)
 
 
 def cancelled(request: str) -> Event:

@@ -19,13 +19,15 @@ class RequestArrived(Message, frozen=True, kw_only=True):
 
     A name is used once. A repeat is recognised while the request is under way; whoever lets
     requests in remembers which names have been answered. With `all_stages`, what every stage makes
-    is part of the result, not only what the last ones do.
+    is part of the result, not only what the last ones do. `client` is whose request it is, where
+    clients have names: vGPU time is shared between them.
     """
 
     request: str
     application: str
     slo_us: int | None = None
     all_stages: bool = False
+    client: str = ""
 
 
 class RequestCancelled(Message, frozen=True, kw_only=True):

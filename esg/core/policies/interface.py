@@ -29,7 +29,8 @@ class QueueView(Struct, gc=False):
 
     @property
     def jobs(self) -> Sequence[Job]:
-        """Oldest request first; never empty."""
+        """In the order in which they go: those of a client, oldest request first (`Queue`). Never
+        empty."""
         return self.queue.jobs
 
     @property
@@ -38,7 +39,7 @@ class QueueView(Struct, gc=False):
 
     @property
     def slo_us(self) -> int:
-        """The end-to-end SLO of the oldest job's request."""
+        """The end-to-end SLO of the first job's request."""
         request = self.requests[self.queue.jobs[0].request]
         return request.deadline_us - request.arrived_us
 
@@ -78,7 +79,7 @@ class Offer(Struct, gc=False):
     `effort` is what they took to find. `missed` says that a plan made at an earlier stage could
     not be followed, because fewer jobs are waiting than its batch needs. `picks` are the places in
     the queue of the jobs that the plans are for, in the order in which a batch takes them; without
-    any, it takes the oldest. `travels` says that later stages are to find the rest of the plan
+    any, it takes the first. `travels` says that later stages are to find the rest of the plan
     with the jobs (`Job.planned`).
     """
 

@@ -1,21 +1,28 @@
 """Admission control and load shedding: which requests are refused, and which are dropped later.
 
-Queues are bounded (`SchedulerSettings.max_waiting`); when all together are too long, applications
-with more than an equal share are refused (`max_waiting_in_all`). Beyond that it is for an
-application to say what becomes of requests that will be late (`Application.late_requests`). Those
-of most are finished as well as possible. Those of an application that drops them are refused when,
-going by how often its requests have been answered lately, a new one would not be done in time; and
+Waiting is bounded for each client and application by themselves: as time
+(`SchedulerSettings.max_wait_us`), and as a number of jobs (`max_waiting`). When all queues together
+are too long, those with more than an equal share are refused (`max_waiting_in_all`): clients first,
+then the applications of one. Beyond that it is for an application to say what becomes of requests
+that will be late (`Application.late_requests`). Those of most are finished as well as possible.
+Those of an application that drops them are refused when a new one would not be done in time; and
 once not even the fastest configs can save one that is waiting, it is dropped before it takes a
 slice from others.
 
-How often requests are answered is measured while others of the same application wait: at other
-times it says how often they come, not how often they could be done. Until something is measured,
-it is computed from the profiles, as if all slices were there for this application alone.
+When a new request would be done goes by how often such requests, of the same client for the same
+application, have been answered lately. That is measured while others of them wait: at other times
+it says how often they come, not how often they could be done. Until something is measured, it is
+computed from the profiles, as if all slices were there for them alone. Deadlines are near, so what
+they are compared with is a moving average of the latest few; how long hundreds wait goes by the
+mean of many. That is never longer than the latest one took in all: a time without nodes says
+nothing about what comes after it.
 
 A worked example: `scan` drops late requests and promises 300 ms. Twelve are under way, some of them
 waiting, and lately one has been answered every 40 ms. A thirteenth would be answered after 520 ms,
 13 times 40. It is refused, with the advice to come back in 220 ms: if no others come, it will be in
-time then.
+time then. If nobody is to wait for longer than 400 ms, the advice of any application would be to
+come back in 120 ms. And where twelve jobs fill the queue, it is 40 ms: the time until one of them
+has gone.
 """
 
 from collections.abc import Callable
@@ -34,6 +41,9 @@ from esg.units import NEVER_US, seconds, to_ms
 UNKNOWN_RETRY_US = seconds(1)
 """When to come back, if there are no slices at all."""
 
+MOST_COUNTED = 127
+"""How many answers a mean is of, at most; at least half as many, once there were."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
@@ -44,18 +54,34 @@ class Rejection:
     retry_after_us: int | None = None
 
 
-def observe_done(traffic: Traffic, now_us: int, *, waiting: bool) -> None:
-    """Note that a request was answered, and whether others of its application wait now.
+def observe_done(traffic: Traffic, now_us: int, *, took_us: int, waiting: bool) -> None:
+    """Note that a request was answered, after how long, and whether others like it wait now.
 
     >>> traffic = Traffic()
     >>> for at, waiting in ((0, True), (40, True), (40, True), (80, False)):
-    ...     observe_done(traffic, at, waiting=waiting)
+    ...     observe_done(traffic, at, took_us=60, waiting=waiting)
     >>> traffic.answers.average_us  # 40, then a quarter of the way to 20: two were answered at 40
     35
-    >>> observe_done(traffic, 5000, waiting=True)  # nobody waited in between
+    >>> traffic.counted_us, traffic.counted
+    (80, 3)
+    >>> observe_done(traffic, 5000, took_us=60, waiting=True)  # nobody waited in between
     >>> traffic.answers.average_us
     35
+    >>> observe_done(traffic, 9000, took_us=4060, waiting=False)  # no node was there
+    >>> traffic.counted_us, traffic.counted
+    (4080, 4)
+    >>> observe_done(traffic, 9100, took_us=60, waiting=False)  # and now one is
+    >>> traffic.counted_us, traffic.counted
+    (240, 4)
     """
+    if traffic.backlogged:
+        traffic.counted += 1
+        traffic.counted_us += now_us - traffic.answers.latest_us
+        if traffic.counted > MOST_COUNTED:
+            traffic.counted //= 2
+            traffic.counted_us //= 2
+    if traffic.counted_us > took_us * traffic.counted:
+        traffic.counted_us = took_us * traffic.counted
     observe_interval(traffic.answers, now_us, counts=traffic.backlogged)
     traffic.backlogged = waiting
 
@@ -68,6 +94,8 @@ class AdmissionControl:
 
     def __init__(self, books: Books, end: Callable[[Request, Outcome, str, int], None]) -> None:
         self._state = state = books.state
+        self._busy = books.busy
+        self._shares = books.shares
         self._settings = books.settings
         self._end = end
         self._queues: dict[str, list[Queue]] = {}
@@ -77,33 +105,46 @@ class AdmissionControl:
         self.drops = bool(self._dropping)
         """Whether any application wants its late requests dropped."""
 
-    def rejection(self, name: str, application: Application, slo_us: int) -> Rejection | None:
+    def rejection(
+        self, client: str, name: str, application: Application, slo_us: int
+    ) -> Rejection | None:
         """Why a new request is not admitted, if it is not; `name` is the application's plain
         one."""
         settings, drops = self._settings, application.late_requests is LateRequests.DROP
-        if not (drops or settings.max_waiting or settings.max_waiting_in_all):
+        max_wait_us = settings.max_wait_us
+        if not (drops or max_wait_us or settings.max_waiting or settings.max_waiting_in_all):
             return None
-        waiting = self._waiting(name)
-        traffic = self._state.traffic.get(name, Traffic())
-        if self._is_full(name, waiting):
-            retry_us = self._interval_us(traffic, application) or UNKNOWN_RETRY_US
+        client = self._shares.payer(client)
+        waiting = self._waiting(client, name)
+        if not waiting:
+            return None
+        traffic = self._traffic(client, name)
+        mean_us = traffic.counted_us // traffic.counted if traffic.counted else 0
+        mean_us = mean_us or self._computed_us(application)
+        excess = self._excess(client, name, waiting)
+        if excess:
+            retry_us = excess * mean_us or UNKNOWN_RETRY_US
             return _overloaded(f"{waiting} jobs of {name} are waiting", retry_us)
-        if drops and waiting:
-            expected_us = (traffic.under_way + 1) * self._interval_us(traffic, application)
+        under_way = traffic.under_way
+        if drops:
+            lately_us = traffic.answers.average_us or self._computed_us(application)
+            expected_us = (under_way + 1) * lately_us
             if expected_us > slo_us:
-                reason = (
-                    f"{name} would take about {to_ms(expected_us):.0f} ms now, with "
-                    f"{traffic.under_way} requests under way; its SLO is {to_ms(slo_us):g} ms"
-                )
-                return _overloaded(reason, expected_us - slo_us)
+                return _too_long(name, expected_us, under_way, "its SLO is", slo_us)
+        expected_us = (under_way + 1) * mean_us
+        if max_wait_us and expected_us > max_wait_us:
+            return _too_long(name, expected_us, under_way, "the longest wait is", max_wait_us)
         return None
 
-    def _interval_us(self, traffic: Traffic, application: Application) -> int:
-        """The time between answers: measured, or computed at the minimum configs; 0 if there are
-        no slices."""
+    def _traffic(self, client: str, name: str) -> Traffic:
+        found = self._state.clients.get(client)
+        return (found and found.traffic.get(name)) or Traffic()
+
+    def _computed_us(self, application: Application) -> int:
+        """The time between answers at the minimum configs; 0 if there are no slices."""
         slices = sum(len(node.slices) for node in self._state.open_nodes().values())
-        if traffic.answers.average_us or not slices:
-            return traffic.answers.average_us
+        if not slices:
+            return 0
         profiles = [stage.function.profile for stage in application.stages.values()]
         return sum(p.time_us_of(p.minimum) * p.minimum.vgpus for p in profiles) // slices
 
@@ -124,18 +165,35 @@ class AdmissionControl:
             self._end(self._state.requests[job.request], Outcome.DROPPED, reason, now_us)
         queue.drop_at_us = min((drop_at_us(j, fastest_us) for j in queue.jobs), default=NEVER_US)
 
-    def _is_full(self, name: str, waiting: int) -> bool:
+    def _excess(self, client: str, name: str, waiting: int) -> int:
+        """How many of those that wait have to go before there is room for one more; 0 if there
+        is."""
         own, in_all = self._settings.max_waiting, self._settings.max_waiting_in_all
         if own and waiting >= own:
-            return True
-        if not in_all:
-            return False
-        counts = [self._waiting(other) for other in self._queues if other != name]
-        others = [count for count in counts if count]
-        return waiting + sum(others) >= in_all and waiting * (1 + len(others)) >= in_all
+            return waiting - own + 1
+        if not in_all or sum([len(queue.jobs) for queue in self._busy.values()]) < in_all:
+            return 0
+        counts = self._counts()
+        of_client = counts.pop(client, {})
+        of_client[name] = waiting
+        clients, applications = len(counts) + 1, len(of_client)
+        if sum(of_client.values()) * clients < in_all:
+            return 0
+        share = -(-in_all // (clients * applications))
+        return max(0, waiting - share + 1)
 
-    def _waiting(self, name: str) -> int:
-        return sum([len(queue.jobs) for queue in self._queues.get(name, ())])
+    def _counts(self) -> dict[str, dict[str, int]]:
+        """How many jobs wait, by client and application."""
+        counts: dict[str, dict[str, int]] = {}
+        for queue in self._busy.values():
+            name = plain_name(queue.application)
+            for client, count in queue.lanes.items():
+                of_client = counts.setdefault(client, {})
+                of_client[name] = of_client.get(name, 0) + count
+        return counts
+
+    def _waiting(self, client: str, name: str) -> int:
+        return sum([queue.lanes.get(client, 0) for queue in self._queues.get(name, ())])
 
 
 def saving_us(catalog: Catalog) -> dict[str, int]:
@@ -151,6 +209,14 @@ def saving_us(catalog: Catalog) -> dict[str, int]:
 def drop_at_us(job: Job, fastest_us: int) -> int:
     """When a job is past saving: a microsecond after it could just have been done in time."""
     return job.deadline_us - fastest_us + 1
+
+
+def _too_long(name: str, expected_us: int, under_way: int, bound: str, most_us: int) -> Rejection:
+    reason = (
+        f"{name} would take about {to_ms(expected_us):.0f} ms now, with {under_way} requests under "
+        f"way; {bound} {to_ms(most_us):g} ms"
+    )
+    return _overloaded(reason, expected_us - most_us)
 
 
 def _overloaded(reason: str, retry_us: int) -> Rejection:

@@ -10,8 +10,9 @@ The paper retries the list after every queue it has handled. Within one pass res
 taken, so a second try in the same pass could never succeed; trying once per pass is the same.
 
 With fair sharing, which is ours, the policy's order is not the whole truth while a queue waits for
-room: an application that was given more vGPU time than another, by a quantum or more, comes after
-it. So a flood of requests for one application delays the others by a quantum at most.
+room: a client that was given more vGPU time than another, by a quantum or more, comes after it, and
+so does an application among those of one client (`shares`). So a flood of requests delays others by
+a quantum at most.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,7 +37,6 @@ from esg.core.state.candidates import eligible_nodes, preferred_nodes
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Queue, Request, Task
 from esg.errors import Bug
-from esg.names import plain_name
 from esg.units import NEVER_US
 
 PAYLOAD = (Payload(),)
@@ -59,6 +59,7 @@ class Dispatcher:
         self._lifecycle = lifecycle
         self._policy = policy
         self._settings = books.settings
+        self._shares = books.shares
 
     def run(self, now_us: int) -> None:
         """One pass over everything that is due."""
@@ -74,17 +75,13 @@ class Dispatcher:
             due = self._due(due, now_us)
 
     def _in_turn(self, due: list[Queue], now_us: int) -> list[Queue]:
-        """The policy's order, and while room is short, fair to applications."""
+        """The policy's order, and while room is short, a fair one."""
         # in an order that a restored state has, too, whatever ties the policy leaves
         order = self._policy.order(sorted(due, key=attrgetter("name")), now_us)
-        quantum_us = self._settings.fair_quantum_us
-        if not quantum_us or not any(q.blocked for q in self._busy.values()):
+        fair = self._settings.fair_quantum_us
+        if not fair or not any(q.blocked for q in self._busy.values()):
             return order
-        vgpu_time_used_us = {
-            q.name: self._state.traffic[plain_name(q.application)].vgpu_time_used_us for q in due
-        }
-        least_us = min(vgpu_time_used_us.values())
-        return sorted(order, key=lambda q: (vgpu_time_used_us[q.name] - least_us) // quantum_us)
+        return self._shares.in_turn(order)
 
     def _due(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
         due = []
@@ -107,6 +104,8 @@ class Dispatcher:
 
     def _visit(self, queue: Queue, now_us: int, nodes: Mapping[str, NodeBooks]) -> None:
         self._state.visits = queue.visit = self._state.visits + 1
+        if len(queue.lanes) > 1:
+            self._shares.arrange(queue)
         application = self._catalog.applications[queue.application]
         view = QueueView(now_us, application, application.stages[queue.stage], queue, self._state)
         decision = self._policy.decide(view)
@@ -177,9 +176,7 @@ class Dispatcher:
             started_us=view.now_us,
         )
         predicted_us = function.profile.time_us_of(config)
-        state.traffic[plain_name(queue.application)].vgpu_time_used_us += (
-            predicted_us * config.vgpus
-        )
+        self._shares.charge(queue.application, requests, predicted_us * config.vgpus)
         for index, other in taken.dropped:
             self._emit(DropInstance(invoker=node.invoker, slice=index, function=other))
         keep = bool(view.application.successors[queue.stage])

@@ -86,13 +86,18 @@ def _check_jobs(state: State) -> None:
     """Every job is in exactly one place, and every place knows its jobs."""
     queued: Counter[tuple[str, str]] = Counter()
     for queue in state.queues.values():
-        numbers = [job.number for job in queue.jobs]
-        if numbers != sorted(numbers):
+        place = {client: rank for rank, client in enumerate(queue.lanes)}
+        if Counter(job.client for job in queue.jobs) != queue.lanes:
+            raise Bug(f"{queue.name}: lanes of {queue.lanes} are not what its jobs say")
+        order = [(place[job.client], job.number) for job in queue.jobs]
+        if order != sorted(order):
             raise Bug(f"{queue.name}: jobs are out of order")
         for job in queue.jobs:
             request = state.requests.get(job.request)
             if request is None or request.application != queue.application:
                 raise Bug(f"{queue.name}: a job of {job.request}, which does not belong there")
+            if request.client != job.client:
+                raise Bug(f"{queue.name}: {job.request} is in the lane of {job.client!r}")
             queued[job.request, queue.stage] += 1
     resting = Counter((rest.request, rest.stage) for rest in state.resting)
     if any(rest.request not in state.requests for rest in state.resting):
@@ -116,10 +121,18 @@ def _check_jobs(state: State) -> None:
 
 def _check_traffic(state: State) -> None:
     """Requests are counted right."""
-    count = Counter(plain_name(request.application) for request in state.requests.values())
-    counted = {name: traffic.under_way for name, traffic in state.traffic.items()}
-    if dict(count) != {name: number for name, number in counted.items() if number}:
+    requests = state.requests.values()
+    count = Counter((r.client, plain_name(r.application)) for r in requests)
+    counted = {
+        (client, name): traffic.under_way
+        for client, own in state.clients.items()
+        for name, traffic in own.traffic.items()
+    }
+    if dict(count) != {key: number for key, number in counted.items() if number}:
         raise Bug(f"{dict(count)} requests are under way, counted as {counted}")
+    for client, own in state.clients.items():
+        if own.under_way != sum(traffic.under_way for traffic in own.traffic.values()):
+            raise Bug(f"{client!r} has {own.under_way} requests, and its applications others")
 
 
 def _check_applications(scheduler: Scheduler) -> None:

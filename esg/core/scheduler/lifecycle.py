@@ -1,12 +1,10 @@
 """The lifecycle of requests: through their stages, and back when something is lost.
 
 A job is in exactly one place: blocked (its inputs are not all made), resting (it has failed, and
-pauses), queued, running, or done. These functions move it along and keep the AFW queues in the
-order of the requests' arrival, so that work which comes back after a failure takes the place it
-had.
+pauses), queued, running, or done. These functions move it along and keep each client's lane of an
+AFW queue in the order of the requests' arrival, so that work which comes back after a failure takes
+the place it had.
 """
-
-from bisect import bisect_left
 
 from esg.core.catalog.model import Application
 from esg.core.estimation.ewma import observe_interval
@@ -35,7 +33,6 @@ from esg.core.state.state import (
     Rest,
     StageRun,
     Task,
-    Traffic,
 )
 from esg.errors import Bug
 from esg.names import plain_name, queue_name
@@ -51,6 +48,7 @@ class Lifecycle:
         self._state = books.state
         self._busy = books.busy
         self._emit = books.emit
+        self._shares = books.shares
         self._prewarmer = prewarmer
         self._onward = {
             (name, stage): application.onward(stage)
@@ -75,6 +73,7 @@ class Lifecycle:
             arrived_us=now_us,
             deadline_us=now_us + slo_us,
             runs={stage: StageRun() for stage in application.stages},
+            client=self._shares.payer(event.client),
             all_stages=event.all_stages,
         )
         self._state.requests[event.request] = request
@@ -85,16 +84,18 @@ class Lifecycle:
                 deadline_us=request.deadline_us,
             )
         )
-        self._count_in(plain_name(application.name))
+        self._shares.count_in(request.client, plain_name(application.name))
         queue = self._queue_up(request, application.root, now_us)
         self._note_call(queue, now_us)
 
     def start_jobs(
         self, queue: Queue, batch: int, picks: tuple[int, ...], task: str, planned: tuple[Step, ...]
     ) -> list[Request]:
-        """Let a batch of jobs run in this task: the oldest of their queue, or those that were
+        """Let a batch of jobs run in this task: the first of their queue, or those that were
         picked. Returns their requests."""
-        jobs = _taken_from(queue, batch, picks)
+        jobs = queue.take(batch, picks)
+        if len(jobs) < batch:
+            raise Bug(f"{queue.name}: a batch of {batch} from {len(jobs)} jobs")
         if not queue.jobs:
             del self._busy[queue.name]
         requests = [self._state.requests[job.request] for job in jobs]
@@ -194,11 +195,11 @@ class Lifecycle:
     def end(self, request: Request, outcome: Outcome, reason: str, now_us: int) -> None:
         """Answer a request and forget it, with everything that was kept or queued for it."""
         del self._state.requests[request.name]
-        application = plain_name(request.application)
-        self._state.traffic[application].under_way -= 1
+        traffic = self._shares.count_out(request.client, plain_name(request.application))
         done, results = outcome is Outcome.DONE, self._results(request)
         if done:
-            self._note_done(application, now_us)
+            took_us, waiting = now_us - request.arrived_us, self._like_it_wait(request)
+            observe_done(traffic, now_us, took_us=took_us, waiting=waiting)
         else:
             self._give_up(request)
         self._emit(
@@ -274,12 +275,9 @@ class Lifecycle:
             now_us,
             request.deadline_us,
             run.planned,
+            request.client,
         )
-        jobs = queue.jobs
-        if not jobs or jobs[-1].number < request.number:
-            jobs.append(job)
-        else:
-            jobs.insert(_position(queue, request.number), job)
+        queue.put(job)
         queue.hold_until_us = 0
         self._busy[queue.name] = queue
         if queue.name in self._saving_us:
@@ -287,22 +285,13 @@ class Lifecycle:
             queue.drop_at_us = min(queue.drop_at_us, drop_us)
         return queue
 
-    def _count_in(self, application: str) -> None:
-        """Count a request. An application that had none was given no less than the others: see
-        `dispatch`."""
-        traffic = self._state.traffic.get(application)
-        if traffic is None:
-            traffic = self._state.traffic[application] = Traffic()
-        if not traffic.under_way:
-            busy = [
-                other.vgpu_time_used_us for other in self._state.traffic.values() if other.under_way
-            ]
-            traffic.vgpu_time_used_us = max(traffic.vgpu_time_used_us, min(busy, default=0))
-        traffic.under_way += 1
-
-    def _note_done(self, application: str, now_us: int) -> None:
-        waiting = application in [plain_name(queue.application) for queue in self._busy.values()]
-        observe_done(self._state.traffic[application], now_us, waiting=waiting)
+    def _like_it_wait(self, request: Request) -> bool:
+        """Whether others of the same client and application wait."""
+        name = plain_name(request.application)
+        for queue in self._busy.values():
+            if request.client in queue.lanes and plain_name(queue.application) == name:
+                return True
+        return False
 
     def _note_call(self, queue: Queue, now_us: int) -> None:
         """A job came for the first time; jobs that come back say nothing about the next call."""
@@ -312,7 +301,7 @@ class Lifecycle:
 
     def _leave_queue(self, request: Request, stage: str) -> None:
         queue = self._state.queues[queue_name(request.application, stage)]
-        del queue.jobs[_position(queue, request.number)]
+        queue.remove(request.client, request.number)
         if not queue.jobs:
             queue.leave_recheck_list()
             del self._busy[queue.name]
@@ -325,21 +314,3 @@ class Lifecycle:
         task = self._state.tasks.get(name)  # its own failure may be why the request ends
         if task is not None and not any(self.wants(request, task) for request in task.requests):
             self._emit(StopTask(invoker=task.invoker, task=name))
-
-
-def _taken_from(queue: Queue, batch: int, picks: tuple[int, ...]) -> list[Job]:
-    if not picks:
-        jobs = queue.jobs[:batch]
-        del queue.jobs[:batch]
-    else:
-        jobs = [*map(queue.jobs.__getitem__, picks[:batch])]
-        for place in sorted(picks[:batch], reverse=True):
-            del queue.jobs[place]
-    if len(jobs) < batch:
-        raise Bug(f"{queue.name}: a batch of {batch} from {len(jobs)} jobs")
-    return jobs
-
-
-def _position(queue: Queue, number: int) -> int:
-    """Where the job of this request is in the queue, or belongs."""
-    return bisect_left(queue.jobs, number, key=lambda job: job.number)

@@ -78,9 +78,10 @@ class Registry:
     def adopt(self, draft: Draft) -> None:
         """Let a draft come true."""
         self._take_over(draft)
-        for name, traffic in list(self._state.traffic.items()):
-            if name not in self.current and not traffic.under_way:
-                del self._state.traffic[name]
+        for client in self._state.clients.values():
+            for name, traffic in list(client.traffic.items()):
+                if name not in self.current and not traffic.under_way:
+                    del client.traffic[name]
 
     def _take_over(self, draft: Draft) -> None:
         """A draft's versions have queues, and no others. A state that was restored is as it was."""

@@ -61,6 +61,7 @@ from esg.core.scheduler.quarantine import Quarantine
 from esg.core.scheduler.registry import Registry, slo_rejection
 from esg.core.scheduler.retries import Retries
 from esg.core.scheduler.settings import SchedulerSettings
+from esg.core.scheduler.shares import Shares
 from esg.core.scheduler.tasks import Tasks
 from esg.core.state.state import State
 from esg.errors import Bug, Rejected
@@ -196,7 +197,8 @@ class Scheduler:
         current = [planned.applications[a.name] for a in self._current.values()]
         self._busy = {name: queue for name, queue in self.state.queues.items() if queue.jobs}
         emit, settings = self._emit, self._settings
-        books = Books(basis.catalog, planned, self.state, self._busy, emit, settings)
+        shares = Shares(self.state, settings.fair_quantum_us)
+        books = Books(basis.catalog, planned, self.state, self._busy, shares, emit, settings)
         prewarmer = PreWarmer(books, current, prewarm_all_stages=policy.prewarm_all_stages)
         self._prewarmer = prewarmer if settings.prewarm else None
         self._lifecycle = lifecycle = Lifecycle(books, self._prewarmer)
@@ -293,7 +295,7 @@ class Scheduler:
             return Rejection(RefusalKind.UNKNOWN_APPLICATION, reason)
         slo_us = application.slo_us if event.slo_us is None else event.slo_us
         rejection = slo_rejection(name, slo_us, self._fastest_us[name])
-        rejection = rejection or self._admission.rejection(name, application, slo_us)
+        rejection = rejection or self._admission.rejection(event.client, name, application, slo_us)
         if rejection is None:
             self._lifecycle.admit(event, application, slo_us, now_us)
         return rejection

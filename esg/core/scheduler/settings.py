@@ -19,10 +19,11 @@ class SchedulerSettings(PolicySettings):
     `retry_pause_us` the time before its second retry (see `retries`). A queue that finds no room is
     looked at again after `recheck_interval_us`, which stands for the time that the paper's
     controller takes for a round, and takes the minimum config after `recheck_rounds` (see
-    `dispatch`). `max_waiting` are the jobs of one application that may wait, `max_waiting_in_all`
-    those of all together; 0 is any number (see `admission`). `fair_quantum_us` is how much vGPU
-    time one application may be ahead of another while both wait, 0 if that is for the policy alone
-    to decide (see `dispatch`).
+    `dispatch`). A request is refused that would wait for longer than `max_wait_us`. `max_waiting`
+    are the jobs of one client for one application that may wait, `max_waiting_in_all` those of all
+    together; 0 is any time or number (see `admission`). `fair_quantum_us` is how much vGPU time one
+    client, or one of its applications, may be ahead of another while both wait, 0 if that is for
+    the policy alone to decide (see `shares`).
     """
 
     policy: str = "esg"
@@ -32,6 +33,7 @@ class SchedulerSettings(PolicySettings):
     retry_pause_us: int = ms(20)
     recheck_rounds: int = 3
     recheck_interval_us: int = ms(5)
+    max_wait_us: int = 0
     max_waiting: int = 0
     max_waiting_in_all: int = 0
     fair_quantum_us: int = 0

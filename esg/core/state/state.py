@@ -5,8 +5,10 @@ are functions of it. References between records are by name, never by object, so
 tree and a restored state equals the one that was saved.
 """
 
-from collections.abc import Collection, Mapping
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
+from itertools import chain
 
 from msgspec import field
 
@@ -56,6 +58,7 @@ class Request(Record):
     arrived_us: int
     deadline_us: int
     runs: dict[str, StageRun]
+    client: str = ""  # whose share it is given vGPU time from
     all_stages: bool = False  # what every stage makes is part of the result
     cost_pusd: int = 0
     kept_on: list[str] = field(default_factory=list)  # every invoker that was left something
@@ -71,6 +74,7 @@ class Job(Record):
     ready_us: int
     deadline_us: int
     planned: tuple[Step, ...] = ()
+    client: str = ""
 
 
 class Rest(Record):
@@ -90,15 +94,18 @@ class IntervalEstimate(Record):
 
 
 class Queue(Record):
-    """The AFW queue of one stage of one application; jobs in the order of their requests.
+    """The AFW queue of one stage of one application; jobs in the order in which they go.
 
-    A queue is *blocked* while it is on the recheck list: none of its plans fitted anywhere.
+    The jobs of a client stand together, its *lane*, in the order of their requests; `lanes` says
+    how many each has, the first lane first. A queue is *blocked* while it is on the recheck list:
+    none of its plans fitted anywhere.
     """
 
     name: str
     application: str
     stage: str
     jobs: list[Job] = field(default_factory=list)
+    lanes: dict[str, int] = field(default_factory=dict)  # by client; none is empty
     visit: int = 0
     hold_until_us: int = 0
     blocked: bool = False
@@ -122,6 +129,66 @@ class Queue(Record):
         self.rounds = 0
         self.retry_at_us = NEVER_US
 
+    def put(self, job: Job) -> None:
+        """Give a job its place in its client's lane; a new lane is the last."""
+        if not self.jobs:  # most often
+            self.jobs.append(job)
+            self.lanes[job.client] = 1
+            return
+        start, end = self._lane(job.client)
+        place = end
+        if start < end and self.jobs[end - 1].number > job.number:
+            place = self._place(job.number, start, end)
+        self.jobs.insert(place, job)
+        self.lanes[job.client] = end - start + 1
+
+    def remove(self, client: str, number: int) -> None:
+        """Take the job of this request out."""
+        del self.jobs[self._place(number, *self._lane(client))]
+        self._shorten(client)
+
+    def take(self, count: int, picks: Sequence[int] = ()) -> list[Job]:
+        """Take so many jobs out: those at these places, or else the first."""
+        jobs = self.jobs
+        if count >= len(jobs) and not picks:  # most often
+            self.jobs = []
+            self.lanes.clear()
+            return jobs
+        if picks:
+            taken = [*map(jobs.__getitem__, picks[:count])]
+            for place in sorted(picks[:count], reverse=True):
+                del jobs[place]
+        else:
+            taken = jobs[:count]
+            del jobs[:count]
+        for job in taken:
+            self._shorten(job.client)
+        return taken
+
+    def arrange(self, clients: Sequence[str]) -> None:
+        """Let the lanes stand in this order."""
+        if clients != [*self.lanes]:
+            lanes = {client: self.jobs[slice(*self._lane(client))] for client in clients}
+            self.jobs = [*chain.from_iterable(lanes.values())]
+            self.lanes = {client: len(lane) for client, lane in lanes.items()}
+
+    def _lane(self, client: str) -> tuple[int, int]:
+        """Where a client's lane begins and ends, or would."""
+        start = 0
+        for other, count in self.lanes.items():
+            if other == client:
+                return start, start + count
+            start += count
+        return start, start
+
+    def _place(self, number: int, start: int, end: int) -> int:
+        return bisect_left(self.jobs, number, start, end, key=lambda job: job.number)
+
+    def _shorten(self, client: str) -> None:
+        self.lanes[client] -= 1
+        if not self.lanes[client]:
+            del self.lanes[client]
+
 
 class Task(Record):
     """A batch of jobs that runs on a node; without requests, one that was found there."""
@@ -138,15 +205,28 @@ class Task(Record):
     remote: int = 0  # inputs that come from other nodes
 
 
-class Traffic(Record):
-    """One application's requests, of all its versions: how many there are, how often they have been
-    answered lately while others waited, and the vGPU time that they were given (see `admission` and
-    `dispatch`)."""
+class Share(Record):
+    """How many requests somebody has under way, and the vGPU time that they were given (see
+    `shares`)."""
 
     under_way: int = 0
+    vgpu_time_used_us: int = 0
+
+
+class Traffic(Share):
+    """A client's requests for one application, all of its versions; and how often they have been
+    answered lately while others of them waited (see `admission`)."""
+
     answers: IntervalEstimate = field(default_factory=IntervalEstimate)
     backlogged: bool = False  # others were waiting at the latest answer
-    vgpu_time_used_us: int = 0
+    counted: int = 0  # how many answers the mean is of
+    counted_us: int = 0  # and how long they took, one after the other
+
+
+class Client(Share):
+    """All requests of one client, by the plain names of their applications."""
+
+    traffic: dict[str, Traffic] = field(default_factory=dict)
 
 
 class ApplicationVersions(Message, frozen=True):
@@ -190,7 +270,7 @@ class State(Record):
     queues: dict[str, Queue] = field(default_factory=dict)
     tasks: dict[str, Task] = field(default_factory=dict)
     nodes: dict[str, NodeBooks] = field(default_factory=dict)
-    traffic: dict[str, Traffic] = field(default_factory=dict)  # by plain name
+    clients: dict[str, Client] = field(default_factory=dict)  # all are "" where nobody has a name
     resting: list[Rest] = field(default_factory=list)
     health: NodeHealth = field(default_factory=NodeHealth)
     registrations: Registrations = field(default_factory=Registrations)

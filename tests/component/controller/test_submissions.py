@@ -122,6 +122,14 @@ async def test_a_submission_of_an_owners_own_application_is_left_as_it_came() ->
         assert received.SerializeToString() == before
 
 
+async def test_a_request_is_taken_from_its_owners_share() -> None:
+    async with running_controller() as controller, gateway(controller) as door:
+        door.say(submission("alice~r1", "photo", owner="alice"), submission("r2", "photo"))
+        await door.hears("accepted", 2)
+        requests = controller.state.requests
+        assert {name: r.client for name, r in requests.items()} == {"alice~r1": "alice", "r2": ""}
+
+
 class Hearing:
     """A follower that keeps what it hears."""
 

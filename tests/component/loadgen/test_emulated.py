@@ -9,7 +9,7 @@ from esg.errors import Rejected
 from esg.loadgen.emulated import conditions_at_home, conditions_of, run_emulated
 from esg.loadgen.target import Target
 from esg.runtime.settings import DEFAULT_POLICY, ControllerSettings
-from esg.units import ms
+from esg.units import ms, seconds
 from esg.workload.plan import Workload
 
 CATALOG = load_catalog()
@@ -87,6 +87,7 @@ def test_applications_share_the_mesh_as_a_controller_has_them() -> None:
     controller = ControllerSettings()
     for _, scenario in (conditions_of(target(), CATALOG), conditions_at_home(CATALOG)):
         assert scenario.fair_quantum_us == ms(controller.fair_quantum_ms) > 0
+        assert scenario.max_wait_us == seconds(controller.max_wait_s) > 0
         assert scenario.max_waiting == controller.max_waiting > 0
         assert scenario.max_waiting_in_all == controller.max_waiting_in_all > 0
 

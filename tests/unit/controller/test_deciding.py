@@ -21,6 +21,7 @@ OTHER: dict[str, tuple[Any, Any]] = {
     "retry_pause_ms": (1.5, 1500),
     "recheck_rounds": (1, 1),
     "recheck_interval_ms": (0.1, 100),
+    "max_wait_s": (7, 7_000_000),
     "max_waiting": (8, 8),
     "max_waiting_in_all": (9, 9),
     "fair_quantum_ms": (5, 5000),
@@ -31,7 +32,8 @@ OTHER: dict[str, tuple[Any, Any]] = {
 def test_a_controllers_setting_becomes_the_schedulers(name: str) -> None:
     told, expected = OTHER[name]
     usual = deciding(ControllerSettings())
-    name_there = name if name in {f.name for f in fields(usual)} else name.replace("_ms", "_us")
+    same = name in {f.name for f in fields(usual)}
+    name_there = name if same else f"{name.rpartition('_')[0]}_us"
     changed = deciding(replace(ControllerSettings(), **{name: told}))
     assert getattr(usual, name_there) != expected
     assert changed == replace(usual, **{name_there: expected})
@@ -43,6 +45,7 @@ def test_settings_that_both_have_have_the_same_defaults() -> None:
     assert {f.name for f in fields(usual) if getattr(usual, f.name) != getattr(live, f.name)} == {
         "policy",
         "follow_profiles",
+        "max_wait_us",
         "max_waiting",
         "max_waiting_in_all",
         "fair_quantum_us",

@@ -16,7 +16,7 @@ from esg.core.state.state import Job, Task
 
 @dataclass(slots=True)
 class Group:
-    """Some jobs of a queue: their places in it, oldest first.
+    """Some jobs of a queue: their places in it, the first in line first.
 
     `keeper` has their inputs (the keepers, if there are several inputs). `beside` counts the jobs
     that were started at this very instant, and `beside_on` is where. `batched` says that some of
@@ -43,7 +43,7 @@ class Group:
 
 def groups(view: QueueView, lost_before_us: int, most: int) -> list[Group]:
     """The groups of those jobs whose deadline is not before that, with `most` jobs at most; the
-    oldest job's group first."""
+    first job's group first."""
     found: dict[str, Group] = {}
     for place, job in enumerate(view.jobs):
         if job.deadline_us < lost_before_us:

@@ -246,9 +246,9 @@ def test_records_of_an_application_that_is_gone_are_forgotten_with_the_next_chan
     """Not when a scheduler is restored: that one has to know just as much."""
     desk = open_desk().at(ms(0), joined("i0"), arrived("r1"), retired("scan"))
     desk.at(ms(100), finished("t1"))
-    assert "scan" in desk.scheduler.state.traffic
+    assert "scan" in desk.scheduler.state.clients[""].traffic
     desk.at(ms(101), retired("map"))
-    assert "scan" not in desk.scheduler.state.traffic
+    assert "scan" not in desk.scheduler.state.clients[""].traffic
 
 
 @pytest.mark.parametrize("late", [LateRequests.DROP, LateRequests.FINISH])

@@ -6,6 +6,7 @@ from tests.support.sources import sources
 
 WRITES = re.compile(
     r"\.phase = |del self\._busy|self\._busy\[[^]]*\] = |queue\.jobs\.|del queue\.jobs"
+    r"|queue\.(put|remove|take)\("
 )
 
 
