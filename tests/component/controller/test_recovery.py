@@ -35,6 +35,7 @@ from tests.support.controller_peers import (
     running_controller,
     submission,
 )
+from tests.support.sealed import plain, sealed
 from tests.support.small_catalog import SMALL
 from tests.support.waiting import until
 
@@ -374,7 +375,9 @@ async def test_an_edited_journal_is_refused(tmp_path: Path) -> None:
         door.say(submission("r1"))
         await node.hears("start")
     path = tmp_path / "00000001.journal"
-    path.write_text(path.read_text("utf-8").replace('"request":"r1"', '"request":"r9"'), "utf-8")
+    path.write_bytes(
+        sealed(line.replace('"request":"r1"', '"request":"r9"') for line in plain(path))
+    )
     journal = Journal(tmp_path, ControllerSettings())
     past = journal.past()
     assert past is not None
