@@ -66,7 +66,8 @@ def _from_the_one_before(files: list[Path], damage: Damaged, *, latest: bool) ->
         before = read_past(older, latest=False)
     except Rejected:
         return None
-    header, *lines = file.read_bytes().splitlines(keepends=True)
+    with file.open("rb") as opened:
+        header, *lines = opened
     if damage.line == 2 and said_after(header) != before.check:
         return None  # its end is missing, or it is not the one that was there
     if ends_with_snapshot(b"".join(lines)):

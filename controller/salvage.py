@@ -8,6 +8,7 @@ Every step leaves a journal that the next start can go on from, or salvage.
 import logging
 import os
 from collections.abc import Iterator
+from io import BytesIO
 from itertools import count
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def _leave_out(files: list[Path], damage: Damaged) -> None:
         )
     data = file.read_bytes()
     whole = damage.whole if opening_is_whole else 0
-    lost = data[whole:].splitlines(keepends=True)
+    lost = list(BytesIO(data[whole:]))
     aside = _free_name(file)
     log.warning(
         "journal is salvaged",

@@ -24,13 +24,21 @@ def segment_files(directory: Path) -> list[Path]:
     return sorted(directory.glob(SEGMENTS))
 
 
-def read_segments(path: Path) -> Iterator[Segment]:
-    """The segments of a journal, as they are needed; there is at least one."""
-    files = segment_files(path) if path.is_dir() else [path]
+def files_of(path: Path) -> list[Path]:
+    """The files of a journal, of which there is at least one."""
+    if not path.is_dir():
+        return [path]
+    files = segment_files(path)
     if not files:
         journals = sorted(path.glob("*.journal"))
         hint = f"; do you mean {journals[0]}?" if journals else ""
         raise Rejected(f"{path}: no segment of a journal is in this directory{hint}")
+    return files
+
+
+def read_segments(path: Path) -> Iterator[Segment]:
+    """The segments of a journal, as they are needed; there is at least one."""
+    files = files_of(path)
     for file in files:
         lines = read_lines(file, may_be_torn=path.is_dir() and file is files[-1])
         with naming(file):
@@ -59,20 +67,23 @@ def read_lines(
 ) -> Iterator[str]:
     """The lines of a segment, of which there is at least one, without their checksums; raises
     `Damaged` where they do not fit."""
-    groups = _groups(file, may_be_torn=may_be_torn, without_snapshot=without_snapshot)
+    groups = read_file(file, may_be_torn=may_be_torn, without_snapshot=without_snapshot)
     for group in groups:
         yield from group.lines
 
 
 def last_group(file: Path, *, may_be_torn: bool = False, without_snapshot: bool = False) -> Group:
     """The group that a segment ends with; raises `Damaged` if anything before it is."""
-    groups = _groups(file, may_be_torn=may_be_torn, without_snapshot=without_snapshot)
+    groups = read_file(file, may_be_torn=may_be_torn, without_snapshot=without_snapshot)
     for group in groups:  # noqa: B007
         pass
     return group
 
 
-def _groups(file: Path, *, may_be_torn: bool, without_snapshot: bool) -> Iterator[Group]:
+def read_file(
+    file: Path, *, may_be_torn: bool = False, without_snapshot: bool = False
+) -> Iterator[Group]:
+    """The groups of a segment, of which there is at least one (see `read_groups`)."""
     none = True
     try:
         with file.open("rb") as lines:
@@ -83,8 +94,6 @@ def _groups(file: Path, *, may_be_torn: bool, without_snapshot: bool) -> Iterato
                 yield group
     except OSError as error:
         raise Rejected(f"cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise Rejected("not a journal: it is not text") from None
     if none:
         raise Rejected("empty, so it is no journal")
 

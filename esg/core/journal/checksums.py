@@ -118,8 +118,8 @@ def read_groups(
 
 
 def unsealed(line: bytes) -> str:
-    """A line without its checksum, whether that fits or not."""
-    return _text(line[:-_SEAL_BYTES].removesuffix(_MORE), "replace")
+    """A line without its checksum, whether that fits or not, if it is text at all."""
+    return _text(line[:-_SEAL_BYTES].removesuffix(_MORE))
 
 
 def _stored_check(line: bytes) -> int:
@@ -143,11 +143,18 @@ def _as_they_are(lines: Iterable[bytes]) -> Iterator[Group]:
     position = 0
     for line in lines:
         position += len(line)
-        yield Group([line.decode()], position, 0)
+        yield Group([_decoded(line)], position, 0)
 
 
-def _text(body: bytes, errors: str = "strict") -> str:
-    return body.decode(errors=errors) + "}"
+def _text(body: bytes) -> str:
+    return _decoded(body) + "}"
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise Rejected("not a journal: it is not text") from None
 
 
 def _is_torn(line: bytes, rest: Iterator[bytes]) -> bool:
