@@ -70,8 +70,8 @@ def _from_the_one_before(files: list[Path], damage: Damaged, *, latest: bool) ->
         header, *lines = opened
     if damage.line == 2 and said_after(header) != before.check:
         return None  # its end is missing, or it is not the one that was there
-    if ends_with_snapshot(b"".join(lines)):
-        return before
+    if ends_with_snapshot((lines or [header])[-1]):
+        return before  # it has no entries
     if damage.line == 1 or not ends_with_snapshot(lines[0]):
         return None  # what an entry was about may be hidden in there
     past = _whole(file, latest=latest, without_snapshot=True)

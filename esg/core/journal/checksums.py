@@ -83,8 +83,8 @@ def read_groups(
     """The groups of a segment, the header and the snapshot being one each; raises `Damaged` at the
     first line that does not fit.
 
-    With `without_snapshot` the second line is damaged, and left out. Lines of an older format,
-    which had no checksums, are given as they are.
+    With `without_snapshot` the second line is known to be damaged, and gives a group without lines.
+    Lines of an older format, which had no checksums, are given as they are.
     """
     rest = iter(lines)
     first = next(rest, b"")
@@ -97,6 +97,7 @@ def read_groups(
         if number == _OPENING_LINES and without_snapshot:
             position += len(line)
             whole, check = position, _stored_check(line)
+            yield Group([], whole, check)
             continue
         body = line[:-_SEAL_BYTES]
         check = crc32(body, check)

@@ -224,12 +224,26 @@ def test_a_damaged_snapshot_is_made_up_for_by_the_segment_before(
     assert "segment is damaged, nothing is lost" in caplog.messages
 
 
-@pytest.mark.parametrize("name", [b'"catalog"', b'"memory"'], ids=["header", "snapshot"])
-def test_a_damaged_good_end_is_made_up_for_by_the_segment_before(
-    folder: Path, last: Path, name: bytes
+def test_a_torn_end_is_cut_off_behind_a_damaged_snapshot_and_nothing_else(
+    folder: Path, last: Path
 ) -> None:
     known = write_journal(folder, entries_in_second=False)
-    last.write_bytes(last.read_bytes().replace(name, name.upper(), 1))
+    damaged = last.read_bytes().replace(b'"memory"', b'"MEMORY"', 1)
+    last.write_bytes(damaged + b'{"at":9')
+    assert resumed(folder) == known[-1]
+    assert last.read_bytes() == damaged
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(b'"catalog"', b'"CATALOG"'), (b'"memory"', b'"MEMORY"'), (b'\n{"snapshot"', b'*{"snapshot"')],
+    ids=["header", "snapshot", "the line break between them"],
+)
+def test_a_damaged_good_end_is_made_up_for_by_the_segment_before(
+    folder: Path, last: Path, old: bytes, new: bytes
+) -> None:
+    known = write_journal(folder, entries_in_second=False)
+    last.write_bytes(last.read_bytes().replace(old, new, 1))
     assert resumed(folder) == known[-1]
 
 

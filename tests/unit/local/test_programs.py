@@ -1,6 +1,7 @@
 """The processes of a mesh on one machine: what each is told."""
 
 from pathlib import Path
+from typing import Any
 
 from esg.local.options import Chosen, MeshOptions
 from esg.local.programs import Programs
@@ -9,8 +10,8 @@ from esg.local.run_directory import RunDirectory
 SALVAGE = "ESG_CONTROLLER_JOURNAL_SALVAGE"
 
 
-def programs(**options: bool) -> Programs:
-    return Programs(Chosen(MeshOptions(**options), {}), RunDirectory(Path("nowhere")))  # type: ignore[arg-type]
+def programs(**options: Any) -> Programs:
+    return Programs(Chosen(MeshOptions(**options), {}), RunDirectory(Path("nowhere")))
 
 
 def test_a_controller_that_is_started_again_salvages_nothing_more() -> None:
