@@ -3,6 +3,7 @@
     JOURNAL/00000007.journal       an older one, kept for replays and bug reports
     JOURNAL/00000008.journal       the one that is written to
     JOURNAL/00000009.unfinished    one that a crash left before it had begun
+    JOURNAL/00000006.damaged       one as it was before it was salvaged
 
 Entries are handed over in groups, and a group counts when it is durable: on disk, if `sync` is
 wanted, otherwise with the operating system, from where it survives the end of this process but not
@@ -10,12 +11,12 @@ of the machine. A segment that has become too large is followed by another one, 
 the older ones dispensable; so the disk used and the time to start again stay bounded.
 
 Whatever cannot be written is an error that ends the controller: to go on unjournaled would be to
-promise what nobody could keep. A line that was not written to its end, because of a crash, is cut
-off when the directory is opened: nothing had been done because of it.
+promise what nobody could keep. A group that was not written to its end, because of a crash, is cut
+off when the directory is opened: nothing had been done because of it. Every line has a checksum;
+what a controller does about damage is in `past`.
 """
 
 import asyncio
-import logging
 import os
 import time
 from collections.abc import Callable
@@ -24,6 +25,9 @@ from contextlib import suppress
 from io import RawIOBase
 from pathlib import Path
 
+from esg.controller.past import ADVICE, read_past
+from esg.controller.salvage import salvage
+from esg.core.journal.checksums import Damaged, sealed_group, sealed_header
 from esg.core.journal.format import (
     Header,
     JournalEntry,
@@ -32,17 +36,13 @@ from esg.core.journal.format import (
     entry_line,
     header_line,
     orders_digest,
-    read_segment,
 )
 from esg.core.messages.commands import Command
 from esg.core.messages.events import Event
 from esg.errors import Fault, Rejected
 from esg.files import lock_directory
-from esg.runtime.journal_files import cut_torn_end, read_lines, segment_files
-from esg.runtime.logs import about
+from esg.runtime.journal_files import segment_files
 from esg.runtime.settings import ControllerSettings
-
-log = logging.getLogger(__name__)
 
 Opening = Callable[[], Callable[[], str]]
 """Takes down at once what is remembered now; what it returns makes a segment's second line of it,
@@ -65,6 +65,8 @@ class Journal:
         self._opening: Opening | None = None
         self._following: Callable[[], str] | None = None  # a segment to begin with the next group
         self._lines: list[str] = []
+        self._check = 0  # the checksum of the latest line that is written
+        self._salvage = settings.journal_salvage
         self._size = 0  # of the entries in this segment
         self._file: RawIOBase | None = None
         self._writer = ThreadPoolExecutor(1, "journal") if settings.sync else None
@@ -85,18 +87,20 @@ class Journal:
     # ---- what was written before
 
     def past(self) -> Segment | None:
-        """The latest segment, if there is one, without a torn end."""
-        segments = segment_files(self._directory)
-        if not segments:
-            return None
-        path = segments[-1]
+        """What to go on from: the latest segment, if there is one, without a torn end."""
         try:
-            cut = cut_torn_end(path)
+            if self._salvage:
+                salvage(self._directory)
+            segments = segment_files(self._directory)
+            if not segments:
+                return None
+            past = read_past(segments)
+        except Damaged as damage:
+            raise Rejected(f"{damage}; {ADVICE}") from None
         except OSError as error:
             raise self._refusal(error) from None
-        if cut:
-            log.warning("torn end cut off", extra=about(segment=str(path), bytes=cut))
-        return read_segment(read_lines(path), any_version=True)
+        self._check = past.check
+        return past.segment
 
     # ---- what happens now
 
@@ -125,15 +129,13 @@ class Journal:
     def flush(self, then: Then) -> None:
         """Make durable what was appended; `then` is called in this loop, with what went wrong if
         anything did. Until then, nothing more may be appended."""
-        self._lines.append("")
-        data = "\n".join(self._lines).encode()
-        self._lines.clear()
+        lines, self._lines = self._lines, []
         following, self._following = self._following, None
         if self._writer is None:
-            then(self._tried(data, following))
+            then(self._tried(lines, following))
             return
         loop = asyncio.get_running_loop()
-        writing = loop.run_in_executor(self._writer, self._tried, data, following)
+        writing = loop.run_in_executor(self._writer, self._tried, lines, following)
         writing.add_done_callback(lambda written: then(written.result()))
 
     def finish(self) -> None:
@@ -164,11 +166,13 @@ class Journal:
 
     # ---- in the writer's thread
 
-    def _tried(self, data: bytes, following: Callable[[], str] | None) -> Exception | None:
+    def _tried(self, lines: list[str], following: Callable[[], str] | None) -> Exception | None:
         try:
             if following is not None:
                 self._next_segment(following)
+            data, check = sealed_group(lines, self._check)
             self._write(data)
+            self._check = check
         except OSError as error:
             return self._fault(error)
         return None
@@ -190,11 +194,11 @@ class Journal:
         segments = segment_files(self._directory)
         number = 1 + (int(segments[-1].stem) if segments else 0)
         unfinished = self._directory / f"{number:08}.unfinished"
-        snapshot = following()
-        data = f"{self._header}\n{snapshot}\n".encode()
+        header, check = sealed_header(self._header, self._check)
+        snapshot, check = sealed_group([following()], check)
         file = unfinished.open("wb", buffering=0)
         try:
-            _write_all(file, data)
+            _write_all(file, header + snapshot)
             os.fsync(file.fileno())
             unfinished.rename(unfinished.with_suffix(".journal"))
             os.fsync(self._lock)
@@ -204,7 +208,7 @@ class Journal:
         if self._file is not None:
             self._file.close()
         # Where much is remembered, snapshots are large, and the more has to happen between them
-        self._file, self._size = file, 0
+        self._file, self._size, self._check = file, 0, check
         self._limit_bytes = max(self._least_bytes, len(snapshot))
         for old in segments[: max(0, len(segments) - self._kept)]:
             with suppress(FileNotFoundError):

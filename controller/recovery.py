@@ -28,13 +28,19 @@ from esg.core.policies.apex.features import listed
 from esg.core.scheduler.scheduler import build_scheduler
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.state.state import Registrations, State
-from esg.errors import Rejected
+from esg.errors import Fault, Rejected
 from esg.runtime.logs import about
 from esg.runtime.settings import ControllerSettings
 from esg.runtime.trained_configs import read_learnt
+from esg.suggest import shortened
 from esg.units import ms, seconds
 
 log = logging.getLogger(__name__)
+
+KEEP_IT = (
+    "keep it for a bug report, and name another directory (controller.journal) to start without "
+    "its requests"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,27 +88,29 @@ def opening(driver: Driver, shell: ControllerShell) -> Callable[[], str]:
 
 def recover(past: Segment, catalog: Catalog, own: ControllerSettings) -> Remembered:
     """What a journal's latest segment comes to."""
-    if past.snapshot is None:
+    if past.snapshot is None and past.before is None:
         raise Rejected(
             "its latest segment has no snapshot, so no controller wrote it; name another "
             "directory (controller.journal)"
         )
     if past.header.catalog != catalog_digest(catalog):
         return _carried_over(past)
-    state, memory = past.snapshot.state, decode(ShellSnapshot, past.snapshot.memory)
-    began_us = decode(State, state).now_us
-    scheduler = build_scheduler(catalog, past.header.settings, state)
-    shell = ControllerShell(own, memory)
+    start = _beginning(past, catalog, own)
     count = 0
     try:
+        scheduler = build_scheduler(catalog, past.header.settings, start.state)
+        shell = ControllerShell(own, start.memory)
         for count, (entry, commands) in enumerate(replayed(scheduler, past.entries), 1):  # noqa: B007
             # The effects are dropped: they were performed when it happened
             shell.apply(entry.now_us, entry.event, entry.memo, commands)
     except Diverged as error:
-        raise Rejected(
-            f"it does not lead where it says: {error}; keep it for a bug report, and name another "
-            "directory (controller.journal) to start without its requests"
-        ) from None
+        raise Rejected(f"it does not lead where it says: {error}; {KEEP_IT}") from None
+    except (Rejected, Fault):
+        raise
+    except Exception as error:  # whatever it holds, a controller says why it does not start
+        what = shortened(f"{type(error).__name__}: {error}")
+        where = f"after {count} entries it cannot be lived through again"
+        raise Rejected(f"{where} ({what}); {KEEP_IT}") from error
     log.info(
         "remembered",
         extra=about(
@@ -114,8 +122,19 @@ def recover(past: Segment, catalog: Catalog, own: ControllerSettings) -> Remembe
     return Remembered(
         state=scheduler.snapshot(),
         memory=shell.snapshot()(),
-        now_us=max(scheduler.state.now_us, _now_us(began_us, past.snapshot.wall_us)),
+        now_us=max(scheduler.state.now_us, start.now_us),
     )
+
+
+def _beginning(past: Segment, catalog: Catalog, own: ControllerSettings) -> Remembered:
+    """Where a segment begins: as its snapshot says, or where the one before it ended."""
+    if past.before is not None:
+        return recover(past.before, catalog, own)
+    assert past.snapshot is not None
+    state = past.snapshot.state
+    memory = decode(ShellSnapshot, past.snapshot.memory)
+    now_us = _now_us(decode(State, state).now_us, past.snapshot.wall_us)
+    return Remembered(state=state, memory=memory, now_us=now_us)
 
 
 def _now_us(began_us: int, wall_us: int) -> int:
@@ -138,9 +157,9 @@ class _GoodEnd(Struct):
 def _carried_over(past: Segment) -> Remembered:
     """What goes on after a good end: what applications were registered, which results can still be
     asked for, and which numbers were used. The nodes join anew."""
-    assert past.snapshot is not None
-    state = decode(_GoodEnd, past.snapshot.state)
-    if next(past.entries, None) is not None or state.requests:
+    end = past.snapshot
+    state = None if end is None else decode(_GoodEnd, end.state)
+    if end is None or state is None or next(past.entries, None) is not None or state.requests:
         raise Rejected(
             "it was written with another catalog or by another version of ESG "
             f"({past.header.esg}, format {past.header.journal}), and requests were under way. "
@@ -153,6 +172,6 @@ def _carried_over(past: Segment) -> Remembered:
         requests_admitted=state.requests_admitted,
         registrations=state.registrations,
     )
-    memory = changed(decode(ShellSnapshot, past.snapshot.memory), orders=(), sessions={})
-    now_us = _now_us(state.now_us, past.snapshot.wall_us)
+    memory = changed(decode(ShellSnapshot, end.memory), orders=(), sessions={})
+    now_us = _now_us(state.now_us, end.wall_us)
     return Remembered(state=encode(new), memory=memory, now_us=now_us)

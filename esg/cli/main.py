@@ -31,6 +31,11 @@ COMMANDS = {
         "evaluation",
         "Send a journal's requests again, under other conditions.",
     ),
+    "journal": (
+        "evaluation.journal:app",
+        "evaluation",
+        "Check that a journal is as it was written.",
+    ),
     "train": (
         "evaluation.training:train",
         "evaluation",

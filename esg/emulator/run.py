@@ -8,6 +8,7 @@ from typing import Any, TextIO
 from esg.core.catalog.model import Catalog
 from esg.core.durations import Durations, DurationSettings
 from esg.core.estimation.transfer import EMULATED_LOCAL, DataLink
+from esg.core.journal.checksums import sealed_group, sealed_header
 from esg.core.journal.format import JournalEntry, entry_line, header_line, orders_digest
 from esg.core.messages.codec import Fingerprint
 from esg.core.messages.commands import Command, StartTask
@@ -134,15 +135,19 @@ def emulate(
     pools = build_pools(catalog, scenario) if pools is None else pools
     report = Report()
     content_hash = Fingerprint()
+    check = 0
     if journal is not None:
-        journal.write(header_line(scenario.header(catalog)) + "\n")
+        line, check = sealed_header(header_line(scenario.header(catalog)))
+        journal.write(line.decode())
 
     def watch(now_us: int, event: Event, commands: list[Command]) -> None:
+        nonlocal check
         report.observe(now_us, event, commands)
         content_hash.add(commands)
         if journal is not None:
             entry = JournalEntry(now_us, event, orders_digest(commands))
-            journal.write(entry_line(entry) + "\n")
+            line, check = sealed_group([entry_line(entry)], check)
+            journal.write(line.decode())
         if observe is not None:
             observe(now_us, event, commands)
         if progress is not None and isinstance(event, RequestArrived):

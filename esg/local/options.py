@@ -46,6 +46,8 @@ class MeshOptions:
     journal: bool | None = None
     resume: bool = False
     """Whether it goes on where the last mesh in its directory ended, and the next one can."""
+    salvage: bool = False
+    """Whether it goes on from a damaged journal without what came after the damage, this once."""
     secure: bool = False
     """Whether its services speak TLS, and its clients need a certificate and a token."""
     log_level: str | None = None
@@ -82,6 +84,9 @@ class Chosen:
             self.environ.pop(name, None)
         self.secure = options.secure
         self.resume = options.resume
+        self.salvage = options.salvage
+        if self.salvage and not self.resume:
+            raise Rejected("there is nothing to salvage for a mesh that begins anew; say --resume")
         if options.settings_file is not None:
             self.environ[FILE_VARIABLE] = str(options.settings_file.absolute())
         for section, values in options.more.items():

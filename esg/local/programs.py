@@ -77,7 +77,8 @@ class Programs:
         )
 
     def controller(self) -> Program:
-        return self._service(CONTROLLER, CONTROLLER, {})
+        own = {"journal_salvage": True} if self._chosen.salvage else {}
+        return self._service(CONTROLLER, CONTROLLER, own)
 
     def gateway(self, controller: str) -> Program:
         return self._service(GATEWAY, GATEWAY, {"controller": controller})
@@ -103,8 +104,10 @@ class Programs:
         service = program.name if program.name in (CONTROLLER, GATEWAY) else INVOKER
         port = socket_address(address)[1]
         self._ready_file(program.name).unlink(missing_ok=True)
-        same_port = environment(service, {"port": port})
-        return replace(program, environ={**program.environ, **same_port})
+        own: dict[str, Any] = {"port": port}
+        if service == CONTROLLER and self._chosen.salvage:
+            own["journal_salvage"] = False  # that was asked for once
+        return replace(program, environ={**program.environ, **environment(service, own)})
 
     def _service(
         self, name: str, service: str, own: Mapping[str, Any], *, essential: bool = True

@@ -2,16 +2,17 @@
 as a controller does.
 
 What a crash cut short at the end of a directory's last segment was never acted upon, and counts as
-not written: a controller that starts again removes it, and others do not read it.
+not written: a controller that starts again removes it, and others do not read it. Whatever else is
+not as it was written is refused (`Damaged`), with its file, its line and its place.
 """
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from esg.core.journal.checksums import Group, read_groups
 from esg.core.journal.format import Header, JournalEntry, Segment, read_segment
 from esg.errors import Rejected
 
@@ -23,13 +24,21 @@ def segment_files(directory: Path) -> list[Path]:
     return sorted(directory.glob(SEGMENTS))
 
 
-def read_segments(path: Path) -> Iterator[Segment]:
-    """The segments of a journal, as they are needed; there is at least one."""
-    files = segment_files(path) if path.is_dir() else [path]
+def files_of(path: Path) -> list[Path]:
+    """The files of a journal, of which there is at least one."""
+    if not path.is_dir():
+        return [path]
+    files = segment_files(path)
     if not files:
         journals = sorted(path.glob("*.journal"))
         hint = f"; do you mean {journals[0]}?" if journals else ""
         raise Rejected(f"{path}: no segment of a journal is in this directory{hint}")
+    return files
+
+
+def read_segments(path: Path) -> Iterator[Segment]:
+    """The segments of a journal, as they are needed; there is at least one."""
+    files = files_of(path)
     for file in files:
         lines = read_lines(file, may_be_torn=path.is_dir() and file is files[-1])
         with naming(file):
@@ -53,53 +62,50 @@ def _named(file: Path, entries: Iterator[JournalEntry]) -> Iterator[JournalEntry
         yield from entries
 
 
-def read_lines(file: Path, *, may_be_torn: bool = False) -> Iterator[str]:
-    """The lines of a segment, of which there is at least one."""
-    number = position = 0
+def read_lines(
+    file: Path, *, may_be_torn: bool = False, without_snapshot: bool = False
+) -> Iterator[str]:
+    """The lines of a segment, of which there is at least one, without their checksums; raises
+    `Damaged` where they do not fit."""
+    groups = read_file(file, may_be_torn=may_be_torn, without_snapshot=without_snapshot)
+    for group in groups:
+        yield from group.lines
+
+
+def last_group(file: Path, *, may_be_torn: bool = False, without_snapshot: bool = False) -> Group:
+    """The group that a segment ends with; raises `Damaged` if anything before it is."""
+    groups = read_file(file, may_be_torn=may_be_torn, without_snapshot=without_snapshot)
+    for group in groups:  # noqa: B007
+        pass
+    return group
+
+
+def read_file(
+    file: Path, *, may_be_torn: bool = False, without_snapshot: bool = False
+) -> Iterator[Group]:
+    """The groups of a segment, of which there is at least one (see `read_groups`)."""
+    none = True
     try:
-        end = _whole_bytes(file.read_bytes()) if may_be_torn else 0
-        with file.open("rb") as opened:
-            for number, line in enumerate(opened, 1):
-                position += len(line)
-                if 0 < end < position:
-                    return
-                if number > 1 and not line.endswith(b"\n"):
-                    raise Rejected(f"line {number} is torn: it has no end; remove it, or end it")
-                yield line.decode()
+        with file.open("rb") as lines:
+            for group in read_groups(
+                lines, may_be_torn=may_be_torn, without_snapshot=without_snapshot
+            ):
+                none = False
+                yield group
     except OSError as error:
         raise Rejected(f"cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise Rejected("not a journal: it is not text") from None
-    if not number:
+    if none:
         raise Rejected("empty, so it is no journal")
 
 
-def cut_torn_end(file: Path) -> int:
-    """Remove what is not a whole line at the end of a segment: how many bytes that were."""
-    data = file.read_bytes()
-    end = _whole_bytes(data)
-    if not 0 < end < len(data):
-        return 0
+def cut_off(file: Path, end: int) -> int:
+    """Remove what is after this place in a segment: how many bytes that were."""
     with file.open("r+b") as opened:
-        opened.truncate(end)
-        os.fsync(opened.fileno())
-    return len(data) - end
-
-
-def _whole_bytes(data: bytes) -> int:
-    """Where the last whole line ends. A file without any is none of ours: then it is 0."""
-    end = data.rfind(b"\n") + 1
-    while end and not _is_json(line := data[data.rfind(b"\n", 0, end - 1) + 1 : end]):
-        end -= len(line)
-    return end
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        json.loads(line)
-    except ValueError:
-        return False
-    return True
+        cut = opened.seek(0, os.SEEK_END) - end
+        if cut:
+            opened.truncate(end)
+            os.fsync(opened.fileno())
+    return cut
 
 
 @contextmanager
@@ -108,6 +114,6 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except Rejected as error:
-        if str(error).startswith(f"{path}: "):
-            raise
-        raise Rejected(f"{path}: {error}") from None
+        if not str(error).startswith(f"{path}: "):
+            error.args = (f"{path}: {error}",)
+        raise

@@ -172,6 +172,11 @@ class ControllerSettings:
         "the directory that every event is written to, and that a controller which starts again "
         "goes on from; empty: none, and it remembers nothing",
     )
+    journal_salvage: bool = setting(
+        False,
+        "whether a controller whose journal is damaged goes on from the last group before that, "
+        "without what came later; the damaged segment is kept, as *.damaged",
+    )
     sync: bool = setting(
         True,
         "whether orders wait until the journal is on disk; without, it survives the end of the "

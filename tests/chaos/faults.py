@@ -5,8 +5,10 @@ import os
 import re
 import resource
 import signal
+from pathlib import Path
 
 from esg.local.procfs import in_session
+from esg.runtime.journal_files import segment_files
 from tests.chaos.conftest import Scene
 from tests.support.cable import Cable, CabledMesh
 from tests.support.waiting import until
@@ -25,6 +27,30 @@ async def dies(scene: Scene, name: str) -> None:
         return states[name][0] != pid and states[name][1] == "ready"
 
     await until(back)
+
+
+async def snapshot_is_damaged(scene: Scene) -> None:
+    """Flip a bit in the snapshot that the controller would start again from, and kill it. It starts
+    twice, so that there is a segment before; the bit is mended at the end, for the replay."""
+    await dies(scene, "controller")
+    await scene.load.goes_on(20)
+    assert scene.mesh.journal is not None
+    segment = segment_files(scene.mesh.journal)[-1]
+    with segment.open("rb") as lines:
+        place = len(next(lines)) + len(next(lines)) // 2
+    _flip(segment, place)
+    await dies(scene, "controller")
+    _flip(segment, place)
+    log = (scene.mesh.directory.logs / "controller.log").read_text("utf-8")
+    assert "segment is damaged, nothing is lost" in log
+
+
+def _flip(file: Path, place: int) -> None:
+    with file.open("r+b") as opened:
+        opened.seek(place)
+        (byte,) = opened.read(1)
+        opened.seek(place)
+        opened.write(bytes([byte ^ 1]))
 
 
 def slices_die(scene: Scene, node: str) -> None:

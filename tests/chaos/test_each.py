@@ -3,7 +3,14 @@
 import pytest
 
 from tests.chaos.conftest import Chaos
-from tests.chaos.faults import dies, disk_is_full, is_cut, slices_die, stands_still
+from tests.chaos.faults import (
+    dies,
+    disk_is_full,
+    is_cut,
+    slices_die,
+    snapshot_is_damaged,
+    stands_still,
+)
 from tests.support.cable import CabledMesh
 
 pytestmark = pytest.mark.slow
@@ -15,6 +22,12 @@ async def test_the_controller_dies_and_goes_on_from_its_journal(chaos: Chaos) ->
             await dies(scene, "controller")
             await scene.load.goes_on(20)
     assert scene.history.segments == 5  # one for each start, and the last for a good end
+    assert set(scene.history.done.values()) == {1}
+
+
+async def test_the_controller_dies_and_its_snapshot_is_damaged(chaos: Chaos) -> None:
+    async with chaos(more={"controller": {"lost_after_ms": 20_000}}) as scene:
+        await snapshot_is_damaged(scene)
     assert set(scene.history.done.values()) == {1}
 
 

@@ -1,5 +1,6 @@
 """Every file that anything of the mesh reads."""
 
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from hypothesis import given
 from esg.core.catalog.file import DEFAULT, MANIFEST, load_catalog, load_profile
 from esg.core.catalog.model import Catalog
 from esg.core.catalog.profile import Prices
+from esg.core.journal.checksums import read_groups
 from esg.core.journal.format import read_segment
 from esg.errors import Rejected
 from esg.local.run_directory import RunDirectory
@@ -21,6 +23,7 @@ from esg.workload.traces.read import FORMATS, read_trace
 from tests.fuzz.broken import spoilt
 from tests.fuzz.budget import fuzzed, gives_a_value_or_is_refused
 from tests.support.paths import ROOT
+from tests.support.sealed import plain
 
 GOLDEN = ROOT / "tests" / "golden" / "heavy-100.journal"
 PRICES = Prices(vcpu_usd_per_hour=0.034, vgpu_usd_per_hour=0.67)
@@ -214,12 +217,23 @@ def test_tokens(folder: Path, content: bytes) -> None:
 
 
 @fuzzed()
-@given(spoilt([b"".join(GOLDEN.read_bytes().splitlines(keepends=True)[:FIRST_LINES])]))
+@given(spoilt(["\n".join([*plain(GOLDEN)[:FIRST_LINES], ""]).encode()]))
 def test_a_journal(content: bytes) -> None:
     def read() -> None:
-        lines = iter(content.decode("utf-8", "replace").splitlines())
+        lines = iter(content.decode("utf-8", "replace").splitlines())  # as if its checksums fitted
         for _ in read_segment(lines).entries:
             pass
+
+    gives_a_value_or_is_refused(read)
+
+
+@fuzzed()
+@given(spoilt([b"".join(GOLDEN.read_bytes().splitlines(keepends=True)[:FIRST_LINES])]))
+def test_checksums_of_a_journal(content: bytes) -> None:
+    def read() -> None:
+        for may_be_torn in (False, True):
+            for _ in read_groups(BytesIO(content), may_be_torn=may_be_torn):
+                pass
 
     gives_a_value_or_is_refused(read)
 

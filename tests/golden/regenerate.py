@@ -32,6 +32,7 @@ from esg.core.scheduler.settings import SchedulerSettings
 from esg.emulator.world import World
 from esg.workload.mix import Mix
 from esg.workload.rates import steady
+from tests.support.sealed import sealed
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "heavy-100.journal"
@@ -94,8 +95,8 @@ def with_one_digest_wrong(lines: list[str]) -> list[str]:
 
 def main() -> None:
     lines = emulate(100, nodes=2).lines
-    GOLDEN.write_text("\n".join(lines) + "\n", "utf-8")
-    WRONG.write_text("\n".join(with_one_digest_wrong(lines)) + "\n", "utf-8")
+    GOLDEN.write_bytes(sealed(lines))
+    WRONG.write_bytes(sealed(with_one_digest_wrong(lines)))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from esg.emulator.scenario import Scenario
 from esg.emulator.sweep import Generated
 from esg.workload.plan import Workload
 from tests.support.emulated_runs import paper, scenario
+from tests.support.sealed import plain, sealed
 
 FIFTY = Generated(Workload(rate="heavy", requests=50))
 
@@ -40,10 +41,10 @@ def again(path: Path, **changes: Any) -> Emulation:
 
 def from_the_middle(path: Path, rest: Path, after: int) -> Path:
     """The journal without so many of its first entries: what was known by then is a snapshot."""
-    header, *entries = path.read_text("utf-8").splitlines(keepends=True)
+    header, *entries = plain(path)
     conditions = scenario_of(path)
     scheduler = build_scheduler(catalog_of(path, paper(), conditions), conditions)
     replay(scheduler, read_entries(entries[:after]))
     snapshot = snapshot_line(to_text(scheduler.state), "{}", 0)
-    rest.write_text("".join([header, f"{snapshot}\n", *entries[after:]]), "utf-8")
+    rest.write_bytes(sealed([header, snapshot, *entries[after:]]))
     return rest

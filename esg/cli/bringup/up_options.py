@@ -135,6 +135,14 @@ class UpOptions:
             "results; Redis' data are then in DIR all the time, not only from the mesh's end on.",
         ),
     ] = False
+    salvage: Annotated[
+        bool,
+        typer.Option(
+            "--salvage",
+            help="With --resume, if the journal is damaged: go on without what came after the "
+            "damage, and log what is lost.",
+        ),
+    ] = False
     secure: Annotated[
         bool,
         typer.Option(

@@ -3,9 +3,11 @@ followed. No order is carried out before its event is written.
 
 One line of JSON each, the first being a header that says which code, catalog and policy wrote it:
 
-    {"journal": 4, "esg": "0.1.0", "catalog": "f3...", "settings": {"policy": "esg", ...}, ...}
+    {"journal": 5, "esg": "0.1.0", "catalog": "f3...", "settings": {"policy": "esg", ...}, ...}
     {"snapshot": {...}, "memory": {...}, "wall_us": 1793870400000000}
     {"at": 12000, "event": "RequestArrived", "is": {"request": "r1", ...}, "orders": "9c..."}
+
+Each line ends with a checksum (see `checksums`), which is left out here.
 
 Replaying the events through a scheduler of the same kind gives back the same state (see `replay`).
 Only the code that wrote a journal replays it: across versions, carry a snapshot.
@@ -34,7 +36,7 @@ from esg.errors import Rejected
 from esg.suggest import shortened
 from esg.version import __version__
 
-FORMAT = 4
+FORMAT = 5
 _SETTINGS = {field.name for field in fields(SchedulerSettings)}
 _EVENT_READERS = {kind.__name__: msgspec.json.Decoder(kind).decode for kind in EVENTS}
 
@@ -91,11 +93,13 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A journal's file: who wrote it, from where it goes on, and what happened."""
+    """A journal's file: who wrote it, from where it goes on, and what happened. Where the snapshot
+    is damaged, it goes on from the end of the segment `before`."""
 
     header: Header
     snapshot: Snapshot | None
     entries: Iterator[JournalEntry]
+    before: "Segment | None" = None
 
 
 def orders_digest(commands: Sequence[Command]) -> str:

@@ -17,6 +17,7 @@ from esg.core.messages.events import Event
 from esg.core.report import Report
 from esg.core.scheduler.scheduler import Scheduler, build_scheduler
 from esg.errors import Rejected
+from esg.suggest import shortened
 
 Observe = Callable[[int, Event, list[Command]], None]
 
@@ -53,7 +54,11 @@ def replayed(
     for position, entry in enumerate(entries, 1):
         if entry.now_us < scheduler.state.now_us:
             raise Rejected(f"journal entry {position}: time runs backwards, to {entry.now_us} us")
-        commands = scheduler.handle(entry.now_us, entry.event)
+        try:
+            commands = scheduler.handle(entry.now_us, entry.event)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            what = shortened(f"{type(error).__name__}: {error}")
+            raise Rejected(f"journal entry {position}: cannot be replayed: {what}") from error
         got = orders_digest(commands)
         if got != entry.orders:
             raise Diverged(position, entry, got)

@@ -21,6 +21,7 @@ from esg.workload.plan import Workload
 from tests.component.cli.conftest import Run
 from tests.component.cli.test_refusals import assert_refused
 from tests.component.cli.test_training import minimum
+from tests.support.sealed import plain, sealed
 
 REQUESTS = 60
 
@@ -65,10 +66,10 @@ def same_figures(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 def edit(path: Path, number: int, **changes: Any) -> dict[str, Any]:
     """Change a line of a journal; returns what it was."""
-    lines = path.read_text("utf-8").splitlines()
+    lines = plain(path)
     before: dict[str, Any] = json.loads(lines[number])
     lines[number] = json.dumps(before | changes)
-    path.write_text("\n".join(lines) + "\n", "utf-8")
+    path.write_bytes(sealed(lines))
     return before
 
 
@@ -133,9 +134,9 @@ def test_a_divergence_is_one_line_and_exit_code_1(esg: Run, journal: Path, comma
     )
 
 
-def test_a_missing_event_is_found(esg: Run, journal: Path) -> None:
-    lines = journal.read_text("utf-8").splitlines(keepends=True)
-    journal.write_text("".join(lines[:40] + lines[41:]), "utf-8")
+def test_an_event_that_was_never_written_is_found(esg: Run, journal: Path) -> None:
+    lines = plain(journal)
+    journal.write_bytes(sealed(lines[:40] + lines[41:]))
     ran = esg("replay", journal)
     assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
 
@@ -160,7 +161,9 @@ def test_file_that_is_no_journal_is_refused(
 def test_a_torn_journal_is_refused(esg: Run, journal: Path, command: str) -> None:
     text = journal.read_text("utf-8")
     journal.write_text(text[:-5], "utf-8")
-    assert_refused(esg(command, journal), f"...run.journal: line {text.count(chr(10))} is torn...")
+    assert_refused(
+        esg(command, journal), f"...run.journal: line {text.count(chr(10))} (byte ...) is torn..."
+    )
 
 
 @pytest.mark.parametrize("command", ["replay", "what-if"])

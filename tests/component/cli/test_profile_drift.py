@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.component.cli.conftest import Run
+from tests.support.sealed import plain, sealed
 
 
 @pytest.fixture
@@ -42,10 +43,9 @@ def test_a_mesh_that_does_not_follow_has_nothing_to_tell(tmp_path: Path, esg: Ru
 
 
 def test_a_journal_that_is_not_what_it_says_is_one_line(journal: Path, esg: Run) -> None:
-    lines = journal.read_text("utf-8").splitlines(keepends=True)
-    entry = json.loads(lines[30])
-    lines[30] = json.dumps(entry | {"orders": "f" * 16}, separators=(",", ":")) + "\n"
-    journal.write_text("".join(lines), "utf-8")
+    lines = plain(journal)
+    lines[30] = json.dumps(json.loads(lines[30]) | {"orders": "f" * 16})
+    journal.write_bytes(sealed(lines))
     ran = esg("profile", "drift", "--journal", journal)
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith("error: the replay is not identical: entry 30 at ")

@@ -12,7 +12,7 @@ import pytest
 
 from esg.controller.journal import Journal
 from esg.controller.recovery import recover
-from esg.core.journal.format import Segment, read_header
+from esg.core.journal.format import FORMAT, Segment, read_header
 from esg.core.messages.codec import encode
 from esg.core.sessions.controller_end import NodeSession
 from esg.core.sessions.settings import SessionSettings
@@ -35,6 +35,7 @@ from tests.support.controller_peers import (
     running_controller,
     submission,
 )
+from tests.support.sealed import plain, sealed
 from tests.support.small_catalog import SMALL
 from tests.support.waiting import until
 
@@ -370,13 +371,43 @@ async def test_another_build_goes_on_from_a_good_end(
     assert not state["nodes"]  # the nodes join anew
 
 
+@pytest.mark.parametrize("under_way", [False, True])
+async def test_a_journal_of_the_format_before_carries_over_after_a_good_end(
+    tmp_path: Path, under_way: bool
+) -> None:
+    """That one had no checksums."""
+    async with journaled(tmp_path) as first, gateway(first) as door:
+        await put_application(
+            first.address, name="tag", stages=[model.Stage(function="label")], slo_scale=2.0
+        )
+        if under_way:
+            door.say(submission("r1"))
+            await door.hears("accepted")
+    async with journaled(tmp_path):
+        pass  # its segment has nothing but a snapshot
+    header, snapshot = plain(tmp_path / "00000002.journal")
+    before = header.replace(f'"journal":{FORMAT},', f'"journal":{FORMAT - 1},')
+    (tmp_path / "00000002.journal").write_text(f"{before}\n{snapshot}\n", "utf-8")
+    journal = Journal(tmp_path, ControllerSettings())
+    past = journal.past()
+    assert past is not None
+    if under_way:
+        with pytest.raises(Rejected, match=r"another version of ESG .* requests were under way"):
+            recover(past, SMALL, ControllerSettings())
+    else:
+        assert recover(past, SMALL, ControllerSettings()).state["registrations"]
+    journal.close()
+
+
 async def test_an_edited_journal_is_refused(tmp_path: Path) -> None:
     async with journaled(tmp_path) as first, gateway(first) as door, invoker(first) as node:
         node.say(greeting(), joined())
         door.say(submission("r1"))
         await node.hears("start")
     path = tmp_path / "00000001.journal"
-    path.write_text(path.read_text("utf-8").replace('"request":"r1"', '"request":"r9"'), "utf-8")
+    path.write_bytes(
+        sealed(line.replace('"request":"r1"', '"request":"r9"') for line in plain(path))
+    )
     journal = Journal(tmp_path, ControllerSettings())
     past = journal.past()
     assert past is not None

@@ -14,20 +14,21 @@ from esg.core.scheduler.scheduler import build_scheduler
 from esg.emulator.history import catalog_of, replay_strictly, scenario_of
 from esg.emulator.run import Emulation
 from esg.errors import Rejected
-from esg.runtime.journal_files import cut_torn_end, read_journal
+from esg.runtime.journal_files import cut_off, last_group, read_journal, read_lines
 from tests.support.emulated_runs import paper, scenario
 from tests.support.journal_cases import again, record
 from tests.support.journal_cases import recorded as recorded
+from tests.support.sealed import plain, sealed
 from tests.support.small_catalog import SMALL
 from tests.unit.emulator.test_repeating import without_clock
 
 
 def edited(path: Path, tmp_path: Path, number: int, **changes: Any) -> Path:
     """The journal with another line of this number."""
-    lines = path.read_text("utf-8").splitlines()
+    lines = plain(path)
     lines[number] = json.dumps(json.loads(lines[number]) | changes)
     copy = tmp_path / "edited.journal"
-    copy.write_text("\n".join(lines) + "\n", "utf-8")
+    copy.write_bytes(sealed(lines))
     return copy
 
 
@@ -115,7 +116,9 @@ def test_a_torn_journal_is_refused_by_its_line(
     text = recorded[0].read_text("utf-8")
     path = tmp_path / "torn.journal"
     path.write_text(text[:-10], "utf-8")
-    with pytest.raises(Rejected, match=f"torn.journal: line {text.count(chr(10))} is torn"):
+    with pytest.raises(
+        Rejected, match=rf"torn.journal: line {text.count(chr(10))} \(byte \d+\) is torn"
+    ):
         replay_strictly(path, paper())
 
 
@@ -155,7 +158,7 @@ def test_a_directory_that_a_journal_is_in_is_no_journal_but_nearly(tmp_path: Pat
 def segmented(recorded: tuple[Path, Emulation], tmp_path: Path) -> Path:
     """The same journal as three segments; the last one was cut short by a crash."""
     path, _ = recorded
-    header, *entries = path.read_text("utf-8").splitlines(keepends=True)
+    header, *entries = plain(path)
     scenario = scenario_of(path)
     scheduler = build_scheduler(catalog_of(path, paper(), scenario), scenario)
     folder = tmp_path / "mesh.journal"
@@ -163,8 +166,7 @@ def segmented(recorded: tuple[Path, Emulation], tmp_path: Path) -> Path:
     for number in range(3):
         third = entries[number * len(entries) // 3 : (number + 1) * len(entries) // 3]
         snapshot = snapshot_line(to_text(scheduler.state), "{}", 0)
-        text = "".join([header, f"{snapshot}\n", *third])
-        (folder / f"{number:08}.journal").write_text(text, "utf-8")
+        (folder / f"{number:08}.journal").write_bytes(sealed([header, snapshot, *third]))
         replay(scheduler, read_entries(third))
     with (folder / "00000002.journal").open("a", encoding="utf-8") as last:
         last.write('{"at":9')
@@ -186,7 +188,8 @@ def test_a_replay_leaves_out_what_a_controller_would_cut_off(segmented: Path) ->
     with last.open("ab") as file:
         file.write(b"\0\0\n\0")  # as a crash of the machine may leave it
     assert replay_strictly(segmented, paper()).entries == whole
-    assert cut_torn_end(last) == len(b'{"at":9\0\0\n\0')
+    end = last_group(last, may_be_torn=True).end
+    assert cut_off(last, end) == len(b'{"at":9\0\0\n\0')
     assert replay_strictly(segmented, paper()).entries == whole
 
 
@@ -206,7 +209,8 @@ def test_a_segment_that_is_missing_in_the_middle_is_found(segmented: Path) -> No
 
 def test_segments_of_different_policies_are_replayed_one_at_a_time(segmented: Path) -> None:
     last = segmented / "00000002.journal"
-    last.write_text(last.read_text("utf-8").replace('"policy":"esg"', '"policy":"infless"', 1))
+    header, *lines = read_lines(last, may_be_torn=True)
+    last.write_bytes(sealed([header.replace('"policy":"esg"', '"policy":"infless"'), *lines]))
     with pytest.raises(Rejected, match="under different conditions"):
         replay_strictly(segmented, paper())
 

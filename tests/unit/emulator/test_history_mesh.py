@@ -27,6 +27,7 @@ from esg.runtime.journal_files import read_journal
 from tests.support.emulated_runs import paper, scenario
 from tests.support.journal_cases import FIFTY, again, from_the_middle, record
 from tests.support.journal_cases import recorded as recorded
+from tests.support.sealed import plain, sealed
 from tests.unit.emulator.test_repeating import without_clock
 
 
@@ -47,12 +48,12 @@ def test_a_journal_that_begins_in_the_middle_is_judged_by_its_own_requests(
 @pytest.fixture
 def live(recorded: tuple[Path, Emulation], tmp_path: Path) -> Path:
     """As a controller would have written it: on nodes that joined, long after time began."""
-    header, *entries = map(json.loads, recorded[0].read_text("utf-8").splitlines())
+    header, *entries = map(json.loads, plain(recorded[0]))
     header["world"] = {}
     for entry in entries:
         entry["at"] += 10**15
     path = tmp_path / "live.journal"
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in (header, *entries)), "utf-8")
+    path.write_bytes(sealed(map(json.dumps, (header, *entries))))
     return path
 
 
@@ -63,12 +64,12 @@ def test_nodes_are_those_that_joined(live: Path) -> None:
 
 
 def test_a_mesh_that_was_cold_when_its_nodes_joined_is_cold_again(live: Path) -> None:
-    header, *entries = map(json.loads, live.read_text("utf-8").splitlines())
+    header, *entries = map(json.loads, plain(live))
     for entry in entries:
         if entry["event"] == "InvokerJoined":
             for part in entry["is"]["slices"]:
                 part["resident"] = []
-    live.write_text("".join(f"{json.dumps(line)}\n" for line in (header, *entries)), "utf-8")
+    live.write_bytes(sealed(map(json.dumps, (header, *entries))))
     assert not scenario_of(live).warm_start
 
 
@@ -79,10 +80,10 @@ def test_a_journal_that_begins_in_the_middle_is_as_warm_as_its_nodes_were(
     whole = tmp_path / "whole.journal"
     record(whole, scenario(nodes=3, warm_start=warm, prewarm=False))
     path = from_the_middle(whole, tmp_path / "rest.journal", after=3)  # the nodes have joined
-    header, *rest = path.read_text("utf-8").splitlines(keepends=True)
+    header, *rest = plain(path)
     told = json.loads(header)
     told["world"] = {}
-    path.write_text("".join([f"{json.dumps(told)}\n", *rest]), "utf-8")
+    path.write_bytes(sealed([json.dumps(told), *rest]))
     assert scenario_of(path).warm_start == warm
 
 

@@ -57,6 +57,12 @@ def test_resumed_mesh_needs_a_journal() -> None:
             Chosen(options, environ)
 
 
+def test_only_a_resumed_mesh_salvages_a_journal() -> None:
+    assert Chosen(MeshOptions(resume=True, salvage=True), {}).salvage
+    with pytest.raises(Rejected, match="nothing to salvage for a mesh that begins anew"):
+        Chosen(MeshOptions(salvage=True), {})
+
+
 def test_options_left_out_are_as_the_environment_says() -> None:
     environ = {"ESG_CONTROLLER_POLICY": "orion", "ESG_GATEWAY_PORT": "7", "ESG_TIME_SCALE": "0.5"}
     chosen = Chosen(MeshOptions(port=None), environ)

@@ -28,6 +28,7 @@ from esg.core.messages.events import Event, RequestArrived
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.errors import Bug, Rejected
 from tests.golden.regenerate import CATALOG, GOLDEN, WRONG, Run, emulate, new_scheduler
+from tests.support.sealed import plain
 from tests.unit.core.messages.test_codec import COMMAND_SAMPLES, EVENT_SAMPLES
 
 HEADER = Header(catalog="c0ffee", settings=SchedulerSettings(k=7))
@@ -245,7 +246,7 @@ def test_the_fingerprint_is_the_same_for_the_same_catalog_and_for_what_does_not_
 
 
 def test_the_golden_journal_replays_to_its_recorded_orders() -> None:
-    header, *lines = GOLDEN.read_text("utf-8").splitlines()
+    header, *lines = plain(GOLDEN)
     assert read_header(header).catalog == catalog_digest(CATALOG)
     scheduler = replay(new_scheduler(), read_entries(lines))
     assert scheduler.state.requests_admitted == 100
@@ -253,7 +254,7 @@ def test_the_golden_journal_replays_to_its_recorded_orders() -> None:
 
 
 def test_the_golden_journal_with_a_mistake_is_found_out() -> None:
-    right, wrong = (path.read_text("utf-8").splitlines() for path in (GOLDEN, WRONG))
+    right, wrong = plain(GOLDEN), plain(WRONG)
     places = [i for i, (a, b) in enumerate(zip(right, wrong, strict=True)) if a != b]
     with pytest.raises(Diverged) as e:
         replay(new_scheduler(), read_entries(wrong[1:]))
