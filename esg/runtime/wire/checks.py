@@ -21,14 +21,15 @@ from esg.core.messages.events import (
 )
 from esg.core.messages.task_order import Output, Payload
 from esg.errors import Rejected
+from esg.limits import (
+    LAST_TASK,
+    LONGEST_US,
+    MOST_NAMES,
+    MOST_SLICE_MB,
+    MOST_SLICES,
+    MOST_VCPUS,
+)
 from esg.names import LONGEST
-from esg.units import LONGEST_US
-
-MOST_VCPUS = 100_000
-MOST_SLICES = 1_000
-MOST_MB = 10**9
-MOST_NAMES = 10_000
-LAST_TASK = 2**53
 
 
 def check_news(event: InvokerNews) -> None:
@@ -70,7 +71,7 @@ def _check_inventory(
     _within("latest_task", latest_task, LAST_TASK)
     _within("slices", len(slices), MOST_SLICES)
     for part in slices:
-        _within("memory_mb", part.memory_mb, MOST_MB)
+        _within("memory_mb", part.memory_mb, MOST_SLICE_MB)
         _check_different("models of a slice", [*part.resident, *part.loading])
     for task in running:
         _within("vcpus of a task", task.vcpus, MOST_VCPUS)
