@@ -136,6 +136,14 @@ class Journal:
         writing = loop.run_in_executor(self._writer, self._tried, data, following)
         writing.add_done_callback(lambda written: then(written.result()))
 
+    def end_segment(self) -> None:
+        """Have another segment begin with the next group."""
+        self._limit_bytes = 0
+
+    def current(self) -> Segment:
+        """The segment that is written to. Only between groups is it whole."""
+        return read_segment(read_lines(segment_files(self._directory)[-1]))
+
     def finish(self) -> None:
         """A good end: a last segment with nothing but a snapshot, from which another version, or
         one with another catalog, can go on."""

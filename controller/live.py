@@ -16,6 +16,7 @@ from esg.controller.effects import (
 from esg.controller.gateway_streams import GatewayStreams
 from esg.controller.invoker_streams import InvokerStreams
 from esg.controller.metrics import MeshMetrics
+from esg.controller.quarantine import EventQuarantine
 from esg.controller.shell import NOTHING, ControllerShell, ShellSnapshot
 from esg.core.journal.format import Memo, functions_digest
 from esg.core.messages.commands import Command, CorrectProfiles, RefuseRequest
@@ -36,17 +37,24 @@ class LiveController:
         journal: EventLog | None,
         clock_us: Callable[[], int],
         memory: ShellSnapshot = NOTHING,
+        quarantine: EventQuarantine | None = None,
     ) -> None:
-        self.scheduler = scheduler
         self.shell = ControllerShell(settings, memory)
-        self.driver = Driver(scheduler, journal, self._perform, clock_us=clock_us)
+        self.driver = Driver(
+            scheduler, journal, self._perform, clock_us=clock_us, quarantine=quarantine
+        )
         self.began_us = self.driver.now_us  # the clock goes on where an earlier process left it
         self.gateways = GatewayStreams(self.driver, self.shell)
         functions = functions_digest(scheduler.catalog)
         self.invokers = InvokerStreams(self.driver, functions, settings)
-        self.corrector = Corrector(scheduler, self.driver.tell)
-        self.metrics = MeshMetrics(scheduler, self.shell.counters)
+        self.corrector = Corrector(self.driver)
+        self.metrics = MeshMetrics(lambda: self.scheduler.state, self.shell.counters, quarantine)
         self._idle = asyncio.Event()
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The one that there is now: it may be built again."""
+        return self.driver.scheduler
 
     def start(self) -> None:
         """Go on where another process ended, with the invokers that it had."""

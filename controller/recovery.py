@@ -18,13 +18,15 @@ from typing import Any
 from msgspec.structs import replace as changed
 
 from esg.controller.driver import Driver
+from esg.controller.journal import Journal
+from esg.controller.quarantine import FOLDER, EventQuarantine
 from esg.controller.shell import NOTHING, ControllerShell, ShellSnapshot
 from esg.core.catalog.model import Catalog
 from esg.core.journal.format import Segment, catalog_digest, snapshot_line
-from esg.core.journal.replay import Diverged, replayed
+from esg.core.journal.replay import Diverged, replay, replayed
 from esg.core.messages.codec import decode, encode, to_text
 from esg.core.policies.apex.features import listed
-from esg.core.scheduler.scheduler import build_scheduler
+from esg.core.scheduler.scheduler import Scheduler, build_scheduler
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.state.state import State
 from esg.errors import Rejected
@@ -114,6 +116,19 @@ def recover(past: Segment, catalog: Catalog, own: ControllerSettings) -> Remembe
         memory=shell.snapshot()(),
         now_us=max(scheduler.state.now_us, _now_us(began_us, past.snapshot.wall_us)),
     )
+
+
+def rebuilt(journal: Journal, catalog: Catalog) -> Scheduler:
+    """The scheduler that a journal which is being written comes to. The shell around it goes on as
+    it is: it learns of nothing that is not durable."""
+    past = journal.current()
+    assert past.snapshot is not None
+    return replay(build_scheduler(catalog, past.header.settings, past.snapshot.state), past.entries)
+
+
+def quarantine_beside(journal: Journal, directory: Path, catalog: Catalog) -> EventQuarantine:
+    """Where events are put aside that the scheduler fails at: in the journal's directory."""
+    return EventQuarantine(directory / FOLDER, lambda: rebuilt(journal, catalog))
 
 
 def _now_us(began_us: int, wall_us: int) -> int:

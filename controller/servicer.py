@@ -28,7 +28,6 @@ class ControllerServicer(wire_grpc.ControllerServicer):
 
     def __init__(self, controller: LiveController, policy: str) -> None:
         self._controller = controller
-        self._scheduler = controller.scheduler
         self._policy = policy
 
     async def Admit(  # noqa: N802 - the names are gRPC's
@@ -49,7 +48,7 @@ class ControllerServicer(wire_grpc.ControllerServicer):
         self, request: wire.PutApplicationRequest, context: Context
     ) -> model.Application:
         async with self._called(context, "gateway"):
-            known = self._scheduler.current(request.name) is not None
+            known = self._controller.scheduler.current(request.name) is not None
             if request.update and not known:
                 raise self._unknown_application(request.name)
             if known and not request.update:
@@ -77,7 +76,7 @@ class ControllerServicer(wire_grpc.ControllerServicer):
         self, request: wire.ListApplicationsRequest, context: Context
     ) -> wire.ListApplicationsReply:
         async with self._called(context, "gateway"):
-            names = sorted(self._scheduler.applications)
+            names = sorted(self._controller.scheduler.applications)
             found = [self._application(name) for name in names]
             return wire.ListApplicationsReply(applications=found)
 
@@ -95,8 +94,8 @@ class ControllerServicer(wire_grpc.ControllerServicer):
         async with self._called(context, "gateway"):
             while True:
                 yield mesh_status(
-                    self._scheduler.state,
-                    self._scheduler.catalog,
+                    self._controller.scheduler.state,
+                    self._controller.scheduler.catalog,
                     self._controller.shell.counters,
                     self._controller.shell.orders,
                     policy=self._policy,
@@ -115,13 +114,13 @@ class ControllerServicer(wire_grpc.ControllerServicer):
             yield
 
     def _application(self, name: str) -> model.Application:
-        application = self._scheduler.current(name)
+        application = self._controller.scheduler.current(name)
         if application is None:
             raise self._unknown_application(name)
-        return application_to_wire(application, name, self._scheduler.version(name))
+        return application_to_wire(application, name, self._controller.scheduler.version(name))
 
     def _unknown_application(self, name: str) -> NotFound:
-        return NotFound(did_you_mean("application", name, self._scheduler.applications))
+        return NotFound(did_you_mean("application", name, self._controller.scheduler.applications))
 
 
 def _check_accepted(commands: list[Command]) -> None:
