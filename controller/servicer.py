@@ -7,17 +7,16 @@ from typing import Any
 
 import grpc
 
-from esg.controller.convert import application_to_wire, refusal_error
+from esg.controller.convert import application_from_wire, application_to_wire, refusal_error
 from esg.controller.live import LiveController
 from esg.controller.status import mesh_status
 from esg.core.messages.commands import Command, RefuseApplication
-from esg.core.messages.events import ApplicationRegistered, ApplicationRetired, StageSpec
+from esg.core.messages.events import ApplicationRetired
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import controller_v1_pb2_grpc as wire_grpc
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc.status import AlreadyExists, NotFound, aborting
 from esg.runtime.security.tls import check_peer
-from esg.runtime.wire.enums import late_requests_from_wire
 from esg.suggest import did_you_mean
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -53,23 +52,8 @@ class ControllerServicer(wire_grpc.ControllerServicer):
                 raise self._unknown_application(request.name)
             if known and not request.update:
                 raise AlreadyExists(f"application {request.name} exists; update it instead")
-            commands = await self._controller.driver.ask(
-                ApplicationRegistered(
-                    application=request.name,
-                    stages=tuple(
-                        StageSpec(
-                            name=stage.name or stage.function,
-                            function=stage.function,
-                            after=tuple(stage.after),
-                        )
-                        for stage in request.stages
-                    ),
-                    slo_us=request.slo_us if request.HasField("slo_us") else None,
-                    slo_scale=request.slo_scale if request.HasField("slo_scale") else None,
-                    late_requests=late_requests_from_wire(request.late_requests),
-                )
-            )
-            _check_accepted(commands)
+            registered = application_from_wire(request)
+            _check_accepted(await self._controller.driver.ask(registered))
             return self._application(request.name)
 
     async def ListApplications(  # noqa: N802

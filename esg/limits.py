@@ -5,7 +5,7 @@
 | SLO of a request                       | client                  | `gateway.validation`      |
 | SLO and scale of an application        | catalog, client         | `core.catalog.model`      |
 | stages of an application               | client                  | `core.scheduler.registry` |
-| vCPUs, slices, memory, tasks, times    | node                    | `runtime.wire.checks`     |
+| vCPUs, slices, memory, tasks, times    | node, controller        | `runtime.wire.checks`     |
 | times, prices and sizes of a function  | catalog                 | `core.catalog`            |
 
 Each is far beyond anything real, and small enough that sums and products of what is within the
@@ -26,13 +26,16 @@ twice as many takes more than a second."""
 MOST_STAGES_READ = 1_000
 """Of an application: what is larger is not even looked at."""
 
-# ---- what a node may say of itself
+# ---- what a node may say of itself, and what may be ordered of it
 
 MOST_VCPUS = 100_000
 MOST_SLICES = 1_000
 MOST_SLICE_MB = 10**9
 MOST_NAMES = 10_000
 LAST_TASK = 2**53
+LAST_TASK_BELIEVED = 2**40
+"""A node that joins says up to which number it has heard of tasks, and the next one has a higher
+number. From a wrong one there must be room to go on: here, for thousands of years."""
 
 # ---- what a catalog may say of functions and nodes
 

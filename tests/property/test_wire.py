@@ -72,12 +72,12 @@ missing = st.builds(MissingInput, request=names, source=inputs)
 orders = st.one_of(
     st.builds(
         TaskOrder,
-        task=names,
+        task=times.map(lambda number: f"t{number}"),
         invoker=NODE,
         stage=names,
         function=names,
-        config=st.builds(Config, numbers, numbers, numbers),
-        slices=rows(numbers),
+        config=st.builds(Config, numbers, st.integers(0, 100_000), numbers),
+        slices=st.lists(numbers, max_size=3, unique=True).map(tuple),
         jobs=rows(st.builds(JobOrder, request=names, inputs=rows(inputs), publish=st.booleans())),
         keep=st.booleans(),
         predicted_us=times,

@@ -1,12 +1,15 @@
-"""What an invoker may say: numbers that can be, names of a length that can be.
+"""What controller and invokers may say to each other: numbers that can be, names of a length that
+can be.
 
 A controller believes its invokers about what they have and do; that is their own affair. But no
 invoker, broken or hostile, may say what would make the controller's books wrong and so stop
-everyone else's work. What is said here is refused, and with it the stream.
+everyone else's work. What cannot be is refused, and with it the stream. In the same way an invoker
+keeps its own books right, whatever it is ordered.
 """
 
 from collections.abc import Sequence
 
+from esg.core.messages.commands import InvokerOrder
 from esg.core.messages.events import (
     InstanceGone,
     InstanceReady,
@@ -19,7 +22,7 @@ from esg.core.messages.events import (
     TaskFailed,
     TaskFinished,
 )
-from esg.core.messages.task_order import Output, Payload
+from esg.core.messages.task_order import Output, Payload, TaskOrder
 from esg.errors import Rejected
 from esg.limits import (
     LAST_TASK,
@@ -30,6 +33,20 @@ from esg.limits import (
     MOST_VCPUS,
 )
 from esg.names import LONGEST
+
+
+def check_order(order: InvokerOrder) -> None:
+    """Refuse an order that no books could bear. Whether it fits is the pool's to say."""
+    if not isinstance(order, TaskOrder):
+        return
+    number = order.task[1:]
+    _check_names(order.task)
+    if not (number.isascii() and number.isdigit()):
+        raise Rejected(f"an order: task {order.task!r} has no number")
+    _within("the number of a task", int(number), LAST_TASK)
+    _within("vcpus", order.config.vcpus, MOST_VCPUS)
+    if len(set(order.slices)) < len(order.slices):
+        raise Rejected("an order: one slice is there twice")
 
 
 def check_news(event: InvokerNews) -> None:
@@ -91,9 +108,9 @@ def _check_different(what: str, names: Sequence[str]) -> None:
 def _check_names(*names: str) -> None:
     for name in names:
         if len(name) > LONGEST:
-            raise Rejected(f"news: a name of {len(name)} characters, {name[:40]!r}...")
+            raise Rejected(f"a name of {len(name)} characters, {name[:40]!r}...")
 
 
 def _within(what: str, number: int, most: int) -> None:
     if not 0 <= number <= most:
-        raise Rejected(f"news: {what} is {number}; it must be from 0 to {most}")
+        raise Rejected(f"{what} is {number}; it must be from 0 to {most}")
