@@ -6,8 +6,8 @@ leaves before the journal knows why, and a burst costs one write. What comes in 
 busy waits for the next turn: the slower the disk, the larger the groups.
 
 An event that the scheduler fails at ends nothing but itself. Those before it in its group are made
-durable and carried out; it is put aside (see `quarantine`), and because it may have been half done,
-the scheduler is built again from the journal, which does not have it. Then the inbox goes on. Where
+durable and carried out; it is put aside (see `dead_letters`), and because it may be half done, the
+scheduler is built again from the journal, which does not have it. Then the inbox goes on. Where
 there is no journal, there is nothing to go on from: the process ends.
 """
 
@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from esg.controller.quarantine import EventQuarantine, PutAside
+from esg.controller.dead_letters import DeadLetters, PutAside
 from esg.core.journal.format import Memo
 from esg.core.messages.commands import Command
 from esg.core.messages.events import Event, Woke
@@ -62,14 +62,14 @@ class Driver:
         perform: Callable[[int, Event, Memo | None, list[Command]], None],
         *,
         clock_us: Callable[[], int],
-        quarantine: EventQuarantine | None = None,
+        dead_letters: DeadLetters | None = None,
     ) -> None:
         self.scheduler = scheduler
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._journal = journal
         self._perform = perform
         self._clock_us = clock_us
-        self._quarantine = quarantine
+        self._dead_letters = dead_letters
         self._loop = asyncio.get_running_loop()
         self._inbox: list[InboxItem] = []
         self._resting = asyncio.Event()  # no turn is due, and no events are being written
@@ -153,7 +153,7 @@ class Driver:
             try:
                 handled.append(self._handle(told))
             except Exception as error:
-                if self._quarantine is None:
+                if self._dead_letters is None:
                     raise
                 self._inbox = inbox[position:] + self._inbox
                 return handled, (told, error)
@@ -196,7 +196,7 @@ class Driver:
 
     def _is_refused(self, told: InboxItem) -> bool:
         """Whether an event was put aside before, and is not tried again."""
-        refusal = self._quarantine and self._quarantine.refusal(self.now_us, told.event)
+        refusal = self._dead_letters and self._dead_letters.refusal(self.now_us, told.event)
         if refusal and told.refused is not None:
             told.refused(refusal)
         return bool(refusal)
@@ -204,17 +204,17 @@ class Driver:
     def _put_aside(self, told: InboxItem, error: Exception) -> None:
         """Go on without an event. All before it is in the journal, and nothing is written until the
         scheduler is there again; that takes as long as a start, so it is done in a thread."""
-        assert self._quarantine is not None
-        refusal = self._quarantine.put_aside(self.now_us, told.event, told.memo, error)
+        assert self._dead_letters is not None
+        refusal = self._dead_letters.put_aside(self.now_us, told.event, told.memo, error)
         rebuilding = self._loop.run_in_executor(None, self._rebuilt_scheduler)
         rebuilding.add_done_callback(lambda built: self._rebuilt(built, told, refusal))
 
     def _rebuilt_scheduler(self) -> Scheduler:
-        assert self._quarantine is not None
+        assert self._dead_letters is not None
         try:
-            return self._quarantine.rebuild()
+            return self._dead_letters.rebuild()
         except Exception:  # the file could not be read, perhaps; what fails twice is a bug
-            return self._quarantine.rebuild()
+            return self._dead_letters.rebuild()
 
     def _rebuilt(
         self, built: "asyncio.Future[Scheduler]", told: InboxItem, refusal: PutAside
@@ -237,8 +237,8 @@ class Driver:
 
     def _set_alarm(self) -> None:
         wake_us = self.scheduler.next_wake
-        if wake_us is not None and self._quarantine is not None:
-            wake_us = max(wake_us, self._quarantine.until_us(Woke()))
+        if wake_us is not None and self._dead_letters is not None:
+            wake_us = max(wake_us, self._dead_letters.until_us(Woke()))
         if wake_us == self._alarm_us:
             return
         if self._alarm is not None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from esg.controller.corrector import Corrector
+from esg.controller.dead_letters import DeadLetters
 from esg.controller.driver import Driver, EventLog
 from esg.controller.effects import (
     ConfirmJoin,
@@ -16,7 +17,6 @@ from esg.controller.effects import (
 from esg.controller.gateway_streams import GatewayStreams
 from esg.controller.invoker_streams import InvokerStreams
 from esg.controller.metrics import MeshMetrics
-from esg.controller.quarantine import EventQuarantine
 from esg.controller.shell import NOTHING, ControllerShell, ShellSnapshot
 from esg.core.journal.format import Memo, functions_digest
 from esg.core.messages.commands import Command, CorrectProfiles, RefuseRequest
@@ -37,18 +37,18 @@ class LiveController:
         journal: EventLog | None,
         clock_us: Callable[[], int],
         memory: ShellSnapshot = NOTHING,
-        quarantine: EventQuarantine | None = None,
+        dead_letters: DeadLetters | None = None,
     ) -> None:
         self.shell = ControllerShell(settings, memory)
         self.driver = Driver(
-            scheduler, journal, self._perform, clock_us=clock_us, quarantine=quarantine
+            scheduler, journal, self._perform, clock_us=clock_us, dead_letters=dead_letters
         )
         self.began_us = self.driver.now_us  # the clock goes on where an earlier process left it
         self.gateways = GatewayStreams(self.driver, self.shell)
         functions = functions_digest(scheduler.catalog)
         self.invokers = InvokerStreams(self.driver, functions, settings)
         self.corrector = Corrector(self.driver)
-        self.metrics = MeshMetrics(lambda: self.scheduler.state, self.shell.counters, quarantine)
+        self.metrics = MeshMetrics(lambda: self.scheduler.state, self.shell.counters, dead_letters)
         self._idle = asyncio.Event()
 
     @property

@@ -6,7 +6,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from esg.controller.counters import Counters
-from esg.controller.quarantine import EventQuarantine
+from esg.controller.dead_letters import DeadLetters
 from esg.core.messages.outcome import Outcome
 from esg.core.metrics import slice_counts
 from esg.core.state.node_books import NodeBooks
@@ -18,11 +18,11 @@ class MeshMetrics(Collector):
     """Counters begin with the process; gauges are as of now."""
 
     def __init__(
-        self, state: Callable[[], State], tally: Counters, quarantine: EventQuarantine | None = None
+        self, state: Callable[[], State], tally: Counters, dead_letters: DeadLetters | None = None
     ) -> None:
         self._state = state
         self._tally = tally
-        self._quarantine = quarantine
+        self._dead_letters = dead_letters
 
     def collect(self) -> Iterator[Metric]:
         state = self._state()
@@ -31,8 +31,8 @@ class MeshMetrics(Collector):
         yield GaugeMetricFamily("esg_under_way", "requests under way", value=len(state.requests))
         yield from _queues(state)
         yield from _nodes(list(state.nodes.values()))
-        if self._quarantine is not None:
-            yield _put_aside(self._quarantine)
+        if self._dead_letters is not None:
+            yield _put_aside(self._dead_letters)
 
 
 def _applications(tally: Counters) -> Iterator[Metric]:
@@ -83,14 +83,14 @@ def _queues(state: State) -> Iterator[Metric]:
     yield waiting
 
 
-def _put_aside(quarantine: EventQuarantine) -> Metric:
+def _put_aside(dead_letters: DeadLetters) -> Metric:
     events = CounterMetricFamily(
-        "esg_events_quarantined",
+        "esg_dead_letters",
         "events that the scheduler failed at, and their repeats that were refused",
         labels=["how"],
     )
-    events.add_metric(["failed"], quarantine.failed)
-    events.add_metric(["refused"], quarantine.refused)
+    events.add_metric(["failed"], dead_letters.failed)
+    events.add_metric(["refused"], dead_letters.refused)
     return events
 
 

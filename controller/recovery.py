@@ -17,9 +17,9 @@ from typing import Any
 
 from msgspec.structs import replace as changed
 
+from esg.controller.dead_letters import FOLDER, DeadLetters
 from esg.controller.driver import Driver
 from esg.controller.journal import Journal
-from esg.controller.quarantine import FOLDER, EventQuarantine
 from esg.controller.shell import NOTHING, ControllerShell, ShellSnapshot
 from esg.core.catalog.model import Catalog
 from esg.core.journal.format import Segment, catalog_digest, snapshot_line
@@ -126,9 +126,9 @@ def rebuilt(journal: Journal, catalog: Catalog) -> Scheduler:
     return replay(build_scheduler(catalog, past.header.settings, past.snapshot.state), past.entries)
 
 
-def quarantine_beside(journal: Journal, directory: Path, catalog: Catalog) -> EventQuarantine:
+def dead_letters_beside(journal: Journal, directory: Path, catalog: Catalog) -> DeadLetters:
     """Where events are put aside that the scheduler fails at: in the journal's directory."""
-    return EventQuarantine(directory / FOLDER, lambda: rebuilt(journal, catalog))
+    return DeadLetters(directory / FOLDER, lambda: rebuilt(journal, catalog))
 
 
 def _now_us(began_us: int, wall_us: int) -> int:

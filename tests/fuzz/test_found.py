@@ -111,6 +111,7 @@ def ordered(**fields: Any) -> wire.Order:
         (ordered(task=f"t{2**64}"), "the number of a task is 18446744073709551616"),
         (ordered(config=model.Config(vcpus=-1)), "vcpus is -1"),
         (ordered(slices=[0, 0]), "one slice is there twice"),
+        (wire.Order(warm=wire.Instance(function="f" * 301)), "a name of 301 characters"),
     ],
 )
 def test_a_controller_cannot_order_what_cannot_be(order: wire.Order, words: str) -> None:

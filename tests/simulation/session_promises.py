@@ -59,7 +59,7 @@ class SessionPromises(MeshObserver):
             self._said[id(event)].on_disk = True
 
     def put_aside(self, event: Event) -> None:
-        """It is in the quarantine, and need not be told again."""
+        """It is among the dead letters, and need not be told again."""
         if id(event) in self._said:
             self._said[id(event)].taken = self._said[id(event)].on_disk = True
 

@@ -9,7 +9,14 @@ keeps its own books right, whatever it is ordered.
 
 from collections.abc import Sequence
 
-from esg.core.messages.commands import InvokerOrder
+from esg.core.messages.commands import (
+    DiscardData,
+    DropInstance,
+    InvokerOrder,
+    PublishData,
+    StopTask,
+    WarmInstance,
+)
 from esg.core.messages.events import (
     InstanceGone,
     InstanceReady,
@@ -22,7 +29,7 @@ from esg.core.messages.events import (
     TaskFailed,
     TaskFinished,
 )
-from esg.core.messages.task_order import Output, Payload, TaskOrder
+from esg.core.messages.task_order import Input, Output, Payload, TaskOrder
 from esg.errors import Rejected
 from esg.limits import (
     LAST_TASK,
@@ -37,10 +44,26 @@ from esg.names import LONGEST
 
 def check_order(order: InvokerOrder) -> None:
     """Refuse an order that no books could bear. Whether it fits is the pool's to say."""
-    if not isinstance(order, TaskOrder):
-        return
+    match order:
+        case TaskOrder():
+            _check_task(order)
+        case StopTask():
+            _check_names(order.task)
+        case WarmInstance() | DropInstance():
+            _check_names(order.function)
+        case PublishData():
+            _check_names(order.request, order.stage)
+        case DiscardData():
+            _check_names(order.request)
+
+
+def _check_task(order: TaskOrder) -> None:
+    _check_names(order.task, order.stage, order.function)
+    for job in order.jobs:
+        _check_names(job.request)
+        for source in job.inputs:
+            _check_source(source)
     number = order.task[1:]
-    _check_names(order.task)
     if not (number.isascii() and number.isdigit()):
         raise Rejected(f"an order: task {order.task!r} has no number")
     _within("the number of a task", int(number), LAST_TASK)
@@ -70,11 +93,7 @@ def check_news(event: InvokerNews) -> None:
             _check_names(event.task)
             for missing in event.missing:
                 _check_names(missing.request)
-                match missing.source:
-                    case Payload(key=key):
-                        _check_names(key)
-                    case Output(stage=stage, invoker=invoker):
-                        _check_names(stage, invoker)
+                _check_source(missing.source)
         case InstanceReady():
             _check_names(event.function)
             _within("loading_us", event.loading_us, LONGEST_US)
@@ -103,6 +122,14 @@ def _check_different(what: str, names: Sequence[str]) -> None:
     _check_names(*names)
     if len(set(names)) < len(names):
         raise Rejected(f"an inventory: of its {what}, one is there twice")
+
+
+def _check_source(source: Input) -> None:
+    match source:
+        case Payload(key=key):
+            _check_names(key)
+        case Output(stage=stage, invoker=invoker):
+            _check_names(stage, invoker)
 
 
 def _check_names(*names: str) -> None:

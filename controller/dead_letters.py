@@ -1,6 +1,6 @@
-"""The quarantine, a dead-letter queue: events that the scheduler failed at, put aside.
+"""Dead letters: a dead-letter queue of events that the scheduler failed at.
 
-    JOURNAL/quarantine/ApplicationRegistered-3f2a90c41d77e0b8.json
+    JOURNAL/dead-letters/ApplicationRegistered-3f2a90c41d77e0b8.json
 
 An event that makes the scheduler raise is nobody's order: the driver goes on without it, from the
 journal, which does not have it. It is kept here for a bug report, with its memo, its time and the
@@ -36,7 +36,7 @@ from esg.version import __version__
 
 log = logging.getLogger(__name__)
 
-FOLDER = "quarantine"
+FOLDER = "dead-letters"
 MOST_FILES = 100
 """The oldest gives way to the next one."""
 LONGEST_TEXT = 100_000
@@ -66,7 +66,7 @@ class _Known:
     until_us: int = 0
 
 
-class EventQuarantine:
+class DeadLetters:
     """What was put aside in a folder, by this process and those before it. `rebuild` gives back the
     scheduler that the journal comes to."""
 

@@ -10,9 +10,9 @@ from typing import Any
 import grpc
 import pytest
 
-from esg.controller import invoker_streams, quarantine
+from esg.controller import dead_letters, invoker_streams
+from esg.controller.dead_letters import DeadLetters, PutAside
 from esg.controller.driver import Driver
-from esg.controller.quarantine import EventQuarantine, PutAside
 from esg.core.journal.format import read_segment
 from esg.core.journal.replay import replay
 from esg.core.messages.codec import to_text
@@ -81,11 +81,11 @@ def bad_request(event: Event) -> bool:
 
 
 def files(folder: Path) -> list[Path]:
-    return sorted((folder / quarantine.FOLDER).iterdir())
+    return sorted((folder / dead_letters.FOLDER).iterdir())
 
 
 def names_in(folder: Path) -> list[str]:
-    """The kinds of events in a quarantine's folder."""
+    """The kinds of events in the folder."""
     return [file.name.split("-")[0] for file in folder.iterdir()]
 
 
@@ -157,7 +157,7 @@ async def test_the_same_event_again_is_refused_without_being_handled(
 
 
 def metrics(controller: Running) -> tuple[float, float]:
-    (family,) = [m for m in controller.live.metrics.collect() if m.name == "esg_events_quarantined"]
+    (family,) = [m for m in controller.live.metrics.collect() if m.name == "esg_dead_letters"]
     values = {sample.labels["how"]: sample.value for sample in family.samples}
     return values["failed"], values["refused"]
 
@@ -263,15 +263,15 @@ def driver_of(scheduler: Any, folder: Path, rebuild: Callable[[], Any]) -> Drive
         None,
         lambda *_: None,
         clock_us=lambda: int((loop.time() - began_s) * 1e6),
-        quarantine=EventQuarantine(folder, rebuild),
+        dead_letters=DeadLetters(folder, rebuild),
     )
 
 
 async def test_an_alarm_at_which_the_scheduler_fails_is_tried_again_after_growing_pauses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pauses = quarantine.Backoff(ms(5), ms(50))
-    monkeypatch.setattr(quarantine, "BACKOFF_US", pauses)
+    pauses = dead_letters.Backoff(ms(5), ms(50))
+    monkeypatch.setattr(dead_letters, "BACKOFF_US", pauses)
     scheduler = Failing(failures=4)
     driver = driver_of(scheduler, tmp_path, lambda: scheduler)
     driver.start()
@@ -314,28 +314,28 @@ def arrival(number: int) -> RequestArrived:
 
 def test_only_so_many_are_kept_and_the_oldest_gives_way(tmp_path: Path) -> None:
     folder = tmp_path / "q"
-    kept = EventQuarantine(folder, lambda: pytest.fail("not asked for"))
-    for number in range(quarantine.MOST_FILES + 5):
+    kept = DeadLetters(folder, lambda: pytest.fail("not asked for"))
+    for number in range(dead_letters.MOST_FILES + 5):
         kept.put_aside(0, arrival(number), None, ValueError("x"))
-    assert len(list(folder.iterdir())) == quarantine.MOST_FILES
+    assert len(list(folder.iterdir())) == dead_letters.MOST_FILES
     assert kept.refusal(10**15, arrival(4)) is None
     assert isinstance(kept.refusal(10**15, arrival(5)), PutAside)
-    again = EventQuarantine(folder, lambda: pytest.fail("not asked for"))
+    again = DeadLetters(folder, lambda: pytest.fail("not asked for"))
     assert again.refusal(0, arrival(4)) is None
     assert isinstance(again.refusal(0, arrival(5)), PutAside)
 
 
 def test_a_file_is_bounded_whatever_the_event_is(tmp_path: Path) -> None:
-    kept = EventQuarantine(tmp_path, lambda: pytest.fail("not asked for"))
+    kept = DeadLetters(tmp_path, lambda: pytest.fail("not asked for"))
     huge = RequestArrived(request="x" * 10**6, application="\ud800", slo_us=2**70)
     kept.put_aside(0, huge, None, ValueError("y" * 10**6))
     (file,) = tmp_path.iterdir()
-    assert file.stat().st_size < 4 * quarantine.LONGEST_TEXT
+    assert file.stat().st_size < 4 * dead_letters.LONGEST_TEXT
     assert kept.refusal(0, huge)
 
 
 def test_a_folder_that_cannot_be_written_to_does_not_matter(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    kept = EventQuarantine(tmp_path / "file", lambda: pytest.fail("not asked for"))
+    kept = DeadLetters(tmp_path / "file", lambda: pytest.fail("not asked for"))
     kept.put_aside(0, arrival(1), None, ValueError("x"))
     assert kept.refusal(0, arrival(1))
