@@ -105,10 +105,12 @@ class Links:
 
     def controller_ended(self) -> None:
         self._sessions = self._alarm_us = None
-        self._streams.clear()
         for process in self._processes.values():
             if process.stream is not None:
                 self._break(process.stream)
+        for stream in self._streams.values():
+            stream.up = False  # also if the node's process has ended: nobody reads it any more
+        self._streams.clear()
 
     def node_started(self, node: str) -> None:
         self._processes_started += 1
