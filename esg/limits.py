@@ -12,7 +12,7 @@ Each is far beyond anything real, and small enough that sums and products of wha
 limits fit into 64 bits, and into a float without becoming infinite.
 """
 
-from esg.units import DAY_MS
+from esg.units import DAY_MS, DAY_S, US_PER_S
 
 LONGEST_US = 2**50
 """Some 35 years: a time that is longer is nonsense, whatever it is of, and time without a limit is
@@ -32,6 +32,8 @@ MOST_VCPUS = 100_000
 MOST_SLICES = 1_000
 MOST_SLICE_MB = 10**9
 MOST_NAMES = 10_000
+LONGEST_TASK_US = DAY_S * US_PER_S
+"""Of a task, and of loading a model: what all stages of a request cost still fits into 64 bits."""
 LAST_TASK = 2**53
 LAST_TASK_BELIEVED = 2**40
 """A node that joins says up to which number it has heard of tasks, and the next one has a higher

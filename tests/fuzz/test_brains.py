@@ -45,7 +45,7 @@ from esg.core.scheduler.invariants import check
 from esg.core.scheduler.scheduler import Scheduler, build_scheduler
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.errors import Rejected
-from esg.limits import LAST_TASK, LONGEST_US, MOST_SLICE_MB, MOST_VCPUS
+from esg.limits import LAST_TASK, LONGEST_TASK_US, LONGEST_US, MOST_SLICE_MB, MOST_VCPUS
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.wire.convert import news_from_wire, news_to_wire, order_from_wire, order_to_wire
@@ -56,7 +56,7 @@ from tests.support.small_catalog import SMALL
 NODE = "n0"
 FUNCTIONS = sorted(SMALL.functions)
 LATER_US = st.sampled_from([0, 1, 10**4, 10**6, 10**9, 2**45])
-TIMES_US = st.sampled_from([0, 1, 10**5, 10**9, LONGEST_US])
+TIMES_US = st.sampled_from([0, 1, 10**5, 10**9, LONGEST_TASK_US])
 
 Step = Callable[[Scheduler], Event | None]
 """What happens next, given what the scheduler knows; None if that cannot happen."""

@@ -5,13 +5,16 @@ from typing import Any
 
 import pytest
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.file import DEFAULT, load_catalog
+from esg.core.catalog.profile import Prices
+from esg.core.messages.codec import to_bytes
 from esg.core.messages.commands import StartTask
 from esg.core.messages.events import RequestArrived
 from esg.core.scheduler.scheduler import build_scheduler
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.errors import Rejected
-from esg.limits import LAST_TASK, LAST_TASK_BELIEVED
+from esg.limits import LAST_TASK, LAST_TASK_BELIEVED, LONGEST_TASK_US, MOST_STAGES
 from esg.local.run_directory import RunDirectory
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
@@ -90,6 +93,10 @@ def test_words_between_certificates_may_be_in_any_language(tmp_path: Path) -> No
             "one is there twice",
         ),
         (wire.InvokerNote(finished=wire.TaskFinished(task="t", running_us=-7)), "running_us is -7"),
+        (
+            wire.InvokerNote(finished=wire.TaskFinished(task="t", running_us=2**50)),
+            "running_us is 1125899906842624",
+        ),
         (wire.InvokerNote(failed=wire.TaskFailed(task="t" * 1000)), "a name of 1000 characters"),
     ],
 )
@@ -130,6 +137,13 @@ def test_after_any_number_that_a_node_has_heard_of_there_are_others(said: int) -
     number = int(start.order.task[1:])
     assert min(said, LAST_TASK_BELIEVED) < number < LAST_TASK / 2
     order_from_wire(order_to_wire(start.order), "n0")
+
+
+def test_what_the_longest_tasks_cost_can_be_written_down() -> None:
+    """Of a request with as many stages as there can be, on all of a large node."""
+    prices, stages = Prices(), MOST_STAGES
+    cost_pusd = stages * prices.task_cost_pusd(Config(1, 256, 64), 2 * LONGEST_TASK_US)
+    assert to_bytes(cost_pusd) == str(cost_pusd).encode()
 
 
 def test_a_reason_is_as_long_as_can_be_read() -> None:

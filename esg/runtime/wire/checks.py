@@ -33,7 +33,7 @@ from esg.core.messages.task_order import Input, Output, Payload, TaskOrder
 from esg.errors import Rejected
 from esg.limits import (
     LAST_TASK,
-    LONGEST_US,
+    LONGEST_TASK_US,
     MOST_NAMES,
     MOST_SLICE_MB,
     MOST_SLICES,
@@ -87,8 +87,8 @@ def check_news(event: InvokerNews) -> None:
             _check_inventory(event.slices, event.running, event.latest_task)
         case TaskFinished():
             _check_names(event.task, *(failure.request for failure in event.failed))
-            _within("loading_us", event.loading_us, LONGEST_US)
-            _within("running_us", event.running_us, LONGEST_US)
+            _within("loading_us", event.loading_us, LONGEST_TASK_US)
+            _within("running_us", event.running_us, LONGEST_TASK_US)
         case TaskFailed():
             _check_names(event.task)
             for missing in event.missing:
@@ -96,7 +96,7 @@ def check_news(event: InvokerNews) -> None:
                 _check_source(missing.source)
         case InstanceReady():
             _check_names(event.function)
-            _within("loading_us", event.loading_us, LONGEST_US)
+            _within("loading_us", event.loading_us, LONGEST_TASK_US)
         case InstanceGone():
             _check_names(event.function)
 
