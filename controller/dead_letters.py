@@ -2,11 +2,11 @@
 
     JOURNAL/dead-letters/ApplicationRegistered-3f2a90c41d77e0b8.json
 
-An event that makes the scheduler raise is nobody's order: the driver goes on without it, from the
-journal, which does not have it. It is kept here for a bug report, with its memo, its time and the
-traceback; the segment of the journal that was being written then ends with the state that it found.
-Whoever told it hears an error that names it. The same event again is refused without being handled,
-also by the next process: delete its file, and it may be tried again.
+The driver goes on without an event that makes the scheduler raise, from the journal, which does not
+have it. It is kept here for a bug report, with its memo, its time and the traceback; the segment of
+the journal that was being written then ends with the state that it found. Whoever told it hears an
+error that names it. The same event again is refused without being handled, also by the next
+process; one that starts after its file was deleted tries it again.
 
 Some facts are told again and again because they are still true: the alarm, a node's inventory, a
 node's end. Their content is not what was wrong, and no mesh goes on without them. They are refused
@@ -101,9 +101,8 @@ class DeadLetters:
         self.failed += 1
         name = _name(event)
         file = self._folder / f"{name}.json"
-        if name not in self._known:
-            log.error("event put aside", extra=about(file=str(file), error=repr(error)[:1000]))
-            self._write(file, _story(now_us, event, memo, error))
+        log.error("event put aside", extra=about(file=str(file), error=repr(error)[:1000]))
+        self._write(file, _story(now_us, event, memo, error))
         self._remember(name, now_us)
         return PutAside(name, again=False)
 
