@@ -9,7 +9,7 @@ from typing import Any
 
 from esg.controller.journal import Journal
 from esg.controller.live import LiveController
-from esg.controller.recovery import Remembered, deciding, opening, recover
+from esg.controller.recovery import Remembered, dead_letters_beside, deciding, opening, recover
 from esg.controller.servicer import ControllerServicer
 from esg.core.catalog.model import Catalog
 from esg.core.journal.format import Header, catalog_digest
@@ -41,6 +41,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
         journal,
         lambda: known.now_us + (time.monotonic_ns() - began_ns) // 1000,
         known.memory,
+        None if journal is None else dead_letters_beside(journal, Path(own.journal), catalog),
     )
     controller.start()
     if journal is not None:

@@ -109,6 +109,7 @@ class GatewayStreams:
                     client=submission.owner,
                 ),
                 request_memo(content_hash, fetched_later=later),
+                refused=lambda error: self._end(request, error),
             )
 
     def _application(self, submission: wire.Submission) -> str | None:
@@ -169,6 +170,7 @@ class GatewayStreams:
         return sorted(notes, key=lambda note: note.progress.at_us)
 
     def _cancel(self, follower: Follower, request: str) -> None:
+        """Should the scheduler fail at it, the request goes on, and its end is heard of."""
         known = self._find(request)
         if known is None:
             _refuse(follower, request, _unknown(request))
@@ -183,10 +185,14 @@ class GatewayStreams:
         self._followers.tell(request, _accepted_note(request, record))
 
     def refused(self, command: RefuseRequest) -> None:
-        self._submitted.pop(command.request, None)
         log.info("refused", extra=about(request=command.request, reason=command.reason))
         error = refusal_error(command.kind, command.reason, command.retry_after_us)
-        self._followers.tell_end(command.request, _refused_note(command.request, error))
+        self._end(command.request, error)
+
+    def _end(self, request: str, error: Exception) -> None:
+        """A request is not admitted."""
+        self._submitted.pop(request, None)
+        self._followers.tell_end(request, _refused_note(request, error))
 
     def payload_lost(self, request: str) -> None:
         log.warning("payload lost", extra=about(request=request))

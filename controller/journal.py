@@ -36,12 +36,13 @@ from esg.core.journal.format import (
     entry_line,
     header_line,
     orders_digest,
+    read_segment,
 )
 from esg.core.messages.commands import Command
 from esg.core.messages.events import Event
 from esg.errors import Fault, Rejected
 from esg.files import lock_directory
-from esg.runtime.journal_files import segment_files
+from esg.runtime.journal_files import read_lines, segment_files
 from esg.runtime.settings import ControllerSettings
 
 Opening = Callable[[], Callable[[], str]]
@@ -137,6 +138,14 @@ class Journal:
         loop = asyncio.get_running_loop()
         writing = loop.run_in_executor(self._writer, self._tried, lines, following)
         writing.add_done_callback(lambda written: then(written.result()))
+
+    def end_segment(self) -> None:
+        """Have another segment begin with the next group."""
+        self._limit_bytes = 0
+
+    def current(self) -> Segment:
+        """The segment that is written to. Only between groups is it whole."""
+        return read_segment(read_lines(segment_files(self._directory)[-1]))
 
     def finish(self) -> None:
         """A good end: a last segment with nothing but a snapshot, from which another version, or

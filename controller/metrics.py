@@ -1,14 +1,14 @@
 """The mesh in numbers, for Prometheus: those that `esg top` shows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from esg.controller.counters import Counters
+from esg.controller.dead_letters import DeadLetters
 from esg.core.messages.outcome import Outcome
 from esg.core.metrics import slice_counts
-from esg.core.scheduler.scheduler import Scheduler
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import State
 from esg.units import to_usd
@@ -17,17 +17,22 @@ from esg.units import to_usd
 class MeshMetrics(Collector):
     """Counters begin with the process; gauges are as of now."""
 
-    def __init__(self, scheduler: Scheduler, tally: Counters) -> None:
-        self._scheduler = scheduler
+    def __init__(
+        self, state: Callable[[], State], tally: Counters, dead_letters: DeadLetters | None = None
+    ) -> None:
+        self._state = state
         self._tally = tally
+        self._dead_letters = dead_letters
 
     def collect(self) -> Iterator[Metric]:
-        state = self._scheduler.state
+        state = self._state()
         yield from _applications(self._tally)
         yield from _work(self._tally)
         yield GaugeMetricFamily("esg_under_way", "requests under way", value=len(state.requests))
         yield from _queues(state)
         yield from _nodes(list(state.nodes.values()))
+        if self._dead_letters is not None:
+            yield _put_aside(self._dead_letters)
 
 
 def _applications(tally: Counters) -> Iterator[Metric]:
@@ -76,6 +81,17 @@ def _queues(state: State) -> Iterator[Metric]:
     for queue in state.queues.values():
         waiting.add_metric([queue.application, queue.stage], len(queue.jobs))
     yield waiting
+
+
+def _put_aside(dead_letters: DeadLetters) -> Metric:
+    events = CounterMetricFamily(
+        "esg_dead_letters",
+        "events that the scheduler failed at, and their repeats that were refused",
+        labels=["how"],
+    )
+    events.add_metric(["failed"], dead_letters.failed)
+    events.add_metric(["refused"], dead_letters.refused)
+    return events
 
 
 def _nodes(nodes: list[NodeBooks]) -> Iterator[Metric]:

@@ -10,4 +10,5 @@ class Fault(Exception):
 
 
 class Bug(Exception):
-    """Our own books do not balance: nothing after this counts. The journal has the story."""
+    """Our own books do not balance. What led there does not count, and is put aside; or else the
+    process ends. The journal has the story."""

@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 
 from esg.errors import Rejected
 from esg.gateway.validation import check_name
+from esg.limits import MOST_STAGES_READ
 from esg.names import LONGEST_CHOSEN
 from esg.protos import controller_v1_pb2 as controller
 from esg.protos import controller_v1_pb2_grpc as controller_grpc
@@ -30,8 +31,6 @@ NO_ANSWER = (
     grpc.StatusCode.DEADLINE_EXCEEDED,
     grpc.StatusCode.CANCELLED,
 )
-MOST_STAGES = 1000
-"""What is larger is not even looked at; the controller has a limit of its own."""
 
 
 class Applications:
@@ -112,9 +111,9 @@ class Applications:
 def _check_definition(asked: public.RegisterApplicationRequest, owner: str) -> None:
     """Limits on what a client may send; whether it makes sense is the controller's to say."""
     check_name("name", asked.name, owner)
-    if len(asked.stages) > MOST_STAGES:
+    if len(asked.stages) > MOST_STAGES_READ:
         raise Rejected(
-            f"stages: there are {len(asked.stages)}; at most {MOST_STAGES} are looked at"
+            f"stages: there are {len(asked.stages)}; at most {MOST_STAGES_READ} are looked at"
         )
     for stage in asked.stages:
         names = (stage.name, stage.function, *stage.after)

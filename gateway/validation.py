@@ -9,13 +9,14 @@ import uuid
 from hashlib import blake2b
 
 from esg.errors import Rejected
+from esg.limits import LONGEST_SLO_MS
 from esg.names import LONGEST_CHOSEN, OWNER_MARK, PLAIN, is_printable
 from esg.protos import controller_v1_pb2 as controller
 from esg.protos import gateway_v1_pb2 as public
 from esg.runtime.rpc.status import Exhausted
 from esg.runtime.security.ownership import owned
 from esg.runtime.settings import GatewaySettings
-from esg.units import LONGEST_SLO_MS, ms
+from esg.units import ms
 
 LONGEST_SLO_US = ms(LONGEST_SLO_MS)
 HASHED_AT_ONCE = 2**21

@@ -11,7 +11,7 @@ import grpc
 
 from esg.controller.journal import Journal
 from esg.controller.live import LiveController
-from esg.controller.recovery import Remembered, deciding, opening, recover
+from esg.controller.recovery import Remembered, dead_letters_beside, deciding, opening, recover
 from esg.controller.servicer import ControllerServicer
 from esg.core.journal.format import Header, catalog_digest, functions_digest
 from esg.core.scheduler.scheduler import build_scheduler
@@ -51,7 +51,10 @@ async def running_controller(**settings: Any) -> AsyncIterator[Running]:
     known = Remembered() if past is None else recover(past, SMALL, own)
     clock = [known.now_us]
     scheduler = build_scheduler(SMALL, deciding(own), known.state)
-    live = LiveController(scheduler, own, journal, lambda: clock[0], known.memory)
+    dead_letters = (
+        None if journal is None else dead_letters_beside(journal, Path(own.journal), SMALL)
+    )
+    live = LiveController(scheduler, own, journal, lambda: clock[0], known.memory, dead_letters)
     live.start()
     if journal is not None:
         header = Header(catalog=catalog_digest(SMALL), settings=deciding(own))

@@ -13,6 +13,7 @@ from esg.core.catalog.dag import Series, reduced
 from esg.core.catalog.late_requests import LateRequests
 from esg.core.catalog.profile import Prices, Profile
 from esg.errors import Rejected
+from esg.limits import LONGEST_US
 from esg.names import complaint
 from esg.suggest import did_you_mean
 
@@ -78,9 +79,11 @@ class Application:
             given[stage.name] = stage
         ordered = _ordered(given)
         if slo_us is None:
-            slo_us = round(slo_scale * _alone_us(ordered))
+            slo_us = _multiple_of(_alone_us(ordered), slo_scale)
         if slo_us <= 0:
             raise Rejected(f"the SLO is {slo_us} us; it must be positive")
+        if slo_us > LONGEST_US:
+            raise Rejected(f"the SLO is {slo_us} us, longer than years; give a shorter one")
         followers: dict[str, list[str]] = {stage: [] for stage in ordered}
         for stage in ordered.values():
             for before in stage.after:
@@ -140,6 +143,15 @@ def _alone_us(stages: Mapping[str, Stage]) -> int:
         profile = stage.function.profile
         ends[stage.name] = start + profile.time_us_of(profile.minimum)
     return max(ends.values())
+
+
+def _multiple_of(alone_us: int, scale: float) -> int:
+    """An SLO that is given as a multiple of L. What is rounded is within limits first: a product of
+    finite numbers may be infinite."""
+    product_us = scale * alone_us
+    if not product_us <= LONGEST_US:
+        raise Rejected(f"an SLO of {scale:g} times L is longer than years; give a smaller multiple")
+    return round(product_us)
 
 
 def _check_name(kind: str, name: str) -> None:

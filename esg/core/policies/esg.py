@@ -20,7 +20,7 @@ from esg.core.policies.placement import anywhere, locality_first
 from esg.core.search import Engine, engine
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Queue
-from esg.units import LONGEST_US
+from esg.limits import LONGEST_US
 
 NODES_PER_MS = {"astar": 300, "frontier": 10_000}
 """How many paths `astar` takes up, and how many configs `frontier` looks at, in a millisecond."""

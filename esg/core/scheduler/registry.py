@@ -23,13 +23,10 @@ from esg.core.messages.events import ApplicationChange, ApplicationRegistered, S
 from esg.core.scheduler.admission import Rejection
 from esg.core.state.state import ApplicationVersions, Queue, Registrations, State
 from esg.errors import Rejected
+from esg.limits import LONGEST_US, MOST_STAGES
 from esg.names import queue_name, versioned
 from esg.suggest import did_you_mean
-from esg.units import LONGEST_US, to_ms
-
-MAX_STAGES = 32
-"""Of an application that comes at run time: requests wait while its engine is built, and a chain of
-twice as many takes more than a second."""
+from esg.units import to_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +146,8 @@ def slo_rejection(name: str, slo_us: int, fastest_us: int) -> Rejection | None:
 
 
 def _check(event: ApplicationRegistered, base: Catalog) -> None:
-    if len(event.stages) > MAX_STAGES:
-        raise Rejected(f"{len(event.stages)} stages; at most {MAX_STAGES} can be registered")
+    if len(event.stages) > MOST_STAGES:
+        raise Rejected(f"{len(event.stages)} stages; at most {MOST_STAGES} can be registered")
     application = application_of(event, base)
     fastest_us = application.fastest_us()[application.root]
     rejection = slo_rejection(event.application, application.slo_us, fastest_us)

@@ -38,7 +38,8 @@ from esg.core.policies.placement import anywhere, locality_first
 from esg.core.search.plan import Plan
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Queue
-from esg.units import LONGEST_US, ms
+from esg.limits import LONGEST_US
+from esg.units import ms
 
 NODES_PER_MS = 200
 """What `Offer.effort` counts, in a millisecond of CPython."""
