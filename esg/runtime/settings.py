@@ -249,7 +249,7 @@ class InvokerSettings:
         "emulated:N (a process of its own that speaks Triton's protocol and takes the profiled "
         "times), cpu:N (as many Triton servers without a GPU), mig (a Triton server on every MIG "
         "instance of this host), or the addresses of Triton servers that run already: "
-        "host:port,host:port,...",
+        "host:port,host:port,... or unix:PATH,...",
     )
     slice_memory_mb: int = setting(
         0,
@@ -272,8 +272,8 @@ class InvokerSettings:
     )
     shared_memory_mb: int = setting(
         64,
-        "memory per slice to pass large tensors through to Triton servers on this host's "
-        "loopback; 0: all go over the wire",
+        "memory per slice to pass large tensors through to Triton servers on this host: its "
+        "loopback, or a Unix socket; 0: all go over the wire",
         minimum=0,
     )
     store: str = setting("", "the directory for local data; empty: one in /dev/shm")

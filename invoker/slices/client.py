@@ -230,16 +230,6 @@ _KINDS: dict[grpc.StatusCode, type[Fault]] = {
 }
 
 
-async def server_name(address: str, timeout_s: float) -> str:
-    """What the server at an address calls itself, once it answers."""
-    part = SliceClient(address)
-    try:
-        await part.ready(timeout_s)
-        return await part.name()
-    finally:
-        await part.close()
-
-
 class InferStream:
     """Calls to infer over one stream, one at a time: a call of its own costs five times as much."""
 

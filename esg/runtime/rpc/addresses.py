@@ -31,6 +31,16 @@ def is_address(text: str) -> bool:
     return found is not None and 0 < int(found[2]) <= HIGHEST_PORT
 
 
+def is_unix(address: str) -> bool:
+    """Whether it is that of a Unix socket, which is on this machine, and whose permissions say who
+    may call it.
+
+    >>> is_unix("unix:/run/esg/slice:1"), is_unix("unix:8001")
+    (True, False)
+    """
+    return address.startswith("unix:/")
+
+
 def check_address(address: str) -> None:
     """Before it is called.
 
