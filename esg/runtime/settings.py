@@ -7,7 +7,12 @@ from typing import Any
 from esg.core.node_settings import KEEP_ALIVE_US
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.sessions.settings import SessionSettings
-from esg.runtime.rpc.addresses import GATEWAY_PORT, HIGHEST_PORT, LOOPBACK
+from esg.runtime.rpc.addresses import (
+    GATEWAY_PORT,
+    HIGHEST_PORT,
+    LOOPBACK,
+    SERVICE_DOMAIN,
+)
 from esg.runtime.security.tokens import Quota
 from esg.units import US_PER_MS, US_PER_S, to_ms
 
@@ -56,6 +61,11 @@ class CommonSettings:
     )
     tls_certificate: str = setting("", "this process' certificate (PEM)")
     tls_key: str = setting("", "the certificate's private key (PEM)")
+    tls_domain: str = setting(
+        SERVICE_DOMAIN,
+        "what services' certificates are made out to, behind their names (controller.esg), and "
+        "those who call them check; empty: the hosts where they are called",
+    )
     insecure: bool = setting(
         False, "whether services may listen and call without TLS off the loopback"
     )

@@ -22,6 +22,19 @@ EVERY_INTERFACE = {"0.0.0.0": LOOPBACK, "::": "[::1]", "[::]": "[::1]"}
 """Hosts to listen on, and where that can be called from this machine."""
 
 
+SERVICE_DOMAIN = "esg"
+
+
+def service_name(service: str, domain: str = SERVICE_DOMAIN) -> str:
+    """What the certificate of a service is made out to, wherever it runs; without a domain it is
+    the host, as usual.
+
+    >>> service_name("controller"), service_name("controller", "")
+    ('controller.esg', '')
+    """
+    return f"{service}.{domain}" if domain else ""
+
+
 def is_address(text: str) -> bool:
     """
     >>> [is_address(text) for text in ("gateway:443", "[::1]:50051", "localhost", "h:0", "h:65536")]
