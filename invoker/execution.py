@@ -5,14 +5,14 @@ goes wrong with one job is that job's failure alone:
 
     - a job whose handler fails does not go to the model;
     - a portion that fails is tried again on another of the task's slices;
-    - if that fails as well, and not for want of an answer, its jobs are tried one by one: it may be
-      the input of just one of them that the model cannot bear.
+    - if that fails as well, and not for want of an answer or a model, its jobs are tried one by
+      one: it may be the input of just one of them that the model cannot bear.
 
 Only what concerns all jobs, such as an input that cannot be had, fails the task.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -21,7 +21,7 @@ from esg.core.messages.task_order import JobOrder, TaskOrder
 from esg.errors import Fault
 from esg.invoker.gathering import together
 from esg.invoker.handlers.handler import Bytes, CpuParts
-from esg.invoker.slices.client import NoAnswer, SliceClient, SliceGone, split
+from esg.invoker.slices.client import ModelGone, NoAnswer, SliceClient, SliceGone, split
 from esg.invoker.tensors.arrays import Tensors, alike, plain_input, plain_output
 from esg.runtime.settings import InvokerSettings
 from esg.storage.errors import Missing
@@ -33,7 +33,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """The hands that carry tasks out. `lost` is told of slices that turn out to be gone."""
+    """The hands that carry tasks out. `lost` is told of slices that turn out to be gone, and
+    `unloaded` of those that have not got a model, before the task ends because of it."""
 
     slices: Sequence[SliceClient]
     store: NodeStore
@@ -41,6 +42,7 @@ class Execution:
     settings: InvokerSettings
     handlers: Mapping[str, str]
     lost: Callable[[int, str], None]
+    unloaded: Callable[[int, str], Awaitable[None]]
 
     async def run(self, order: TaskOrder) -> tuple[JobFailure, ...]:
         """Returns the jobs that have no output, and why."""
@@ -129,7 +131,7 @@ class Execution:
                 return await self._call(order, place, jobs)
             except Fault as error:
                 fault = error
-        if isinstance(fault, NoAnswer) or len(jobs) == 1:
+        if isinstance(fault, NoAnswer | ModelGone) or len(jobs) == 1:
             return [fault] * len(jobs)
         return [await self._alone(order, place, job) for job in jobs]
 
@@ -153,6 +155,9 @@ class Execution:
             )
         except SliceGone as fault:
             self.lost(index, str(fault))
+            raise
+        except ModelGone:
+            await self.unloaded(index, order.function)
             raise
 
 

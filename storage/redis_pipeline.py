@@ -14,7 +14,6 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from redis.asyncio import ConnectionPool
 from redis.asyncio.connection import AbstractConnection, UnixDomainSocketConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -28,6 +27,7 @@ from redis.exceptions import (
 )
 
 from esg.errors import Fault, Rejected
+from esg.runtime.security.redis_tls import redis_pool
 from esg.storage.errors import StorageRefused
 
 REPLY_TIMEOUT_S = 10.0
@@ -47,7 +47,7 @@ Reply = asyncio.Future[Any]
 class RedisPipeline:
     def __init__(self, url: str) -> None:
         try:
-            pool: Any = ConnectionPool.from_url(
+            pool: Any = redis_pool(
                 url,
                 protocol=2,
                 retry=Retry(NoBackoff(), 0),

@@ -65,7 +65,8 @@ def _no_connection(address: str, details: str | None) -> ClientError:
     if says(details, grpc_wording.UNKNOWN_AUTHORITY, grpc_wording.OTHER_HOST):
         return NotTrusted(
             f"{address} shows a certificate of an authority that is not trusted here, or for "
-            "another host; correct ESG_CLIENT_CA, or the address"
+            "another host; correct ESG_CLIENT_CA, or the address, or say what the gateway's "
+            "certificate is made out to (ESG_CLIENT_SERVER_NAME)"
         )
     if says(details, grpc_wording.NO_TLS_THERE):
         return NotTrusted(f"{address} does not speak TLS; correct the address, or ESG_CLIENT_CA")

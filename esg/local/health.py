@@ -15,6 +15,7 @@ from redis.exceptions import RedisError
 from esg.errors import Rejected
 from esg.runtime.rpc.addresses import callable_address
 from esg.runtime.rpc.channels import channel
+from esg.runtime.security.redis_tls import redis_pool
 from esg.runtime.security.tls import ON_THIS_MACHINE, Security
 
 ANSWER_TIMEOUT_S = 5.0
@@ -48,9 +49,10 @@ async def redis_answers(url: str) -> bool:
 async def check_redis(url: str) -> None:
     """Refuse a server of the user's own that cannot be used."""
     try:
-        async with Redis.from_url(url, socket_connect_timeout=ANSWER_TIMEOUT_S) as server:
+        pool = redis_pool(url, socket_connect_timeout=ANSWER_TIMEOUT_S)
+        async with Redis.from_pool(pool) as server:
             await server.ping()
-    except (RedisError, OSError, ValueError) as error:
+    except (RedisError, OSError, ValueError, TypeError) as error:
         raise Rejected(
             f"redis_url: {without_password(url)} does not answer: {error}; "
             "start that server, correct the URL, or leave it out to have one started"

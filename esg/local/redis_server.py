@@ -14,9 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from esg.errors import Rejected
-
-LONGEST_SOCKET_PATH = 107
-"""In bytes: what the kernel has room for."""
+from esg.files import LONGEST_SOCKET_PATH
 
 
 def find_server() -> Path:

@@ -7,7 +7,12 @@ from typing import Any
 from esg.core.node_settings import KEEP_ALIVE_US
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.sessions.settings import SessionSettings
-from esg.runtime.rpc.addresses import GATEWAY_PORT, HIGHEST_PORT, LOOPBACK
+from esg.runtime.rpc.addresses import (
+    GATEWAY_PORT,
+    HIGHEST_PORT,
+    LOOPBACK,
+    SERVICE_DOMAIN,
+)
 from esg.runtime.security.tokens import Quota
 from esg.units import US_PER_MS, US_PER_S, to_ms
 
@@ -56,6 +61,11 @@ class CommonSettings:
     )
     tls_certificate: str = setting("", "this process' certificate (PEM)")
     tls_key: str = setting("", "the certificate's private key (PEM)")
+    tls_domain: str = setting(
+        SERVICE_DOMAIN,
+        "what services' certificates are made out to, behind their names (controller.esg), and "
+        "those who call them check; empty: the hosts where they are called",
+    )
     insecure: bool = setting(
         False, "whether services may listen and call without TLS off the loopback"
     )
@@ -264,7 +274,7 @@ class InvokerSettings:
         "emulated:N (a process of its own that speaks Triton's protocol and takes the profiled "
         "times), cpu:N (as many Triton servers without a GPU), mig (a Triton server on every MIG "
         "instance of this host), or the addresses of Triton servers that run already: "
-        "host:port,host:port,...",
+        "host:port,host:port,... or unix:PATH,...",
     )
     slice_memory_mb: int = setting(
         0,
@@ -287,8 +297,8 @@ class InvokerSettings:
     )
     shared_memory_mb: int = setting(
         64,
-        "memory per slice to pass large tensors through to Triton servers on this host's "
-        "loopback; 0: all go over the wire",
+        "memory per slice to pass large tensors through to Triton servers on this host: its "
+        "loopback, or a Unix socket; 0: all go over the wire",
         minimum=0,
     )
     store: str = setting("", "the directory for local data; empty: one in /dev/shm")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from esg.errors import Rejected
-from esg.runtime.rpc.addresses import is_address
+from esg.runtime.rpc.addresses import is_address, is_unix
 
 MOST = 256
 """More slices than that on one node are a slip."""
@@ -61,10 +61,10 @@ def parse_slices(text: str) -> Kind:
         return Mig()
     addresses = tuple(address.strip() for address in text.split(","))
     for address in addresses:
-        if not is_address(address):
+        if not is_address(address) and not is_unix(address):
             raise Rejected(
                 f"invoker.slices: {address!r} is no address; give emulated:N, cpu:N, mig, or "
-                "Triton servers as host:port,host:port,..."
+                "Triton servers as host:port,host:port,... or unix:PATH,..."
             )
         if addresses.count(address) > 1:
             raise Rejected(

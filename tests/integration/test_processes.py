@@ -8,12 +8,14 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from esg.client import AsyncClient, Outcome
 from esg.core.catalog.file import load_catalog
 from esg.emulator.history import replay_strictly
 from esg.local.supervisor import Mesh
 from tests.integration.conftest import Launch
+from tests.support.emulated_process import emulated
 from tests.support.mesh_expectations import nothing_is_left, photo, scene, status_of
 from tests.support.waiting import until
 
@@ -61,6 +63,26 @@ async def test_requests_survive_a_node_that_dies(launch: Launch) -> None:
         await mesh.restart("node0")
         await until(lambda: are_there("node0", "node1"))
         assert (await client.submit("scene", b"again")).outputs == scene(b"again")
+
+
+async def test_models_that_are_unloaded_behind_the_nodes_back_fail_no_request(
+    launch: Launch, catalog: Path
+) -> None:
+    # attack: G1
+    functions = load_catalog(catalog).functions
+    async with (
+        emulated(4, catalog, invoker_warm_start="true") as process,
+        launch(nodes=1, vgpus=None, slices=",".join(process.addresses)) as (_, client),
+    ):
+        assert (await client.submit("scene", b"before")).outputs == scene(b"before")
+        for address in process.addresses:
+            async with grpc.aio.insecure_channel(address) as channel:
+                stub: Any = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+                for name in functions:
+                    order = service_pb2.RepositoryModelUnloadRequest(model_name=name)
+                    await stub.RepositoryModelUnload(order)
+        for n in range(3):
+            assert (await client.submit("scene", b"%d" % n)).outputs == scene(b"%d" % n)
 
 
 async def test_a_node_that_is_told_to_stop_finishes_what_it_runs(launch: Launch) -> None:

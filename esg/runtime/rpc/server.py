@@ -22,7 +22,7 @@ from grpc_reflection.v1alpha import reflection
 from esg.errors import Fault, Rejected
 from esg.files import written
 from esg.runtime.logs import about, start_logging
-from esg.runtime.rpc.addresses import READY_FILE
+from esg.runtime.rpc.addresses import READY_FILE, is_unix
 from esg.runtime.rpc.channels import ANY_SIZE
 from esg.runtime.security.plain import check_listening, check_redis
 from esg.runtime.security.tls import ON_THIS_MACHINE, Security
@@ -56,7 +56,8 @@ class Server:
         self._names: list[str] = []
 
     async def start(self, host: str, port: int, services: Sequence[str]) -> int:
-        """Listen, and say that these services (full names) are well. Returns the port."""
+        """Listen, and say that these services (full names) are well. Returns the port; a host
+        that is the address of a Unix socket, `unix:PATH`, has none."""
         names = [*services, health.SERVICE_NAME, reflection.SERVICE_NAME]
         reflection.enable_server_reflection(names, self.grpc)
         try:
@@ -75,7 +76,8 @@ class Server:
         if tls is not None:
             return self.grpc.add_secure_port(f"{host}:{port}", tls.credentials())
         check_listening(host, insecure=self._security.insecure)
-        return self.grpc.add_insecure_port(f"{host}:{port}")
+        address = host if is_unix(host) else f"{host}:{port}"
+        return self.grpc.add_insecure_port(address)
 
     async def drain(self) -> None:
         """Tell whoever asks that nothing new is taken."""

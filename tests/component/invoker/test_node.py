@@ -269,6 +269,45 @@ async def test_a_model_that_its_slice_has_lost_is_loaded_again(live: LiveNode) -
     assert (await live.tells(TaskFinished, 3)).failed == ()
 
 
+async def test_models_that_slices_have_lost_are_news_before_the_task_that_found_out_ends(
+    live: LiveNode,
+) -> None:
+    """So that whoever tries again has them loaded, and does not find the next slice without."""
+    # attack: G1
+    await live.payload("r1", b"picture")
+    await live.payload("r2", b"drawing")
+    live.node.order(start("t1", "quick", job("r1"), job("r2"), slices=[0, 1]))
+    live.node.order(WarmInstance(invoker="i0", slice=1, function="other"))
+    await live.tells(TaskFinished)
+    await live.tells(InstanceReady, 3)
+    for server in live.servers:
+        for model in server.repository.models.values():
+            model.state = RepositoryState.UNAVAILABLE
+    known = len(live.news)
+    live.node.order(start("t2", "quick", job("r1")))
+    await live.tells(TaskFinished, 2)
+    *gone, finished = live.news[known:]
+    assert isinstance(finished, TaskFinished)
+    assert {(g.slice, g.function) for g in gone if isinstance(g, InstanceGone)} == {
+        (0, "quick"),
+        (1, "quick"),
+        (1, "other"),
+    }
+
+
+async def test_a_model_that_one_of_two_slices_has_lost_fails_no_job(live: LiveNode) -> None:
+    # attack: G1
+    for request in ("r1", "r2"):
+        await live.payload(request, b"picture")
+    live.node.order(start("t1", "quick", job("r1"), job("r2"), slices=[0, 1]))
+    await live.tells(TaskFinished)
+    live.servers[0].repository.models["quick"].state = RepositoryState.UNAVAILABLE
+    live.node.order(start("t2", "quick", job("r1"), job("r2"), slices=[0, 1]))
+    assert (await live.tells(TaskFinished, 2)).failed == ()
+    assert (await live.tells(InstanceGone)).slice == 0
+    assert live.pool.joined().slices[0].resident == ()
+
+
 async def test_a_slice_that_is_about_to_end_gets_no_more_work(
     live: LiveNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,7 +317,11 @@ async def test_a_slice_that_is_about_to_end_gets_no_more_work(
     await live.tells(TaskFinished)
     live.servers[0].repository.models["quick"].state = RepositoryState.UNAVAILABLE
 
+    really = SliceClient.resident
+
     async def resident(part: SliceClient) -> list[str]:
+        if part.address != live.servers[0].address:
+            return await really(part)
         raise SliceGone(
             f"slice {part.address} did not list its models: UNAVAILABLE: Server exiting"
         )

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from esg.errors import Rejected
+from esg.files import LONGEST_SOCKET_PATH
 from esg.local import redis_server as embedded
-from esg.local.redis_server import LONGEST_SOCKET_PATH, find_server, server_command
+from esg.local.redis_server import find_server, server_command
 from tests.support.redis_server import RedisServer
 
 
