@@ -27,17 +27,13 @@ TAIL_LINES = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What to run, and how to find out that it is ready: `probe` gives its address, or None.
-
-    A mesh cannot do without an essential one: if it cannot be brought back, the mesh ends.
-    """
+    """What to run, and how to find out that it is ready: `probe` gives its address, or None."""
 
     name: str
     command: Sequence[str]
     environ: Mapping[str, str]
     log: Path
     probe: Callable[[], Awaitable[str | None]]
-    essential: bool = True
 
 
 class ProcessState(StrEnum):
@@ -54,8 +50,8 @@ class Process:
         self.address = ""
         self.wanted = True
         """Whether it should be running: its end is news only then."""
-        self.given_up = False
-        """Whether it has ended and will not be started again."""
+        self.again_after_s: float | None = None
+        """How long after its end it is started again, if it is."""
         self._on_end = on_end
         self._over = asyncio.Event()
         self._loop = asyncio.get_running_loop()

@@ -94,7 +94,7 @@ class Programs:
         first = self._chosen.settings.of(InvokerSettings).metrics_port
         if first:  # a port for each
             own["metrics_port"] = first + self.nodes.index(name)
-        return self._service(name, INVOKER, own, essential=False)
+        return self._service(name, INVOKER, own)
 
     def again(self, program: Program, address: str) -> Program:
         """A program that is started again: at the same address, so that its peers find it."""
@@ -106,9 +106,7 @@ class Programs:
         same_port = environment(service, {"port": port})
         return replace(program, environ={**program.environ, **same_port})
 
-    def _service(
-        self, name: str, service: str, own: Mapping[str, Any], *, essential: bool = True
-    ) -> Program:
+    def _service(self, name: str, service: str, own: Mapping[str, Any]) -> Program:
         ready = self._ready_file(name)
 
         async def probe() -> str | None:
@@ -130,7 +128,6 @@ class Programs:
             | {READY_FILE: str(ready)},
             log=self._log(name),
             probe=probe,
-            essential=essential,
         )
 
     def _ready_file(self, name: str) -> Path:

@@ -7,8 +7,7 @@ Redis starts first, then the controller, then the gateway and the nodes; each is
 so itself and its health service agrees. They are stopped the other way round, so that whatever is
 under way can end: the gateway takes no more, the nodes finish, the controller hears of it. Nothing
 is left behind but, in a directory that was named, logs, journal and what Redis was given. One that
-dies is started again at its address, after a pause; if it keeps dying it is given up, and if the
-mesh cannot do without it, so is the mesh.
+dies after that is started again at its address, after a pause, as often as it takes.
 
 A mesh lives in one event loop, any loop. If its process is killed outright, the kernel ends the
 children, and the next mesh in the same directory clears up.
@@ -68,8 +67,7 @@ class Mesh:
         self._revivals: dict[str, Revival] = {}
         self._reviving: set[asyncio.Task[None]] = set()
         self._up = False
-        self._failure: Process | None = None
-        self._failed = asyncio.Event()
+        self._failure: Process | None = None  # of the start
         self._stop_limit_s = self._chosen.common.drain_s + STOP_MARGIN_S
 
     @property
@@ -109,12 +107,6 @@ class Mesh:
     def settings(self) -> dict[str, dict[str, Any]]:
         """All settings of the mesh, by section."""
         return self._chosen.document()
-
-    async def failed(self) -> Process:
-        """Wait until a process that the mesh cannot do without has been given up."""
-        await self._failed.wait()
-        assert self._failure is not None
-        return self._failure
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -216,28 +208,34 @@ class Mesh:
 
     def _ended(self, process: Process) -> None:
         self._write_again()
-        if process.wanted:
-            revival = self._revivals.setdefault(process.name, Revival())
-            pause_s = revival.pause_s(process.age_s) if self._up else None
-            process.given_up = pause_s is None
-            if pause_s is not None:
-                reviving = asyncio.create_task(self._revive(process, pause_s))
-                self._reviving.add(reviving)
-                reviving.add_done_callback(self._reviving.discard)
-            elif process.program.essential and self._failure is None:
-                self._failure = process
-                self._failed.set()
+        if process.wanted and self._up:
+            process.again_after_s = self._revival(process).pause_s(process.age_s)
+            reviving = asyncio.create_task(self._revive(process, process.again_after_s))
+            self._reviving.add(reviving)
+            reviving.add_done_callback(self._reviving.discard)
+        elif process.wanted and self._failure is None:
+            self._failure = process
         self._tell(process)
+
+    def _revival(self, process: Process) -> Revival:
+        return self._revivals.setdefault(process.name, Revival())
 
     async def _revive(self, former: Process, pause_s: float) -> None:
         """Start a process again. If it dies before it is ready, that is one more death."""
-        await asyncio.sleep(pause_s)
-        with suppress(Fault, Rejected):
+        begun = False
+        while not begun:
+            await asyncio.sleep(pause_s)
             try:
                 async with asyncio.timeout(START_LIMIT_S):
                     await self._start([self._programs.again(former.program, former.address)])
+                begun = True
             except TimeoutError:
                 self._named(former.name).kill(wanted=True)
+                begun = True
+            except (Fault, Rejected):
+                begun = True  # and has ended, whereupon its next start is due already
+            except OSError:  # no process could be made; what that wants for may come back
+                pause_s = self._revival(former).pause_s(0.0)
 
     def _end(self) -> None:
         self.stop_now()

@@ -30,7 +30,11 @@ def status(directory: RunDir = None, as_json: AsJson = False) -> None:
     record = place.read()
     if record is None or not running(record):
         crashed = "the mesh in" if record else "no mesh is running in"
-        ending = " has crashed; esg down clears up" if record else "; start one with esg up"
+        ending = (
+            " has ended and left something; esg down clears up"
+            if record
+            else "; start one with esg up"
+        )
         raise Rejected(f"{crashed} {place.path}{ending}")
     rows = asyncio.run(_rows(record))
     if as_json:

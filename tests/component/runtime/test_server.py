@@ -104,7 +104,7 @@ def test_readiness_need_not_be_asked_for() -> None:
 
 
 def serve(ready: Path, **environ: str) -> subprocess.Popen[str]:
-    own = {"PYTHONPATH": str(STAND_INS), "ESG_READY_FILE": str(ready), "ESG_GATEWAY_PORT": "0"}
+    own = {"PYTHONPATH": STAND_INS, "ESG_READY_FILE": str(ready), "ESG_GATEWAY_PORT": "0"}
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "esg.gateway"],
         env={**os.environ, **own, **environ},
