@@ -8,7 +8,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -24,16 +24,24 @@ REFUSED = 2
 
 TAIL_LINES = 12
 
+Ask = Callable[[float], Awaitable[bool | None]]
+"""Whether a process answers within so many seconds, whatever it says; None if nobody can tell."""
+Line = AbstractAsyncContextManager[Ask]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What to run, and how to find out that it is ready: `probe` gives its address, or None."""
+    """What to run, and how to find out that it is ready: `probe` gives its address, or None.
+
+    `line` is a connection to that address, to ask whether it still answers.
+    """
 
     name: str
     command: Sequence[str]
     environ: Mapping[str, str]
     log: Path
     probe: Callable[[], Awaitable[str | None]]
+    line: Callable[[str], Line]
 
 
 class ProcessState(StrEnum):
@@ -50,6 +58,8 @@ class Process:
         self.address = ""
         self.wanted = True
         """Whether it should be running: its end is news only then."""
+        self.silent = False
+        """Whether it was killed because it did not answer."""
         self.again_after_s: float | None = None
         """How long after its end it is started again, if it is."""
         self._on_end = on_end
@@ -132,6 +142,8 @@ class Process:
         A negative exit code is the number of a signal.
         """
         code = self.exit_code
+        if self.silent:
+            return "did not answer any more and was killed"
         if code is None or code >= 0:
             return f"ended with exit code {code}"
         return f"was ended by {signal.Signals(-code).name}"

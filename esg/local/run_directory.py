@@ -1,7 +1,6 @@
 """The directory of a mesh on one machine: who runs in it, and what stays and goes when it ends.
 
     mesh.json      the record: processes, addresses, settings; there while a mesh runs
-    run/           ready files and the socket of Redis; there while a mesh runs
     mesh.log       what a mesh in the background has to say
     logs/NAME.log  those of its processes; all logs stay until the next mesh starts here
     mesh.journal/  stays too, and the one before it as mesh.journal.previous
@@ -11,7 +10,8 @@
 
 One mesh at a time: its supervisor holds a lock on the directory itself, which the kernel releases
 however that process ends. What a mesh that crashed left behind goes when the next one starts, or
-with `esg down`. Data of the nodes is kept outside, in memory if the system has a place for it.
+with `esg down`. Data of the nodes, the socket of Redis and ready files are outside, in memory if
+the system has a place for it: a full disk here keeps nothing from being started again.
 """
 
 import json
@@ -46,11 +46,11 @@ class RunDirectory:
         self.path = path.absolute()
         self.logs = self.path / "logs"
         self.log = self.path / "mesh.log"
-        self.run = self.path / "run"
         self.journal = self.path / "mesh.journal"
         self.redis = self.path / "redis"
         self.security = self.path / "security"
         self.scratch = self._scratch()
+        self.run = self.scratch / "run"
         self.not_kept = ""
         """Why what Redis was given is not here although its mesh has ended."""
         self._record = self.path / "mesh.json"
@@ -66,8 +66,8 @@ class RunDirectory:
             self._let_go()
             raise
         shutil.rmtree(self.logs, ignore_errors=True)
-        for folder in (self.logs, self.run):
-            folder.mkdir()
+        self.logs.mkdir()
+        self.store(self.run.name)
         if not resume:
             self._begin_anew()
 
@@ -104,15 +104,18 @@ class RunDirectory:
             f"directory with --dir or {VARIABLE}"
         )
 
-    def store(self, node: str) -> Path:
-        """A place for what a process keeps while the mesh is up."""
+    def store(self, name: str) -> Path:
+        """A place for what is kept while the mesh is up."""
         self.scratch.mkdir(mode=0o700, exist_ok=True)
-        folder = self.scratch / node
+        folder = self.scratch / name
         folder.mkdir()
         return folder
 
+    def log_of(self, process: str) -> Path:
+        return self.logs / f"{process}.log"
+
     def write(self, record: Mapping[str, Any]) -> None:
-        # The scratch folder is named here before it is made, so that a crash cannot lose it
+        # The scratch folder is named here, so that a crash does not lose it
         with written(self._record) as file:
             json.dump({**record, "scratch": str(self.scratch)}, file, indent=2)
 
@@ -150,7 +153,6 @@ class RunDirectory:
                 f"{self.redis}: what the Redis of the last mesh was given cannot be copied "
                 f"there: {self.not_kept}; make room for it, or start without --resume"
             )
-        shutil.rmtree(self.run, ignore_errors=True)
         if not self.not_kept:
             self._record.unlink(missing_ok=True)
 

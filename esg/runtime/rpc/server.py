@@ -23,7 +23,7 @@ from esg.errors import Fault, Rejected
 from esg.files import written
 from esg.runtime.logs import about, start_logging
 from esg.runtime.rpc.addresses import READY_FILE
-from esg.runtime.rpc.channels import ANY_SIZE
+from esg.runtime.rpc.channels import ANY_SIZE, KEEPALIVE, KEEPALIVE_MS
 from esg.runtime.security.plain import check_listening, check_redis
 from esg.runtime.security.tls import ON_THIS_MACHINE, Security
 from esg.runtime.settings import CommonSettings
@@ -39,6 +39,12 @@ BURSTS = [
     ("grpc.so_reuseport", 0),  # a taken port is an error, not a shared one
 ]
 
+PINGED = [
+    *KEEPALIVE,
+    # Whoever pings this often is one of us, not an attacker
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", KEEPALIVE_MS // 5),
+]
+
 
 class Server:
     """A gRPC server with health and reflection."""
@@ -49,7 +55,7 @@ class Server:
         security: Security = ON_THIS_MACHINE,
         interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
     ) -> None:
-        self.grpc = grpc.aio.server(options=[*options, *BURSTS], interceptors=interceptors)
+        self.grpc = grpc.aio.server(options=[*options, *BURSTS, *PINGED], interceptors=interceptors)
         self._security = security
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.grpc)

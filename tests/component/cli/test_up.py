@@ -298,6 +298,31 @@ def test_status_tells_how_every_process_is(directory: RunDirectory) -> None:
     assert re.search(rf"^node1 +serving +\S+ +{figures}", table, re.M)
 
 
+# attack: D1
+def test_status_says_why_a_process_is_started_again(directory: RunDirectory, esg: Run) -> None:
+    directory.claim()
+    me = look(os.getpid())
+    assert me is not None
+    process = {"name": "redis", "pid": 1, "began": -1, "address": "", "exit_code": 1}
+    directory.write(
+        {
+            "supervisor": {"pid": me.pid, "began": me.began},
+            "up": True,
+            "gateway": "",
+            "controller": "",
+            "settings": {},
+            "processes": [{**process, "state": "ended"}],
+        }
+    )
+    directory.log_of("redis").write_text("starting\nCan't write: No space left on device\n")
+    try:
+        told = esg("status").out
+    finally:
+        directory.release()
+    assert re.search(r"^redis +restarting ", told, re.M)
+    assert "redis has ended and is started again; its log ends: Can't write: No space left" in told
+
+
 def test_a_stopped_process_is_not_serving(directory: RunDirectory) -> None:
     ran("up", *SMALL, "--detach")
     gateway = pids(directory)["gateway"]

@@ -49,7 +49,7 @@ async def test_a_mesh_is_up_inside_and_gone_outside() -> None:
         pids = mesh.processes
         scratch = mesh.directory.scratch
         stores = sorted(store.name for store in scratch.iterdir())
-        assert stores == ["node0", "node1", "redis"]
+        assert stores == ["node0", "node1", "redis", "run"]
     assert gone(pids)
     assert mesh.processes == {}
     assert not scratch.exists()
@@ -195,6 +195,29 @@ async def test_a_process_that_dies_is_told_and_started_again_where_it_was(name: 
         assert (mesh.gateway, mesh.redis_url) == (gateway, redis_url)
         assert await is_serving(mesh.gateway)
         assert await redis_answers(mesh.redis_url)
+
+
+# attack: I1
+@pytest.mark.parametrize("name", ["redis", "controller", "gateway", "node1"])
+async def test_a_process_that_does_not_answer_is_killed_and_started_again(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("esg.local.liveness.PROBE_EVERY_S", 1.0)
+    endings: list[str] = []
+
+    def tell(process: Process) -> None:
+        if process.state is ProcessState.ENDED:
+            endings.append(f"{process.name} {process.end_text()}")
+
+    async with Mesh(SMALL, tell=tell) as mesh:
+        pid, address = mesh.processes[name], mesh._all[name].address
+        os.kill(pid, signal.SIGSTOP)
+        await until(lambda: endings)
+        assert endings == [f"{name} did not answer any more and was killed"]
+        await until(lambda: mesh._all[name].pid != pid)
+        await until(lambda: mesh._all[name].state is ProcessState.READY)
+        assert mesh._all[name].address == address
+        assert gone({name: pid})
 
 
 async def test_a_full_disk_keeps_no_process_from_being_started_again_or_stopped(
