@@ -36,16 +36,19 @@ class LiveController:
         journal: EventLog | None,
         clock_us: Callable[[], int],
         memory: ShellSnapshot = NOTHING,
+        refusing: Callable[[], str] = lambda: "",
     ) -> None:
+        self.refusing = refusing
+        """Why nothing new is taken, if that is so; what is under way goes on."""
         self.scheduler = scheduler
         self.shell = ControllerShell(settings, memory)
         self.driver = Driver(scheduler, journal, self._perform, clock_us=clock_us)
         self.began_us = self.driver.now_us  # the clock goes on where an earlier process left it
-        self.gateways = GatewayStreams(self.driver, self.shell)
+        self.gateways = GatewayStreams(self.driver, self.shell, refusing)
         functions = functions_digest(scheduler.catalog)
         self.invokers = InvokerStreams(self.driver, functions, settings)
         self.corrector = Corrector(scheduler, self.driver.tell)
-        self.metrics = MeshMetrics(scheduler, self.shell.counters)
+        self.metrics = MeshMetrics(scheduler, self.shell.counters, refusing)
         self._idle = asyncio.Event()
 
     def start(self) -> None:

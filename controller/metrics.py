@@ -1,6 +1,6 @@
 """The mesh in numbers, for Prometheus: those that `esg top` shows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -17,15 +17,23 @@ from esg.units import to_usd
 class MeshMetrics(Collector):
     """Counters begin with the process; gauges are as of now."""
 
-    def __init__(self, scheduler: Scheduler, tally: Counters) -> None:
+    def __init__(
+        self, scheduler: Scheduler, tally: Counters, refusing: Callable[[], str] = lambda: ""
+    ) -> None:
         self._scheduler = scheduler
         self._tally = tally
+        self._refusing = refusing
 
     def collect(self) -> Iterator[Metric]:
         state = self._scheduler.state
         yield from _applications(self._tally)
         yield from _work(self._tally)
         yield GaugeMetricFamily("esg_under_way", "requests under way", value=len(state.requests))
+        yield GaugeMetricFamily(
+            "esg_journal_full",
+            "1 while new requests are refused for want of room for the journal",
+            value=bool(self._refusing()),
+        )
         yield from _queues(state)
         yield from _nodes(list(state.nodes.values()))
 

@@ -24,14 +24,24 @@ ANSWER_TIMEOUT_S = 5.0
 
 
 async def is_serving(address: str, security: Security | None = None) -> bool:
-    """A service's own opinion; False if it has none in time."""
+    """A process' own opinion; False if it has none in time."""
+    return await _said(address, security) == health_pb2.HealthCheckResponse.SERVING
+
+
+async def is_refusing(address: str, security: Security, service: str) -> bool:
+    """Whether a process says of one of its services that it takes nothing now."""
+    return await _said(address, security, service) == health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+async def _said(address: str, security: Security | None, service: str = "") -> int | None:
     async with channel(callable_address(address), security or ON_THIS_MACHINE) as link:
         stub: Any = health_pb2_grpc.HealthStub(link)
+        question = health_pb2.HealthCheckRequest(service=service)
         try:
-            reply = await stub.Check(health_pb2.HealthCheckRequest(), timeout=ANSWER_TIMEOUT_S)
+            reply = await stub.Check(question, timeout=ANSWER_TIMEOUT_S)
         except grpc.aio.AioRpcError:
-            return False
-        return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
+            return None
+        return int(reply.status)
 
 
 @asynccontextmanager

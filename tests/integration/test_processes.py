@@ -74,7 +74,7 @@ async def test_a_node_that_is_told_to_stop_finishes_what_it_runs(launch: Launch)
             assert (await answer).outputs == photo(f"{n}".encode())
         journal = mesh.journal
         assert journal is not None
-        text = "".join(path.read_text() for path in journal.iterdir())
+        text = "".join(path.read_text() for path in journal.glob("*.journal"))
         assert '"InvokerLeaving"' in text
         assert '"TaskFailed"' not in text
 

@@ -9,12 +9,15 @@ from rich.table import Table
 from esg.console.options import AsJson, RunDir
 from esg.console.terminal import open_table, print_json, print_line, terminal
 from esg.errors import Rejected
-from esg.local.health import is_serving, redis_answers
+from esg.local.health import is_refusing, is_serving, redis_answers
 from esg.local.procfs import alive, in_session
+from esg.local.programs import CONTROLLER
 from esg.local.run_directory import Record, RunDirectory, default_directory, running
 from esg.local.secure import probing
 
 MB = 1_000_000
+TAKES_REQUESTS = "esg.controller.v1.Controller"
+NO_ROOM = "disk full"
 
 
 def status(directory: RunDir = None, as_json: AsJson = False) -> None:
@@ -53,6 +56,9 @@ def status(directory: RunDir = None, as_json: AsJson = False) -> None:
     screen = terminal()
     screen.print(_table(rows))
     for row in rows:
+        if row["state"] == NO_ROOM:
+            why = "no room for its journal; new requests are refused until there is"
+            print_line(screen, f"\n{row['name']}: {why}")
         if row["last_words"]:
             words = (
                 f"\n{row['name']} has ended and is started again; its log ends: {row['last_words']}"
@@ -91,10 +97,13 @@ async def _state(process: dict[str, Any], settings: dict[str, Any]) -> str:
         return str(process["state"])
     address = process["address"]
     if address.startswith("unix:"):
-        well = await redis_answers(address)
-    else:
-        well = await is_serving(address, probing(process["name"], settings))
-    return "serving" if well else "not serving"
+        return "serving" if await redis_answers(address) else "not serving"
+    security = probing(process["name"], settings)
+    if not await is_serving(address, security):
+        return "not serving"
+    if process["name"] == CONTROLLER and await is_refusing(address, security, TAKES_REQUESTS):
+        return NO_ROOM
+    return "serving"
 
 
 def _last_words(log: Path) -> str:

@@ -87,6 +87,11 @@ class Server:
         """Tell whoever asks that nothing new is taken."""
         await self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
 
+    async def say(self, service: str, *, serving: bool) -> None:
+        """Whether one of the services is well, by its name."""
+        known = health_pb2.HealthCheckResponse
+        await self._health.set(service, known.SERVING if serving else known.NOT_SERVING)
+
     async def stop(self, grace_s: float) -> None:
         await self.grpc.stop(grace_s)
 

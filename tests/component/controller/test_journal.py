@@ -58,7 +58,7 @@ async def write(journal: Journal, count: int = 1, *, first: int = 0) -> None:
 
 
 def segments(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
+    return sorted(path.name for path in folder.iterdir() if path.name != "reserve")
 
 
 def entries(path: Path) -> list[int]:
