@@ -27,10 +27,6 @@ from esg.runtime.settings_file import Settings
 
 SERVICE = "esg.controller.v1.Controller"
 HEALTH_S = 1.0
-NO_ROOM = (
-    "the journal's disk is full: what is under way goes on, and new requests are taken as soon as "
-    "there is room again"
-)
 
 
 async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) -> None:
@@ -46,7 +42,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
         journal,
         lambda: known.now_us + (time.monotonic_ns() - began_ns) // 1000,
         known.memory,
-        lambda: NO_ROOM if journal is not None and journal.full else "",
+        (lambda: "") if journal is None else journal.refusing,
     )
     controller.start()
     if journal is not None:

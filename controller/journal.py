@@ -56,6 +56,10 @@ and may be called in another thread."""
 Then = Callable[[Exception | None], None]
 
 RETRY_S = 1.0
+FULL = (
+    "the journal's disk is full: what is under way goes on, and new requests are taken as soon as "
+    "there is room again"
+)
 
 
 @dataclass(slots=True)
@@ -112,6 +116,10 @@ class Journal:
     def full(self) -> bool:
         """Whether there is no more room than what is under way may need."""
         return self._opening is not None and not self._reserve.is_there
+
+    def refusing(self) -> str:
+        """Why nothing new may be taken on, if that is so; for everybody."""
+        return FULL if self.full else ""
 
     # ---- what was written before
 

@@ -51,7 +51,8 @@ async def running_controller(**settings: Any) -> AsyncIterator[Running]:
     known = Remembered() if past is None else recover(past, SMALL, own)
     clock = [known.now_us]
     scheduler = build_scheduler(SMALL, deciding(own), known.state)
-    live = LiveController(scheduler, own, journal, lambda: clock[0], known.memory)
+    refusing = (lambda: "") if journal is None else journal.refusing
+    live = LiveController(scheduler, own, journal, lambda: clock[0], known.memory, refusing)
     live.start()
     if journal is not None:
         header = Header(catalog=catalog_digest(SMALL), settings=deciding(own))

@@ -7,7 +7,9 @@ from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 
 from esg.controller import journal as journal_module
 from esg.controller import journal_reserve
@@ -17,7 +19,22 @@ from esg.core.journal.format import Header, read_segment, snapshot_line
 from esg.core.messages.events import RequestArrived
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.errors import Fault
+from esg.protos import controller_v1_pb2 as wire
+from esg.protos import controller_v1_pb2_grpc as wire_grpc
+from esg.protos import model_v1_pb2 as model
+from esg.runtime.rpc.channels import channel
 from esg.runtime.settings import ControllerSettings
+from tests.support.controller_peers import (
+    finished,
+    gateway,
+    greeting,
+    invoker,
+    joined,
+    put_application,
+    refusal_code,
+    running_controller,
+    submission,
+)
 from tests.support.waiting import names, until
 
 # attack: D1
@@ -193,6 +210,56 @@ async def test_a_group_that_waits_fails_when_the_controller_is_told_to_stop(
         await waiting
     journal.close()
     assert entries(tmp_path / "00000001.journal") == []
+
+
+async def test_a_controller_without_room_ends_what_is_under_way_and_takes_nothing_new(
+    tmp_path: Path, disk: Disk
+) -> None:
+    async with (
+        running_controller(journal=str(tmp_path)) as controller,
+        invoker(controller) as node,
+        gateway(controller) as door,
+        channel(controller.address) as to_controller,
+    ):
+        stub = wire_grpc.ControllerStub(to_controller)
+
+        async def told() -> str:
+            (status,) = [s async for s in stub.WatchMesh(wire.WatchMeshRequest())]
+            return str(status.refusing)
+
+        def metrics() -> bytes:
+            registry = CollectorRegistry()
+            registry.register(controller.live.metrics)
+            return generate_latest(registry)
+
+        node.say(greeting(), joined())
+        await until(lambda: controller.state.nodes)
+        door.say(submission("r1"))
+        (order,) = await node.hears("start")
+        assert await told() == ""
+        assert b"esg_journal_full 0.0" in metrics()
+
+        disk.room = 10
+        node.say(finished(order.start.task))
+        (answer,) = await door.hears("result")
+        assert answer.request_id == "r1"
+        door.say(submission("r2"))
+        (note,) = await door.hears("refused")
+        assert refusal_code(note) is grpc.StatusCode.UNAVAILABLE
+        assert "the journal's disk is full" in note.refused.message
+        for call in (
+            stub.DeleteApplication(wire.DeleteApplicationRequest(name="thumb")),
+            put_application(controller.address, name="new", stages=[model.Stage(function="label")]),
+        ):
+            with pytest.raises(grpc.aio.AioRpcError, match="the journal's disk is full"):
+                await call
+        assert "the journal's disk is full" in await told()
+        assert b"esg_journal_full 1.0" in metrics()
+
+        disk.room = 1_000_000
+        await until(lambda: not controller.live.refusing())
+        door.say(submission("r3"))
+        assert [n.request_id for n in await door.hears("accepted", 2)] == ["r1", "r3"]
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
