@@ -150,7 +150,7 @@ class Journal:
             raise error
         self._following = first.following
         if error is not None or not self._reserve.make():
-            self._look_for_room()
+            self._became_full()
 
     def begin_group(self) -> None:
         """Before the first event of a group is handled, and after all before it was carried out:
@@ -185,13 +185,16 @@ class Journal:
     def _written(self, group: _Group, then: Then, error: Exception | None) -> None:
         self._retry = None
         if self.full and self._looking is None and self._patient:
-            log.warning("the journal's disk is full", extra=about(journal=str(self._directory)))
-            self._look_for_room()
+            self._became_full()
         if isinstance(error, NoRoom) and self._patient:
             loop = asyncio.get_running_loop()
             self._retry = loop.call_later(RETRY_S, self._hand_over, group, then), then
         else:
             then(error)
+
+    def _became_full(self) -> None:
+        log.warning("the journal's disk is full", extra=about(journal=str(self._directory)))
+        self._look_for_room()
 
     def _look_for_room(self) -> None:
         """Until the reserve can be made again."""

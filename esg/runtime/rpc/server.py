@@ -6,6 +6,7 @@ health and reflection next to its own services, and on SIGTERM or Ctrl-C finishe
 """
 
 import asyncio
+import faulthandler
 import logging
 import os
 import signal
@@ -44,6 +45,10 @@ PINGED = [
     # Whoever pings this often is one of us, not an attacker
     ("grpc.http2.min_recv_ping_interval_without_data_ms", KEEPALIVE_MS // 5),
 ]
+
+STALLED_S = 60.0
+"""How long an event loop may stand still. Whoever asks for health from outside may give up sooner;
+Docker shows what it hears, but does nothing about it."""
 
 
 class Server:
@@ -126,10 +131,24 @@ def run_service(name: str, main: Main) -> int:
     return 0
 
 
+async def _watch_loop() -> None:
+    """Watchdog of the event loop: if that stands still for too long, the process ends, and tells
+    where in its code it was; whoever runs it starts it again. It is a thread without Python."""
+    while True:
+        faulthandler.dump_traceback_later(STALLED_S, exit=True)
+        await asyncio.sleep(STALLED_S / 10)
+
+
 async def _until_told(main: Main, settings: Settings, common: CommonSettings) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    await main(settings, common, stop)
+    # It begins when `main` waits for the first time: what is read before that may take long
+    watching = loop.create_task(_watch_loop())
+    try:
+        await main(settings, common, stop)
+    finally:
+        watching.cancel()
+        faulthandler.cancel_dump_traceback_later()
     log.info("ended", extra=about(pid=os.getpid()))

@@ -156,11 +156,12 @@ async def test_a_group_without_room_waits_and_is_whole_when_there_is_some(
 
 
 async def test_a_controller_that_starts_on_a_full_disk_begins_when_there_is_room(
-    tmp_path: Path, disk: Disk
+    tmp_path: Path, disk: Disk, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk.room = 10
     journal = begun(tmp_path)
     assert journal.full
+    assert "the journal's disk is full" in caplog.messages
     assert names(tmp_path) == set()
     first = handed_over(journal, 0)
     await until(lambda: disk.refused > 10)

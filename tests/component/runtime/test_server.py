@@ -154,6 +154,15 @@ async def test_a_stream_to_a_process_that_was_stopped_breaks(
         process.communicate(timeout=60)
 
 
+# attack: I1
+def test_a_process_whose_loop_stands_still_ends_and_shows_where(tmp_path: Path) -> None:
+    process = serve(tmp_path / "ready", STAND_IN="gateway stalls")
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "Timeout (0:00:01)!" in said
+    assert "run_service" in said
+
+
 @pytest.mark.parametrize(
     ("environ", "words"),
     [
