@@ -6,7 +6,7 @@ gateway may follow it later.
 """
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from esg.controller.convert import progress_note, refusal_error
 from esg.controller.driver import Driver
@@ -32,9 +32,12 @@ log = logging.getLogger(__name__)
 class GatewayStreams:
     """The streams of all gateways, and which of them follow which request."""
 
-    def __init__(self, driver: Driver, shell: ControllerShell) -> None:
+    def __init__(
+        self, driver: Driver, shell: ControllerShell, refusing: Callable[[], str] = lambda: ""
+    ) -> None:
         self._driver = driver
         self._shell = shell
+        self._refusing = refusing
         self._submitted: dict[str, RequestRecord] = {}  # not decided yet, or not on disk
         self._followers = Followers()
         self.draining = False
@@ -92,6 +95,8 @@ class GatewayStreams:
                     self._followers.follow(request, follower)
         elif self.draining:
             _refuse(follower, request, Unavailable("the controller is going away; try again"))
+        elif why := self._refusing():
+            _refuse(follower, request, Unavailable(why))
         elif (application := self._application(submission)) is None:
             _refuse(follower, request, self._unseen(submission))
         else:

@@ -18,17 +18,27 @@ class MeshMetrics(Collector):
     """Counters begin with the process; gauges are as of now."""
 
     def __init__(
-        self, state: Callable[[], State], tally: Counters, dead_letters: DeadLetters | None = None
+        self,
+        state: Callable[[], State],
+        tally: Counters,
+        dead_letters: DeadLetters | None = None,
+        refusing: Callable[[], str] = lambda: "",
     ) -> None:
         self._state = state
         self._tally = tally
         self._dead_letters = dead_letters
+        self._refusing = refusing
 
     def collect(self) -> Iterator[Metric]:
         state = self._state()
         yield from _applications(self._tally)
         yield from _work(self._tally)
         yield GaugeMetricFamily("esg_under_way", "requests under way", value=len(state.requests))
+        yield GaugeMetricFamily(
+            "esg_journal_full",
+            "1 while new requests are refused for want of room for the journal",
+            value=bool(self._refusing()),
+        )
         yield from _queues(state)
         yield from _nodes(list(state.nodes.values()))
         if self._dead_letters is not None:

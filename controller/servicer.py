@@ -15,7 +15,7 @@ from esg.core.messages.events import ApplicationRetired
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import controller_v1_pb2_grpc as wire_grpc
 from esg.protos import model_v1_pb2 as model
-from esg.runtime.rpc.status import AlreadyExists, NotFound, aborting
+from esg.runtime.rpc.status import AlreadyExists, NotFound, Unavailable, aborting
 from esg.runtime.security.tls import check_peer
 from esg.suggest import did_you_mean
 
@@ -47,6 +47,7 @@ class ControllerServicer(wire_grpc.ControllerServicer):
         self, request: wire.PutApplicationRequest, context: Context
     ) -> model.Application:
         async with self._called(context, "gateway"):
+            self._check_taking()
             known = self._controller.scheduler.current(request.name) is not None
             if request.update and not known:
                 raise self._unknown_application(request.name)
@@ -68,6 +69,7 @@ class ControllerServicer(wire_grpc.ControllerServicer):
         self, request: wire.DeleteApplicationRequest, context: Context
     ) -> wire.DeleteApplicationReply:
         async with self._called(context, "gateway"):
+            self._check_taking()
             retired = ApplicationRetired(application=request.name)
             _check_accepted(await self._controller.driver.ask(retired))
             return wire.DeleteApplicationReply()
@@ -85,6 +87,7 @@ class ControllerServicer(wire_grpc.ControllerServicer):
                     policy=self._policy,
                     began_us=self._controller.began_us,
                     now_us=self._controller.driver.now_us,
+                    refusing=self._controller.refusing(),
                 )
                 if request.interval_ms <= 0:
                     return
@@ -96,6 +99,11 @@ class ControllerServicer(wire_grpc.ControllerServicer):
         async with aborting(context):
             check_peer(context, service)
             yield
+
+    def _check_taking(self) -> None:
+        why = self._controller.refusing()
+        if why:
+            raise Unavailable(why)
 
     def _application(self, name: str) -> model.Application:
         application = self._controller.scheduler.current(name)

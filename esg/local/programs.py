@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from esg.local.health import is_serving, redis_answers
+from esg.local.health import is_serving, redis_answers, redis_line, service_line
 from esg.local.options import Chosen
 from esg.local.process import Program
 from esg.local.redis_server import server_command
@@ -18,6 +18,7 @@ from esg.local.run_directory import RunDirectory
 from esg.local.secure import CLIENT, SecureFolder, probing
 from esg.names import node_names
 from esg.runtime.rpc.addresses import READY_FILE, socket_address
+from esg.runtime.security.tls import Security
 from esg.runtime.settings import InvokerSettings
 from esg.runtime.settings_file import environment
 
@@ -72,8 +73,9 @@ class Programs:
             name=REDIS,
             command=command,
             environ=self._chosen.environ,
-            log=self._log(REDIS),
+            log=self._directory.log_of(REDIS),
             probe=probe,
+            line=redis_line,
         )
 
     def controller(self) -> Program:
@@ -95,7 +97,7 @@ class Programs:
         first = self._chosen.settings.of(InvokerSettings).metrics_port
         if first:  # a port for each
             own["metrics_port"] = first + self.nodes.index(name)
-        return self._service(name, INVOKER, own, essential=False)
+        return self._service(name, INVOKER, own)
 
     def again(self, program: Program, address: str) -> Program:
         """A program that is started again: at the same address, so that its peers find it."""
@@ -109,17 +111,17 @@ class Programs:
             own["journal_salvage"] = False  # that was asked for once
         return replace(program, environ={**program.environ, **environment(service, own)})
 
-    def _service(
-        self, name: str, service: str, own: Mapping[str, Any], *, essential: bool = True
-    ) -> Program:
+    def _service(self, name: str, service: str, own: Mapping[str, Any]) -> Program:
         ready = self._ready_file(name)
+
+        def security() -> Security:
+            return probing(service, self._chosen.document())
 
         async def probe() -> str | None:
             if not ready.exists():
                 return None
             address = ready.read_text("utf-8")
-            security = probing(service, self._chosen.document())
-            return address if await is_serving(address, security) else None
+            return address if await is_serving(address, security()) else None
 
         return Program(
             name=name,
@@ -131,13 +133,10 @@ class Programs:
             | environment("common", self.secure.identity(service) if self.secure else {})
             | environment(service, own)
             | {READY_FILE: str(ready)},
-            log=self._log(name),
+            log=self._directory.log_of(name),
             probe=probe,
-            essential=essential,
+            line=lambda address: service_line(address, security()),
         )
 
     def _ready_file(self, name: str) -> Path:
         return self._directory.run / f"{name}.ready"
-
-    def _log(self, name: str) -> Path:
-        return self._directory.logs / f"{name}.log"

@@ -54,7 +54,10 @@ async def running_controller(**settings: Any) -> AsyncIterator[Running]:
     dead_letters = (
         None if journal is None else dead_letters_beside(journal, Path(own.journal), SMALL)
     )
-    live = LiveController(scheduler, own, journal, lambda: clock[0], known.memory, dead_letters)
+    refusing = (lambda: "") if journal is None else journal.refusing
+    live = LiveController(
+        scheduler, own, journal, lambda: clock[0], known.memory, dead_letters, refusing
+    )
     live.start()
     if journal is not None:
         header = Header(catalog=catalog_digest(SMALL), settings=deciding(own))

@@ -6,6 +6,7 @@ health and reflection next to its own services, and on SIGTERM or Ctrl-C finishe
 """
 
 import asyncio
+import faulthandler
 import logging
 import os
 import signal
@@ -23,7 +24,7 @@ from esg.errors import Fault, Rejected
 from esg.files import written
 from esg.runtime.logs import about, start_logging
 from esg.runtime.rpc.addresses import READY_FILE, is_unix
-from esg.runtime.rpc.channels import ANY_SIZE
+from esg.runtime.rpc.channels import ANY_SIZE, KEEPALIVE, KEEPALIVE_MS
 from esg.runtime.security.plain import check_listening, check_redis
 from esg.runtime.security.tls import ON_THIS_MACHINE, Security
 from esg.runtime.settings import CommonSettings
@@ -39,6 +40,16 @@ BURSTS = [
     ("grpc.so_reuseport", 0),  # a taken port is an error, not a shared one
 ]
 
+PINGED = [
+    *KEEPALIVE,
+    # Whoever pings this often is one of us, not an attacker
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", KEEPALIVE_MS // 5),
+]
+
+STALLED_S = 60.0
+"""How long an event loop may stand still. Whoever asks for health from outside may give up sooner;
+Docker shows what it hears, but does nothing about it."""
+
 
 class Server:
     """A gRPC server with health and reflection."""
@@ -49,7 +60,7 @@ class Server:
         security: Security = ON_THIS_MACHINE,
         interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
     ) -> None:
-        self.grpc = grpc.aio.server(options=[*options, *BURSTS], interceptors=interceptors)
+        self.grpc = grpc.aio.server(options=[*options, *BURSTS, *PINGED], interceptors=interceptors)
         self._security = security
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.grpc)
@@ -82,6 +93,11 @@ class Server:
     async def drain(self) -> None:
         """Tell whoever asks that nothing new is taken."""
         await self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
+
+    async def say(self, service: str, *, serving: bool) -> None:
+        """Whether one of the services is well, by its name."""
+        known = health_pb2.HealthCheckResponse
+        await self._health.set(service, known.SERVING if serving else known.NOT_SERVING)
 
     async def stop(self, grace_s: float) -> None:
         await self.grpc.stop(grace_s)
@@ -117,10 +133,24 @@ def run_service(name: str, main: Main) -> int:
     return 0
 
 
+async def _watch_loop() -> None:
+    """Watchdog of the event loop: if that stands still for too long, the process ends, and tells
+    where in its code it was; whoever runs it starts it again. It is a thread without Python."""
+    while True:
+        faulthandler.dump_traceback_later(STALLED_S, exit=True)
+        await asyncio.sleep(STALLED_S / 10)
+
+
 async def _until_told(main: Main, settings: Settings, common: CommonSettings) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    await main(settings, common, stop)
+    # It begins when `main` waits for the first time: what is read before that may take long
+    watching = loop.create_task(_watch_loop())
+    try:
+        await main(settings, common, stop)
+    finally:
+        watching.cancel()
+        faulthandler.cancel_dump_traceback_later()
     log.info("ended", extra=about(pid=os.getpid()))

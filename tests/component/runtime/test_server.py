@@ -14,6 +14,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from esg.errors import Rejected
 from esg.local.health import is_serving
+from esg.runtime.rpc import channels
 from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.server import Server, say_ready
 from tests.component.local.conftest import STAND_INS
@@ -104,7 +105,7 @@ def test_readiness_need_not_be_asked_for() -> None:
 
 
 def serve(ready: Path, **environ: str) -> subprocess.Popen[str]:
-    own = {"PYTHONPATH": str(STAND_INS), "ESG_READY_FILE": str(ready), "ESG_GATEWAY_PORT": "0"}
+    own = {"PYTHONPATH": STAND_INS, "ESG_READY_FILE": str(ready), "ESG_GATEWAY_PORT": "0"}
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "esg.gateway"],
         env={**os.environ, **own, **environ},
@@ -127,6 +128,39 @@ async def test_a_process_serves_until_it_is_told_to_stop(
         _, said = process.communicate(timeout=60)
     assert process.returncode == 0
     assert '"event": "ended"' in said
+
+
+# attack: I1
+async def test_a_stream_to_a_process_that_was_stopped_breaks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soon = {"grpc.keepalive_time_ms": 1000, "grpc.keepalive_timeout_ms": 1000}
+    options = [(name, soon.get(name, value)) for name, value in channels.OPTIONS]
+    monkeypatch.setattr(channels, "OPTIONS", options)
+    ready = tmp_path / "ready"
+    process = serve(ready)
+    try:
+        await until(ready.exists)
+        async with channels.channel(ready.read_text("utf-8")) as link:
+            stub = health_pb2_grpc.HealthStub(link)
+            watching = aiter(stub.Watch(health_pb2.HealthCheckRequest()))
+            assert (await anext(watching)).status == health_pb2.HealthCheckResponse.SERVING
+            os.kill(process.pid, signal.SIGSTOP)
+            with pytest.raises(grpc.aio.AioRpcError) as broken:
+                await anext(watching)
+            assert broken.value.code() is grpc.StatusCode.UNAVAILABLE
+    finally:
+        process.kill()
+        process.communicate(timeout=60)
+
+
+# attack: I1
+def test_a_process_whose_loop_stands_still_ends_and_shows_where(tmp_path: Path) -> None:
+    process = serve(tmp_path / "ready", STAND_IN="gateway stalls")
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "Timeout (0:00:01)!" in said
+    assert "run_service" in said
 
 
 @pytest.mark.parametrize(
