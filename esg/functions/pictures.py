@@ -15,6 +15,8 @@ from esg.errors import Rejected
 
 Floats = NDArray[np.float32]
 
+FORMATS = ("PNG", "JPEG", "WEBP")
+"""What is decoded. Pillow knows some forty more, and runs other programs for some of them."""
 MOST_PIXELS = 16_000_000
 """A file of a few bytes can hold a picture of many gigabytes; larger ones are not decoded."""
 PNG_PIXELS = 2_000_000
@@ -94,7 +96,7 @@ def notes_of(content: bytes) -> dict[str, str]:
 def _opened(content: bytes) -> Image.Image:
     """Its size is known then, its pixels are not read yet."""
     try:
-        picture = Image.open(BytesIO(content))
+        picture = Image.open(BytesIO(content), formats=FORMATS)
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
         raise Rejected(
             f"{len(content)} bytes that are no picture; send a PNG, a JPEG or a WebP"
