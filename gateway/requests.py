@@ -20,10 +20,10 @@ from esg.gateway.request_table import RequestTable
 from esg.gateway.validation import check_id, checked
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import model_v1_pb2 as model
-from esg.runtime.rpc.status import FailedPrecondition, InvalidRequest, NotFound, Unavailable
+from esg.runtime.rpc.status import InvalidRequest, NotFound, Unavailable
 from esg.runtime.security.ownership import owned
 from esg.runtime.settings import GatewaySettings
-from esg.storage.errors import Missing
+from esg.storage.errors import Missing, StorageRefused
 from esg.storage.redis_store import RedisStore
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -96,7 +96,7 @@ class Requests:
         await question.accepted()
         try:
             await asyncio.shield(storing)  # others may wait for it too
-        except FailedPrecondition:
+        except StorageRefused:
             raise  # it will not be submitted again
         except Fault:
             # The client is told to try again, and then finds the request waiting for its payload
