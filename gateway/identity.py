@@ -5,14 +5,15 @@ token is still good is asked again for every request on a stream: one that is ta
 is good for nothing from then on.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from esg.errors import Rejected
 from esg.runtime.rpc.status import Unauthenticated
 from esg.runtime.security.files import Reloaded
-from esg.runtime.security.tokens import Quota, TokenEntry, read_entries, whose
+from esg.runtime.security.tokens import Entries, Quota, TokenEntry, read_entries, whose
 from esg.runtime.settings import GatewaySettings
 
 Metadata = Iterable[tuple[str, str | bytes]]
@@ -37,11 +38,25 @@ class Caller:
 
 
 class Identities:
-    def __init__(self, settings: GatewaySettings) -> None:
+    """`told` hears what comes of reading the file with the tokens."""
+
+    def __init__(
+        self, settings: GatewaySettings, told: Callable[[str], None] = lambda _: None
+    ) -> None:
         self._anyone = Quota(requests_per_s=settings.max_requests_per_s, burst=settings.burst)
         file = Path(settings.tokens)
+
+        def read() -> Entries:
+            try:
+                entries = read_entries(file)
+            except Rejected:
+                told("not read")
+                raise
+            told("read")
+            return entries
+
         self._authenticated: ContextVar[Caller | None] = ContextVar("caller", default=None)
-        self._entries = Reloaded([file], lambda: read_entries(file)) if settings.tokens else None
+        self._entries = Reloaded([file], read) if settings.tokens else None
 
     @property
     def need_tokens(self) -> bool:
