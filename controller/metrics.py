@@ -63,7 +63,8 @@ def _applications(tally: Counters) -> Iterator[Metric]:
     for name, one in sorted(tally.applications.items()):
         served = one.served
         for outcome in (*Outcome, "refused"):
-            ended.add_metric([name, outcome], getattr(served, outcome))
+            if outcome is not Outcome.INVALID:  # those are among the refused
+                ended.add_metric([name, outcome], getattr(served, outcome))
         in_time.add_metric([name], served.in_time)
         due.add_metric([name], served.due)
         cost.add_metric([name], to_usd(served.cost_pusd))

@@ -5,6 +5,7 @@ import sys
 from contextlib import suppress
 
 from esg.gateway.applications import Applications
+from esg.gateway.audit import AuditInterceptor, AuditLog
 from esg.gateway.auth_interceptor import AuthInterceptor
 from esg.gateway.controller_link import ControllerStream
 from esg.gateway.identity import Identities
@@ -13,6 +14,7 @@ from esg.gateway.payload_gc import PayloadCollector
 from esg.gateway.request_table import RequestTable
 from esg.gateway.servicer import Pipelines
 from esg.protos.gateway_v1_pb2_grpc import add_PipelinesServicer_to_server
+from esg.runtime.logs import audit_logger
 from esg.runtime.metrics_page import metrics_page
 from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.decode_interceptor import Decoding
@@ -41,13 +43,15 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     metrics = RequestMetrics(lambda: len(table))
     table = RequestTable(own.max_under_way, collector.discard, metrics.ended)
     controller = channel(own.controller, between_services(common))
-    identities = Identities(own)
+    audit = AuditLog(audit_logger("gateway", own.audit_log), metrics.refused)
+    identities = Identities(own, told=audit.tokens_read)
     pipelines = Pipelines(own, table, store, controller, identities)
     link = ControllerStream(controller, table)
     # A message may hold a payload and a few words more; a little larger ones get our own refusal
     sizes = [("grpc.max_receive_message_length", own.max_payload_bytes + 2**20)]
-    gates = [AuthInterceptor(identities, SERVICE)] if identities.need_tokens else []
-    server = Server([*sizes, *METADATA], public_door(common, own), [*gates, Decoding()])
+    gates = [AuthInterceptor(identities, SERVICE, audit)] if identities.need_tokens else []
+    audited = AuditInterceptor(audit, identities, SERVICE)
+    server = Server([*sizes, *METADATA], public_door(common, own), [*gates, Decoding(), audited])
     add_PipelinesServicer_to_server(pipelines, server.grpc)
 
     port = await server.start(own.host, own.port, [SERVICE])
@@ -70,6 +74,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
             await task
     await controller.close()
     await store.close()
+    audit.close()
 
 
 if __name__ == "__main__":

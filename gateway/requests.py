@@ -20,10 +20,10 @@ from esg.gateway.request_table import RequestTable
 from esg.gateway.validation import check_id, checked
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import model_v1_pb2 as model
-from esg.runtime.rpc.status import FailedPrecondition, NotFound, Unavailable
+from esg.runtime.rpc.status import InvalidRequest, NotFound, Unavailable
 from esg.runtime.security.ownership import owned
 from esg.runtime.settings import GatewaySettings
-from esg.storage.errors import Missing
+from esg.storage.errors import Missing, StorageRefused
 from esg.storage.redis_store import RedisStore
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -96,7 +96,7 @@ class Requests:
         await question.accepted()
         try:
             await asyncio.shield(storing)  # others may wait for it too
-        except FailedPrecondition:
+        except StorageRefused:
             raise  # it will not be submitted again
         except Fault:
             # The client is told to try again, and then finds the request waiting for its payload
@@ -130,9 +130,17 @@ class Requests:
 
         context.add_done_callback(sent)  # type: ignore[arg-type] # its stub wants a class
 
+    async def valid_end(self, request: TrackedRequest) -> model.Result:
+        """Wait for the end of a request, for whoever sent its payload: if a function could do
+        nothing with that, it is refused like any other mistake of a caller."""
+        result = await request.history.end()
+        if result.outcome == model.OUTCOME_INVALID:
+            raise InvalidRequest(result.reason)
+        return result
+
     async def reply(self, request: TrackedRequest) -> public.SubmitReply:
         """Wait for a request's end: its result, with its outputs if they fit into one message."""
-        result = await request.history.end()
+        result = await self.valid_end(request)
         outputs = await self.outputs(request, result)
         if sum(len(content) for _, content in outputs) > self._settings.inline_bytes:
             return public.SubmitReply(result=result, fetch_outputs=True)

@@ -135,6 +135,7 @@ class Pipelines(public_grpc.PipelinesServicer):
             left_s = context.time_remaining()
             async with self._requests.submitted(asked, payload, caller, left_s) as request:
                 del payload
+                await self._requests.valid_end(request)
                 async for chunk in self._results(request):
                     yield chunk
 

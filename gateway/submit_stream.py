@@ -1,19 +1,15 @@
 """Many requests over one stream: groups come in, replies go out as they are ready, in groups."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable
 
-from esg.errors import Fault, Rejected
+from esg.errors import Rejected
 from esg.gateway.identity import Caller
 from esg.gateway.requests import Requests
 from esg.protos import gateway_v1_pb2 as public
-from esg.runtime.logs import about
 from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.chunks import grouped
 from esg.runtime.rpc.status import refusal
-
-log = logging.getLogger(__name__)
 
 Outgoing = tuple[public.Reply, Callable[[], None]]
 """A reply, and whom to tell that it was sent."""
@@ -76,9 +72,7 @@ class SubmitStream:
         try:
             await self._answer(asked)
         except Exception as error:
-            if not isinstance(error, Rejected | Fault):
-                log.exception("call failed", extra=about(request=asked.request_id))
-            refused = refusal(public.Refusal, error)
+            refused = refusal(public.Refusal, error, request=asked.request_id)
             reply = public.Reply(request_id=asked.request_id, refusal=refused)
             self._outbox.put((reply, lambda: None))
 

@@ -218,12 +218,14 @@ class TaskFinished(_message.Message):
     def __init__(self, task: _Optional[str] = ..., loading_us: _Optional[int] = ..., running_us: _Optional[int] = ..., failed: _Optional[_Iterable[_Union[JobFailure, _Mapping]]] = ...) -> None: ...
 
 class JobFailure(_message.Message):
-    __slots__ = ("request_id", "reason")
+    __slots__ = ("request_id", "reason", "final")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    FINAL_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     reason: str
-    def __init__(self, request_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+    final: bool
+    def __init__(self, request_id: _Optional[str] = ..., reason: _Optional[str] = ..., final: _Optional[bool] = ...) -> None: ...
 
 class TaskFailed(_message.Message):
     __slots__ = ("task", "reason", "missing")

@@ -20,6 +20,7 @@ class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OUTCOME_FAILED: _ClassVar[Outcome]
     OUTCOME_CANCELLED: _ClassVar[Outcome]
     OUTCOME_DROPPED: _ClassVar[Outcome]
+    OUTCOME_INVALID: _ClassVar[Outcome]
 LATE_REQUESTS_UNSPECIFIED: LateRequests
 LATE_REQUESTS_FINISH: LateRequests
 LATE_REQUESTS_DROP: LateRequests
@@ -28,6 +29,7 @@ OUTCOME_DONE: Outcome
 OUTCOME_FAILED: Outcome
 OUTCOME_CANCELLED: Outcome
 OUTCOME_DROPPED: Outcome
+OUTCOME_INVALID: Outcome
 
 class Config(_message.Message):
     __slots__ = ("batch", "vcpus", "vgpus")

@@ -100,6 +100,11 @@ class GatewaySettings:
         "",
         "the file with the tokens of those who may call, as esg tokens makes it; empty: anyone may",
     )
+    audit_log: str = setting(
+        "",
+        "the file for the audit log, which says who changed what and who was refused; empty: in "
+        "the service's own log, as JSON with audit set",
+    )
     max_payload_bytes: int = setting(64 * 2**20, "the largest payload accepted", minimum=1)
     inline_bytes: int = setting(
         2 * 2**20,
