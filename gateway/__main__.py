@@ -4,12 +4,16 @@ import asyncio
 import sys
 from contextlib import suppress
 
+import grpc
+
 from esg.gateway.applications import Applications
 from esg.gateway.auth_interceptor import AuthInterceptor
 from esg.gateway.controller_link import ControllerStream
 from esg.gateway.identity import Identities
+from esg.gateway.memory_budget import MemoryBudget
 from esg.gateway.metrics import RequestMetrics, forget_deleted
 from esg.gateway.payload_gc import PayloadCollector
+from esg.gateway.receive_limits import ReceiveLimits
 from esg.gateway.request_table import RequestTable
 from esg.gateway.servicer import Pipelines
 from esg.protos.gateway_v1_pb2_grpc import add_PipelinesServicer_to_server
@@ -23,6 +27,7 @@ from esg.runtime.settings_file import Settings
 from esg.storage.redis_store import RedisStore
 
 SERVICE = "esg.gateway.v1.Pipelines"
+GROUPS = f"/{SERVICE}/SubmitMany"
 FIRST_LINK_S = 5.0
 """How long the controller may take before clients are told that the gateway is here without it."""
 
@@ -42,12 +47,16 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     table = RequestTable(own.max_under_way, collector.discard, metrics.ended)
     controller = channel(own.controller, between_services(common))
     identities = Identities(own)
-    pipelines = Pipelines(own, table, store, controller, identities)
+    limits_mb = (own.max_client_memory_mb, own.max_memory_mb)
+    memory = MemoryBudget(*(int(limit * 2**20) for limit in limits_mb))
+    pipelines = Pipelines(own, table, store, controller, identities, memory)
     link = ControllerStream(controller, table)
-    # A message may hold a payload and a few words more; a little larger ones get our own refusal
-    sizes = [("grpc.max_receive_message_length", own.max_payload_bytes + 2**20)]
-    gates = [AuthInterceptor(identities, SERVICE)] if identities.need_tokens else []
-    server = Server([*sizes, *METADATA], public_door(common, own), [*gates, Decoding()])
+    sizes = [("grpc.max_receive_message_length", own.max_message_bytes)]
+    gates: list[grpc.aio.ServerInterceptor] = []
+    if identities.need_tokens:
+        gates.append(AuthInterceptor(identities, SERVICE))
+    gates += [ReceiveLimits(own, identities, memory), Decoding({GROUPS: own.max_group})]
+    server = Server([*sizes, *METADATA], public_door(common, own), gates)
     add_PipelinesServicer_to_server(pipelines, server.grpc)
 
     port = await server.start(own.host, own.port, [SERVICE])

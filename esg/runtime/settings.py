@@ -113,7 +113,37 @@ class GatewaySettings:
         Quota().burst, "requests that a client may begin at once beyond that", minimum=1
     )
     max_streams: int = setting(
-        1000, "streams (SubmitMany, Watch, WatchMesh) that one client may have open", minimum=1
+        1000,
+        "streams (SubmitMany, SubmitChunked, Fetch, Watch, WatchMesh) that one client may have "
+        "open",
+        minimum=1,
+    )
+    max_message_bytes: int = setting(
+        4 * 2**20,
+        "the largest message accepted, after it was decompressed; larger payloads come in pieces "
+        "(SubmitChunked)",
+        minimum=2**20 + 2**16,
+    )
+    max_group: int = setting(
+        256, "requests in one message of a stream (SubmitMany); more end the stream", minimum=256
+    )
+    max_unanswered: int = setting(
+        2000,
+        "requests on one stream (SubmitMany) whose replies were not sent yet; while there are as "
+        "many, no more are read",
+        minimum=1,
+    )
+    max_client_memory_mb: float = setting(
+        256.0,
+        "payloads and messages of one client that are held at a time; what has to wait for them is "
+        "not read, uploads beyond are refused",
+        minimum=8,
+    )
+    max_memory_mb: float = setting(
+        1024.0, "payloads and messages of all clients that are held at a time", minimum=8
+    )
+    upload_silent_s: float = setting(
+        30.0, "an upload that has been silent for so long is ended", minimum=0.1
     )
 
 
