@@ -6,8 +6,9 @@
 
 Entries are handed over in groups, and a group counts when it is durable: on disk, if `sync` is
 wanted, otherwise with the operating system, from where it survives the end of this process but not
-of the machine. A segment that has become too large is followed by another one, whose snapshot makes
-the older ones dispensable; so the disk used and the time to start again stay bounded.
+of the machine. A segment that has become too large, or whose events took too long to handle, is
+followed by another one, whose snapshot makes the older ones dispensable; so the disk used and the
+time to start again stay bounded.
 
 Whatever cannot be written is an error that ends the controller: to go on unjournaled would be to
 promise what nobody could keep. A line that was not written to its end, because of a crash, is cut
@@ -49,6 +50,9 @@ Opening = Callable[[], Callable[[], str]]
 and may be called in another thread."""
 Then = Callable[[Exception | None], None]
 
+RARELY = 4
+"""So many times as long as a snapshot took is worked before there is another one."""
+
 
 class Journal:
     """A controller's write-ahead log with group commit. One process at a time has it."""
@@ -57,6 +61,8 @@ class Journal:
         self._directory = directory
         self._least_bytes = int(settings.segment_mb * 1_000_000)
         self._limit_bytes = self._least_bytes
+        self._least_work_s = settings.segment_work_s
+        self._limit_work_s = self._least_work_s
         self._kept = settings.kept_segments
         self._sync = settings.sync
         self._pause_s = settings.sync_ms / 1000
@@ -66,6 +72,8 @@ class Journal:
         self._following: Callable[[], str] | None = None  # a segment to begin with the next group
         self._lines: list[str] = []
         self._size = 0  # of the entries in this segment
+        self._worked_s = 0.0  # what they took to be handled, and so will again
+        self._group_began_s: float | None = None
         self._file: RawIOBase | None = None
         self._writer = ThreadPoolExecutor(1, "journal") if settings.sync else None
         try:
@@ -116,6 +124,7 @@ class Journal:
         assert self._opening is not None
         if self._is_full():
             self._following = self._opening()
+        self._group_began_s = time.monotonic()
 
     def append(
         self, now_us: int, event: Event, commands: list[Command], memo: Memo | None = None
@@ -129,11 +138,14 @@ class Journal:
         data = "\n".join(self._lines).encode()
         self._lines.clear()
         following, self._following = self._following, None
+        now_s = time.monotonic()
+        worked_s = now_s - (now_s if self._group_began_s is None else self._group_began_s)
+        self._group_began_s = None
         if self._writer is None:
-            then(self._tried(data, following))
+            then(self._tried(data, following, worked_s))
             return
         loop = asyncio.get_running_loop()
-        writing = loop.run_in_executor(self._writer, self._tried, data, following)
+        writing = loop.run_in_executor(self._writer, self._tried, data, following, worked_s)
         writing.add_done_callback(lambda written: then(written.result()))
 
     def finish(self) -> None:
@@ -160,15 +172,18 @@ class Journal:
             self._writer.shutdown()
 
     def _is_full(self) -> bool:
-        return self._size > self._limit_bytes
+        return self._size > self._limit_bytes or self._worked_s > self._limit_work_s
 
     # ---- in the writer's thread
 
-    def _tried(self, data: bytes, following: Callable[[], str] | None) -> Exception | None:
+    def _tried(
+        self, data: bytes, following: Callable[[], str] | None, worked_s: float
+    ) -> Exception | None:
         try:
             if following is not None:
                 self._next_segment(following)
             self._write(data)
+            self._worked_s += worked_s
         except OSError as error:
             return self._fault(error)
         return None
@@ -190,6 +205,7 @@ class Journal:
         segments = segment_files(self._directory)
         number = 1 + (int(segments[-1].stem) if segments else 0)
         unfinished = self._directory / f"{number:08}.unfinished"
+        began_s = time.monotonic()
         snapshot = following()
         data = f"{self._header}\n{snapshot}\n".encode()
         file = unfinished.open("wb", buffering=0)
@@ -204,8 +220,9 @@ class Journal:
         if self._file is not None:
             self._file.close()
         # Where much is remembered, snapshots are large, and the more has to happen between them
-        self._file, self._size = file, 0
+        self._file, self._size, self._worked_s = file, 0, 0.0
         self._limit_bytes = max(self._least_bytes, len(snapshot))
+        self._limit_work_s = max(self._least_work_s, RARELY * (time.monotonic() - began_s))
         for old in segments[: max(0, len(segments) - self._kept)]:
             with suppress(FileNotFoundError):
                 old.unlink()

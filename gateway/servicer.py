@@ -63,13 +63,13 @@ class Pipelines(public_grpc.PipelinesServicer):
         self, asked: public.RegisterApplicationRequest, context: Context
     ) -> model.Application:
         async with self._called(context) as caller:
-            return await self._applications.put(asked, caller.owner, update=False)
+            return await self._applications.put(asked, caller, update=False)
 
     async def UpdateApplication(
         self, asked: public.UpdateApplicationRequest, context: Context
     ) -> model.Application:
         async with self._called(context) as caller:
-            return await self._applications.put(asked.application, caller.owner, update=True)
+            return await self._applications.put(asked.application, caller, update=True)
 
     async def ListApplications(
         self, asked: public.ListApplicationsRequest, context: Context
@@ -88,7 +88,7 @@ class Pipelines(public_grpc.PipelinesServicer):
         self, asked: public.DeleteApplicationRequest, context: Context
     ) -> public.DeleteApplicationReply:
         async with self._called(context) as caller:
-            await self._applications.delete(asked.name, caller.owner)
+            await self._applications.delete(asked.name, caller)
             return public.DeleteApplicationReply()
 
     async def WatchMesh(

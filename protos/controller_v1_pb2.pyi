@@ -8,20 +8,22 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class PutApplicationRequest(_message.Message):
-    __slots__ = ("name", "stages", "slo_us", "slo_scale", "update", "late_requests")
+    __slots__ = ("name", "stages", "slo_us", "slo_scale", "update", "late_requests", "client")
     NAME_FIELD_NUMBER: _ClassVar[int]
     STAGES_FIELD_NUMBER: _ClassVar[int]
     SLO_US_FIELD_NUMBER: _ClassVar[int]
     SLO_SCALE_FIELD_NUMBER: _ClassVar[int]
     UPDATE_FIELD_NUMBER: _ClassVar[int]
     LATE_REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
     name: str
     stages: _containers.RepeatedCompositeFieldContainer[_model_v1_pb2.Stage]
     slo_us: int
     slo_scale: float
     update: bool
     late_requests: _model_v1_pb2.LateRequests
-    def __init__(self, name: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[_model_v1_pb2.Stage, _Mapping]]] = ..., slo_us: _Optional[int] = ..., slo_scale: _Optional[float] = ..., update: _Optional[bool] = ..., late_requests: _Optional[_Union[_model_v1_pb2.LateRequests, str]] = ...) -> None: ...
+    client: str
+    def __init__(self, name: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[_model_v1_pb2.Stage, _Mapping]]] = ..., slo_us: _Optional[int] = ..., slo_scale: _Optional[float] = ..., update: _Optional[bool] = ..., late_requests: _Optional[_Union[_model_v1_pb2.LateRequests, str]] = ..., client: _Optional[str] = ...) -> None: ...
 
 class ListApplicationsRequest(_message.Message):
     __slots__ = ()
@@ -34,10 +36,12 @@ class ListApplicationsReply(_message.Message):
     def __init__(self, applications: _Optional[_Iterable[_Union[_model_v1_pb2.Application, _Mapping]]] = ...) -> None: ...
 
 class DeleteApplicationRequest(_message.Message):
-    __slots__ = ("name",)
+    __slots__ = ("name", "client")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
     name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    client: str
+    def __init__(self, name: _Optional[str] = ..., client: _Optional[str] = ...) -> None: ...
 
 class DeleteApplicationReply(_message.Message):
     __slots__ = ()

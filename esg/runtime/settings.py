@@ -220,6 +220,12 @@ class ControllerSettings:
         "followed by another one: the larger, the longer a restart may take",
         minimum=0.001,
     )
+    segment_work_s: float = setting(
+        1.5,
+        "a segment whose events took so long to handle, and much longer than its snapshot takes, "
+        "is followed by another one: about as long as a restart takes to live through them again",
+        minimum=0.01,
+    )
     kept_segments: int = setting(
         4, "older segments that are kept, for replays and bug reports", minimum=0
     )
@@ -237,6 +243,21 @@ class ControllerSettings:
         "vGPU time that one application may be given more than another while both wait; 0: the "
         "policy alone decides who comes first",
         minimum=0,
+    )
+    max_applications: int = setting(
+        1000, "registered applications, besides the catalog's; more are refused", minimum=1
+    )
+    max_applications_per_client: int = setting(
+        100, "registered applications of one client with a token", minimum=1
+    )
+    max_application_parts: int = setting(
+        50_000, "stages and edges of all registered applications together", minimum=1
+    )
+    max_application_parts_per_client: int = setting(
+        20_000, "stages and edges of the applications of one client with a token", minimum=1
+    )
+    max_changes_per_minute: int = setting(
+        300, "changes of applications that one client may make in a minute", minimum=1
     )
     heartbeat_ms: int = setting(
         SESSIONS.heartbeat_us // US_PER_MS, "how often an invoker sends its inventory", minimum=10
