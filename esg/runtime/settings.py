@@ -221,7 +221,7 @@ class ControllerSettings:
         minimum=0.001,
     )
     segment_work_s: float = setting(
-        1.5,
+        1.0,
         "a segment whose events took so long to handle, and much longer than its snapshot takes, "
         "is followed by another one: about as long as a restart takes to live through them again",
         minimum=0.01,
