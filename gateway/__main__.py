@@ -20,7 +20,13 @@ from esg.protos.gateway_v1_pb2_grpc import add_PipelinesServicer_to_server
 from esg.runtime.metrics_page import metrics_page
 from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.decode_interceptor import Decoding
-from esg.runtime.rpc.server import Server, run_service, say_ready
+from esg.runtime.rpc.server import (
+    IDLE_CONNECTION,
+    Server,
+    raise_descriptor_limit,
+    run_service,
+    say_ready,
+)
 from esg.runtime.security.policy import between_services, public_door
 from esg.runtime.settings import CommonSettings, GatewaySettings
 from esg.runtime.settings_file import Settings
@@ -41,6 +47,7 @@ LAST_WORDS_S = 2.0
 
 async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) -> None:
     own = settings.of(GatewaySettings)
+    raise_descriptor_limit()
     store = RedisStore(common.redis_url, prefix=common.key_prefix, ttl_s=common.data_ttl_s)
     collector = PayloadCollector(store)
     metrics = RequestMetrics(lambda: len(table))
@@ -56,7 +63,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     if identities.need_tokens:
         gates.append(AuthInterceptor(identities, SERVICE))
     gates += [ReceiveLimits(own, identities, memory), Decoding({GROUPS: own.max_group})]
-    server = Server([*sizes, *METADATA], public_door(common, own), gates)
+    server = Server([*sizes, *METADATA, *IDLE_CONNECTION], public_door(common, own), gates)
     add_PipelinesServicer_to_server(pipelines, server.grpc)
 
     port = await server.start(own.host, own.port, [SERVICE])

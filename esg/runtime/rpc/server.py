@@ -8,6 +8,7 @@ health and reflection next to its own services, and on SIGTERM or Ctrl-C finishe
 import asyncio
 import logging
 import os
+import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -38,6 +39,22 @@ BURSTS = [
     ("grpc.server.max_pending_requests_hard_limit", 200_000),
     ("grpc.so_reuseport", 0),  # a taken port is an error, not a shared one
 ]
+PING_MS = 4000
+"""How often a peer may ask whether a connection still stands; our own clients ask less often."""
+HTTP2_LIMITS = [
+    ("grpc.max_concurrent_streams", 4096),  # of one connection; more calls wait with the caller
+    ("grpc.server_handshake_timeout_ms", 10_000),
+    # Peers that are gone without a word are found out
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", PING_MS),
+    ("grpc.http2.max_ping_strikes", 2),
+]
+"""What one connection may cost, at every server. What a caller says is limited elsewhere."""
+IDLE_CONNECTION = [("grpc.max_connection_idle_ms", 300_000)]
+"""For the public door: a connection without calls is closed after so long. A client makes another
+one when it needs it, and notices nothing."""
 
 
 class Server:
@@ -49,7 +66,9 @@ class Server:
         security: Security = ON_THIS_MACHINE,
         interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
     ) -> None:
-        self.grpc = grpc.aio.server(options=[*options, *BURSTS], interceptors=interceptors)
+        self.grpc = grpc.aio.server(
+            options=[*options, *BURSTS, *HTTP2_LIMITS], interceptors=interceptors
+        )
         self._security = security
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.grpc)
@@ -87,6 +106,14 @@ class Server:
     async def _say(self, state: Any) -> None:
         for name in self._names:
             await self._health.set(name, state)
+
+
+def raise_descriptor_limit() -> None:
+    """Allow this process as many open files as it may have: every connection is one, and gRPC has
+    no limit of its own on connections. The usual soft limit, 1,024, is soon used up."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def say_ready(address: str) -> None:
