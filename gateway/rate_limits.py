@@ -22,8 +22,12 @@ from esg.units import DAY_S, seconds
 
 
 class PayloadCharge:
-    """What a payload on its way is charged for: memory until it is `settled`, and a day's bytes for
-    good, unless its request is refused. A repeat, which was paid for, is not `counted`."""
+    """A payload on its way, and what it is charged for: memory until it is `settled`, and a day's
+    bytes for good, unless its request is refused. A repeat, which was paid for, is not `counted`.
+
+    The payload itself is in `content` and goes with the memory: what is not paid for any more must
+    not be held by whoever came across it, an error's traceback for one.
+    """
 
     def __init__(
         self, quotas: "ClientQuotas", caller: Caller, memory: Reservation, *, counted: bool
@@ -34,29 +38,33 @@ class PayloadCharge:
         self._counted = counted
         self._bytes = 0
         self._settled = False
+        self.content = b""
 
     def add(self, size: int) -> None:
         """One more piece; refused if that is too much."""
         with self._counted_bytes(size):
             self._memory.grow(size)
 
-    def add_received(self, size: int) -> None:
+    def add_received(self, content: bytes) -> None:
         """The whole of it, in a message that memory was paid for when it came."""
-        with self._counted_bytes(size):
+        with self._counted_bytes(len(content)):
             self._memory = received.get()
+        self.content = content
 
-    async def wait_and_add(self, size: int, limit_s: float) -> None:
-        """The same, but wait for memory."""
-        with self._counted_bytes(size):
-            await self._memory.wait_and_grow(size, limit_s)
+    async def wait_and_add(self, content: bytes, limit_s: float) -> None:
+        """The whole of it, as soon as there is memory for it."""
+        with self._counted_bytes(len(content)):
+            await self._memory.wait_and_grow(len(content), limit_s)
+        self.content = content
 
     def settle(self) -> None:
         """Its request is accepted, and it is stored."""
         self._settled = True
-        self._memory.release()
+        self.release()
 
-    def abandon(self) -> None:
-        """It is not kept after all; once more does no harm."""
+    def release(self) -> None:
+        """It is held no longer; once more does no harm."""
+        self.content = b""
         self._memory.release()
 
     @contextmanager
@@ -77,7 +85,7 @@ class PayloadCharge:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        self._memory.release()
+        self.release()
         if isinstance(error, Rejected | Fault) and not self._settled:
             self._quotas.give_back_bytes(self._caller, self._bytes)
 

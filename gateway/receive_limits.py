@@ -18,7 +18,7 @@ from esg.errors import Rejected
 from esg.gateway.identity import Identities
 from esg.gateway.memory_budget import MemoryBudget, Reservation, received
 from esg.runtime.rpc.decode_interceptor import Handler
-from esg.runtime.rpc.status import Cancelled, Exhausted, aborting
+from esg.runtime.rpc.status import Exhausted, aborting
 from esg.runtime.settings import GatewaySettings
 
 WITH_PAYLOAD = ("/Submit", "/SubmitAsync")
@@ -96,13 +96,19 @@ class ReceiveLimits(grpc.aio.ServerInterceptor):
         return call
 
     async def _first(self, messages: AsyncIterator[bytes]) -> bytes:
+        """The one message there is. The stream is read to its end, as it would hold the message."""
+        found: bytes | None = None
         try:
             async with asyncio.timeout(self._silent_s):
-                return await anext(messages)
+                async for message in messages:
+                    if found is not None:
+                        raise Rejected("the call has several messages; it must have one")
+                    found = message
         except TimeoutError:
             raise Exhausted("the call's message did not come; try again") from None
-        except StopAsyncIteration:
-            raise Cancelled("the call has no message") from None
+        if found is None:
+            raise Rejected("the call has no message; it must have one")
+        return found
 
     def _stream(self, inner: Any) -> Any:
         """A call with many messages, one of which is read at a time."""

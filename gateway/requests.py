@@ -68,10 +68,9 @@ class Requests:
     async def submitted(
         self,
         asked: public.SubmitRequest,
-        payload: bytes,
+        charge: PayloadCharge,
         caller: Caller,
         remaining_s: float | None,
-        charge: PayloadCharge,
         *,
         fetched_later: bool = False,
     ) -> AsyncIterator[TrackedRequest]:
@@ -83,19 +82,20 @@ class Requests:
         # removed or replaced since, or its quotas changed
         caller = self._identities.still(caller)
         submission = await checked(
-            asked, payload, remaining_s, self._settings, caller.owner, fetched_later=fetched_later
+            asked, charge, remaining_s, self._settings, caller.owner, fetched_later=fetched_later
         )
         with ExitStack() as waiting:
             request = self._table.submit(submission, caller.quota.in_flight)
             waiting.callback(self._table.leave, request)
             durably = fetched_later and self._settings.durable_payloads
-            await self._accepted(request, payload, durably=durably)
-            del payload  # it is stored: it need not be held for as long as the request takes
-            charge.settle()
+            await self._accepted(request, charge, durably=durably)
+            charge.settle()  # it need not be held for as long as the request takes
             request.kept |= fetched_later
             yield request
 
-    async def _accepted(self, request: TrackedRequest, content: bytes, *, durably: bool) -> None:
+    async def _accepted(
+        self, request: TrackedRequest, charge: PayloadCharge, *, durably: bool
+    ) -> None:
         """Wait until the controller has accepted it, and its payload is stored.
 
         It is stored while the controller decides, and will be there when the first stage wants it;
@@ -106,11 +106,11 @@ class Requests:
         question, payload = request.asked.submission, request.payload
         assert question is not None
         assert payload is not None
-        if len(content) > STORED_AT_ONCE:
+        if len(charge.content) > STORED_AT_ONCE:
             await question.accepted()
         storing = payload.storing(durably=durably)
         if storing is None:
-            put = self._store.put(request.id, payload.stage, content, durably=durably)
+            put = self._store.put(request.id, payload.stage, charge.content, durably=durably)
             storing = payload.store(put, durably=durably)
         await question.accepted()
         try:

@@ -110,11 +110,10 @@ class Pipelines(public_grpc.PipelinesServicer):
             caller = self._requests.admit(caller)
             asked, payload = detached(asked)
             with self._requests.charge(asked, caller) as charge:
-                charge.add_received(len(payload))
-                left_s = context.time_remaining()
-                submitted = self._requests.submitted(asked, payload, caller, left_s, charge)
+                charge.add_received(payload)
                 del payload
-                async with submitted as request:
+                left_s = context.time_remaining()
+                async with self._requests.submitted(asked, charge, caller, left_s) as request:
                     reply = await self._requests.reply(request)
                     whole = not reply.fetch_outputs
                     self._requests.wait_until_sent(request, context, whole=whole)
@@ -125,11 +124,13 @@ class Pipelines(public_grpc.PipelinesServicer):
     ) -> public.SubmitAsyncReply:
         async with self._called(context) as caller:
             caller = self._requests.admit(caller)
+            asked, payload = detached(asked)
             with self._requests.charge(asked, caller) as charge:
-                charge.add_received(len(asked.payload))
+                charge.add_received(payload)
+                del payload
                 # Its client does not wait for the result, so the deadline says nothing about it
                 async with self._requests.submitted(
-                    asked, asked.payload, caller, None, charge, fetched_later=True
+                    asked, charge, caller, None, fetched_later=True
                 ) as request:
                     return public.SubmitAsyncReply(request_id=request.name)
 
@@ -144,16 +145,11 @@ class Pipelines(public_grpc.PipelinesServicer):
                     return paid.enter_context(self._requests.charge(asked, caller))
 
                 upload = Upload(self._settings)
-                asked, paid_with = await upload.receive(chunks, charge)
+                asked, payload = await upload.receive(chunks, charge)
                 await _still_there(context)
                 left_s = None if upload.fetched_later else context.time_remaining()
                 async with self._requests.submitted(
-                    asked,
-                    upload.take(),
-                    caller,
-                    left_s,
-                    paid_with,
-                    fetched_later=upload.fetched_later,
+                    asked, payload, caller, left_s, fetched_later=upload.fetched_later
                 ) as request:
                     if upload.fetched_later:
                         yield public.ResultChunk(accepted=request.name)

@@ -88,13 +88,13 @@ class SubmitStream:
                 raise Rejected("request_id: is empty; on a stream answers are told apart by it")
             caller = self._requests.admit(self._caller)
             charge = self._requests.charge(asked, caller)
-            await charge.wait_and_add(len(payload), self._silent_s)
+            await charge.wait_and_add(payload, self._silent_s)
         except (Rejected, Fault) as error:
             self._refuse(asked.request_id, error)
             return
-        call = self._loop.create_task(self._call(asked, payload, charge))
+        call = self._loop.create_task(self._call(asked, charge))
         self._calls.add(call)
-        call.add_done_callback(lambda _: charge.abandon())  # it may never have begun
+        call.add_done_callback(lambda _: charge.release())  # it may never have begun
         call.add_done_callback(self._called)
 
     def _called(self, call: asyncio.Task[None]) -> None:
@@ -105,14 +105,11 @@ class SubmitStream:
         if not self._calls and self._reader is not None and self._reader.done():
             self._outbox.close()
 
-    async def _call(
-        self, asked: public.SubmitRequest, payload: bytes, charge: PayloadCharge
-    ) -> None:
+    async def _call(self, asked: public.SubmitRequest, charge: PayloadCharge) -> None:
         try:
             with charge:
                 left_s = None if self._until_s is None else self._until_s - self._loop.time()
-                submitted = self._requests.submitted(asked, payload, self._caller, left_s, charge)
-                del payload
+                submitted = self._requests.submitted(asked, charge, self._caller, left_s)
                 await self._answer(submitted)
         except Exception as error:
             if not isinstance(error, Rejected | Fault):

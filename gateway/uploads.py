@@ -36,8 +36,7 @@ class Upload:
         chunks: AsyncIterator[public.SubmitChunk],
         charge: Callable[[public.SubmitRequest], PayloadCharge],
     ) -> tuple[public.SubmitRequest, PayloadCharge]:
-        """Read all of it: the request without its payload, which `take` has, and what that is
-        charged to.
+        """Read all of it: the request, and its payload with what that is charged for.
 
         What is too large or cannot be paid for is still read, up to twice the limit, but not kept:
         a client that is refused while it sends sees its sending fail, and not the reason.
@@ -65,12 +64,9 @@ class Upload:
         if refused is not None:
             raise refused
         check_payload(self._size, self._settings)
+        self._charge.content = b"".join(self._pieces)
+        self._pieces.clear()
         return asked, self._charge
-
-    def take(self) -> bytes:
-        """The payload, put together; once."""
-        pieces, self._pieces = self._pieces, []
-        return b"".join(pieces)
 
     def _keep(self, piece: bytes) -> Exhausted | None:
         assert self._charge is not None
@@ -78,7 +74,7 @@ class Upload:
             self._charge.add(len(piece))
         except Exhausted as error:
             self._pieces.clear()
-            self._charge.abandon()
+            self._charge.release()
             return error
         self._pieces.append(piece)
         return None

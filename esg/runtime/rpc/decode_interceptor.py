@@ -63,8 +63,9 @@ def _reading(
 def _coroutine(inner: Any, read: Callable[[bytes], Any]) -> Any:
     async def call(encoded: bytes, context: Any) -> Any:
         async with aborting(context):
-            asked = read(encoded)
-        return await inner(asked, context)
+            replying = inner(read(encoded), context)
+        del encoded  # the handler alone says how long what was sent is held
+        return await replying
 
     return call
 
@@ -72,8 +73,9 @@ def _coroutine(inner: Any, read: Callable[[bytes], Any]) -> Any:
 def _generator(inner: Any, read: Callable[[bytes], Any]) -> Any:
     async def call(encoded: bytes, context: Any) -> AsyncIterator[Any]:
         async with aborting(context):
-            asked = read(encoded)
-        async with aclosing(inner(asked, context)) as replies:
+            replies = inner(read(encoded), context)
+        del encoded
+        async with aclosing(replies):
             async for reply in replies:
                 yield reply
 
