@@ -47,6 +47,11 @@ class CommonSettings:
         minimum=1e-4,
     )
     redis_url: str = setting("redis://127.0.0.1:6379/0", "the store for data between nodes")
+    redis_max_mb: int = setting(
+        0,
+        "data that the Redis of `esg up` holds at most; 0: a quarter of the machine's memory",
+        minimum=0,
+    )
     key_prefix: str = setting("esg", "what the names of all keys in Redis begin with")
     data_ttl_s: int = setting(600, "how long data stays in Redis if nobody deletes it", minimum=1)
     tls_ca: str = setting(
