@@ -19,6 +19,7 @@ from esg.gateway.rate_limits import ClientQuotas, PayloadCharge
 from esg.gateway.request import TrackedRequest
 from esg.gateway.request_table import RequestTable
 from esg.gateway.validation import check_id, checked
+from esg.protos import controller_v1_pb2 as controller
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc.status import FailedPrecondition, NotFound, Unavailable
@@ -35,6 +36,18 @@ STORED_AT_ONCE = 2**18
 
 def going_away() -> Unavailable:
     return Unavailable("this gateway is going away; try again, with the same id")
+
+
+def _over_all(caller: Caller, payload_bytes: int) -> controller.Quota:
+    """A client's quota, which the controller keeps over all gateways."""
+    return controller.Quota(
+        client=caller.name,
+        requests_per_s=caller.quota.requests_per_s,
+        burst=caller.quota.burst,
+        in_flight=caller.quota.in_flight,
+        bytes_per_day=caller.quota.bytes_per_day,
+        payload_bytes=payload_bytes,
+    )
 
 
 class Requests:
@@ -84,6 +97,7 @@ class Requests:
         submission = await checked(
             asked, charge, remaining_s, self._settings, caller.owner, fetched_later=fetched_later
         )
+        submission.quota.CopyFrom(_over_all(caller, len(charge.content)))
         with ExitStack() as waiting:
             request = self._table.submit(submission, caller.quota.in_flight)
             waiting.callback(self._table.leave, request)

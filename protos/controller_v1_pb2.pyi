@@ -70,7 +70,7 @@ class GatewayNote(_message.Message):
     def __init__(self, submission: _Optional[_Union[Submission, _Mapping]] = ..., cancel: _Optional[str] = ..., follow: _Optional[str] = ...) -> None: ...
 
 class Submission(_message.Message):
-    __slots__ = ("request_id", "application", "slo_us", "content_hash", "deadline_us", "fetched_later", "owner", "all_stages")
+    __slots__ = ("request_id", "application", "slo_us", "content_hash", "deadline_us", "fetched_later", "owner", "all_stages", "quota")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     APPLICATION_FIELD_NUMBER: _ClassVar[int]
     SLO_US_FIELD_NUMBER: _ClassVar[int]
@@ -79,6 +79,7 @@ class Submission(_message.Message):
     FETCHED_LATER_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     ALL_STAGES_FIELD_NUMBER: _ClassVar[int]
+    QUOTA_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     application: str
     slo_us: int
@@ -87,7 +88,24 @@ class Submission(_message.Message):
     fetched_later: bool
     owner: str
     all_stages: bool
-    def __init__(self, request_id: _Optional[str] = ..., application: _Optional[str] = ..., slo_us: _Optional[int] = ..., content_hash: _Optional[bytes] = ..., deadline_us: _Optional[int] = ..., fetched_later: _Optional[bool] = ..., owner: _Optional[str] = ..., all_stages: _Optional[bool] = ...) -> None: ...
+    quota: Quota
+    def __init__(self, request_id: _Optional[str] = ..., application: _Optional[str] = ..., slo_us: _Optional[int] = ..., content_hash: _Optional[bytes] = ..., deadline_us: _Optional[int] = ..., fetched_later: _Optional[bool] = ..., owner: _Optional[str] = ..., all_stages: _Optional[bool] = ..., quota: _Optional[_Union[Quota, _Mapping]] = ...) -> None: ...
+
+class Quota(_message.Message):
+    __slots__ = ("client", "requests_per_s", "burst", "in_flight", "bytes_per_day", "payload_bytes")
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_PER_S_FIELD_NUMBER: _ClassVar[int]
+    BURST_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    BYTES_PER_DAY_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    client: str
+    requests_per_s: float
+    burst: int
+    in_flight: int
+    bytes_per_day: int
+    payload_bytes: int
+    def __init__(self, client: _Optional[str] = ..., requests_per_s: _Optional[float] = ..., burst: _Optional[int] = ..., in_flight: _Optional[int] = ..., bytes_per_day: _Optional[int] = ..., payload_bytes: _Optional[int] = ...) -> None: ...
 
 class ToGateway(_message.Message):
     __slots__ = ("notes",)

@@ -49,15 +49,19 @@ def test_private_redis_keeps_its_values_when_it_is_killed(tmp_path: Path) -> Non
 
 def test_private_redis_that_is_full_refuses_more_and_forgets_nothing(tmp_path: Path) -> None:
     # attack: B3
-    command, url = server_command(tmp_path, max_mb=8)
+    command, url = server_command(tmp_path, max_mb=32)
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
         with Redis.from_url(url) as client:
             wait_until(lambda: answers(client))
             client.set("kept", bytes(4 * 2**20))
-            with pytest.raises(OutOfMemoryError):
-                for number in range(4):
+
+            def fill() -> None:
+                for number in range(10):
                     client.set(f"more{number}", bytes(4 * 2**20))
+
+            with pytest.raises(OutOfMemoryError):
+                fill()
             assert client.strlen("kept") == 4 * 2**20
     finally:
         process.kill()
