@@ -2,14 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 import grpc
+import pytest
 
+from esg.gateway.memory_budget import MemoryBudget
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.runtime.rpc.channels import channel
-from esg.runtime.rpc.status import RETRY_AFTER
+from esg.runtime.rpc.status import told_retry_after_us
 from tests.component.gateway.conftest import Keys
 from tests.support.running_gateway import Gateways
 from tests.support.scripted_controller import KNOWN, ScriptedController
@@ -85,36 +86,30 @@ async def test_requests_beyond_a_clients_rate_are_refused_before_anything_is_don
 
 
 async def test_uploads_hold_no_more_than_a_clients_memory(
-    gateways: Gateways, controller: ScriptedController
+    gateways: Gateways, controller: ScriptedController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # attack: B3
+    budgets: list[MemoryBudget] = []
+
+    class Noted(MemoryBudget):
+        def __init__(self, per_client: int, in_all: int) -> None:
+            super().__init__(per_client, in_all)
+            budgets.append(self)
+
+    monkeypatch.setattr("esg.gateway.__main__.MemoryBudget", Noted)
     controller.playing = True
     address = await gateways.start(max_client_memory_mb=20)
     async with channel(address) as link:
         stub = public_grpc.PipelinesStub(link)
-
-        def begin() -> Any:
-            return stub.SubmitChunked(upload(*[bytes(MB)] * 9, end=False))
-
-        idle = begin()
-
-        async def next_is_refused() -> bool:
-            nonlocal idle
-            if idle.done():  # the next one was before it
-                idle = begin()
-            call = stub.SubmitChunked(upload(*[bytes(MB)] * 8))
-            try:
-                [chunk async for chunk in call]
-            except grpc.aio.AioRpcError as error:
-                trailing = error.trailing_metadata()
-                return error.code() is EXHAUSTED and RETRY_AFTER in dict(trailing or ())
-            return False
-
-        await until(next_is_refused)
+        idle = stub.SubmitChunked(upload(*[bytes(MB)] * 9, end=False))
+        await until(lambda: budgets[0].held == (4 + 9) * MB)  # a message to come, and what came
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await stub.SubmitChunked(upload(*[bytes(MB)] * 8)).read()
+        assert refused.value.code() is EXHAUSTED
+        assert told_retry_after_us(refused.value.trailing_metadata())
         assert (await stub.Submit(asked("small"))).result.request_id == "small"
         idle.cancel()
-        room = asked("r2", bytes(3 * MB))
-        assert (await stub.Submit(room)).result.request_id == "r2"
+        await until(lambda: budgets[0].held == 0)
 
 
 async def test_an_upload_that_falls_silent_is_ended(gateways: Gateways) -> None:
