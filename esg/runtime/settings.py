@@ -8,6 +8,7 @@ from esg.core.node_settings import KEEP_ALIVE_US
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.sessions.settings import SessionSettings
 from esg.runtime.rpc.addresses import GATEWAY_PORT, HIGHEST_PORT, LOOPBACK
+from esg.runtime.rpc.batched_sender import LARGEST_GROUP
 from esg.runtime.security.tokens import Quota
 from esg.units import US_PER_MS, US_PER_S, to_ms
 
@@ -130,7 +131,9 @@ class GatewaySettings:
         minimum=2**20 + 2**16,
     )
     max_group: int = setting(
-        256, "requests in one message of a stream (SubmitMany); more end the stream", minimum=256
+        LARGEST_GROUP,
+        "requests in one message of a stream (SubmitMany); more end the stream",
+        minimum=LARGEST_GROUP,  # our own clients send as many
     )
     max_unanswered: int = setting(
         2000,
