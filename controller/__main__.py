@@ -52,7 +52,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
         )
         journal.begin(header, lambda: opening(controller.driver, controller.shell))
     server = Server(AMONG_OURSELVES, between_services(common), [Decoding()])
-    servicer = ControllerServicer(controller, own.policy)
+    servicer = ControllerServicer(controller, own)
     wire_grpc.add_ControllerServicer_to_server(servicer, server.grpc)
     port = await server.start(own.host, own.port, [SERVICE])
     async with metrics_page(common, own.metrics_port, controller.metrics):

@@ -8,8 +8,9 @@
 
 Entries are handed over in groups, and a group counts when it is durable: on disk, if `sync` is
 wanted, otherwise with the operating system, from where it survives the end of this process but not
-of the machine. A segment that has become too large is followed by another one, whose snapshot makes
-the older ones dispensable; so the disk used and the time to start again stay bounded.
+of the machine. A segment that has become too large, or whose events took too long to handle, is
+followed by another one, whose snapshot makes the older ones dispensable; so the disk used and the
+time to start again stay bounded.
 
 A disk without room is a state: what was written of a group is taken back, the reserve gives room,
 and when that is used up, too, the group waits, and is tried again each second. Nothing is done that
@@ -60,6 +61,9 @@ Opening = Callable[[], Callable[[], str]]
 and may be called in another thread."""
 Then = Callable[[Exception | None], None]
 
+RARELY = 4
+"""So many times as long as a snapshot took is worked before there is another one."""
+
 RETRY_S = 1.0
 FULL = (
     "the journal's disk is full: what is under way goes on, and new requests are taken as soon as "
@@ -73,6 +77,7 @@ class _Group:
 
     lines: list[str]
     following: Callable[[], str] | None
+    worked_s: float = 0.0
 
 
 class NoRoom(Fault):
@@ -86,6 +91,8 @@ class Journal:
         self._directory = directory
         self._least_bytes = int(settings.segment_mb * 1_000_000)
         self._limit_bytes = self._least_bytes
+        self._least_work_s = settings.segment_work_s
+        self._limit_work_s = self._least_work_s
         self._kept = settings.kept_segments
         self._sync = settings.sync
         self._pause_s = settings.sync_ms / 1000
@@ -97,6 +104,8 @@ class Journal:
         self._check = 0  # the checksum of the latest line that is written
         self._salvage = settings.journal_salvage
         self._size = 0  # of the entries in this segment
+        self._worked_s = 0.0  # what they took to be handled, and so will again
+        self._group_began_s: float | None = None
         self._file: RawIOBase | None = None
         self._writer = ThreadPoolExecutor(1, "journal") if settings.sync else None
         self._retry: tuple[asyncio.TimerHandle, Then] | None = (
@@ -168,6 +177,7 @@ class Journal:
         assert self._opening is not None
         if self._is_full() and not self.full and has_room(self._directory, self._limit_bytes):
             self._following = self._opening()
+        self._group_began_s = time.monotonic()
 
     def append(
         self, now_us: int, event: Event, commands: list[Command], memo: Memo | None = None
@@ -179,7 +189,10 @@ class Journal:
         anything did. Until then, nothing more may be appended."""
         lines, self._lines = self._lines, []
         following, self._following = self._following, None
-        self._hand_over(_Group(lines, following), then)
+        now_s = time.monotonic()
+        worked_s = now_s - (now_s if self._group_began_s is None else self._group_began_s)
+        self._group_began_s = None
+        self._hand_over(_Group(lines, following, worked_s), then)
 
     def _hand_over(self, group: _Group, then: Then) -> None:
         if self._writer is None:
@@ -256,7 +269,7 @@ class Journal:
             self._writer.shutdown()
 
     def _is_full(self) -> bool:
-        return self._size > self._limit_bytes
+        return self._size > self._limit_bytes or self._worked_s > self._limit_work_s
 
     # ---- in the writer's thread
 
@@ -284,6 +297,7 @@ class Journal:
             data, check = sealed_group(group.lines, self._check)
             self._write(data)
             self._check = check
+            self._worked_s += group.worked_s
 
     def _write(self, data: bytes) -> None:
         assert self._file is not None
@@ -317,6 +331,7 @@ class Journal:
         segments = segment_files(self._directory)
         number = 1 + (int(segments[-1].stem) if segments else 0)
         unfinished = self._directory / f"{number:08}.unfinished"
+        began_s = time.monotonic()
         header, check = sealed_header(self._header, self._check)
         snapshot, check = sealed_group([following()], check)
         file = unfinished.open("wb", buffering=0)
@@ -332,8 +347,9 @@ class Journal:
         if self._file is not None:
             self._file.close()
         # Where much is remembered, snapshots are large, and the more has to happen between them
-        self._file, self._size, self._check = file, 0, check
+        self._file, self._size, self._worked_s, self._check = file, 0, 0.0, check
         self._limit_bytes = max(self._least_bytes, len(snapshot))
+        self._limit_work_s = max(self._least_work_s, RARELY * (time.monotonic() - began_s))
         for old in segments[: max(0, len(segments) - self._kept)]:
             with suppress(FileNotFoundError):
                 old.unlink()

@@ -24,11 +24,11 @@ from typing import Any
 import grpc
 
 from esg.gateway.identity import Identities, address_of
-from esg.gateway.rate_limits import TokenBuckets
 from esg.names import LONGEST_CHOSEN
 from esg.protos import gateway_v1_pb2 as public
 from esg.runtime.logs import about
 from esg.runtime.rpc.decode_interceptor import Handler
+from esg.runtime.token_bucket import TokenBuckets
 
 CHANGES = ("RegisterApplication", "UpdateApplication", "DeleteApplication", "Cancel")
 REFUSALS = (

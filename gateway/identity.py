@@ -98,6 +98,11 @@ class Identities:
             raise Unauthenticated("this call was not authenticated")
         return found
 
+    def known_as(self, peer: str) -> str:
+        """The name of whoever makes this call, which may be one that needs no token."""
+        found = self._authenticated.get()
+        return address_of(peer) if found is None else found.name
+
     def still(self, caller: Caller) -> Caller:
         """The same later, with the limits as they are now; a token may have been removed, or be
         another one."""

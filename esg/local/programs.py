@@ -35,6 +35,11 @@ GRPC_TUNING = {
 """Read by gRPC when it is imported, so it has to be in the environment. What is there already
 wins."""
 
+MALLOC_TUNING = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}
+"""So that memory goes back to the system after a flood: with glibc's defaults, which grow with what
+was freed, a gateway and a Redis that had held 300 MB kept them for good. Payloads are mapped by
+themselves then, and unmapped when they are freed."""
+
 
 class Programs:
     def __init__(self, chosen: Chosen, directory: RunDirectory) -> None:
@@ -64,7 +69,8 @@ class Programs:
         # Not below the mesh's own directory, whose path may be too long for a socket
         private = self._directory.store(REDIS)
         data = self._directory.redis if self._chosen.resume else None
-        command, self.redis_url = server_command(private, data)
+        most_mb = self._chosen.common.redis_max_mb
+        command, self.redis_url = server_command(private, data, max_mb=most_mb)
 
         async def probe() -> str | None:
             return self.redis_url if await redis_answers(self.redis_url) else None
@@ -72,7 +78,7 @@ class Programs:
         return Program(
             name=REDIS,
             command=command,
-            environ=self._chosen.environ,
+            environ=MALLOC_TUNING | self._chosen.environ,
             log=self._directory.log_of(REDIS),
             probe=probe,
             line=redis_line,
@@ -128,6 +134,7 @@ class Programs:
             # -P: a folder named esg where the user happens to be is not this package
             command=[sys.executable, "-P", "-m", f"esg.{service}"],
             environ=GRPC_TUNING
+            | MALLOC_TUNING
             | self._chosen.environ
             | environment("common", {"redis_url": self.redis_url})
             | environment("common", self.secure.identity(service) if self.secure else {})

@@ -63,7 +63,7 @@ async def running_controller(**settings: Any) -> AsyncIterator[Running]:
         header = Header(catalog=catalog_digest(SMALL), settings=deciding(own))
         journal.begin(header, lambda: opening(live.driver, live.shell))
     server = Server()
-    servicer = ControllerServicer(live, own.policy)
+    servicer = ControllerServicer(live, own)
     wire_grpc.add_ControllerServicer_to_server(servicer, server.grpc)
     port = await server.start("127.0.0.1", 0, [])
     watching = asyncio.create_task(live.watch())

@@ -9,6 +9,7 @@ import asyncio
 import faulthandler
 import logging
 import os
+import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,7 +25,7 @@ from esg.errors import Fault, Rejected
 from esg.files import written
 from esg.runtime.logs import about, start_logging
 from esg.runtime.rpc.addresses import READY_FILE, is_unix
-from esg.runtime.rpc.channels import ANY_SIZE, KEEPALIVE, KEEPALIVE_MS
+from esg.runtime.rpc.channels import ANY_SIZE, KEEPALIVE
 from esg.runtime.security.plain import check_listening, check_redis
 from esg.runtime.security.tls import ON_THIS_MACHINE, Security
 from esg.runtime.settings import CommonSettings
@@ -39,12 +40,19 @@ BURSTS = [
     ("grpc.server.max_pending_requests_hard_limit", 200_000),
     ("grpc.so_reuseport", 0),  # a taken port is an error, not a shared one
 ]
-
-PINGED = [
-    *KEEPALIVE,
-    # Whoever pings this often is one of us, not an attacker
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", KEEPALIVE_MS // 5),
+PING_MS = 4000
+"""How often a peer may ask whether a connection still stands; our own clients ask less often."""
+HTTP2_LIMITS = [
+    ("grpc.max_concurrent_streams", 4096),  # of one connection; more calls wait with the caller
+    ("grpc.server_handshake_timeout_ms", 10_000),
+    *KEEPALIVE,  # peers that are gone without a word are found out
+    ("grpc.http2.min_ping_interval_without_data_ms", PING_MS),
+    ("grpc.http2.max_ping_strikes", 2),
 ]
+"""What one connection may cost, at every server. What a caller says is limited elsewhere."""
+IDLE_CONNECTION = [("grpc.max_connection_idle_ms", 300_000)]
+"""For the public door: a connection without calls is closed after so long. A client makes another
+one when it needs it, and notices nothing."""
 
 STALLED_S = 60.0
 """How long an event loop may stand still. Whoever asks for health from outside may give up sooner;
@@ -60,7 +68,9 @@ class Server:
         security: Security = ON_THIS_MACHINE,
         interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
     ) -> None:
-        self.grpc = grpc.aio.server(options=[*options, *BURSTS, *PINGED], interceptors=interceptors)
+        self.grpc = grpc.aio.server(
+            options=[*options, *BURSTS, *HTTP2_LIMITS], interceptors=interceptors
+        )
         self._security = security
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.grpc)
@@ -105,6 +115,14 @@ class Server:
     async def _say(self, state: Any) -> None:
         for name in self._names:
             await self._health.set(name, state)
+
+
+def raise_descriptor_limit() -> None:
+    """Allow this process as many open files as it may have: every connection is one, and gRPC has
+    no limit of its own on connections. The usual soft limit, 1,024, is soon used up."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def say_ready(address: str) -> None:

@@ -11,7 +11,7 @@ instead, and the id of an incident under which the log has the others.
 
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
@@ -151,6 +151,18 @@ def published(error: Exception, **fields: Any) -> Exception:
 def retry_after_us(error: Exception) -> int | None:
     """When it may be worth trying again, if that is known."""
     return error.retry_after_us if isinstance(error, Exhausted) else None
+
+
+def told_retry_after_us(trailing: Iterable[tuple[str, str | bytes]] | None) -> int | None:
+    """The same, as a call's trailing metadata says it.
+
+    >>> told_retry_after_us([("other", "x"), ("retry-after-ms", "20")]), told_retry_after_us(None)
+    (20000, None)
+    """
+    for key, value in trailing or ():
+        if key == RETRY_AFTER and isinstance(value, str) and value.isdecimal():
+            return int(value) * US_PER_MS
+    return None
 
 
 def error_of(code: int, message: str, retry_after_us: int | None = None) -> CallError:

@@ -108,6 +108,23 @@ async def test_journal_goes_on_in_the_next_segment_and_old_ones_go(
     journal.close()
 
 
+async def test_a_segment_ends_when_its_events_took_long_to_handle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # attack: B2
+    now_s = [0.0]
+    monkeypatch.setattr("esg.controller.journal.time.monotonic", lambda: now_s[0])
+    journal = begun(tmp_path, sync=False, segment_work_s=2.0)
+    for number in range(1, 7):
+        journal.begin_group()
+        now_s[0] += 1.0
+        journal.append(number, ARRIVAL, [])
+        journal.flush(lambda _: None)
+        now_s[0] += 10.0  # nothing happens
+    assert [entries(tmp_path / name) for name in segments(tmp_path)] == [[1, 2, 3], [4, 5, 6]]
+    journal.close()
+
+
 async def test_large_snapshots_are_few(tmp_path: Path) -> None:
     journal = opened(tmp_path, segment_mb=0.001)
     memory = json.dumps("x" * 20_000)

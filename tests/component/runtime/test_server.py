@@ -18,7 +18,7 @@ from esg.runtime.rpc import channels
 from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.server import Server, say_ready
 from tests.component.local.conftest import STAND_INS
-from tests.support.waiting import until
+from tests.support.waiting import LIMIT_S, until
 
 LOOPBACK = "127.0.0.1"
 
@@ -48,6 +48,40 @@ async def test_a_server_shows_what_it_serves() -> None:
             names = [service.name for service in reply.list_services_response.service]
     await server.stop(0)
     assert "grpc.health.v1.Health" in names
+
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+NO_SETTINGS = b"\0\0\0\x04\0\0\0\0\0"
+PING = b"\0\0\x08\x06\0\0\0\0\0" + bytes(8)
+
+
+async def read_to_its_end(reader: asyncio.StreamReader) -> bytes:
+    async with asyncio.timeout(LIMIT_S):
+        return await reader.read()
+
+
+async def test_a_connection_that_does_not_come_to_speak_http2_is_closed() -> None:
+    # attack: B4
+    server = Server([("grpc.server_handshake_timeout_ms", 100)])
+    reader, writer = await asyncio.open_connection(LOOPBACK, await server.start(LOOPBACK, 0, []))
+    writer.write(PREFACE[:12])
+    await read_to_its_end(reader)
+    writer.close()
+    await server.stop(0)
+
+
+async def test_a_connection_has_so_many_calls_and_so_many_pings() -> None:
+    # attack: B4
+    server = Server()
+    reader, writer = await asyncio.open_connection(LOOPBACK, await server.start(LOOPBACK, 0, []))
+    writer.write(PREFACE + NO_SETTINGS + 10 * PING)
+    heard = await read_to_its_end(reader)
+    most_calls = (3).to_bytes(2, "big") + (4096).to_bytes(4, "big")
+    assert heard[3] == 4  # its settings
+    assert most_calls in heard
+    assert b"too_many_pings" in heard
+    writer.close()
+    await server.stop(0)
 
 
 async def test_a_taken_port_is_refused() -> None:
