@@ -8,27 +8,48 @@ in number and in time.
 
 from collections import OrderedDict
 
+from msgspec.structs import replace
+
+from esg.core.journal.format import Memo
 from esg.core.messages.codec import Message
+from esg.core.sessions.interest import is_kept, who_waits
 
 
 class RequestRecord(Message, frozen=True, kw_only=True):
-    """A request that is under way. `content_hash` is of what was asked for."""
+    """A request that is under way. `content_hash` is of what was asked for; `gateways` are the
+    sessions that have waited for it, whether they still do or not."""
 
     application: str
     content_hash: bytes
     fetched_later: bool = False
     arrived_us: int = 0
+    gateways: tuple[str, ...] = ()
+
+    @property
+    def shared(self) -> bool:
+        """Whether more than one may come for its outputs, none of them knowing of the others."""
+        return len(self.gateways) + self.fetched_later > 1
+
+    def knows(self, memo: Memo) -> bool:
+        """Whether it has what this says of who wants it."""
+        waiting = all(session in self.gateways for session in who_waits(memo))
+        return waiting and (self.fetched_later or not is_kept(memo))
 
 
 class AnsweredRequest(Message, frozen=True, kw_only=True):
     """What stays of a request: as little as possible, since there are many. `result` is a
-    serialised `model.Result`."""
+    serialised `model.Result`; for `shared` see above."""
 
     application: str
     content_hash: bytes
     fetched_later: bool
     answered_us: int
     result: bytes
+    shared: bool = False
+
+    def knows(self, memo: Memo) -> bool:
+        """Whether it is remembered for as long as whoever asks for it wants."""
+        return self.fetched_later or not is_kept(memo)
 
 
 class AnswerCache(OrderedDict[str, AnsweredRequest]):
@@ -74,6 +95,19 @@ class RequestLog:
         memory = self._fetched_later if answered.fetched_later else self._waited_for
         memory[request] = answered
         self._forget_old(answered.answered_us)
+
+    def want(self, request: str, memo: Memo) -> None:
+        """Somebody else asks for a request: its answer may have to be remembered for longer."""
+        record = self.under_way.get(request)
+        if record is not None:
+            self.under_way[request] = replace(
+                record,
+                gateways=tuple(dict.fromkeys((*record.gateways, *who_waits(memo)))),
+                fetched_later=record.fetched_later or is_kept(memo),
+            )
+        elif is_kept(memo) and request in self._waited_for:
+            answered = self._waited_for.pop(request)
+            self._fetched_later[request] = replace(answered, fetched_later=True, shared=True)
 
     def _forget_old(self, now_us: int) -> None:
         for memory in (self._fetched_later, self._waited_for):

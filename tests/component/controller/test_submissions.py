@@ -125,6 +125,9 @@ async def test_a_submission_of_an_owners_own_application_is_left_as_it_came() ->
 class Hearing:
     """A follower that keeps what it hears."""
 
+    session = "a gateway's"
+    gone = False
+
     def __init__(self, heard: list[wire.ControllerNote]) -> None:
         self._heard = heard
 
