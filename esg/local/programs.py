@@ -18,7 +18,7 @@ from esg.local.run_directory import RunDirectory
 from esg.local.secure import CLIENT, SecureFolder, probing
 from esg.names import node_names
 from esg.runtime.rpc.addresses import READY_FILE, socket_address
-from esg.runtime.settings import InvokerSettings
+from esg.runtime.settings import GatewaySettings, InvokerSettings
 from esg.runtime.settings_file import environment
 
 REDIS, CONTROLLER, GATEWAY, INVOKER = "redis", "controller", "gateway", "invoker"
@@ -33,6 +33,16 @@ GRPC_TUNING = {
 }
 """Read by gRPC when it is imported, so it has to be in the environment. What is there already
 wins."""
+
+
+def service_of(process: str) -> str:
+    """What a process of a mesh runs, by its name.
+
+    >>> [service_of(name) for name in ("redis", "controller", "gateway", "gateway1", "node0")]
+    ['redis', 'controller', 'gateway', 'gateway', 'invoker']
+    """
+    kind = process.rstrip("0123456789")
+    return kind if kind in (REDIS, CONTROLLER, GATEWAY) else INVOKER
 
 
 class Programs:
@@ -79,8 +89,17 @@ class Programs:
     def controller(self) -> Program:
         return self._service(CONTROLLER, CONTROLLER, {})
 
-    def gateway(self, controller: str) -> Program:
-        return self._service(GATEWAY, GATEWAY, {"controller": controller})
+    @property
+    def gateways(self) -> list[str]:
+        """The first is simply the gateway: most meshes have one."""
+        return [GATEWAY, *(f"{GATEWAY}{n}" for n in range(1, self._chosen.gateways))]
+
+    def gateway(self, name: str, controller: str) -> Program:
+        """Where ports were chosen, the first gateway has those, and the others the next ones."""
+        settings, place = self._chosen.settings.of(GatewaySettings), self.gateways.index(name)
+        ports = {"port": settings.port, "metrics_port": settings.metrics_port}
+        own = {setting: first + place for setting, first in ports.items() if first}
+        return self._service(name, GATEWAY, {"controller": controller, **own})
 
     def node(self, name: str, controller: str) -> Program:
         store = self._directory.store(name)
@@ -100,7 +119,7 @@ class Programs:
         """A program that is started again: at the same address, so that its peers find it."""
         if program.name == REDIS:
             return program  # its socket has a fixed name, and its log has the data
-        service = program.name if program.name in (CONTROLLER, GATEWAY) else INVOKER
+        service = service_of(program.name)
         port = socket_address(address)[1]
         self._ready_file(program.name).unlink(missing_ok=True)
         same_port = environment(service, {"port": port})

@@ -5,11 +5,13 @@ from typing import Any
 
 from rich.table import Table
 
+from esg.cli.bringup.foreground import gateways_text
 from esg.console.options import AsJson, RunDir
 from esg.console.terminal import open_table, print_json, print_line, terminal
 from esg.errors import Rejected
 from esg.local.health import is_serving, redis_answers
 from esg.local.procfs import alive, in_session
+from esg.local.programs import service_of
 from esg.local.run_directory import Record, RunDirectory, default_directory, running
 from esg.local.secure import probing
 
@@ -38,6 +40,7 @@ def status(directory: RunDir = None, as_json: AsJson = False) -> None:
             {
                 "directory": str(place.path),
                 "gateway": record["gateway"],
+                "gateways": record["gateways"],
                 "controller": record["controller"],
                 "up": record["up"],
                 "settings": record["settings"],
@@ -47,7 +50,7 @@ def status(directory: RunDir = None, as_json: AsJson = False) -> None:
         return
     screen = terminal()
     screen.print(_table(rows))
-    print_line(screen, f"\ngateway {record['gateway']}; logs: {place.logs}")
+    print_line(screen, f"\n{gateways_text(record['gateways'])}; logs: {place.logs}")
 
 
 async def _rows(record: Record) -> list[dict[str, Any]]:
@@ -79,7 +82,7 @@ async def _state(process: dict[str, Any], settings: dict[str, Any]) -> str:
     if address.startswith("unix:"):
         well = await redis_answers(address)
     else:
-        well = await is_serving(address, probing(process["name"], settings))
+        well = await is_serving(address, probing(service_of(process["name"]), settings))
     return "serving" if well else "not serving"
 
 
