@@ -4,7 +4,6 @@ To hear of a request is not to wait for it: see `esg.core.sessions.interest`.
 """
 
 import secrets
-from collections.abc import Callable
 
 from esg.protos import controller_v1_pb2 as wire
 from esg.runtime.rpc.batched_sender import BatchedSender
@@ -43,10 +42,10 @@ class Followers:
         for follower in self._followers.get(request, ()):
             follower.put(note)
 
-    def tell_end(self, request: str, note: Callable[[Follower], wire.ControllerNote]) -> None:
-        """The last word about a request, to each: nobody follows it any more."""
-        for follower in self._followers.pop(request, ()):
-            follower.put(note(follower))
+    def tell_end(self, request: str, note: wire.ControllerNote) -> None:
+        """The last word about a request: nobody follows it any more."""
+        self.tell(request, note)
+        self._followers.pop(request, None)
         self._watchers.pop(request, None)
 
     def forget(self, follower: Follower) -> None:

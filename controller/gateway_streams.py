@@ -182,10 +182,11 @@ class GatewayStreams:
             _refuse(follower, request, _unknown(request))
             return
         memo = wanted_memo(follower.session, fetched_later=False)
-        self._count(follower, request, memo)
-        if not (known.fetched_later or known.knows(memo)):
-            self._driver.tell(RequestWanted(request=request), memo, lambda _: again())
-            return
+        if not known.fetched_later:  # otherwise it goes on, whoever waits or leaves
+            self._count(follower, request, memo)
+            if not known.knows(memo):
+                self._driver.tell(RequestWanted(request=request), memo, lambda _: again())
+                return
         running = self._driver.scheduler.state.requests.get(request)
         if running is not None:
             for note in self._past(running):
@@ -237,7 +238,7 @@ class GatewayStreams:
         log.info("refused", extra=about(request=request, reason=command.reason))
         error = refusal_error(command.kind, command.reason, command.retry_after_us)
         self._interest.end(request)
-        self._followers.tell_end(request, lambda _: _refused_note(request, error))
+        self._followers.tell_end(request, _refused_note(request, error))
         for follower, _ in self._undecided.pop(request, ()):
             _refuse(follower, request, error)
 
@@ -255,18 +256,12 @@ class GatewayStreams:
                     watcher.put(note)
 
     def answered(self, answer: AnswerRequest, result: model.Result) -> None:
-        request, interest = answer.request, self._interest
+        request = answer.request
         known = self._find(request)
-        has_many = isinstance(known, AnsweredRequest) and known.shared
-        self._followers.tell_end(
-            request,
-            lambda follower: wire.ControllerNote(
-                request_id=request,
-                result=result,
-                shared=has_many or interest.shared(request, follower.session),
-            ),
-        )
-        interest.end(request)
+        shared = isinstance(known, AnsweredRequest) and known.shared
+        note = wire.ControllerNote(request_id=request, result=result, shared=shared)
+        self._followers.tell_end(request, note)
+        self._interest.end(request)
         log.debug(
             "answered",
             extra=about(request=answer.request, outcome=answer.outcome, in_time=answer.slo_met),

@@ -219,9 +219,6 @@ class RequestTable:
         elif asked.submission is None:
             self._withdraw(request)
             self._forget(request)
-        elif request.told_to_keep and request.kept:
-            if asked.watching is not None and not asked.left:
-                self._withdraw(request)  # it was asked after, and is kept whoever leaves
         elif not (request.kept or asked.cancelled):
             log.info("request left", extra=about(request=request.id, reason="its client has gone"))
             self._withdraw(request)

@@ -61,10 +61,6 @@ class Interest:
         """A session takes back that the request is to be kept; the same."""
         return self._let_go(self._keeping, request, gateway)
 
-    def shared(self, request: str, gateway: str) -> bool:
-        """Whether anyone else waits for it."""
-        return any(other != gateway for other in self._waiting.get(request, ()))
-
     def end(self, request: str) -> None:
         """It is answered or refused."""
         self._waiting.pop(request, None)

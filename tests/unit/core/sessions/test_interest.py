@@ -49,10 +49,7 @@ def test_whoever_the_journal_says_has_waited_has_to_leave() -> None:
     assert interest.leave("r1", "b")
 
 
-def test_a_request_is_shared_with_others_who_wait_until_its_end() -> None:
+def test_nobody_leaves_what_has_ended() -> None:
     interest = asked("a")
-    assert not interest.shared("r1", "a")
-    assert interest.shared("r1", "b")
     interest.end("r1")
-    assert not interest.shared("r1", "b")
     assert not interest.leave("r1", "a")
