@@ -55,6 +55,8 @@ class ScriptedController(wire_grpc.ControllerServicer):
         self.playing = playing
         self.said: list[wire.GatewayNote] = []
         """What gateways have said, and no `hears` has asked for yet."""
+        self.sessions: list[str] = []
+        """Of each stream, which gateway's it was."""
         self.applications = {KNOWN: application(KNOWN)}
         self._heard = asyncio.Condition()
         self._links: list[Link] = []
@@ -210,6 +212,9 @@ class ScriptedController(wire_grpc.ControllerServicer):
                 self._heard.notify_all()
 
     def _note(self, link: Link, note: wire.GatewayNote) -> None:
+        if note.HasField("session"):
+            self.sessions.append(note.session)
+            return
         if note.HasField("submission"):
             self._requests[note.submission.request_id].unanswered.append((link, note))
         elif note.HasField("follow"):
@@ -279,8 +284,8 @@ class ScriptedController(wire_grpc.ControllerServicer):
                 self.accept(note.follow)
             case "follow":
                 self.refuse(note.follow, NotFound(f"unknown request {note.follow!r}"))
-            case "cancel":
-                self.end(note.cancel, model.OUTCOME_CANCELLED, reason="cancelled")
+            case "cancel" | "leave" as kind:
+                self.end(getattr(note, kind), model.OUTCOME_CANCELLED, reason="cancelled")
             case _:
                 pass
 

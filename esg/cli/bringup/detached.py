@@ -8,7 +8,7 @@ from pathlib import Path
 from subprocess import PIPE, STDOUT, Popen
 from typing import Any
 
-from esg.cli.bringup.foreground import try_text
+from esg.cli.bringup.foreground import gateways_text, try_text
 from esg.console.formatting import counted
 from esg.console.terminal import terminal
 from esg.errors import Rejected
@@ -70,7 +70,7 @@ def _say_up(directory: RunDirectory, record: dict[str, Any], *, secure: bool) ->
     if directory.path != default_directory().absolute():
         where = f" --dir {shlex.quote(str(directory.path))}"
     for line in (
-        f"mesh is up: gateway {gateway}; {nodes}; logs in {directory.logs}",
+        f"mesh is up: {gateways_text(record['gateways'])}; {nodes}; logs in {directory.logs}",
         try_text(gateway, client_env, catalog),
         f"esg status{where} shows it, esg down{where} stops it",
     ):

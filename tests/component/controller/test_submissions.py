@@ -133,6 +133,9 @@ async def test_a_request_is_taken_from_its_owners_share() -> None:
 class Hearing:
     """A follower that keeps what it hears."""
 
+    session = "a gateway's"
+    gone = False
+
     def __init__(self, heard: list[wire.ControllerNote]) -> None:
         self._heard = heard
 
