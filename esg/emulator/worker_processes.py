@@ -115,6 +115,13 @@ def tell(number: int, share: float) -> None:
 
 
 @contextmanager
+def own_workers(count: int | None = None) -> Iterator[Executor]:
+    """Processes for `each` that stay between several calls of it: as many, or one per core."""
+    with _own_workers(count or usable_cores(), SPAWN.RawArray("d", 1)) as executor:
+        yield executor
+
+
+@contextmanager
 def _own_workers(count: int, shares: MutableSequence[float]) -> Iterator[Executor]:
     """Processes that are ended, not waited for, when something goes wrong."""
     strangers = active_children()
