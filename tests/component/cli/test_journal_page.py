@@ -11,6 +11,7 @@ import pytest
 
 from esg.core.journal.format import FORMAT
 from esg.core.messages.events import EVENTS
+from esg.runtime.journal_files import segment_files
 from tests.component.cli.conftest import Run
 from tests.support.examples import commands, programs, shell_lines
 from tests.support.paths import ROOT
@@ -44,7 +45,7 @@ def documented() -> dict[str, set[str]]:
 def test_the_table_has_every_key_of_every_line(folder: Path) -> None:
     keys = documented()
     write_journal(folder / "mesh.journal")
-    segments = sorted((folder / "mesh.journal").iterdir())
+    segments = segment_files(folder / "mesh.journal")
     seen: dict[str, set[str]] = {}
     for file in (folder / "run.journal", *segments):
         for line in map(json.loads, file.read_text("utf-8").splitlines()):
