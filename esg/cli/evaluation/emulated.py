@@ -1,6 +1,6 @@
 """What the options of `esg emulate` ask for, as a study and in words."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +12,7 @@ from esg.console.arrivals import ArrivalOptions
 from esg.console.catalog import read_catalog
 from esg.console.conditions import conditions, what_has_no_effect
 from esg.console.formatting import counted, joined
+from esg.core.catalog.model import Catalog
 from esg.emulator.sweep import Generated
 from esg.errors import Rejected
 from esg.workload.plan import Workload
@@ -26,12 +27,17 @@ class Emulated:
     study: PolicyStudy
 
     @staticmethod
-    def of(options: EmulateOptions, arrivals: ArrivalOptions, catalog: Path | None) -> "Emulated":
+    def of(
+        options: EmulateOptions,
+        arrivals: ArrivalOptions,
+        catalog: Path | None,
+        read: Callable[[Path | None], Catalog] = read_catalog,
+    ) -> "Emulated":
         """The study that such options ask for."""
         options, arrivals = options.settled(arrivals)
         seeds = options.all_seeds
         load = arrivals.workload(seeds[0])
-        known = read_catalog(catalog)
+        known = read(catalog)
         scenario = options.scenario(known.cluster)
         extent = load.extent()
         too_slow = load.rate is not None and not extent.requests

@@ -21,10 +21,12 @@ import typer
 from esg.cli.evaluation.emulate_options import EmulateOptions
 from esg.console.arrivals import ArrivalOptions
 from esg.errors import Rejected
-from esg.suggest import did_you_mean
+from esg.suggest import did_you_mean, shortened
 
 MOST_POINTS = 10_000
 """A slip of the finger must not ask for a month of work."""
+
+LONGEST_REASON = 300
 
 CATALOG = "catalog"
 FILES = ("trace", "arrivals", CATALOG)
@@ -94,7 +96,7 @@ class _Grid:
             return tomllib.loads(self.file.read_text("utf-8"))
         except OSError as error:
             raise Rejected(f"{self.file}: {error.strerror}; correct --grid") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise Rejected(f"{self.file}: is not TOML: {error}") from None
 
     def values(self, key: str, given: object) -> list[_Value]:
@@ -147,7 +149,7 @@ class _Grid:
         no whole number."""
         if option.is_flag != isinstance(value, bool) or not isinstance(value, str | int | float):
             kinds = "true or false" if option.is_flag else "a number or a text"
-            raise self._refused(key, f"{value!r} is not {kinds}")
+            raise self._refused(key, f"{shortened(repr(value))} is not {kinds}")
         if isinstance(value, bool):
             return value != opposite
         try:
@@ -159,4 +161,4 @@ class _Grid:
         return Path(used) if option.name in FILES else used
 
     def _refused(self, key: str, why: str) -> Rejected:
-        return Rejected(f"{self.file}: {key}: {why}")
+        return Rejected(f"{self.file}: {key}: {shortened(why, LONGEST_REASON)}")

@@ -1,7 +1,8 @@
 """The points of a grid, run and shown together: a row for each point and policy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 
 from rich.console import Console
@@ -21,9 +22,11 @@ from esg.cli.evaluation.study import (
     carry_out_all,
     end_if_interrupted,
 )
+from esg.console.catalog import read_catalog
 from esg.console.conditions import print_notes
 from esg.console.formatting import at_hyphens, cost_text, counted, latency_text, rate_text
 from esg.console.terminal import fits, open_table, print_json, print_line, terminal
+from esg.core.catalog.model import Catalog
 from esg.core.metrics import CAPTION
 from esg.errors import Rejected
 
@@ -42,7 +45,8 @@ def run_grid(
     as_json: bool,
 ) -> None:
     """Run all points of a grid and show what came of them."""
-    asked = [_emulated(file, point) for point in points]
+    read = cache(read_catalog)
+    asked = [_emulated(file, point, read) for point in points]
     studies = [one.study for one in asked]
     everywhere = [note for note in asked[0].notes if all(note in one.notes for one in asked)]
     print_notes(everywhere)
@@ -66,9 +70,9 @@ def run_grid(
     end_if_interrupted(studies, found)
 
 
-def _emulated(file: Path, point: GridPoint) -> Emulated:
+def _emulated(file: Path, point: GridPoint, read: Callable[[Path | None], Catalog]) -> Emulated:
     try:
-        asked = Emulated.of(point.options, point.arrivals, point.catalog)
+        asked = Emulated.of(point.options, point.arrivals, point.catalog, read)
         asked.study.check()
     except Rejected as error:
         where = f"at {point.text}: " if point.varied else ""

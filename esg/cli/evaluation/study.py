@@ -20,6 +20,7 @@ from esg.console.training import trained_for
 from esg.core.catalog.model import Catalog
 from esg.core.messages.commands import Command
 from esg.core.messages.events import Event, RequestArrived
+from esg.core.policies.table import learns
 from esg.emulator.chrome_trace import ChromeTrace
 from esg.emulator.optimum import OptimumBounds
 from esg.emulator.request_rows import RequestRows
@@ -118,6 +119,7 @@ def carry_out(
     """Carry out a study: a single run here, which can be recorded; several in processes of their
     own. The requests of all runs can be written to one file."""
     if study.runs > 1:
+        study.check()
         (found,) = carry_out_all([study], workers=workers, shown=shown, csv=csv).values()
         return found
     return _one(_trained(study, shown=shown), journal, trace_out, csv, shown=shown)
@@ -126,13 +128,11 @@ def carry_out(
 def carry_out_all(
     studies: Sequence[PolicyStudy], *, workers: int | None, shown: bool, csv: Path | None = None
 ) -> dict[int, StudyFindings]:
-    """Carry out many studies at once: what came of each, by its number.
+    """Carry out many studies at once, which were checked: what came of each, by its number.
 
     If Ctrl-C ends it before, those are there of which a seed is complete; if there is none, neither
     is an answer. Rows are there of every run that has ended.
     """
-    for study in studies:
-        study.check()
     studies = [_trained(study, shown=shown) for study in studies]
     runs = [run for study in studies for run in _runs(study)]
     outcomes = _with_rows(
@@ -166,7 +166,7 @@ def end_if_interrupted(studies: Sequence[PolicyStudy], found: Mapping[int, Study
 
 
 def _trained(study: PolicyStudy, *, shown: bool) -> PolicyStudy:
-    if study.scenario.trained:
+    if study.scenario.trained or not any(map(learns, study.policies)):
         return study
     trained = trained_for(study.policies, applied(study.catalog, study.scenario), shown=shown)
     return replace(study, scenario=replace(study.scenario, trained=trained))
