@@ -48,7 +48,7 @@ class RateSearch:
     >>> while (rate := search.next_rate) is not None:
     ...     search.add(rate, holds=rate <= 50)
     >>> search.held, search.failed
-    (50.0, 52.0)
+    (48.0, 52.0)
     """
 
     within: float
