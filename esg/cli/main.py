@@ -21,6 +21,11 @@ COMMANDS = {
         "evaluation",
         "Compare policies on the same requests, in virtual time.",
     ),
+    "capacity": (
+        "evaluation.capacity:capacity",
+        "evaluation",
+        "Find the highest rate at which requests are in time.",
+    ),
     "replay": (
         "evaluation.history:replay",
         "evaluation",

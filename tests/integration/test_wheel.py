@@ -3,6 +3,7 @@
 The environment borrows the dependencies of this one, but nothing of the checkout can be imported.
 """
 
+import csv
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -17,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.examples import programs
 from tests.support.paths import ROOT
 from tests.support.waiting import LIMIT_S, names
 
@@ -157,6 +160,34 @@ print([name for name in {(*FIXED, "tests", "benchmarks")!r} if find_spec(name)],
 def test_importing_esg_imports_neither_grpc_nor_numpy(environment: Environment) -> None:
     code = "import sys, esg; print([name for name in ('grpc', 'numpy') if name in sys.modules])"
     assert ran(environment.bin / "python", "-c", code, cwd=Path("/")).stdout == "[]\n"
+
+
+def test_a_researcher_compares_a_policy_of_their_own_on_a_trace(
+    environment: Environment, tmp_path: Path
+) -> None:
+    (program,) = programs(ROOT / "CONTRIBUTING.md")
+    (tmp_path / "my_policies.py").write_text(program, "utf-8")
+    (tmp_path / "calls.csv").write_text("minute,count\n0,12\n1,18\n", "utf-8")
+    policies, seeds = ["esg", "my_policies:Frugal"], 10
+    compared = ("--policy", ",".join(policies), "--trace", "calls.csv", "--seeds", seeds)
+    rows = ("--csv", "requests.csv")
+    found = json.loads(
+        ran(environment.bin / "esg", "emulate", *compared, *rows, "--json", cwd=tmp_path).stdout
+    )
+    assert [one["policy"] for one in found["results"]] == policies
+    difference = found["results"][1]["to_first"]
+    assert difference["cost_relative_margin"] is not None
+    assert difference["slo_hit_rate_margin"] is not None
+    with (tmp_path / "requests.csv").open(encoding="utf-8") as file:
+        written = [(row["policy"], row["seed"]) for row in csv.DictReader(file)]
+    assert Counter(written) == {
+        (policy, str(seed)): 30 for policy in policies for seed in range(seeds)
+    }
+
+    (tmp_path / "sweep.toml").write_text("seeds = 2\nrequests = 20\nnodes = [4, 8]\n", "utf-8")
+    own = ("--policy", "esg,my_policies:Frugal", "--grid", "sweep.toml", "--json")
+    points = json.loads(ran(environment.bin / "esg", "emulate", *own, cwd=tmp_path).stdout)
+    assert [point["point"] for point in points["points"]] == [{"nodes": 4}, {"nodes": 8}]
 
 
 @pytest.fixture

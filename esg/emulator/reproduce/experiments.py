@@ -198,7 +198,6 @@ def run_all(
                 run=run,
                 executor=executor,
                 workers=workers,
-                extent=Extent(requests=size.requests),
                 watch=watch,
             )
         )
@@ -221,5 +220,7 @@ def _runs(
     label: str, catalog: Catalog, setting: Setting, size: Size, **changes: Any
 ) -> Iterator[SweepRun]:
     load = Generated(Workload(rate=setting.rate, requests=size.requests))
+    extent = Extent(requests=size.requests)
     for seed in range(size.seeds):
-        yield SweepRun(label, catalog, _scenario(catalog, setting, seed=seed, **changes), load)
+        scenario = _scenario(catalog, setting, seed=seed, **changes)
+        yield SweepRun(label, catalog, scenario, load, extent=extent)
