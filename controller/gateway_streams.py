@@ -14,7 +14,7 @@ from esg.controller.effects import TellProgress
 from esg.controller.followers import Follower, Followers
 from esg.controller.request_log import AnsweredRequest, RequestRecord
 from esg.controller.shell import ControllerShell, request_memo
-from esg.core.messages.commands import AnswerRequest, RefuseRequest, StageReport
+from esg.core.messages.commands import AnswerRequest, RefusalKind, RefuseRequest, StageReport
 from esg.core.messages.events import RequestArrived, RequestCancelled
 from esg.core.messages.task_order import TaskOrder
 from esg.core.state.state import Request
@@ -28,6 +28,8 @@ from esg.suggest import did_you_mean
 
 log = logging.getLogger(__name__)
 
+TIMEOUT_IS_SLO = "; that SLO is the timeout of the call: give the call more time"
+
 
 class GatewayStreams:
     """The streams of all gateways, and which of them follow which request."""
@@ -36,6 +38,7 @@ class GatewayStreams:
         self._driver = driver
         self._shell = shell
         self._submitted: dict[str, RequestRecord] = {}  # not decided yet, or not on disk
+        self._timeouts: set[str] = set()  # those of them whose SLO is the timeout of their call
         self._followers = Followers()
         self.draining = False
 
@@ -100,11 +103,14 @@ class GatewayStreams:
                 application=application, content_hash=content_hash
             )
             self._followers.follow(request, follower)
+            slo_us = self._slo_us(submission, application)
+            if submission.HasField("deadline_us") and slo_us == submission.deadline_us:
+                self._timeouts.add(request)
             self._driver.tell(
                 RequestArrived(
                     request=request,
                     application=application,
-                    slo_us=self._slo_us(submission, application),
+                    slo_us=slo_us,
                     all_stages=submission.all_stages,
                     client=submission.owner,
                 ),
@@ -180,12 +186,17 @@ class GatewayStreams:
 
     def accepted(self, request: str, record: RequestRecord) -> None:
         self._submitted.pop(request, None)
+        self._timeouts.discard(request)
         self._followers.tell(request, _accepted_note(request, record))
 
     def refused(self, command: RefuseRequest) -> None:
         self._submitted.pop(command.request, None)
-        log.info("refused", extra=about(request=command.request, reason=command.reason))
-        error = refusal_error(command.kind, command.reason, command.retry_after_us)
+        reason = command.reason
+        if command.request in self._timeouts and command.kind is RefusalKind.IMPOSSIBLE:
+            reason += TIMEOUT_IS_SLO
+        self._timeouts.discard(command.request)
+        log.info("refused", extra=about(request=command.request, reason=reason))
+        error = refusal_error(command.kind, reason, command.retry_after_us)
         self._followers.tell_end(command.request, _refused_note(command.request, error))
 
     def payload_lost(self, request: str) -> None:

@@ -71,6 +71,12 @@ def test_every_resource_follows_the_schema_of_kubernetes(mesh: str, version: str
         kubernetes_validate.validate(resource, version, strict=True)
 
 
+@pytest.mark.parametrize("mesh", MESHES)
+def test_no_pod_is_given_variables_for_every_service(mesh: str) -> None:
+    for name, pod in pods(mesh).items():
+        assert pod["spec"]["enableServiceLinks"] is False, name
+
+
 def test_the_check_against_the_schema_can_fail() -> None:
     (gateway,) = of("cpu", "Deployment")
     gateway["spec"]["replica"] = 3

@@ -32,6 +32,7 @@ def is_gone(pid: int) -> bool:
         ("cpu:4", Cpu(4)),
         (" mig", Mig()),
         ("127.0.0.1:8001", Addresses(("127.0.0.1:8001",))),
+        ("triton:80", Addresses(("triton:80",))),
         ("gpu-0.lab:8001,[::1]:8011", Addresses(("gpu-0.lab:8001", "[::1]:8011"))),
     ],
 )
@@ -52,6 +53,8 @@ def test_slices_are_of_four_kinds(text: str, meaning: object) -> None:
         ("cpu:0", "as in cpu:7"),
         ("cpu:x", "from 1 to 256"),
         ("mig:7", "say mig; every"),
+        ("gpu:2", "unknown slices 'gpu:2'; known: emulated:N, cpu:N, mig, or Triton servers as"),
+        ("gpu:0", "unknown slices 'gpu:0'"),
         ("gpu0", "'gpu0' is no address"),
         ("gpu0:", "'gpu0:' is no address"),
         (":8001", "':8001' is no address"),

@@ -17,6 +17,7 @@ from esg.local.health import is_serving
 from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.server import Server, say_ready
 from tests.component.local.conftest import STAND_INS
+from tests.support.paths import ROOT
 from tests.support.waiting import until
 
 LOOPBACK = "127.0.0.1"
@@ -104,7 +105,8 @@ def test_readiness_need_not_be_asked_for() -> None:
 
 
 def serve(ready: Path, **environ: str) -> subprocess.Popen[str]:
-    own = {"PYTHONPATH": str(STAND_INS), "ESG_READY_FILE": str(ready), "ESG_GATEWAY_PORT": "0"}
+    path = f"{STAND_INS}{os.pathsep}{ROOT}"
+    own = {"PYTHONPATH": path, "ESG_READY_FILE": str(ready), "ESG_GATEWAY_PORT": "0"}
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "esg.gateway"],
         env={**os.environ, **own, **environ},
@@ -127,6 +129,20 @@ async def test_a_process_serves_until_it_is_told_to_stop(
         _, said = process.communicate(timeout=60)
     assert process.returncode == 0
     assert '"event": "ended"' in said
+
+
+async def test_a_process_says_that_it_ignores_variables_of_its_platform(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    links = {"ESG_SERVICE_HOST": "10.0.0.1", "ESG_PORT": "tcp://10.0.0.1:50051"}
+    process = serve(ready, **links)
+    try:
+        await until(ready.exists)
+    finally:
+        process.terminate()
+        _, said = process.communicate(timeout=60)
+    (line,) = [line for line in said.splitlines() if "variables ignored" in line]
+    assert '"level": "warning"' in line
+    assert "ESG_PORT,ESG_SERVICE_HOST" in line
 
 
 @pytest.mark.parametrize(
