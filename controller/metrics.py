@@ -1,17 +1,18 @@
 """The mesh in numbers, for Prometheus: those that `esg top` shows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from esg.controller.counters import Counters
+from esg.controller.counters import ApplicationCounters, Counters
+from esg.core.estimation.drift import Drift, drifts
 from esg.core.messages.outcome import Outcome
 from esg.core.metrics import slice_counts
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import State
-from esg.units import to_usd
+from esg.units import PPM, to_usd
 
 
 class MeshMetrics(Collector):
@@ -23,14 +24,16 @@ class MeshMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         state = self._scheduler.state
-        yield from _applications(self._tally)
+        yield from _applications(self._tally, self._scheduler.applications)
         yield from _work(self._tally)
         yield GaugeMetricFamily("esg_under_way", "requests under way", value=len(state.requests))
         yield from _queues(state)
         yield from _nodes(list(state.nodes.values()))
+        yield from _profiles(drifts(state, self._scheduler.catalog))
 
 
-def _applications(tally: Counters) -> Iterator[Metric]:
+def _applications(tally: Counters, known: Iterable[str]) -> Iterator[Metric]:
+    """Those that were never asked for have zeros: a rate misses what a series begins with."""
     ended = CounterMetricFamily(
         "esg_requests", "requests by what became of them", labels=["application", "outcome"]
     )
@@ -45,8 +48,9 @@ def _applications(tally: Counters) -> Iterator[Metric]:
     cost = CounterMetricFamily(
         "esg_cost_dollars", "what requests have cost", labels=["application"]
     )
-    for name, one in sorted(tally.applications.items()):
-        served = one.served
+    never = ApplicationCounters()
+    for name in sorted({*tally.applications, *known}):
+        served = tally.applications.get(name, never).served
         for outcome in (*Outcome, "refused"):
             ended.add_metric([name, outcome], getattr(served, outcome))
         in_time.add_metric([name], served.in_time)
@@ -87,3 +91,22 @@ def _nodes(nodes: list[NodeBooks]) -> Iterator[Metric]:
         vcpus.add_metric([node.invoker, "busy"], node.vcpus - node.vcpus_free)
         vcpus.add_metric([node.invoker, "free"], node.vcpus_free)
     yield from (slices, vcpus)
+
+
+def _profiles(found: list[Drift]) -> Iterator[Metric]:
+    labels = ["function", "batch"]
+    measured = GaugeMetricFamily(
+        "esg_profile_measured_ratio",
+        "median time of the latest tasks, as a multiple of their profile",
+        labels=labels,
+    )
+    planned = GaugeMetricFamily(
+        "esg_profile_planned_ratio",
+        "time that tasks are planned with, as a multiple of their profile",
+        labels=labels,
+    )
+    for drift in found:
+        values = [drift.function, str(drift.batch)]
+        measured.add_metric(values, drift.measured_ppm / PPM)
+        planned.add_metric(values, drift.planned_ppm / PPM)
+    yield from (measured, planned)
