@@ -10,6 +10,7 @@ import typer
 from esg.console.arrivals import ArrivalOptions
 from esg.console.catalog import CatalogFile, read_catalog
 from esg.console.conditions import all_different
+from esg.console.exit_codes import INTERRUPTED, NOT_WELL
 from esg.console.options import AsJson, Gateway
 from esg.console.terminal import print_json, terminal
 from esg.console.training import trained_for
@@ -32,9 +33,6 @@ from esg.workload.plan import Workload
 
 DEFAULT_PAYLOAD_SCALE = 0.01
 """Two cores that also run the mesh carry the heavy rate with this, and not with the full size."""
-
-INTERRUPTED = 130
-"""The exit code after Ctrl-C."""
 
 
 def loadgen(
@@ -64,7 +62,7 @@ def loadgen(
     and shows what there is; a second one does not wait.
 
     The exit code is 0 if the mesh coped, 1 if too many requests failed, 2 if nothing could be sent,
-    and 130 after Ctrl-C.
+    3 if there is no gateway, and 130 after Ctrl-C.
 
     \b
     Examples:
@@ -202,4 +200,4 @@ def _faults_told(work: Callable[[], LoadFindings]) -> LoadFindings:
         return work()
     except Fault as error:
         typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
+        raise typer.Exit(NOT_WELL) from None

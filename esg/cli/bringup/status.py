@@ -5,9 +5,9 @@ from typing import Any
 
 from rich.table import Table
 
+from esg.console.exit_codes import NothingThere
 from esg.console.options import AsJson, RunDir
 from esg.console.terminal import open_table, print_json, print_line, terminal
-from esg.errors import Rejected
 from esg.local.health import is_serving, redis_answers
 from esg.local.procfs import alive, in_session
 from esg.local.run_directory import Record, RunDirectory, default_directory, running
@@ -31,7 +31,7 @@ def status(directory: RunDir = None, as_json: AsJson = False) -> None:
     if record is None or not running(record):
         crashed = "the mesh in" if record else "no mesh is running in"
         ending = " has crashed; esg down clears up" if record else "; start one with esg up"
-        raise Rejected(f"{crashed} {place.path}{ending}")
+        raise NothingThere(f"{crashed} {place.path}{ending}")
     rows = asyncio.run(_rows(record))
     if as_json:
         print_json(

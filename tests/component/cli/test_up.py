@@ -23,6 +23,7 @@ from esg.local.run_directory import RunDirectory
 from tests.component.cli.conftest import Run
 from tests.component.cli.test_refusals import assert_refused
 from tests.component.local.conftest import STAND_INS
+from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
 
 ESG = Path(sys.executable).with_name("esg")
@@ -35,7 +36,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunDi
     """A mesh's, which is down when the test is over."""
     for name in [name for name in os.environ if name.startswith("ESG_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("PYTHONPATH", str(STAND_INS))
+    monkeypatch.setenv("PYTHONPATH", f"{STAND_INS}{os.pathsep}{ROOT}")
     monkeypatch.setenv("ESG_DIR", str(tmp_path / "mesh"))
     yield RunDirectory(tmp_path / "mesh")
     ran("down")
@@ -150,6 +151,32 @@ def test_detached_mesh_goes_on_until_esg_down(directory: RunDirectory) -> None:
     assert "mesh is up" in directory.log.read_text("utf-8")
 
 
+def test_scripts_learn_where_a_mesh_is_and_that_it_is_gone(directory: RunDirectory) -> None:
+    done = ran("up", *SMALL, "--detach", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == {
+        "directory": str(directory.path),
+        "gateway": record(directory)["gateway"],
+        "nodes": 2,
+        "logs": str(directory.logs),
+        "client_env": None,
+    }
+    done = ran("down", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == {
+        "directory": str(directory.path),
+        "had_crashed": False,
+        "outputs_lost": False,
+        "logs": str(directory.logs),
+        "journal": None,
+    }
+
+
+def test_a_mesh_in_the_foreground_has_no_document(directory: RunDirectory, esg: Run) -> None:
+    assert_refused(esg("up", "--json"), "--json tells where a mesh is...; say --detach as well")
+    assert not directory.path.exists()
+
+
 def test_the_commands_that_it_names_are_for_this_very_mesh(
     directory: RunDirectory, tmp_path: Path
 ) -> None:
@@ -190,7 +217,7 @@ def test_mesh_that_cannot_come_up_is_refused_before_anything_starts(
     def no_driver() -> None:
         raise _no_driver(pynvml, pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND))
 
-    def started(*_: object) -> int:
+    def started(*_: object, **__: object) -> int:
         raise AssertionError("it was started")
 
     monkeypatch.setattr(bringup_up, "run_mesh", started)
@@ -234,8 +261,8 @@ def test_esg_status_and_esg_down_say_that_no_mesh_is_running(
     directory: RunDirectory, esg: Run
 ) -> None:
     words = f"no mesh is running in {directory.path}; start one with esg up..."
-    assert_refused(esg("down"), words)
-    assert_refused(esg("status"), words)
+    assert_refused(esg("down"), words, code=3)
+    assert_refused(esg("status"), words, code=3)
 
 
 def test_two_meshes_need_two_directories(directory: RunDirectory, tmp_path: Path) -> None:
