@@ -1,8 +1,11 @@
 """The `loadgen` command: works arrivals out, sends them to a mesh, and tells what came of it."""
 
+import shlex
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import typer
@@ -157,7 +160,7 @@ def _send(
             except KeyboardInterrupt:
                 given_up = True  # there is still what was measured, and all of it
         if page is not None and write_report is not None:
-            page.write(write_report(run.plan, found, emulated))
+            page.write(write_report(run, found, emulated))
     # Files are complete before a word is printed: whoever reads may stop in the middle (`| head`)
     if as_json:
         print_json(findings_document(run.plan, found, emulated))
@@ -168,12 +171,18 @@ def _send(
     return found
 
 
-def _report_writer() -> Callable[[Workload, LoadFindings, LoadOutcome | None], str]:
+def _report_writer() -> Callable[[LoadRun, LoadFindings, LoadOutcome | None], str]:
     """What makes a page of the findings, imported before anything is sent: plotly may be missing,
     for it is of another extra."""
-    from esg.loadgen.report.page import report
+    from esg.loadgen.report.page import Circumstances, report
 
-    return report
+    def write(run: LoadRun, found: LoadFindings, emulated: LoadOutcome | None) -> str:
+        command = shlex.join(["loadgen", *sys.argv[1:]])
+        ended = datetime.now().astimezone()
+        under = Circumstances(target=run.target, command=command, ended=ended)
+        return report(run.plan, found, emulated, under=under)
+
+    return write
 
 
 def _emulator(
