@@ -23,6 +23,7 @@ from benchmarks.live import Usage, no_op_catalog, usages
 from esg.client import AsyncClient
 from esg.core.metrics import percentiles
 from esg.invoker.slices.client import SliceClient
+from esg.invoker.slices.directory import slice_directory
 from esg.invoker.slices.processes import EmulatedSlices
 from esg.invoker.tensors.arrays import plain_input
 from esg.local.supervisor import Mesh, MeshOptions
@@ -65,24 +66,25 @@ def row(what: str, took: list[float], seconds: float, **more: Any) -> dict[str, 
 
 async def reference(seconds: float, size: int, what: str) -> dict[str, Any]:
     """Three calls to a slice, and nothing else."""
-    process = EmulatedSlices(1)
-    part = SliceClient((await process.start())[0])
     names = [f"step{n}" for n in range(1, STAGES + 1)]
     payload = b"x" * size
-    try:
-        await part.ready(10)
-        for name in names:
-            await part.load(name)
-
-        async def three_calls() -> None:
+    with slice_directory() as directory:
+        process = EmulatedSlices(1, directory)
+        part = SliceClient((await process.start())[0])
+        try:
+            await part.ready(10)
             for name in names:
-                await part.infer(name, [plain_input([payload])], parameters={}, timeout_s=10)
+                await part.load(name)
 
-        await timed(three_calls, 0.3)
-        return row(what, await timed(three_calls, seconds), seconds)
-    finally:
-        await part.close()
-        await process.stop()
+            async def three_calls() -> None:
+                for name in names:
+                    await part.infer(name, [plain_input([payload])], parameters={}, timeout_s=10)
+
+            await timed(three_calls, 0.3)
+            return row(what, await timed(three_calls, seconds), seconds)
+        finally:
+            await part.close()
+            await process.stop()
 
 
 async def measure(seconds: float, slices: int) -> list[dict[str, Any]]:

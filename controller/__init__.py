@@ -15,6 +15,7 @@ followers         which gateways hear of which requests
 invoker_streams   the door for invokers: who is attached, which orders go where
 corrector         corrections of profiles, brought into force
 journal           the directory of segments that all is written to
+dead_letters      events that the scheduler failed at, put aside
 recovery          starting again: snapshot, replay
 status            the mesh at one moment, for people
 metrics           the same in numbers, for Prometheus

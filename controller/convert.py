@@ -1,15 +1,21 @@
-"""The scheduler's words as protobuf: results, progress, applications."""
+"""The scheduler's words as protobuf: results, progress, applications; and what is registered."""
 
 from typing import assert_never
 
 from esg.core.catalog.model import Application
 from esg.core.messages.commands import AnswerRequest, RefusalKind, StageReport
+from esg.core.messages.events import ApplicationRegistered, StageSpec
 from esg.core.messages.task_order import TaskOrder
 from esg.errors import Rejected
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc.status import Exhausted, NotFound
-from esg.runtime.wire.enums import LATE_REQUESTS, OUTCOMES, config_to_wire
+from esg.runtime.wire.enums import (
+    LATE_REQUESTS,
+    OUTCOMES,
+    config_to_wire,
+    late_requests_from_wire,
+)
 from esg.units import to_usd
 
 
@@ -68,6 +74,22 @@ def progress_note(
             finished=finished,
             at_us=at_us,
         ),
+    )
+
+
+def application_from_wire(request: wire.PutApplicationRequest) -> ApplicationRegistered:
+    """What is to be registered. A stage without a name has its function's."""
+    return ApplicationRegistered(
+        application=request.name,
+        stages=tuple(
+            StageSpec(
+                name=stage.name or stage.function, function=stage.function, after=tuple(stage.after)
+            )
+            for stage in request.stages
+        ),
+        slo_us=request.slo_us if request.HasField("slo_us") else None,
+        slo_scale=request.slo_scale if request.HasField("slo_scale") else None,
+        late_requests=late_requests_from_wire(request.late_requests),
     )
 
 

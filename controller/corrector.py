@@ -7,21 +7,19 @@ journal has too.
 
 import asyncio
 import logging
-from collections.abc import Callable
 
-from esg.core.messages.events import Correction, Event, ProfilesCorrected
-from esg.core.scheduler.scheduler import Scheduler
+from esg.controller.driver import Driver
+from esg.core.messages.events import Correction, ProfilesCorrected
 from esg.runtime.logs import about
 
 log = logging.getLogger(__name__)
 
 
 class Corrector:
-    """Prepares a scheduler for corrections in a thread, and then tells it of them."""
+    """Prepares a driver's scheduler for corrections in a thread, and then tells it of them."""
 
-    def __init__(self, scheduler: Scheduler, tell: Callable[[Event], None]) -> None:
-        self._scheduler = scheduler
-        self._tell = tell
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
         self._under_way: asyncio.Task[None] | None = None
 
     def correct(self, corrections: tuple[Correction, ...]) -> None:
@@ -35,12 +33,12 @@ class Corrector:
 
     async def _correct(self, corrections: tuple[Correction, ...]) -> None:
         try:
-            await asyncio.to_thread(self._scheduler.prepare, corrections)
-        except Exception:  # what is wrong will stop the driver, with a journal that has the story
+            await asyncio.to_thread(self._driver.scheduler.prepare, corrections)
+        except Exception:  # what is wrong will be put aside, with its story
             log.exception("could not prepare for corrected profiles")
         for one in corrections:
             log.info(
                 "profile corrected",
                 extra=about(function=one.function, batch=one.batch, pace_ppm=one.pace_ppm),
             )
-        self._tell(ProfilesCorrected(corrections=corrections))
+        self._driver.tell(ProfilesCorrected(corrections=corrections))

@@ -6,12 +6,14 @@ gateway may follow it later.
 """
 
 import logging
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 
 from esg.controller.convert import progress_note, refusal_error
 from esg.controller.driver import Driver
 from esg.controller.effects import TellProgress
 from esg.controller.followers import Follower, Followers
+from esg.controller.quotas import RequestQuotas
 from esg.controller.request_log import AnsweredRequest, RequestRecord
 from esg.controller.shell import ControllerShell, request_memo
 from esg.core.messages.commands import AnswerRequest, RefusalKind, RefuseRequest, StageReport
@@ -22,7 +24,7 @@ from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.logs import about
 from esg.runtime.rpc.batched_sender import BatchedSender
-from esg.runtime.rpc.status import AlreadyExists, NotFound, Unavailable, refusal
+from esg.runtime.rpc.status import AlreadyExists, Exhausted, NotFound, Unavailable, refusal
 from esg.runtime.security.ownership import owned, seen
 from esg.suggest import did_you_mean
 
@@ -34,12 +36,16 @@ TIMEOUT_IS_SLO = "; that SLO is the timeout of the call: give the call more time
 class GatewayStreams:
     """The streams of all gateways, and which of them follow which request."""
 
-    def __init__(self, driver: Driver, shell: ControllerShell) -> None:
+    def __init__(
+        self, driver: Driver, shell: ControllerShell, refusing: Callable[[], str] = lambda: ""
+    ) -> None:
         self._driver = driver
         self._shell = shell
+        self._refusing = refusing
         self._submitted: dict[str, RequestRecord] = {}  # not decided yet, or not on disk
         self._timeouts: set[str] = set()  # those of them whose SLO is the timeout of their call
         self._followers = Followers()
+        self._quotas = RequestQuotas(time.monotonic)
         self.draining = False
 
     @property
@@ -95,8 +101,12 @@ class GatewayStreams:
                     self._followers.follow(request, follower)
         elif self.draining:
             _refuse(follower, request, Unavailable("the controller is going away; try again"))
+        elif why := self._refusing():
+            _refuse(follower, request, Unavailable(why))
         elif (application := self._application(submission)) is None:
             _refuse(follower, request, self._unseen(submission))
+        elif (too_much := self._too_much(submission)) is not None:
+            _refuse(follower, request, too_much)
         else:
             content_hash, later = submission.content_hash, submission.fetched_later
             self._submitted[request] = RequestRecord(
@@ -115,7 +125,13 @@ class GatewayStreams:
                     client=submission.owner,
                 ),
                 request_memo(content_hash, fetched_later=later),
+                refused=lambda error: self._end(request, error),
             )
+
+    def _too_much(self, submission: wire.Submission) -> Exhausted | None:
+        """Why a new request is more than its client may do, if it is."""
+        under_way = self._shell.requests.under_way_of(submission.owner)
+        return self._quotas.refusal(submission, under_way)
 
     def _application(self, submission: wire.Submission) -> str | None:
         """The application as the mesh calls it: the owner's own, or else everybody's; None if the
@@ -175,6 +191,7 @@ class GatewayStreams:
         return sorted(notes, key=lambda note: note.progress.at_us)
 
     def _cancel(self, follower: Follower, request: str) -> None:
+        """Should the scheduler fail at it, the request goes on, and its end is heard of."""
         known = self._find(request)
         if known is None:
             _refuse(follower, request, _unknown(request))
@@ -187,17 +204,23 @@ class GatewayStreams:
     def accepted(self, request: str, record: RequestRecord) -> None:
         self._submitted.pop(request, None)
         self._timeouts.discard(request)
+        self._quotas.decided(request, accepted=True)
         self._followers.tell(request, _accepted_note(request, record))
 
     def refused(self, command: RefuseRequest) -> None:
-        self._submitted.pop(command.request, None)
         reason = command.reason
         if command.request in self._timeouts and command.kind is RefusalKind.IMPOSSIBLE:
             reason += TIMEOUT_IS_SLO
-        self._timeouts.discard(command.request)
         log.info("refused", extra=about(request=command.request, reason=reason))
         error = refusal_error(command.kind, reason, command.retry_after_us)
-        self._followers.tell_end(command.request, _refused_note(command.request, error))
+        self._end(command.request, error)
+
+    def _end(self, request: str, error: Exception) -> None:
+        """A request is not admitted."""
+        self._submitted.pop(request, None)
+        self._timeouts.discard(request)
+        self._quotas.decided(request, accepted=False)
+        self._followers.tell_end(request, _refused_note(request, error))
 
     def payload_lost(self, request: str) -> None:
         log.warning("payload lost", extra=about(request=request))

@@ -7,7 +7,9 @@ here are the streams that this is about, the alarm, and what the scheduler is to
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
+from functools import partial
 
+from esg.controller.dead_letters import PutAside
 from esg.controller.driver import Driver
 from esg.core.messages.commands import DiscardData, InvokerOrder
 from esg.core.messages.events import InvokerJoined, InvokerLost
@@ -32,6 +34,9 @@ from esg.units import US_PER_S, ms
 
 log = logging.getLogger(__name__)
 
+AGAIN_S = 1.0
+"""Before what was put aside is heard of again."""
+
 
 class InvokerStreams:
     """The streams of all invokers that are attached."""
@@ -48,6 +53,7 @@ class InvokerStreams:
         self._outboxes: dict[str, BatchedSender[wire.Order]] = {}  # of the streams there are
         self._loop = asyncio.get_running_loop()
         self._alarm: asyncio.TimerHandle | None = None
+        self._ended_by: dict[int, PutAside] = {}  # streams, until they have ended
 
     def send(self, order: InvokerOrder) -> None:
         if not self._sessions.reachable(order.invoker):
@@ -85,7 +91,10 @@ class InvokerStreams:
             async with outbox.while_reading(reading):
                 async for orders in outbox.groups():
                     yield wire.ToInvoker(orders=orders, acknowledged=session.durable_number)
+                if stream in self._ended_by:
+                    raise self._ended_by[stream]
         finally:
+            self._ended_by.pop(stream, None)
             self._sessions.ended(self._now_us(), session, stream)
             self._set_alarm()
 
@@ -119,20 +128,49 @@ class InvokerStreams:
         event = news_from_wire(note, session.node)
         if not session.take(note.number, event):
             return
+        refused = partial(self._put_aside, session, session.stream)
         if isinstance(event, InvokerJoined):
             log.info(
                 "invoker joined",
                 extra=about(invoker=session.node, vcpus=event.vcpus, slices=len(event.slices)),
             )
-            self._tell(event, session_memo(session.session))
+            self._tell(event, session_memo(session.session), refused=refused)
         else:
-            self._tell(event, then=lambda _: session.acknowledge(note.number))
+            self._tell(event, then=lambda _: session.acknowledge(note.number), refused=refused)
+
+    def _put_aside(self, session: NodeSession, stream: int | None, error: PutAside) -> None:
+        """A node's news were not handled: its stream ends, so that it joins again and says all that
+        it has and runs. If that is what was refused, it is not asked for too often."""
+        if error.again:
+            self._loop.call_later(AGAIN_S, self._end, session, stream, error)
+        else:
+            self._end(session, stream, error)
+
+    def _end(self, session: NodeSession, stream: int | None, error: PutAside) -> None:
+        if stream is not None and session.stream == stream:
+            self._ended_by[stream] = error
+            self._sessions.ended(self._now_us(), session, stream)
+            self._close(session.node)
+            self._set_alarm()
 
     def _lost(self, given_up: GivenUp) -> None:
         level = logging.INFO if given_up.left else logging.WARNING
         log.log(level, "invoker lost", extra=about(invoker=given_up.node, why=given_up.why))
         self._close(given_up.node)
-        self._tell(InvokerLost(invoker=given_up.node))
+        self._tell_lost(given_up.node)
+
+    def _tell_lost(self, node: str) -> None:
+        """Until it is handled, as nobody else would say so; or until the node is back, and says
+        itself what it has."""
+
+        def again() -> None:
+            if self._sessions.of(node) is None:
+                self._tell_lost(node)
+
+        def put_aside(_: PutAside) -> None:
+            self._loop.call_later(AGAIN_S, again)
+
+        self._tell(InvokerLost(invoker=node), refused=put_aside)
 
     def _close(self, invoker: str) -> None:
         outbox = self._outboxes.pop(invoker, None)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from esg.controller.corrector import Corrector
+from esg.controller.dead_letters import DeadLetters
 from esg.controller.driver import Driver, EventLog
 from esg.controller.effects import (
     ConfirmJoin,
@@ -36,17 +37,29 @@ class LiveController:
         journal: EventLog | None,
         clock_us: Callable[[], int],
         memory: ShellSnapshot = NOTHING,
+        dead_letters: DeadLetters | None = None,
+        refusing: Callable[[], str] = lambda: "",
     ) -> None:
-        self.scheduler = scheduler
+        self.refusing = refusing
+        """Why nothing new is taken, if that is so; what is under way goes on."""
         self.shell = ControllerShell(settings, memory)
-        self.driver = Driver(scheduler, journal, self._perform, clock_us=clock_us)
+        self.driver = Driver(
+            scheduler, journal, self._perform, clock_us=clock_us, dead_letters=dead_letters
+        )
         self.began_us = self.driver.now_us  # the clock goes on where an earlier process left it
-        self.gateways = GatewayStreams(self.driver, self.shell)
+        self.gateways = GatewayStreams(self.driver, self.shell, refusing)
         functions = functions_digest(scheduler.catalog)
         self.invokers = InvokerStreams(self.driver, functions, settings)
-        self.corrector = Corrector(scheduler, self.driver.tell)
-        self.metrics = MeshMetrics(scheduler, self.shell.counters)
+        self.corrector = Corrector(self.driver)
+        self.metrics = MeshMetrics(
+            lambda: self.scheduler, self.shell.counters, dead_letters, refusing
+        )
         self._idle = asyncio.Event()
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The one that there is now: it may be built again."""
+        return self.driver.scheduler
 
     def start(self) -> None:
         """Go on where another process ended, with the invokers that it had."""

@@ -1,11 +1,12 @@
 """The mesh in numbers, for Prometheus: those that `esg top` shows."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from esg.controller.counters import ApplicationCounters, Counters
+from esg.controller.dead_letters import DeadLetters
 from esg.core.estimation.drift import Drift, drifts
 from esg.core.messages.outcome import Outcome
 from esg.core.metrics import slice_counts
@@ -18,18 +19,34 @@ from esg.units import PPM, to_usd
 class MeshMetrics(Collector):
     """Counters begin with the process; gauges are as of now."""
 
-    def __init__(self, scheduler: Scheduler, tally: Counters) -> None:
+    def __init__(
+        self,
+        scheduler: Callable[[], Scheduler],
+        tally: Counters,
+        dead_letters: DeadLetters | None = None,
+        refusing: Callable[[], str] = lambda: "",
+    ) -> None:
         self._scheduler = scheduler
         self._tally = tally
+        self._dead_letters = dead_letters
+        self._refusing = refusing
 
     def collect(self) -> Iterator[Metric]:
-        state = self._scheduler.state
-        yield from _applications(self._tally, self._scheduler.applications)
+        scheduler = self._scheduler()
+        state = scheduler.state
+        yield from _applications(self._tally, scheduler.applications)
         yield from _work(self._tally)
         yield GaugeMetricFamily("esg_under_way", "requests under way", value=len(state.requests))
+        yield GaugeMetricFamily(
+            "esg_journal_full",
+            "1 while new requests are refused for want of room for the journal",
+            value=bool(self._refusing()),
+        )
         yield from _queues(state)
         yield from _nodes(list(state.nodes.values()))
-        yield from _profiles(drifts(state, self._scheduler.catalog))
+        yield from _profiles(drifts(state, scheduler.catalog))
+        if self._dead_letters is not None:
+            yield _put_aside(self._dead_letters)
 
 
 def _applications(tally: Counters, known: Iterable[str]) -> Iterator[Metric]:
@@ -52,7 +69,8 @@ def _applications(tally: Counters, known: Iterable[str]) -> Iterator[Metric]:
     for name in sorted({*tally.applications, *known}):
         served = tally.applications.get(name, never).served
         for outcome in (*Outcome, "refused"):
-            ended.add_metric([name, outcome], getattr(served, outcome))
+            if outcome is not Outcome.INVALID:  # those are among the refused
+                ended.add_metric([name, outcome], getattr(served, outcome))
         in_time.add_metric([name], served.in_time)
         due.add_metric([name], served.due)
         cost.add_metric([name], to_usd(served.cost_pusd))
@@ -80,6 +98,17 @@ def _queues(state: State) -> Iterator[Metric]:
     for queue in state.queues.values():
         waiting.add_metric([queue.application, queue.stage], len(queue.jobs))
     yield waiting
+
+
+def _put_aside(dead_letters: DeadLetters) -> Metric:
+    events = CounterMetricFamily(
+        "esg_dead_letters",
+        "events that the scheduler failed at, and their repeats that were refused",
+        labels=["how"],
+    )
+    events.add_metric(["failed"], dead_letters.failed)
+    events.add_metric(["refused"], dead_letters.refused)
+    return events
 
 
 def _nodes(nodes: list[NodeBooks]) -> Iterator[Metric]:

@@ -18,14 +18,16 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace as changed
 
+from esg.controller.dead_letters import FOLDER, DeadLetters
 from esg.controller.driver import Driver
+from esg.controller.journal import Journal
 from esg.controller.shell import NOTHING, ControllerShell, ShellSnapshot
 from esg.core.catalog.model import Catalog
 from esg.core.journal.format import Segment, catalog_digest, snapshot_line
-from esg.core.journal.replay import Diverged, replayed
+from esg.core.journal.replay import Diverged, replay, replayed
 from esg.core.messages.codec import decode, encode, to_text
 from esg.core.policies.apex.features import listed
-from esg.core.scheduler.scheduler import build_scheduler
+from esg.core.scheduler.scheduler import Scheduler, build_scheduler
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.state.state import Registrations, State
 from esg.errors import Fault, Rejected
@@ -135,6 +137,19 @@ def _beginning(past: Segment, catalog: Catalog, own: ControllerSettings) -> Reme
     memory = decode(ShellSnapshot, past.snapshot.memory)
     now_us = _now_us(decode(State, state).now_us, past.snapshot.wall_us)
     return Remembered(state=state, memory=memory, now_us=now_us)
+
+
+def rebuilt(journal: Journal, catalog: Catalog) -> Scheduler:
+    """The scheduler that a journal which is being written comes to. The shell around it goes on as
+    it is: it learns of nothing that is not durable."""
+    past = journal.current()
+    assert past.snapshot is not None
+    return replay(build_scheduler(catalog, past.header.settings, past.snapshot.state), past.entries)
+
+
+def dead_letters_beside(journal: Journal, directory: Path, catalog: Catalog) -> DeadLetters:
+    """Where events are put aside that the scheduler fails at: in the journal's directory."""
+    return DeadLetters(directory / FOLDER, lambda: rebuilt(journal, catalog))
 
 
 def _now_us(began_us: int, wall_us: int) -> int:

@@ -13,6 +13,8 @@ from esg.errors import Rejected
 
 MEMORY = Path("/dev/shm")
 """Files here are memory, and shared memory has its names here."""
+LONGEST_SOCKET_PATH = 107
+"""In bytes, for the path of a Unix socket: the kernel's structure has no room for more."""
 
 
 def memory_folder() -> Path | None:

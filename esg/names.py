@@ -49,6 +49,8 @@ def complaint(kind: str, name: str) -> str | None:
     "stage '@a': a name does not begin with @, which marks payloads; change it"
     >>> complaint("stage", "a@b")
     """
+    if len(name) > LONGEST:
+        return f"{kind} {name[:40]!r}...: a name has at most {LONGEST} characters; shorten it"
     if not is_printable(name) or BETWEEN in name:
         return f"{kind} {name!r}: a name has no slash and no control characters; change it"
     if kind == "application" and VERSION_MARK in name:

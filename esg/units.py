@@ -13,11 +13,6 @@ PUSD_PER_USD = 10**12
 PPM = 1_000_000
 DAY_S = 86_400
 DAY_MS = 1_000 * DAY_S
-LONGEST_SLO_MS = DAY_MS
-"""Of a request: a deadline longer than a day is a slip, or was meant as none."""
-LONGEST_US = 2**50
-"""Some 35 years: a time that is longer is nonsense, whatever it is of, and time without a limit is
-as much. Sums of such times fit into 64 bits."""
 NEVER_US = 2**62
 """Later than any time there is, and safe to add to."""
 NEVER_PUSD = 2**62

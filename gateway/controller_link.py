@@ -15,6 +15,7 @@ from esg.protos import controller_v1_pb2_grpc as controller_grpc
 from esg.runtime.logs import about
 from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.status import Unavailable
+from esg.runtime.security.tls import explained
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +66,7 @@ class ControllerStream:
                     self._table.hear(note)
             log.warning("controller lost", extra=about(reason="it has ended the stream"))
         except grpc.aio.AioRpcError as error:
-            log.warning("controller lost", extra=about(reason=error.details()))
+            log.warning("controller lost", extra=about(reason=explained(error.details())))
         finally:
             self.up.clear()
             self._table.link_lost()

@@ -1,18 +1,28 @@
 """Identity of callers: a client with a token, or where there are no tokens, an address.
 
 A call is authenticated once, by `AuthInterceptor`, before anything it sends is read. Whether its
-token is still good is asked again for every request on a stream: one that is taken out of the file
-is good for nothing from then on.
+token is still good is asked again for every request on a stream: one that is taken out of the file,
+or expires, is good for nothing from then on.
 """
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from esg.errors import Rejected
 from esg.runtime.rpc.status import Unauthenticated
 from esg.runtime.security.files import Reloaded
-from esg.runtime.security.tokens import Quota, TokenEntry, read_entries, whose
+from esg.runtime.security.tokens import (
+    Entries,
+    Quota,
+    TokenEntry,
+    digest_of,
+    read_entries,
+    time_text,
+    whose,
+)
 from esg.runtime.settings import GatewaySettings
 
 Metadata = Iterable[tuple[str, str | bytes]]
@@ -37,11 +47,29 @@ class Caller:
 
 
 class Identities:
-    def __init__(self, settings: GatewaySettings) -> None:
+    """`told` hears what comes of reading the file with the tokens."""
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        clock_s: Callable[[], float] = time.time,
+        told: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._clock_s = clock_s
         self._anyone = Quota(requests_per_s=settings.max_requests_per_s, burst=settings.burst)
         file = Path(settings.tokens)
+
+        def read() -> Entries:
+            try:
+                entries = read_entries(file)
+            except Rejected:
+                told("not read")
+                raise
+            told("read")
+            return entries
+
         self._authenticated: ContextVar[Caller | None] = ContextVar("caller", default=None)
-        self._entries = Reloaded([file], lambda: read_entries(file)) if settings.tokens else None
+        self._entries = Reloaded([file], read) if settings.tokens else None
 
     @property
     def need_tokens(self) -> bool:
@@ -52,13 +80,14 @@ class Identities:
         known by its token."""
         if self._entries is None:
             return
-        entry = whose(_token(metadata), self._entries.get().values())
+        token = _token(metadata)
+        entry = whose(token, self._entries.get().values())
         if entry is None:
             raise Unauthenticated(
                 "this token is not known here; it may be mistyped, or was removed: ask for one "
                 "(esg tokens add NAME), and set ESG_TOKEN"
             )
-        self._authenticated.set(_caller(entry))
+        self._authenticated.set(self._caller(entry, digest_of(token)))
 
     def caller(self, peer: str) -> Caller:
         """Who makes this call: whoever was authenticated, or where there are no tokens, anyone."""
@@ -69,6 +98,11 @@ class Identities:
             raise Unauthenticated("this call was not authenticated")
         return found
 
+    def known_as(self, peer: str) -> str:
+        """The name of whoever makes this call, which may be one that needs no token."""
+        found = self._authenticated.get()
+        return address_of(peer) if found is None else found.name
+
     def still(self, caller: Caller) -> Caller:
         """The same later, with the limits as they are now; a token may have been removed, or be
         another one."""
@@ -77,16 +111,23 @@ class Identities:
         entry = self._entries.get().get(caller.name)
         if entry is None:
             raise Unauthenticated(f"the token of {caller.name} was removed; ask for another one")
-        if entry.digest != caller.digest:
+        return self._caller(entry, caller.digest)
+
+    def _caller(self, entry: TokenEntry, digest: str) -> Caller:
+        """The client that shows the token with this digest; refused if that is not good any
+        more."""
+        shown = entry.shown(digest)
+        if shown is None:
             raise Unauthenticated(
-                f"the token of {caller.name} was replaced; connect again, with the new one"
+                f"the token of {entry.name} was replaced; connect again, with the new one"
             )
-        return _caller(entry)
-
-
-def _caller(entry: TokenEntry) -> Caller:
-    owner = "" if entry.operator else entry.name
-    return Caller(entry.name, owner, entry.quota, entry.digest)
+        if shown.expires_s is not None and shown.has_expired(self._clock_s()):
+            raise Unauthenticated(
+                f"this token of {entry.name} expired at {time_text(shown.expires_s)}; ask for "
+                "another one (esg tokens rotate NAME), and set ESG_TOKEN"
+            )
+        owner = "" if entry.operator else entry.name
+        return Caller(entry.name, owner, entry.quota, digest)
 
 
 def _token(metadata: Metadata) -> str:

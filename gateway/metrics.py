@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 from esg.core.messages.outcome import Outcome
 from esg.errors import Fault, Rejected
 from esg.gateway.applications import Applications
+from esg.gateway.audit import REFUSALS
 from esg.gateway.request_table import RequestTable
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.metrics_page import FORGET_S, LATENCY_BUCKETS_S, UnusedNames
@@ -35,6 +36,14 @@ class RequestMetrics(Collector):
             buckets=LATENCY_BUCKETS_S,
             registry=None,
         )
+        self._refused = Counter(
+            "esg_gateway_refusals",
+            "calls and requests that were refused for who asked, or for how much",
+            ["reason"],
+            registry=None,
+        )
+        for code in REFUSALS:
+            self._refused.labels(code.name.lower())  # zeros, as of applications
         self._series: dict[str, list[tuple[Counter | Histogram, tuple[str, ...]]]] = {}
         self._gone = UnusedNames()
 
@@ -61,6 +70,9 @@ class RequestMetrics(Collector):
         if done:
             self._latency.labels(result.application).observe(result.latency_us / 1e6)
 
+    def refused(self, reason: str) -> None:
+        self._refused.labels(reason).inc()
+
     def forget_gone(self, needed: Container[str]) -> None:
         """Forget applications that were not needed at the last look either."""
         for name in self._gone.look(self._series, needed):
@@ -70,6 +82,7 @@ class RequestMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         yield from self._ended.collect()
         yield from self._latency.collect()
+        yield from self._refused.collect()
         yield GaugeMetricFamily(
             "esg_gateway_under_way", "requests under way", value=self._under_way()
         )

@@ -21,7 +21,7 @@ from esg.protos import controller_v1_pb2_grpc as wire_grpc
 from esg.runtime.logs import about
 from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.channels import channel
-from esg.runtime.security.tls import ON_THIS_MACHINE, Security
+from esg.runtime.security.tls import ON_THIS_MACHINE, Security, explained
 from esg.runtime.wire.convert import news_to_wire, order_from_wire
 from esg.units import US_PER_S
 
@@ -125,7 +125,7 @@ class ControllerLink:
             self.refused.set_result(error.details() or code.name)
         log.warning(
             "no controller",
-            extra=about(address=self._address, code=code.name, reason=error.details()),
+            extra=about(address=self._address, code=code.name, reason=explained(error.details())),
         )
 
 

@@ -8,6 +8,7 @@ moved by `storage`, tasks are carried out by `execution`, models and inference a
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar, assert_never
 
 from esg.core.messages.commands import DiscardData, InvokerOrder, PublishData
@@ -30,6 +31,7 @@ from esg.core.messages.task_order import TaskOrder
 from esg.core.pool.pool import Pool
 from esg.errors import Fault, Rejected
 from esg.invoker.execution import Execution, MissingInputs
+from esg.invoker.gathering import together
 from esg.invoker.handlers.handler import CpuParts
 from esg.invoker.slices.client import SliceClient, SliceGone
 from esg.runtime.logs import about
@@ -38,6 +40,9 @@ from esg.storage.node_store import NodeStore
 from esg.units import US_PER_S
 
 log = logging.getLogger(__name__)
+
+INDEX_S = 1.0
+"""How long a task that failed waits for its slices to say which models they have."""
 T = TypeVar("T")
 
 
@@ -67,7 +72,9 @@ class Node:
         """How often each slice was lost: what its earlier server did is no news of this one."""
         self._lacking = lacking or {}
         self._settings = settings
-        self._execution = Execution(slices, store, cpu, settings, handlers, self.slice_lost)
+        self._execution = Execution(
+            slices, store, cpu, settings, handlers, self.slice_lost, self._model_lost
+        )
         self._clock_us = clock_us
         self._report = report
         self._loop = asyncio.get_running_loop()
@@ -186,8 +193,9 @@ class Node:
         if error is None:
             failed = execution.result()
             self._tell(ExecutionEnded(task=order.task, failed=failed))
-            if failed:
-                self._look_again(order, failed)
+            # an input that was turned down says nothing about the node
+            if unexpected := tuple(failure for failure in failed if not failure.final):
+                self._look_again(order, unexpected)
             return
         known = isinstance(error, Fault | Rejected)
         reason = str(error) if known else f"{type(error).__name__}: {error}"
@@ -202,7 +210,8 @@ class Node:
         self._tell(ExecutionEnded(task=order.task, failure=reason, missing=missing))
 
     def _look_again(self, order: TaskOrder, failed: tuple[JobFailure, ...]) -> None:
-        """Jobs failed: perhaps because their model is not where it should be."""
+        """Jobs failed: perhaps because their model is not where it should be, though the slice
+        had other words for it."""
         log.warning(
             "jobs failed",
             extra=about(
@@ -212,7 +221,7 @@ class Node:
             ),
         )
         for index in order.slices:
-            self._begin(self._check_resident(index, order.function))
+            self._begin(self._check_resident(index))
 
     # ---- data
 
@@ -266,22 +275,37 @@ class Node:
         if serving == self._servings[index]:
             self._tell(ModelUnloaded(slice=index, function=function))
 
-    async def _check_resident(self, index: int, function: str) -> None:
+    async def _model_lost(self, index: int, function: str) -> None:
+        """A slice has not got a model that it was believed to have. Whoever tries again must find
+        that out by no more failures: so the pool hears of it first, and of all others that are gone
+        from this node, unless their slices keep us waiting."""
+        self._forget(index, function)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(INDEX_S):
+                await together([self._check_resident(other) for other in range(len(self._slices))])
+
+    async def _check_resident(self, index: int) -> None:
         """A server that was started again without our knowing has no models; one that is about to
         end has none either, and would fail whatever is tried again before its end is noticed."""
         serving = self._servings[index]
+        part = self.pool.slices[index]
+        believed = [function for function in part.models if part.has(function)]
         try:
             resident = await self._slices[index].resident()
         except Fault as error:
             if isinstance(error, SliceGone) and serving == self._servings[index]:
                 self.slice_lost(index, str(error))
             return  # if it is silent, whoever watches the slice will notice
-        if (
-            serving == self._servings[index]
-            and self.pool.slices[index].has(function)
-            and function not in resident
-        ):
+        if serving == self._servings[index]:
+            for function in believed:
+                if function not in resident:
+                    self._forget(index, function)
+
+    def _forget(self, index: int, function: str) -> None:
+        """A model is gone that nobody has ordered to go."""
+        if self.pool.slices[index].has(function):
             reason = f"slice {index} has lost it"
+            log.warning("model lost", extra=about(slice=index, function=function))
             self._tell(ModelUnloaded(slice=index, function=function, failure=reason))
 
     # ---- time

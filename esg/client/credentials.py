@@ -6,6 +6,8 @@ understands the same few variables:
     ESG_TOKEN                                the token, as `esg tokens add` printed it
     ESG_CLIENT_CA                            whom to trust; with it, TLS is spoken
     ESG_CLIENT_CERTIFICATE, ESG_CLIENT_KEY   what to show to a gateway that asks for a certificate
+    ESG_CLIENT_SERVER_NAME                   what the gateway's certificate is made out to, if not
+                                             to the host in its address
     ESG_INSECURE                             true: without TLS even to another machine
 """
 
@@ -22,6 +24,7 @@ from esg.runtime.security.tls import ClientTls, Identity, Security
 
 TOKEN, CA = "ESG_TOKEN", "ESG_CLIENT_CA"
 CERTIFICATE, KEY = "ESG_CLIENT_CERTIFICATE", "ESG_CLIENT_KEY"
+SERVER_NAME = "ESG_CLIENT_SERVER_NAME"
 INSECURE = "ESG_INSECURE"
 
 _SENDABLE = re.compile(r"[\x21-\x7e]+")
@@ -29,7 +32,8 @@ _SENDABLE = re.compile(r"[\x21-\x7e]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """`ca`: the file with the authorities to trust; without one, TLS is not spoken.
+    """`ca`: the file with the authorities to trust; without one, TLS is not spoken. `server_name`
+    is what the gateway's certificate must be made out to; empty: the host in the address.
 
     `certificate` and `key` go together. They are read when the client is made; a long-lived one
     sees to new ones by itself.
@@ -39,6 +43,7 @@ class Credentials:
     ca: str | Path = ""
     certificate: str | Path = ""
     key: str | Path = ""
+    server_name: str = ""
     insecure: bool = False
 
     @staticmethod
@@ -48,6 +53,7 @@ class Credentials:
             ca=environ.get(CA, ""),
             certificate=environ.get(CERTIFICATE, ""),
             key=environ.get(KEY, ""),
+            server_name=environ.get(SERVER_NAME, ""),
             insecure=environ.get(INSECURE, "").lower() in ("true", "1"),
         )
 
@@ -59,7 +65,8 @@ class Credentials:
                 raise Rejected(f"a certificate is of use with TLS only; say whom to trust ({CA})")
             return Security(insecure=self.insecure)
         identity = Identity(Path(self.certificate), Path(self.key)) if self.key else None
-        return Security(client=ClientTls([Path(self.ca)], identity), insecure=self.insecure)
+        client = ClientTls([Path(self.ca)], identity, self.server_name)
+        return Security(client=client, insecure=self.insecure)
 
     def metadata(self) -> Sequence[tuple[str, str]]:
         """What goes with every call. The token itself is never part of a message."""

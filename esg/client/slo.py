@@ -1,7 +1,8 @@
 """Deadlines: milliseconds for people, whole microseconds on the wire."""
 
+from esg.limits import LONGEST_SLO_MS
 from esg.runtime.rpc.status import InvalidRequest
-from esg.units import DAY_MS, LONGEST_SLO_MS, US_PER_MS, ms
+from esg.units import DAY_MS, US_PER_MS, ms
 
 CENTURY_MS = 36_525 * DAY_MS
 """For an application the mesh has a limit of its own; far longer ones do not fit into 64 bits."""

@@ -19,7 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from esg.files import written
-from esg.runtime.rpc.addresses import EVERY_INTERFACE, GATEWAY_PORT, callable_address
+from esg.runtime.rpc.addresses import (
+    EVERY_INTERFACE,
+    GATEWAY_PORT,
+    callable_address,
+    service_name,
+)
 from esg.runtime.security.authority import make_certificates, names_in
 from esg.runtime.security.plain import is_loopback
 from esg.runtime.security.policy import between_services
@@ -82,6 +87,7 @@ class SecureFolder:
             "ESG_CLIENT_CA": self.path / "ca.pem",
             "ESG_CLIENT_CERTIFICATE": self.path / f"{CLIENT}.pem",
             "ESG_CLIENT_KEY": self.path / f"{CLIENT}.key",
+            "ESG_CLIENT_SERVER_NAME": service_name("gateway"),
         }
         with written(path, private=True) as file:
             for name, value in variables.items():
@@ -102,7 +108,8 @@ class SecureFolder:
 
 
 def probing(service: str, settings: Mapping[str, Mapping[str, Any]]) -> Security:
-    """How to ask a process of a mesh with these settings whether it is well.
+    """How to ask a process of a mesh with these settings whether it is well: a service, or a node
+    by its name.
 
     A gateway may show the public a certificate of an authority that nobody here knows; whoever
     started it knows the certificate itself.
@@ -110,7 +117,8 @@ def probing(service: str, settings: Mapping[str, Mapping[str, Any]]) -> Security
     common = _read(CommonSettings, settings["common"])
     own = _read(GatewaySettings, settings["gateway"])
     if service != "gateway" or not own.tls_certificate:
-        return between_services(common)
+        called = service if service in ("controller", "gateway") else "invoker"
+        return between_services(common, called)
     shown = Path(own.tls_certificate)
     identity = None
     if common.tls_certificate:

@@ -37,7 +37,7 @@ STOP_LIMIT_S = 30.0
 POLL_S = 0.02
 HOST = "127.0.0.1"
 SERVER = "tritonserver"
-_GRPC_PORT = re.compile(r"--grpc-port=([0-9]+)")
+_GRPC_ADDRESS = re.compile(r"--grpc-address=([^\0]+)\0--grpc-port=([0-9]+)\0")
 
 Inputs = Sequence[bytes | memoryview]
 
@@ -145,7 +145,7 @@ class Bench:
         for seen in self._processes_named(SERVER):
             with suppress(OSError):
                 said = Path(f"/proc/{seen.pid}/cmdline").read_text("utf-8", "replace")
-                found += [f"{HOST}:{port}" for port in _GRPC_PORT.findall(said)]
+                found += [f"{host}:{port}" for host, port in _GRPC_ADDRESS.findall(said)]
         return found
 
     def _processes_named(self, name: str) -> list[ProcessInfo]:

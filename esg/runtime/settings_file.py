@@ -23,7 +23,13 @@ from esg.suggest import closest, did_you_mean, shortened
 T = TypeVar("T")
 PREFIX = "ESG_"
 FILE_VARIABLE = "ESG_SETTINGS"
-CLIENT_VARIABLES = {"ESG_TOKEN", "ESG_CLIENT_CA", "ESG_CLIENT_CERTIFICATE", "ESG_CLIENT_KEY"}
+CLIENT_VARIABLES = {
+    "ESG_TOKEN",
+    "ESG_CLIENT_CA",
+    "ESG_CLIENT_CERTIFICATE",
+    "ESG_CLIENT_KEY",
+    "ESG_CLIENT_SERVER_NAME",
+}
 OTHER_VARIABLES = {FILE_VARIABLE, READY_FILE, "ESG_GATEWAY", "ESG_DIR", *CLIENT_VARIABLES}
 """Variables that are no setting of a service: clients and the command line have their own."""
 SERVICE_LINKS = re.compile(

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 
 from esg.errors import Rejected
-from esg.runtime.rpc.addresses import is_address
+from esg.runtime.rpc.addresses import is_address, is_unix
 
 MOST = 256
 """More slices than that on one node are a slip."""
 COUNTED_AT_MOST = 64
 """A number up to this behind a bare word is a count of slices of a kind that there is not: Triton
 servers have no such ports."""
-KINDS = "emulated:N, cpu:N, mig, or Triton servers as host:port,host:port,..."
+KINDS = "emulated:N, cpu:N, mig, or Triton servers as host:port,host:port,... or unix:PATH,..."
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def parse_slices(text: str) -> Kind:
         raise Rejected(f"invoker.slices: unknown slices {text!r}; known: {KINDS}")
     addresses = tuple(address.strip() for address in text.split(","))
     for address in addresses:
-        if not is_address(address):
+        if not is_address(address) and not is_unix(address):
             raise Rejected(f"invoker.slices: {address!r} is no address; give {KINDS}")
         if addresses.count(address) > 1:
             raise Rejected(

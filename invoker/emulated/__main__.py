@@ -1,12 +1,16 @@
-"""All emulated slices of a node, as one process: `python -m esg.invoker.emulated`.
+"""All emulated slices of a node, as one process: `python -m esg.invoker.emulated DIRECTORY`.
 
-Every slice has a server and a port of its own, as every MIG instance has its Triton. Settings are
-the invoker's; the addresses are in the ready file, with commas between them.
+Every slice has a server and a Unix socket of its own in that directory (`slices.directory`), as
+every MIG instance has its Triton. Settings are the invoker's; the addresses are in the ready file,
+with commas between them.
 """
 
+import argparse
 import asyncio
 import socket
 import sys
+from functools import partial
+from pathlib import Path
 
 from esg.core.catalog.model import Catalog
 from esg.core.durations import Durations, DurationSettings
@@ -14,16 +18,17 @@ from esg.errors import Rejected
 from esg.invoker.emulated.repository import Repository
 from esg.invoker.emulated.service import EmulatedSlice
 from esg.invoker.slices.client import SERVICE
+from esg.invoker.slices.directory import SliceDirectory
 from esg.runtime.catalog import load
 from esg.runtime.rpc.server import Server, run_service, say_ready
 from esg.runtime.settings import CommonSettings, InvokerSettings
 from esg.runtime.settings_file import Settings
 from esg.runtime.slice_kinds import Emulated, parse_slices
 
-HOST = "127.0.0.1"
 
-
-async def serve(settings: Settings, common: CommonSettings, stop: asyncio.Event) -> None:
+async def serve(
+    directory: SliceDirectory, settings: Settings, common: CommonSettings, stop: asyncio.Event
+) -> None:
     own = settings.of(InvokerSettings)
     wanted = parse_slices(own.slices)
     if not isinstance(wanted, Emulated):
@@ -33,10 +38,10 @@ async def serve(settings: Settings, common: CommonSettings, stop: asyncio.Event)
     durations = Durations(catalog, own.seed, DurationSettings(noise=own.noise, unload_us=unload_us))
     slices = [_emulated_slice(own, catalog, durations, index) for index in range(wanted.count)]
     servers = [Server() for _ in slices]
-    addresses = []
-    for part, server in zip(slices, servers, strict=True):
+    addresses = [f"unix:{directory.socket(index)}" for index in range(wanted.count)]
+    for part, server, address in zip(slices, servers, addresses, strict=True):
         server.grpc.add_generic_rpc_handlers((part.handlers(),))
-        addresses.append(f"{HOST}:{await server.start(HOST, 0, [SERVICE])}")
+        await server.start(address, 0, [SERVICE])
     say_ready(",".join(addresses))
     await stop.wait()
     await asyncio.gather(*(server.drain() for server in servers))
@@ -60,5 +65,12 @@ def _emulated_slice(
     return EmulatedSlice(f"{node}/{index}", repository, durations, own.payload_scale)
 
 
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="esg.invoker.emulated")
+    parser.add_argument("directory", type=Path, help="where the slices' sockets go")
+    directory = SliceDirectory(parser.parse_args().directory, shared=False)
+    return run_service("emulated-slices", partial(serve, directory))
+
+
 if __name__ == "__main__":
-    sys.exit(run_service("emulated-slices", serve))
+    sys.exit(main())

@@ -18,8 +18,7 @@ from esg.invoker.triton.install import find_triton
 from esg.invoker.triton.model_repository import assemble
 from esg.invoker.triton.server import MODELS, TritonServer, link_backends
 from esg.runtime.logs import about
-from esg.runtime.rpc.addresses import host_of
-from esg.runtime.security.plain import check_calling, is_loopback
+from esg.runtime.security.plain import check_calling, is_local
 from esg.runtime.settings import CommonSettings, InvokerSettings
 from esg.runtime.slice_kinds import Addresses, Cpu, Emulated, Mig, parse_slices
 
@@ -74,20 +73,21 @@ async def slice_set(
 @asynccontextmanager
 async def _emulated(count: int, own: InvokerSettings, catalog: Catalog) -> AsyncIterator[SliceSet]:
     """Their profiled time is that of the whole function, so no CPU part is called."""
-    process = EmulatedSlices(count)
-    async with _running([process]):
-        yield SliceSet(
-            slices=[SliceClient(address) for address in process.addresses],
-            memories_mb=_memories_mb([0] * count, own, catalog),
-            processes={process: tuple(range(count))},
-        )
+    with slice_directory() as directory:
+        process = EmulatedSlices(count, directory)
+        async with _running([process]):
+            yield SliceSet(
+                slices=[SliceClient(address) for address in process.addresses],
+                memories_mb=_memories_mb([0] * count, own, catalog),
+                processes={process: tuple(range(count))},
+            )
 
 
 @asynccontextmanager
 async def _remote(
     addresses: tuple[str, ...], own: InvokerSettings, common: CommonSettings, catalog: Catalog
 ) -> AsyncIterator[SliceSet]:
-    """Those on the loopback may share our memory, as containers of one pod do; if one does not,
+    """Those on this machine may share our memory, as containers of one pod do; if one does not,
     it says so when it is first asked to."""
     for address in addresses:
         check_calling(address, insecure=common.insecure)  # Triton speaks without TLS
@@ -96,9 +96,7 @@ async def _remote(
             slices=[
                 SliceClient(
                     address,
-                    _shared_memory(directory, index, own)
-                    if is_loopback(host_of(address))
-                    else None,
+                    _shared_memory(directory, index, own) if is_local(address) else None,
                 )
                 for index, address in enumerate(addresses)
             ],

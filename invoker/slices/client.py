@@ -24,7 +24,7 @@ from esg.errors import Fault
 from esg.invoker.slices.shm.transfer import SharedMemory, SharedMemoryRefused
 from esg.invoker.tensors.arrays import Stacked, Tensors, outputs_of, per_job, stacked
 from esg.invoker.tensors.raw_encoding import serialized
-from esg.runtime.rpc.channels import plain_channel
+from esg.runtime.rpc.channels import TO_ANYBODY, plain_channel
 
 T = TypeVar("T")
 
@@ -44,6 +44,10 @@ class NoAnswer(Fault):
 
 class SliceGone(NoAnswer):
     """A slice whose server is not there, or not any more."""
+
+
+class ModelGone(Fault):
+    """A slice that has not got the model, or not any more."""
 
 
 def split(rows: Sequence[T], portions: int) -> list[Sequence[T]]:
@@ -66,7 +70,8 @@ class SliceClient:
 
     def _connect(self, address: str) -> None:
         self.address = address
-        self._channel = plain_channel(address)
+        # Without keepalive: Triton ends a connection on which it is often pinged
+        self._channel = plain_channel(address, TO_ANYBODY)
         self._triton = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
         self._conversations: dict[str, InferStream] = {}  # one per model, while nobody uses it
 
@@ -162,7 +167,8 @@ class SliceClient:
         except NoAnswer:
             raise
         except Fault as fault:
-            raise self._fault(f"run {function}", str(fault)) from None
+            kind = ModelGone if isinstance(fault, ModelGone) else Fault
+            raise self._fault(f"run {function}", str(fault), kind) from None
 
     async def close(self) -> None:
         for conversation in self._conversations.values():
@@ -188,10 +194,13 @@ class SliceClient:
             raise
         if answer is grpc.aio.EOF:
             raise self._fault(doing, "it ended the conversation", SliceGone)
-        if self._conversations.setdefault(function, conversation) is not conversation:
+        kind = _kind(answer.error_message)
+        if kind is ModelGone:
+            conversation.end()  # while it is open, the server may keep what is left of the model
+        elif self._conversations.setdefault(function, conversation) is not conversation:
             conversation.end()  # there were two calls at once; one stream is enough
         if answer.error_message:
-            raise _kind(answer.error_message)(answer.error_message)
+            raise kind(answer.error_message)
         return answer.infer_response
 
     async def _states(self) -> dict[str, str]:
@@ -220,6 +229,8 @@ class SliceClient:
 
 def _kind(said: str) -> type[Fault]:
     """By what Triton says: it has no code for it."""
+    if "Request for unknown model" in said:
+        return ModelGone
     return SharedMemoryRefused if "shared memory" in said else Fault
 
 
@@ -228,16 +239,6 @@ _KINDS: dict[grpc.StatusCode, type[Fault]] = {
     grpc.StatusCode.CANCELLED: SliceGone,
     grpc.StatusCode.DEADLINE_EXCEEDED: NoAnswer,
 }
-
-
-async def server_name(address: str, timeout_s: float) -> str:
-    """What the server at an address calls itself, once it answers."""
-    part = SliceClient(address)
-    try:
-        await part.ready(timeout_s)
-        return await part.name()
-    finally:
-        await part.close()
 
 
 class InferStream:

@@ -5,17 +5,15 @@ They can be started again when they have ended, and never outlive the invoker.
 
 import asyncio
 import os
-import shutil
 import signal
 import sys
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import IO
 
 from esg.errors import Fault
+from esg.invoker.slices.directory import SliceDirectory
 from esg.runtime.rpc.addresses import READY_FILE
 from esg.runtime.settings_file import environment
 from esg.runtime.tether import tied
@@ -125,20 +123,18 @@ class EmulatedSlices(SliceProcess):
 
     what = "the process of the emulated slices"
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, directory: SliceDirectory) -> None:
         super().__init__()
         self._count = count
+        self._directory = directory
 
     async def _started(self) -> tuple[str, ...]:
-        folder = Path(tempfile.mkdtemp(prefix="esg-slices-"))
-        ready = folder / "addresses"
+        ready = self._directory.path / "addresses"
+        ready.unlink(missing_ok=True)
         settings = environment("invoker", {"slices": f"emulated:{self._count}"})
         limit = asyncio.get_running_loop().time() + START_S
-        try:
-            command = [sys.executable, "-m", "esg.invoker.emulated"]
-            await self._run(command, {**settings, READY_FILE: str(ready)})
-            while not ready.exists():
-                await self._pause(limit)
-            return tuple(ready.read_text("utf-8").split(","))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        command = [sys.executable, "-m", "esg.invoker.emulated", str(self._directory.path)]
+        await self._run(command, {**settings, READY_FILE: str(ready)})
+        while not ready.exists():
+            await self._pause(limit)
+        return tuple(ready.read_text("utf-8").split(","))

@@ -1,23 +1,19 @@
 """A Triton server as a process of our own, for one slice.
 
-It listens on loopback, on a port that was free a moment ago; if somebody else was quicker it ends,
-and is started again with another. Models are loaded only when told (explicit model control), with
-the config that their folder has.
+It listens on a Unix socket in its node's private directory, and on no port: whoever can call it may
+do with it what they like. Models are loaded only when told (explicit model control), with the
+config that their folder has.
 """
 
 import asyncio
-import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from esg.errors import Fault
-from esg.invoker.slices.client import server_name
-from esg.invoker.slices.directory import SliceDirectory
+from esg.invoker.slices.directory import SOCKET, SliceDirectory
 from esg.invoker.slices.processes import START_S, SliceProcess
 from esg.invoker.triton.install import Triton
 
-HOST = "127.0.0.1"
 MODELS, BACKENDS = "models", "backends"
 LOG_LINES = 5
 
@@ -53,26 +49,23 @@ class TritonServer(SliceProcess):
 
     async def _started(self) -> tuple[str, ...]:
         self._directory.clear_memory(self._index)
-        port = _free_port()
+        socket = self._directory.socket(self._index)
+        socket.unlink(missing_ok=True)
         limit = asyncio.get_running_loop().time() + START_S
         with self._file.open("ab") as log:
-            await self._run(self._command(port), self._environ, log)
-        while not await _listens(port):
+            await self._run(self._command(), self._environ, log)
+        while not await _listens(socket):
             await self._pause(limit)
-        address = f"{HOST}:{port}"
-        name = await server_name(address, START_S)
-        if name != self._name:
-            raise Fault(f"{self.what}: {name} has taken its port, {port}")
-        return (address,)
+        return (f"unix:{socket}",)
 
-    def _command(self, port: int) -> list[str]:
+    def _command(self) -> list[str]:
         options: dict[str, object] = {
             "id": self._name,
             "model-repository": self._directory.path / MODELS,
             "model-control-mode": "explicit",
             "disable-auto-complete-config": None,
-            "grpc-address": HOST,
-            "grpc-port": port,
+            "grpc-address": f"unix:{self._directory.path / SOCKET}",
+            "grpc-port": self._index + 1,  # the end of the socket's name
             "allow-http": "false",
             "allow-metrics": "false",
             "backend-config": f"python,shm-region-prefix-name={self._name}-python-",
@@ -93,15 +86,9 @@ class TritonServer(SliceProcess):
         return f"its log is {self._file}"
 
 
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind((HOST, 0))
-        return int(sock.getsockname()[1])
-
-
-async def _listens(port: int) -> bool:
+async def _listens(socket: Path) -> bool:
     try:
-        _, writer = await asyncio.open_connection(HOST, port)
+        _, writer = await asyncio.open_unix_connection(socket)
     except OSError:
         return False
     writer.close()

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from esg.controller.counters import Counters
+from esg.controller.dead_letters import DeadLetters
 from esg.controller.metrics import MeshMetrics
 from esg.core.state.state import Measured
 from esg.gateway.metrics import RequestMetrics
@@ -46,7 +48,9 @@ def exported(collector: Collector) -> Described:
 def controller(desk: Desk) -> Collector:
     desk.at(ms(0), joined("i0"), arrived("r1"))
     desk.scheduler.state.measured["detect"] = [Measured(1, tasks=1, paces_ppm=[1_000_000])]
-    return MeshMetrics(desk.scheduler, Counters())
+    return MeshMetrics(
+        lambda: desk.scheduler, Counters(), DeadLetters(Path("none"), lambda: desk.scheduler)
+    )
 
 
 def gateway(_: Desk) -> Collector:

@@ -9,14 +9,16 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
+import grpc
 import pytest
 import pytest_asyncio
+from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from esg.core.catalog.file import load_catalog
 from esg.core.emulated_output import emulated_output
 from esg.errors import Fault
 from esg.invoker.slices.bringup import SliceSet, slice_set
-from esg.invoker.slices.client import NoAnswer, SliceClient, SliceGone
+from esg.invoker.slices.client import ModelGone, NoAnswer, SliceClient, SliceGone
 from esg.invoker.tensors.arrays import Tensors, plain_input, plain_output
 from esg.runtime.settings import CommonSettings, InvokerSettings
 from esg.runtime.settings_file import environment
@@ -70,7 +72,7 @@ async def test_loaded_model_is_in_the_index_until_it_is_unloaded(subject: Subjec
     for _ in range(2):
         await subject.part.unload("ponder")
     assert "ponder" not in await subject.part.resident()
-    with pytest.raises(Fault, match="unknown model: 'ponder' has no available versions"):
+    with pytest.raises(ModelGone, match="unknown model: 'ponder' has no available versions"):
         await subject.run("ponder", [b"0 ms"])
     await subject.part.load("ponder")
     assert len(await subject.run("ponder", [b"0 ms"])) == 1
@@ -89,8 +91,24 @@ async def test_payloads_of_megabytes_arrive_whole(subject: Subject) -> None:
 
 
 async def test_a_model_that_was_never_loaded_cannot_be_called(subject: Subject) -> None:
-    with pytest.raises(Fault, match="did not run invert: Request for unknown model: 'invert' is n"):
+    words = "did not run invert: Request for unknown model: 'invert' is n"
+    with pytest.raises(ModelGone, match=words):
         await subject.run("invert", [b"x"])
+
+
+async def test_a_model_that_somebody_else_unloaded_can_be_loaded_again(subject: Subject) -> None:
+    """Though it was called over a stream that is still open."""
+    # attack: G1
+    await subject.part.load("ponder")
+    await subject.run("ponder", [b"0 ms"])
+    async with grpc.aio.insecure_channel(subject.part.address) as channel:
+        somebody: Any = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        order = service_pb2.RepositoryModelUnloadRequest(model_name="ponder")
+        await somebody.RepositoryModelUnload(order)
+    with pytest.raises(ModelGone):
+        await subject.run("ponder", [b"0 ms"])
+    await subject.part.load("ponder")
+    assert len(await subject.run("ponder", [b"0 ms"])) == 1
 
 
 async def test_a_model_that_does_not_exist_cannot_be_loaded(subject: Subject) -> None:

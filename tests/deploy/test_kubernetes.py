@@ -9,6 +9,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from esg.runtime.rpc.addresses import service_name
 from esg.runtime.security.authority import CALLERS, SERVICES
 from esg.runtime.settings_file import Settings
 from tests.deploy.engine import ROOT
@@ -218,7 +219,7 @@ def test_scrape_config_in_the_readme_reads_every_pod_that_has_metrics() -> None:
         files = {Path(v).name for k, v in job["tls_config"].items() if k.endswith("_file")}
         assert files == {"ca.pem", "observer.pem", "observer.key"}
     wanted = {
-        pod["metadata"]["labels"]["app"]: container["args"][0]
+        pod["metadata"]["labels"]["app"]: service_name(container["args"][0])
         for pod in pods("gpu").values()
         for container in pod["spec"]["containers"]
         if any(port["name"] == "metrics" for port in container.get("ports", []))

@@ -2,12 +2,14 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import yaml
 from prometheus_client import CollectorRegistry
 
 from esg.controller.counters import Counters
+from esg.controller.dead_letters import DeadLetters
 from esg.controller.metrics import MeshMetrics
 from esg.core.metrics import CAPTION
 from esg.gateway.metrics import RequestMetrics
@@ -24,7 +26,8 @@ def shown(desk: Desk) -> set[str]:
     """The names of all numbers that some process of a mesh shows."""
     registry = CollectorRegistry()
     registry.register(RequestMetrics(lambda: 0))
-    registry.register(MeshMetrics(desk.scheduler, Counters()))
+    dead_letters = DeadLetters(Path("none"), lambda: desk.scheduler)
+    registry.register(MeshMetrics(lambda: desk.scheduler, Counters(), dead_letters))
     registry.register(NodeMetrics(new_pool()))
     names = set()
     for family in registry.collect():

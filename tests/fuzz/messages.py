@@ -1,5 +1,7 @@
 """Messages of any kind that protobuf knows, with awkward contents; and bytes that are none."""
 
+import math
+import sys
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -32,12 +34,19 @@ AWKWARD_TEXTS = [
 DEEPEST = 3
 MOST = 3
 
+AWKWARD_NUMBERS = [0.0, -0.0, 1.0, 1e-9, 1e12, 1e300, 1e308, sys.float_info.max]
+AWKWARD_NUMBERS += [-number for number in AWKWARD_NUMBERS] + [5e-324, math.inf, math.nan]
+
 texts = st.one_of(st.sampled_from(AWKWARD_TEXTS), st.text(st.characters(codec="utf-8"), max_size=8))
 
 
 def whole_numbers(bits: int) -> st.SearchStrategy[int]:
     most = 2 ** (bits - 1) - 1
-    return st.one_of(st.sampled_from([0, 1, -1, most, -most - 1]), st.integers(-most - 1, most))
+    awkward = [0, 1, 2, 8, -1, most, -most - 1, 10**6, 2**50, 2**53]
+    return st.one_of(
+        st.sampled_from([number for number in awkward if abs(number) <= most + 1]),
+        st.integers(-most - 1, most),
+    )
 
 
 _SCALARS: dict[int, st.SearchStrategy[Any]] = {
@@ -46,7 +55,7 @@ _SCALARS: dict[int, st.SearchStrategy[Any]] = {
     FieldDescriptor.TYPE_BOOL: st.booleans(),
     FieldDescriptor.TYPE_INT32: whole_numbers(32),
     FieldDescriptor.TYPE_INT64: whole_numbers(64),
-    FieldDescriptor.TYPE_DOUBLE: st.floats(),
+    FieldDescriptor.TYPE_DOUBLE: st.one_of(st.sampled_from(AWKWARD_NUMBERS), st.floats()),
 }
 
 

@@ -113,6 +113,9 @@ slices = "emulated:7"
 TOKENS = f"""
 [alice]
 sha256 = "{"0a" * 32}"
+expires = "2027-02-16T08:00:00Z"
+former_sha256 = "{"0b" * 32}"
+former_expires = "2027-02-16"
 requests_per_s = 50.5
 in_flight = 200
 [root]

@@ -1,17 +1,29 @@
 """What was found by looking, one example each."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.file import DEFAULT, load_catalog
+from esg.core.catalog.profile import Prices
+from esg.core.messages.codec import to_bytes
+from esg.core.messages.commands import StartTask
+from esg.core.messages.events import RequestArrived
+from esg.core.scheduler.scheduler import build_scheduler
+from esg.core.scheduler.settings import SchedulerSettings
 from esg.errors import Rejected
+from esg.limits import LAST_TASK, LAST_TASK_BELIEVED, LONGEST_TASK_US, MOST_STAGES
 from esg.local.run_directory import RunDirectory
 from esg.protos import controller_v1_pb2 as wire
+from esg.protos import model_v1_pb2 as model
 from esg.runtime.security.tls import authorities
 from esg.runtime.security.tokens import read_entries
 from esg.runtime.settings_file import Settings
-from esg.runtime.wire.convert import news_from_wire
+from esg.runtime.wire.convert import news_from_wire, order_from_wire, order_to_wire
+from tests.support.controller_peers import joined
+from tests.support.small_catalog import SMALL
 
 
 @pytest.mark.parametrize("text", ["a = " + "9" * 5000, "a = " + "[" * 5000, "a = " + "{a=" * 5000])
@@ -81,12 +93,57 @@ def test_words_between_certificates_may_be_in_any_language(tmp_path: Path) -> No
             "one is there twice",
         ),
         (wire.InvokerNote(finished=wire.TaskFinished(task="t", running_us=-7)), "running_us is -7"),
+        (
+            wire.InvokerNote(finished=wire.TaskFinished(task="t", running_us=2**50)),
+            "running_us is 1125899906842624",
+        ),
         (wire.InvokerNote(failed=wire.TaskFailed(task="t" * 1000)), "a name of 1000 characters"),
     ],
 )
 def test_an_invoker_cannot_say_what_cannot_be(note: wire.InvokerNote, words: str) -> None:
     with pytest.raises(Rejected, match=words):
         news_from_wire(note, "n0")
+
+
+def ordered(**fields: Any) -> wire.Order:
+    return wire.Order(start=wire.TaskOrder(**{"task": "t1", **fields}))
+
+
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [
+        (ordered(task=""), "task '' has no number"),
+        (ordered(task="t-1"), "task 't-1' has no number"),
+        (ordered(task="t\u00b2"), "has no number"),
+        (ordered(task=f"t{2**64}"), "the number of a task is 18446744073709551616"),
+        (ordered(config=model.Config(vcpus=-1)), "vcpus is -1"),
+        (ordered(slices=[0, 0]), "one slice is there twice"),
+        (wire.Order(warm=wire.Instance(function="f" * 301)), "a name of 301 characters"),
+    ],
+)
+def test_a_controller_cannot_order_what_cannot_be(order: wire.Order, words: str) -> None:
+    with pytest.raises(Rejected, match=words):
+        order_from_wire(order, "n0")
+
+
+@pytest.mark.parametrize("said", [LAST_TASK_BELIEVED - 1, LAST_TASK_BELIEVED + 1, LAST_TASK])
+def test_after_any_number_that_a_node_has_heard_of_there_are_others(said: int) -> None:
+    """It may be wrong, or lie; the tasks after it must not be refused by everybody."""
+    scheduler = build_scheduler(SMALL, SchedulerSettings())
+    note = joined(latest_task=said)
+    scheduler.handle(0, news_from_wire(note, "n0"))
+    commands = scheduler.handle(0, RequestArrived(request="r1", application="thumb"))
+    (start,) = [command for command in commands if isinstance(command, StartTask)]
+    number = int(start.order.task[1:])
+    assert min(said, LAST_TASK_BELIEVED) < number < LAST_TASK / 2
+    order_from_wire(order_to_wire(start.order), "n0")
+
+
+def test_what_the_longest_tasks_cost_can_be_written_down() -> None:
+    """Of a request with as many stages as there can be, on all of a large node."""
+    prices, stages = Prices(), MOST_STAGES
+    cost_pusd = stages * prices.task_cost_pusd(Config(1, 256, 64), 2 * LONGEST_TASK_US)
+    assert to_bytes(cost_pusd) == str(cost_pusd).encode()
 
 
 def test_a_reason_is_as_long_as_can_be_read() -> None:

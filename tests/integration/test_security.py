@@ -88,11 +88,12 @@ async def redis_with_tls(tmp_path: Path) -> AsyncIterator[str]:
             end.close()
 
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(tmp_path / "tls" / "gateway.pem", tmp_path / "tls" / "gateway.key")
+    context.load_cert_chain(tmp_path / "tls" / "redis.pem", tmp_path / "tls" / "redis.key")
     door = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
     port = door.sockets[0].getsockname()[1]
     authority = tmp_path / "tls" / "ca.pem"
-    yield f"rediss://:{PASSWORD}@localhost:{port}/0?ssl_ca_certs={authority}"
+    options = f"ssl_ca_certs={authority}&ssl_server_name=redis.esg"
+    yield f"rediss://:{PASSWORD}@localhost:{port}/0?{options}"
     door.close()
     server.kill()
 

@@ -28,6 +28,7 @@ from esg.core.messages.events import (
 )
 from esg.core.messages.task_order import JobOrder, Output, Payload, TaskOrder
 from esg.errors import Rejected
+from esg.limits import LONGEST_TASK_US
 from esg.protos import controller_v1_pb2 as wire
 from esg.runtime.wire.checks import check_news
 from esg.runtime.wire.convert import (
@@ -41,6 +42,7 @@ NODE = st.just("node")
 names = st.text(st.characters(codec="utf-8"), max_size=20)
 numbers = st.integers(0, 2**31 - 1)
 times = st.integers(0, 2**50)
+durations = st.integers(0, LONGEST_TASK_US)
 few = st.integers(0, 3)
 
 
@@ -66,18 +68,18 @@ inventories = st.builds(
     usable=st.booleans(),
 )
 running = st.builds(RunningTask, task=names, vcpus=few, slices=rows(few))
-failures = st.builds(JobFailure, request=names, reason=names)
+failures = st.builds(JobFailure, request=names, reason=names, final=st.booleans())
 missing = st.builds(MissingInput, request=names, source=inputs)
 
 orders = st.one_of(
     st.builds(
         TaskOrder,
-        task=names,
+        task=times.map(lambda number: f"t{number}"),
         invoker=NODE,
         stage=names,
         function=names,
-        config=st.builds(Config, numbers, numbers, numbers),
-        slices=rows(numbers),
+        config=st.builds(Config, numbers, st.integers(0, 100_000), numbers),
+        slices=st.lists(numbers, max_size=3, unique=True).map(tuple),
         jobs=rows(st.builds(JobOrder, request=names, inputs=rows(inputs), publish=st.booleans())),
         keep=st.booleans(),
         predicted_us=times,
@@ -109,8 +111,8 @@ news = st.one_of(
         TaskFinished,
         task=names,
         invoker=NODE,
-        loading_us=times,
-        running_us=times,
+        loading_us=durations,
+        running_us=durations,
         failed=rows(failures),
     ),
     st.builds(TaskFailed, task=names, invoker=NODE, reason=names, missing=rows(missing)),

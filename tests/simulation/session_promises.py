@@ -1,9 +1,10 @@
 """What the sessions between nodes and controller promise, whatever breaks.
 
-- A node forgets a report only when it is in the controller's journal.
+- A node forgets a report only when it is in the controller's journal, or put aside.
 - One process of the controller takes no report twice.
 - A node that was given up says nothing of its earlier life, and brings nothing from it.
-- In the end every report is in the journal, apart from those of a life that was given up.
+- In the end every report is in the journal or put aside, apart from those of a life that was
+  given up.
 """
 
 from dataclasses import dataclass
@@ -56,6 +57,11 @@ class SessionPromises(MeshObserver):
     def on_disk(self, event: Event) -> None:
         if id(event) in self._said:
             self._said[id(event)].on_disk = True
+
+    def put_aside(self, event: Event) -> None:
+        """It is among the dead letters, and need not be told again."""
+        if id(event) in self._said:
+            self._said[id(event)].taken = self._said[id(event)].on_disk = True
 
     def acknowledged(self, node: str, event: InvokerNews) -> None:
         assert self._said[id(event)].on_disk, f"{node} has forgotten what is nowhere: {event}"

@@ -15,6 +15,7 @@ from esg.core.catalog.late_requests import LateRequests
 from esg.core.catalog.model import Application, Catalog
 from esg.core.durations import DurationSettings
 from esg.core.messages.events import (
+    EVENTS,
     ApplicationRegistered,
     ApplicationRetired,
     RequestArrived,
@@ -37,6 +38,7 @@ from tests.simulation.faults.schedule import (
     ClockJumps,
     ControllerCrashes,
     DataExpires,
+    EventPoisoned,
     Fault,
     GatewayLinkBreaks,
     NodeCrashes,
@@ -177,13 +179,23 @@ def draw(seed: int, policy_name: str | None = None) -> Story:
             fetch_timeout_us=chance.choice((ms(1), ms(30))),
             unload_us=chance.choice((ms(1), ms(200))),
         ),
-        faults=tuple(sorted(teller.all(), key=lambda fault: fault.at_us)),
+        faults=tuple(sorted([*teller.all(), *poison(seed)], key=lambda fault: fault.at_us)),
         latency_us=chance.choice((0, ms(1), ms(5))),
         fragile=chance.choice((0.0, 0.0, 0.0, 0.3)),
         sync_us=chance.choice((0, 0, ms(1), ms(5))),
         snapshot_every=chance.choice((7, 50, 1000)),
         charge_us_per_effort=chance.choice((0, 0, 1, 100)),
     )
+
+
+def poison(seed: int) -> list[Fault]:
+    """Events at which the scheduler fails: in some stories none, in others a few."""
+    chance = Random(f"{seed}:poison")
+    count = chance.randint(1, 4) if chance.random() < 0.35 else 0
+    return [
+        EventPoisoned(at_us=chance.randrange(SPAN_US), kind=chance.choice(EVENTS).__name__)
+        for _ in range(count)
+    ]
 
 
 class _Teller:
@@ -246,6 +258,7 @@ class _Teller:
             load_failures=chance.choice((0.0, 0.0, 0.1, 0.4)),
             unloadable=chance.choice(((), (), (), (), (), ("label",), ("detect",))),
             slow=tuple(slow),
+            invalid_inputs=chance.choice((0.0, 0.0, 0.0, 0.1)),
         )
 
     def _requests(self) -> list[Fault]:

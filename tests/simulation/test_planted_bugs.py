@@ -17,6 +17,7 @@ from esg.core.sessions.node_end import NodeNote, NodeReporter
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import NEVER_US, Queue, State
 from tests.simulation.checked_run import Broken, tell
+from tests.simulation.faults.controller import Controller
 from tests.simulation.story import draw
 
 SEEDS = 40
@@ -147,6 +148,14 @@ def test_requests_that_wait_behind_a_model_that_loads_nowhere(
     """Each by itself would be told in the end, and all together after hours."""
     monkeypatch.setattr(Retries, "_loads_nowhere", lambda *_: False)
     assert "waited until" in broken_promise(300)
+
+
+def test_a_scheduler_that_is_not_built_again_after_it_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It knows of an event that no journal has."""
+    monkeypatch.setattr(Controller, "_rebuilt", lambda self: self.running)
+    assert broken_promise()
 
 
 # ---- in the sessions between nodes and controller

@@ -11,7 +11,7 @@ import grpc
 
 from esg.controller.journal import Journal
 from esg.controller.live import LiveController
-from esg.controller.recovery import Remembered, deciding, opening, recover
+from esg.controller.recovery import Remembered, dead_letters_beside, deciding, opening, recover
 from esg.controller.servicer import ControllerServicer
 from esg.core.journal.format import Header, catalog_digest, functions_digest
 from esg.core.scheduler.scheduler import build_scheduler
@@ -51,13 +51,19 @@ async def running_controller(**settings: Any) -> AsyncIterator[Running]:
     known = Remembered() if past is None else recover(past, SMALL, own)
     clock = [known.now_us]
     scheduler = build_scheduler(SMALL, deciding(own), known.state)
-    live = LiveController(scheduler, own, journal, lambda: clock[0], known.memory)
+    dead_letters = (
+        None if journal is None else dead_letters_beside(journal, Path(own.journal), SMALL)
+    )
+    refusing = (lambda: "") if journal is None else journal.refusing
+    live = LiveController(
+        scheduler, own, journal, lambda: clock[0], known.memory, dead_letters, refusing
+    )
     live.start()
     if journal is not None:
         header = Header(catalog=catalog_digest(SMALL), settings=deciding(own))
         journal.begin(header, lambda: opening(live.driver, live.shell))
     server = Server()
-    servicer = ControllerServicer(live, own.policy)
+    servicer = ControllerServicer(live, own)
     wire_grpc.add_ControllerServicer_to_server(servicer, server.grpc)
     port = await server.start("127.0.0.1", 0, [])
     watching = asyncio.create_task(live.watch())

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from esg.invoker.slices.directory import slice_directory
 from esg.invoker.slices.processes import EmulatedSlices
 from tests.support.waiting import until
 
@@ -71,16 +72,17 @@ def write_catalog(folder: Path) -> Path:
 @asynccontextmanager
 async def emulated(count: int, catalog: Path, **settings: str) -> AsyncIterator[EmulatedSlices]:
     """A process with slices of that catalog; settings are variables without their prefix."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ESG_CATALOG", str(catalog))
-        for name, value in settings.items():
-            patch.setenv(f"ESG_{name.upper()}", value)
-        process = EmulatedSlices(count)
-        await process.start()
-    try:
-        yield process
-    finally:
-        await process.stop()
+    with slice_directory() as directory:
+        process = EmulatedSlices(count, directory)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("ESG_CATALOG", str(catalog))
+            for name, value in settings.items():
+                patch.setenv(f"ESG_{name.upper()}", value)
+            await process.start()
+        try:
+            yield process
+        finally:
+            await process.stop()
 
 
 async def until_state(

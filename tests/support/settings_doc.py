@@ -44,6 +44,7 @@ OTHERS = f"""
 | `ESG_TOKEN` | the token that clients such as `esg submit` and `loadgen` show to the gateway |
 | `ESG_CLIENT_CA` | the authorities (PEM) that clients trust; with it they speak TLS |
 | `ESG_CLIENT_CERTIFICATE`, `ESG_CLIENT_KEY` | shown to a gateway that asks for it |
+| `ESG_CLIENT_SERVER_NAME` | the name in the gateway's certificate, if not its host |
 | `ESG_READY_FILE` | a file that a process writes its address to when it serves |
 """
 

@@ -13,7 +13,14 @@ from esg.client.credentials import Credentials, authorized
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.runtime.rpc.channels import channel
-from esg.runtime.security.tokens import Quota, TokenEntry, digest_of, read_entries, write_entries
+from esg.runtime.security.tokens import (
+    Quota,
+    TokenEntry,
+    Validity,
+    digest_of,
+    read_entries,
+    write_entries,
+)
 from tests.support.running_gateway import Gateways
 from tests.support.scripted_controller import ENDLESS, KNOWN, ScriptedController, application
 
@@ -28,10 +35,25 @@ class Clients:
         self.address = ""
         self._open = AsyncExitStack()
 
-    def allow(self, name: str, *, token: str = "", operator: bool = False, **quota: Any) -> None:
+    def allow(
+        self,
+        name: str,
+        *,
+        token: str = "",
+        expires_s: int | None = None,
+        former: Validity | None = None,
+        operator: bool = False,
+        **quota: Any,
+    ) -> None:
         known = read_entries(self.file) if self.file.exists() else {}
-        digest = digest_of(token or name)
-        entry = TokenEntry(name=name, digest=digest, operator=operator, quota=Quota(**quota))
+        entry = TokenEntry(
+            name=name,
+            digest=digest_of(token or name),
+            expires_s=expires_s,
+            former=former,
+            operator=operator,
+            quota=Quota(**quota),
+        )
         write_entries(self.file, {**known, name: entry})
 
     def remove(self, name: str) -> None:

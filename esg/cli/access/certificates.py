@@ -19,7 +19,7 @@ def certificates(
         typer.Option(
             metavar="NAME",
             show_default="this machine's loopback only",
-            help="A name or address under which services are called; again for more.",
+            help="A name or address under which clients call the gateway; again for more.",
         ),
     ] = None,
     days: Annotated[

@@ -3,9 +3,12 @@
 import signal
 import time
 from pathlib import Path
+from typing import Annotated
 
-from esg.cli.bringup.foreground import down_text, lost_text
-from esg.console.exit_codes import NothingThere
+import typer
+
+from esg.cli.bringup.foreground import down_text, left_text
+from esg.console.exit_codes import NOT_WELL, NothingThere
 from esg.console.options import AsJson, RunDir
 from esg.console.terminal import print_json, terminal
 from esg.errors import Rejected
@@ -17,15 +20,22 @@ LAYERS = 4
 """Gateway, nodes, controller and Redis are stopped one after the other."""
 
 
-def down(directory: RunDir = None, as_json: AsJson = False) -> None:
+Discard = Annotated[
+    bool, typer.Option("--discard", help="Delete what Redis was given if there is no room for it.")
+]
+
+
+def down(directory: RunDir = None, discard: Discard = False, as_json: AsJson = False) -> None:
     """Stop a mesh, wherever it was started from, and wait until it is gone.
 
-    Requests that are under way may end. Logs, journal and what Redis was given stay.
+    Requests that are under way may end. Logs, journal and what Redis was given stay; if that cannot
+    be copied to the mesh's directory, it stays where it is, and the exit code is 1.
 
     \b
     Examples:
       esg down
       esg down --dir ./my-mesh
+      esg down --discard --dir ./my-mesh
     """
     place = RunDirectory(directory or default_directory())
     record = place.read()
@@ -36,27 +46,28 @@ def down(directory: RunDir = None, as_json: AsJson = False) -> None:
         )
     crashed = not running(record)
     if crashed:
-        place.clear_up()
-        lost, why = bool(place.not_kept), place.not_kept
-        told = (
-            f"the mesh in {place.path} had crashed; what it left is cleaned up; logs: {place.logs}"
-        )
+        place.clear_up(keep=not discard)
+        told = f"the mesh in {place.path} had ended; what it left is cleaned up; logs: {place.logs}"
     else:
         _stop(place, record)
-        had_redis = any(process["name"] == "redis" for process in record["processes"])
-        # Its supervisor has said why, where nobody may have looked; that it is not there is seen
-        lost, why = had_redis and place.journal.exists() and not place.redis.exists(), ""
         told = down_text(place.logs, _journal(record))
+    left = place.left_behind
+    if left is not None and discard:
+        place.clear_up(keep=False)
+        left = None
     if as_json:
-        _print_document(place, record, crashed=crashed, lost=lost)
-        return
-    terminal().print(told, soft_wrap=True)
-    if lost:
-        terminal().print(lost_text(why), style="bold red", soft_wrap=True)
+        _print_document(place, record, crashed=crashed, left=left)
+    elif left is None:
+        terminal().print(told, soft_wrap=True)
+    else:
+        told = f"the mesh is down; {left_text(place, left)}"
+        terminal().print(told, style="bold red", soft_wrap=True)
+    if left is not None:
+        raise typer.Exit(NOT_WELL)
 
 
 def _stop(place: RunDirectory, record: Record) -> None:
-    """Tell a mesh to end, and wait until it has."""
+    """Have its supervisor end it, and wait until it has."""
     supervisor = record["supervisor"]
     pid, began = supervisor["pid"], supervisor["began"]
     give_up = time.monotonic() + LAYERS * record["stop_limit_s"]
@@ -75,14 +86,16 @@ def _journal(record: Record) -> Path | None:
     return Path(journal) if journal else None
 
 
-def _print_document(place: RunDirectory, record: Record, *, crashed: bool, lost: bool) -> None:
+def _print_document(
+    place: RunDirectory, record: Record, *, crashed: bool, left: Path | None
+) -> None:
     journal = _journal(record)
     kept = journal is not None and journal.exists()
     print_json(
         {
             "directory": str(place.path),
             "had_crashed": crashed,
-            "outputs_lost": lost,
+            "left_behind": None if left is None else str(left),
             "logs": str(place.logs),
             "journal": str(journal) if kept else None,
         }

@@ -18,7 +18,8 @@ from esg.core.catalog.config import CONFIG_LEGEND
 from esg.core.policies.settings import PolicySettings
 from esg.core.search import Answer, Engine
 from esg.errors import Rejected
-from esg.units import LONGEST_SLO_MS, ms, to_ms
+from esg.limits import LONGEST_SLO_MS
+from esg.units import ms, to_ms
 
 OF_OVERVIEW = ("catalog", "as_json")
 """The options that are about all applications."""

@@ -9,8 +9,9 @@ from esg.core.catalog.model import Application
 from esg.core.policies.settings import PolicySettings
 from esg.core.search import Answer, Engine, Plan, engine
 from esg.errors import Rejected
+from esg.limits import LONGEST_US
 from esg.suggest import did_you_mean
-from esg.units import LONGEST_US, to_ms, to_usd
+from esg.units import to_ms, to_usd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from esg.console.formatting import (
     percent_text,
 )
 from esg.core.search import Answer, Engine, Plan
-from esg.units import LONGEST_US
+from esg.limits import LONGEST_US
 
 
 def reasons(question: Question, engine: Engine, engine_name: str, answer: Answer) -> list[str]:

@@ -16,8 +16,8 @@ from esg.console.formatting import counted
 from esg.console.options import AsJson, Gateway, above_zero
 from esg.console.terminal import print_json, print_line, terminal
 from esg.errors import Fault, Rejected
+from esg.limits import LONGEST_SLO_MS
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
-from esg.units import LONGEST_SLO_MS
 
 AT_ONCE = 32
 """Files that are read and under way at the same time."""

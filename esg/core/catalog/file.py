@@ -36,13 +36,9 @@ from esg.core.catalog.profile import Prices, Profile
 from esg.core.catalog.profile_model import Grid, TimeModel
 from esg.core.catalog.toml_fields import TomlFields
 from esg.errors import Rejected
+from esg.limits import LONGEST_PART_MS, MOST_MB, MOST_USD_PER_HOUR
 from esg.suggest import did_you_mean, shortened
 from esg.units import ms
-
-# Far beyond anything real; `Profile` has the bounds that keep sums within 64 bits.
-MAX_MS = 1e8
-MAX_USD_PER_HOUR = 1e3
-MAX_MB = 1e9
 
 EXTENDS, SHIPPED = "extends", "default"
 MANIFEST = "function.toml"
@@ -139,7 +135,7 @@ def _check_fits(function: Function, cluster: Cluster, top: TomlFields) -> Functi
 
 def _price(fields: TomlFields, key: str) -> float:
     usual: float = getattr(Prices(), key)
-    return fields.number(key, minimum=0, maximum=MAX_USD_PER_HOUR, default=usual)
+    return fields.number(key, minimum=0, maximum=MOST_USD_PER_HOUR, default=usual)
 
 
 def _cluster(fields: TomlFields) -> Cluster:
@@ -170,10 +166,10 @@ def _function(name: str, fields: TomlFields, beside: Path, prices: Prices) -> Fu
         name=name,
         profile=_profile_of(name, *where("profile"), prices),
         cold_start_us=ms(
-            where("cold_start_ms")[0].number("cold_start_ms", minimum=0, maximum=MAX_MS)
+            where("cold_start_ms")[0].number("cold_start_ms", minimum=0, maximum=LONGEST_PART_MS)
         ),
         input_bytes=round(
-            where("input_mb")[0].number("input_mb", minimum=0, maximum=MAX_MB) * 1_000_000
+            where("input_mb")[0].number("input_mb", minimum=0, maximum=MOST_MB) * 1_000_000
         ),
         memory_mb=where("memory_mb")[0].integer("memory_mb", minimum=1),
         model=where("model")[0].text("model", default=name),
@@ -244,7 +240,11 @@ def _application(name: str, fields: TomlFields, functions: dict[str, Function]) 
         stages = [_stage(stage, inner, functions) for stage, inner in fields.tables("stages")]
     if fields.has("slo_ms") and fields.has("slo_scale"):
         raise fields.error("slo_ms", "give either slo_ms or slo_scale, not both")
-    slo_us = ms(fields.number("slo_ms", above=0, maximum=MAX_MS)) if fields.has("slo_ms") else None
+    slo_us = (
+        ms(fields.number("slo_ms", above=0, maximum=LONGEST_PART_MS))
+        if fields.has("slo_ms")
+        else None
+    )
     slo_scale = fields.number("slo_scale", above=0, default=1.0)
     late_requests = _late_requests(fields)
     fields.finish()
@@ -283,7 +283,7 @@ def _stage(name: str, fields: TomlFields, functions: dict[str, Function]) -> Sta
 
 def _model(fields: TomlFields) -> tuple[TimeModel, float]:
     model = TimeModel(
-        base_ms=fields.number("base_ms", above=0, maximum=MAX_MS),
+        base_ms=fields.number("base_ms", above=0, maximum=LONGEST_PART_MS),
         cpu_share=fields.number("cpu_share", minimum=0, maximum=1),
         parallel_fraction=fields.number("parallel_fraction", minimum=0, maximum=1),
         gpu_fixed_share=fields.number("gpu_fixed_share", minimum=0, maximum=1),
@@ -345,9 +345,9 @@ def _table_row(where: str, header: Sequence[str], row: Sequence[str]) -> tuple[C
         raise Rejected(f"{where}: {problem}; expected whole numbers and a time in ms") from None
     if min(config) < 1:
         raise Rejected(f"{where}: batch, vcpus and vgpus must be at least 1")
-    if time is not None and not 0 < time <= MAX_MS:
+    if time is not None and not 0 < time <= LONGEST_PART_MS:
         raise Rejected(
-            f"{where}: time_ms is {time}; it must be positive and at most {MAX_MS:g} "
+            f"{where}: time_ms is {time}; it must be positive and at most {LONGEST_PART_MS:g} "
             "(or empty: does not fit)"
         )
     return config, None if time is None else max(1, ms(time))

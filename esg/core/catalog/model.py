@@ -13,6 +13,7 @@ from esg.core.catalog.dag import Series, reduced
 from esg.core.catalog.late_requests import LateRequests
 from esg.core.catalog.profile import Prices, Profile
 from esg.errors import Rejected
+from esg.limits import LONGEST_US
 from esg.names import complaint
 from esg.suggest import did_you_mean
 
@@ -55,6 +56,8 @@ class Application:
     slo_us: int
     series: Series
     successors: Mapping[str, tuple[str, ...]] = field(repr=False)
+    onward: Mapping[str, frozenset[str]] = field(repr=False)
+    """Of each stage: itself, and all that wait for it, directly or not."""
     late_requests: LateRequests = LateRequests.FINISH
 
     @staticmethod
@@ -78,9 +81,11 @@ class Application:
             given[stage.name] = stage
         ordered = _ordered(given)
         if slo_us is None:
-            slo_us = round(slo_scale * _alone_us(ordered))
+            slo_us = _multiple_of(_alone_us(ordered), slo_scale)
         if slo_us <= 0:
             raise Rejected(f"the SLO is {slo_us} us; it must be positive")
+        if slo_us > LONGEST_US:
+            raise Rejected(f"the SLO is {slo_us} us, longer than years; give a shorter one")
         followers: dict[str, list[str]] = {stage: [] for stage in ordered}
         for stage in ordered.values():
             for before in stage.after:
@@ -91,13 +96,16 @@ class Application:
             slo_us=slo_us,
             series=reduced({stage.name: stage.after for stage in ordered.values()}),
             successors={stage: tuple(found) for stage, found in followers.items()},
+            onward=_onward(followers),
             late_requests=late_requests,
         )
 
     def with_functions(self, changed: Callable[[Function], Function]) -> "Application":
         """This application with other functions, whichever version it is."""
+        functions = dict.fromkeys(stage.function for stage in self.stages.values())
+        made = {function: changed(function) for function in functions}
         stages = {
-            name: replace(stage, function=changed(stage.function))
+            name: replace(stage, function=made[stage.function])
             for name, stage in self.stages.items()
         }
         return replace(self, stages=stages)
@@ -105,14 +113,6 @@ class Application:
     def with_profiles(self, changed: Callable[[Profile], Profile]) -> "Application":
         """This application with other profiles for its functions."""
         return self.with_functions(lambda f: replace(f, profile=changed(f.profile)))
-
-    def onward(self, stage: str) -> set[str]:
-        """The stage and all that wait for it, directly or not."""
-        found = {stage}
-        for name, other in self.stages.items():
-            if any(before in found for before in other.after):
-                found.add(name)
-        return found
 
     @property
     def root(self) -> str:
@@ -128,8 +128,16 @@ class Application:
         times_us: dict[str, int] = {}
         for name, stage in reversed(self.stages.items()):
             after_us = max((times_us[s] for s in self.successors[name]), default=0)
-            times_us[name] = int(stage.function.profile.time_us.min()) + after_us
+            times_us[name] = stage.function.profile.fastest_us + after_us
         return times_us
+
+
+def _onward(followers: dict[str, list[str]]) -> dict[str, frozenset[str]]:
+    """The stages are in topological order."""
+    found: dict[str, frozenset[str]] = {}
+    for stage, after in reversed(followers.items()):
+        found[stage] = frozenset({stage}).union(*(found[follower] for follower in after))
+    return found
 
 
 def _alone_us(stages: Mapping[str, Stage]) -> int:
@@ -140,6 +148,15 @@ def _alone_us(stages: Mapping[str, Stage]) -> int:
         profile = stage.function.profile
         ends[stage.name] = start + profile.time_us_of(profile.minimum)
     return max(ends.values())
+
+
+def _multiple_of(alone_us: int, scale: float) -> int:
+    """An SLO that is given as a multiple of L. What is rounded is within limits first: a product of
+    finite numbers may be infinite."""
+    product_us = scale * alone_us
+    if not product_us <= LONGEST_US:
+        raise Rejected(f"an SLO of {scale:g} times L is longer than years; give a smaller multiple")
+    return round(product_us)
 
 
 def _check_name(kind: str, name: str) -> None:

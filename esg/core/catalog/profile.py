@@ -14,13 +14,10 @@ from numpy.typing import NDArray
 
 from esg.core.catalog.config import CONFIG_LEGEND, Config
 from esg.errors import Rejected
+from esg.limits import LONGEST_PROFILED_US, MOST_TASK_PUSD
 from esg.units import PUSD_PER_USD, US_PER_HOUR
 
 Int64s = NDArray[np.int64]
-
-MAX_TIME_US = 2**33  # over two hours
-MAX_COST_PUSD = 2**55
-"""Bounds that keep every sum and share of times and costs within 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +54,7 @@ class Profile:
     provenance: str = ""
     minimum: Config = field(init=False)
     max_batch: int = field(init=False)
+    fastest_us: int = field(init=False)
     _index: dict[Config, int] = field(init=False, repr=False)
     _time_us: dict[Config, int] = field(init=False, repr=False)
 
@@ -65,6 +63,7 @@ class Profile:
         minimum = min(self.configs, key=lambda c: (c.batch, c.vgpus, c.vcpus))
         object.__setattr__(self, "minimum", minimum)
         object.__setattr__(self, "max_batch", self.configs[-1].batch)
+        object.__setattr__(self, "fastest_us", int(self.time_us.min()))
         object.__setattr__(self, "_index", {c: i for i, c in enumerate(self.configs)})
         times_us = dict(zip(self.configs, self.time_us.tolist(), strict=True))
         object.__setattr__(self, "_time_us", times_us)
@@ -90,14 +89,14 @@ class Profile:
                 f"profile of {function}: no config with batch 1, so a single job could never run; "
                 "add one"
             )
-        if max(times_us.values()) > MAX_TIME_US:
+        if max(times_us.values()) > LONGEST_PROFILED_US:
             raise Rejected(
                 f"profile of {function}: a time of {max(times_us.values()) / 1e6:g} s; "
-                f"the longest that can be planned for is {MAX_TIME_US / 1e6:g} s"
+                f"the longest that can be planned for is {LONGEST_PROFILED_US / 1e6:g} s"
             )
         task_costs = [prices.task_cost_pusd(config, times_us[config]) for config in configs]
-        if max(task_costs) > MAX_COST_PUSD:
-            raise Rejected(f"profile of {function}: a task costs more than {MAX_COST_PUSD:g} pUSD")
+        if max(task_costs) > MOST_TASK_PUSD:
+            raise Rejected(f"profile of {function}: a task costs more than {MOST_TASK_PUSD:g} pUSD")
         job_costs = [
             round(cost / config.batch) for cost, config in zip(task_costs, configs, strict=True)
         ]

@@ -22,6 +22,7 @@ from esg.core.scheduler.retries import Retries
 from esg.core.scheduler.tasks import Tasks
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Phase, Task
+from esg.limits import LAST_TASK_BELIEVED
 
 
 class Nodes:
@@ -59,7 +60,8 @@ class Nodes:
         self._state.health.keep(event.invoker)
         self._state.releases += 1
         self._reconcile(now_us, node, event.running, self._state.tasks_started)
-        self._state.tasks_started = max(self._state.tasks_started, event.latest_task)
+        heard = min(event.latest_task, LAST_TASK_BELIEVED)
+        self._state.tasks_started = max(self._state.tasks_started, heard)
         self._forget_unheard_orders(node, event.slices)
         self._take_stock(now_us, node, event.slices)
         self._account_for(event.kept, event.invoker)

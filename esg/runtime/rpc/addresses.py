@@ -22,6 +22,19 @@ EVERY_INTERFACE = {"0.0.0.0": LOOPBACK, "::": "[::1]", "[::]": "[::1]"}
 """Hosts to listen on, and where that can be called from this machine."""
 
 
+SERVICE_DOMAIN = "esg"
+
+
+def service_name(service: str, domain: str = SERVICE_DOMAIN) -> str:
+    """What the certificate of a service is made out to, wherever it runs; without a domain it is
+    the host, as usual.
+
+    >>> service_name("controller"), service_name("controller", "")
+    ('controller.esg', '')
+    """
+    return f"{service}.{domain}" if domain else ""
+
+
 def is_address(text: str) -> bool:
     """
     >>> [is_address(text) for text in ("gateway:443", "[::1]:50051", "localhost", "h:0", "h:65536")]
@@ -29,6 +42,16 @@ def is_address(text: str) -> bool:
     """
     found = HOST_AND_PORT.fullmatch(text)
     return found is not None and 0 < int(found[2]) <= HIGHEST_PORT
+
+
+def is_unix(address: str) -> bool:
+    """Whether it is that of a Unix socket, which is on this machine, and whose permissions say who
+    may call it.
+
+    >>> is_unix("unix:/run/esg/slice:1"), is_unix("unix:8001")
+    (True, False)
+    """
+    return address.startswith("unix:/")
 
 
 def check_address(address: str) -> None:

@@ -8,8 +8,10 @@
 
 Made again in the same directory, the authority stays and the certificates are new, for the same
 hosts unless others are named: running processes take them up. The common name is the service, which
-the controller looks at (see `tls.check_peer`); the other names are the hosts where it may
-run, which those who call it look at.
+the controller looks at (see `tls.check_peer`). Who calls a service looks at the other names, one of
+which says what it is wherever it runs, such as `controller.esg`. Hosts are in the gateway's alone,
+for clients that go by the host, as usual; in others they would make an invoker, which may run on
+the same host, as good as the gateway.
 """
 
 import secrets
@@ -26,8 +28,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from esg.errors import Rejected
 from esg.files import written
+from esg.runtime.rpc.addresses import service_name
 
 SERVICES = ("controller", "gateway", "invoker", "redis")
+PUBLIC = "gateway"
+"""The one that outsiders call, by the name of its host."""
 CALLERS = ("client", "observer")
 """Those whom nobody calls."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -42,16 +47,21 @@ def make_certificates(directory: Path, *, hosts: Sequence[str], days: int) -> bo
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         known = _authority(directory)
         authority = known or _new_authority(directory)
-        hosts = hosts or _hosts_in(directory / "gateway.pem")
+        hosts = hosts or _hosts_in(directory / f"{PUBLIC}.pem")
         for name in (*SERVICES, *CALLERS):
-            names = (name, *LOOPBACK, *hosts) if name in SERVICES else (name,)
-            _make(directory, name, names, days, authority)
+            _make(directory, name, _names_of(name, hosts), days, authority)
     except OSError as error:
         raise Rejected(
             f"{error.filename or directory}: {error.strerror}; name a directory that you can "
             "write to"
         ) from None
     return known is None
+
+
+def _names_of(name: str, hosts: Sequence[str]) -> tuple[str, ...]:
+    if name == PUBLIC:
+        return (service_name(name), name, *LOOPBACK, *hosts)
+    return (service_name(name), name) if name in SERVICES else (name,)
 
 
 class _Authority(NamedTuple):
@@ -190,5 +200,5 @@ def names_in(certificate: Path) -> list[str]:
 
 def _hosts_in(certificate: Path) -> list[str]:
     """Those that somebody named when it was made."""
-    usual = (*SERVICES, *LOOPBACK)
+    usual = (service_name(PUBLIC), PUBLIC, *LOOPBACK)
     return [name for name in names_in(certificate) if name not in usual]

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from esg.errors import Rejected
-from esg.runtime.rpc.addresses import host_of
+from esg.runtime.rpc.addresses import host_of, is_unix
 
 INSIST = (
     "insecure = true (ESG_INSECURE=true) if everyone on that network may read and change what is "
@@ -34,16 +34,20 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_local(address: str) -> bool:
+    """Whether an address is on this machine, seen from itself: a Unix socket, or the loopback."""
+    return is_unix(address) or is_loopback(host_of(address))
+
+
 def check_listening(host: str, *, insecure: bool) -> None:
     """Before a server listens without TLS."""
-    if not insecure and not is_loopback(host):
+    if not insecure and not is_unix(host) and not is_loopback(host):
         raise Rejected(f"would listen on {host} without TLS; {FOR_SERVICES}, or {INSIST}")
 
 
 def check_calling(address: str, *, insecure: bool, advice: str = FOR_SERVICES) -> None:
     """Before a connection is made without TLS."""
-    local = address.startswith("unix:") or is_loopback(host_of(address))
-    if not insecure and not local:
+    if not insecure and not is_local(address):
         raise Rejected(f"would call {address} without TLS; {advice}, or {INSIST}")
 
 

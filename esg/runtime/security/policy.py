@@ -3,12 +3,14 @@
 from pathlib import Path
 
 from esg.errors import Rejected
+from esg.runtime.rpc.addresses import service_name
 from esg.runtime.security.tls import ClientTls, Identity, Security, ServerTls
 from esg.runtime.settings import CommonSettings, GatewaySettings
 
 
-def between_services(common: CommonSettings) -> Security:
-    """Both sides show a certificate, and both trust the same authorities."""
+def between_services(common: CommonSettings, called: str = "controller") -> Security:
+    """Both sides show a certificate, both trust the same authorities, and who calls makes sure that
+    it is this service which answers."""
     identity = _identity(common.tls_certificate, common.tls_key, "")
     if (identity is None) != (not common.tls_ca):
         raise Rejected(
@@ -17,7 +19,8 @@ def between_services(common: CommonSettings) -> Security:
     if identity is None:
         return Security(insecure=common.insecure)
     trusted = [Path(common.tls_ca)]
-    return Security(ServerTls(identity, trusted), ClientTls(trusted, identity), common.insecure)
+    client = ClientTls(trusted, identity, service_name(called, common.tls_domain))
+    return Security(ServerTls(identity, trusted), client, common.insecure)
 
 
 def public_door(common: CommonSettings, own: GatewaySettings) -> Security:

@@ -93,7 +93,8 @@ class ServerTls:
 class ClientTls:
     """Whom a client trusts, and what it shows to a server that asks.
 
-    `server_name` is what the server's certificate is made out to, if that is not its address.
+    `server_name` is what the server's certificate is made out to, if that is not its host. It is
+    how a client knows whom it calls: all services of a mesh are of the same authority.
     """
 
     def __init__(
@@ -125,6 +126,20 @@ class Security:
     server: ServerTls | None = None
     client: ClientTls | None = None
     insecure: bool = False
+
+
+OTHER_NAME = "Hostname Verification"
+"""What gRPC says of a certificate that is made out to something else."""
+RENEW = (
+    "make new certificates with esg certificates, or set tls_domain if yours are made out to other "
+    "names than controller.esg and its like"
+)
+
+
+def explained(details: str | None) -> str:
+    """gRPC's words about a connection between services, and what to do."""
+    said = details or ""
+    return f"{said}; {RENEW}" if OTHER_NAME in said else said
 
 
 ON_THIS_MACHINE = Security()

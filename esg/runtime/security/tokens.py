@@ -2,12 +2,15 @@
 
     [alice]
     sha256 = "5b11618c2e44027877d0cd0921ed166b9f176f50587fc91e7534dd2946db77d6"
+    expires = "2027-02-16T08:00:00+00:00"
     requests_per_s = 50
     in_flight = 200
 
 A token itself is nowhere: who has the file cannot pretend to be anyone. It is random and long, so
-that its digest needs no salt and guessing is hopeless. Limits that are left out are none. An
-`operator` sees and may change everything; all others see what is their own, and the catalog.
+that its digest needs no salt and guessing is hopeless. Without `expires` it is good until it is
+removed. While it is being changed there may be a former one that is good for some time yet
+(`former_sha256`, `former_expires`). Limits that are left out are none. An `operator` sees and may
+change everything; all others see what is their own, and the catalog.
 """
 
 import hmac
@@ -16,6 +19,7 @@ import secrets
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
@@ -39,14 +43,39 @@ class Quota:
     bytes_per_day: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Validity:
+    """A token, by its digest, and when it expires (Unix time, in seconds); None: never."""
+
+    digest: str = field(repr=False)
+    expires_s: int | None = None
+
+    def has_expired(self, now_s: float) -> bool:
+        return self.expires_s is not None and now_s >= self.expires_s
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenEntry:
-    """One client."""
+    """One client. `former` is the token that it had before, while that is still good."""
 
     name: str
     digest: str = field(repr=False)
+    expires_s: int | None = None
+    former: Validity | None = None
     operator: bool = False
     quota: Quota = Quota()
+
+    @property
+    def current(self) -> Validity:
+        return Validity(self.digest, self.expires_s)
+
+    def shown(self, digest: str) -> Validity | None:
+        """Which of its tokens this is, if it is one. How long that takes says nothing."""
+        found = None
+        for token in (self.current, self.former):
+            if token is not None and hmac.compare_digest(token.digest, digest):
+                found = token
+        return found
 
 
 Entries = dict[str, TokenEntry]
@@ -61,11 +90,12 @@ def digest_of(token: str) -> str:
 
 
 def whose(token: str, entries: Iterable[TokenEntry]) -> TokenEntry | None:
-    """Whom a token belongs to. How long that takes says nothing: all are compared, each in full."""
+    """Whom a token belongs to, expired or not. How long that takes says nothing: all are compared,
+    each in full."""
     digest = digest_of(token)
     found = None
     for entry in entries:
-        if hmac.compare_digest(entry.digest, digest):
+        if entry.shown(digest) is not None:
             found = entry
     return found
 
@@ -86,9 +116,10 @@ def read_entries(file: Path) -> Entries:
 
 def _entry(name: str, table: TomlFields) -> TokenEntry:
     check_client_name(name)
-    digest = table.text("sha256")
-    if not DIGEST.fullmatch(digest):
-        raise table.error("sha256", "must be 64 digits of 0-9 and a-f; use esg tokens add")
+    current = _validity(table, "sha256", "expires")
+    former = None
+    if table.has("former_sha256"):
+        former = _validity(table, "former_sha256", "former_expires")
     quota = Quota(
         requests_per_s=table.number("requests_per_s", minimum=0, default=0.0),
         burst=table.integer("burst", minimum=1, default=Quota().burst),
@@ -97,7 +128,49 @@ def _entry(name: str, table: TomlFields) -> TokenEntry:
     )
     operator = table.flag("operator") if table.has("operator") else False
     table.finish()
-    return TokenEntry(name=name, digest=digest, operator=operator, quota=quota)
+    return TokenEntry(
+        name=name,
+        digest=current.digest,
+        expires_s=current.expires_s,
+        former=former,
+        operator=operator,
+        quota=quota,
+    )
+
+
+def _validity(table: TomlFields, key: str, expiry_key: str) -> Validity:
+    digest = table.text(key)
+    if not DIGEST.fullmatch(digest):
+        raise table.error(key, "must be 64 digits of 0-9 and a-f; use esg tokens add")
+    if not table.has(expiry_key):
+        return Validity(digest)
+    try:
+        return Validity(digest, parse_time_s(table.text(expiry_key)))
+    except ValueError:
+        raise table.error(expiry_key, 'must be a time, as in "2027-02-16T08:00:00Z"') from None
+
+
+def parse_time_s(text: str) -> int:
+    """A date, or a time, as Unix time; without an offset it is UTC's. A ValueError if it is none.
+
+    >>> parse_time_s("1970-01-02"), parse_time_s("1970-01-01T01:00:00+01:00")
+    (86400, 0)
+    """
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    try:
+        return int(moment.timestamp())
+    except OverflowError:  # an offset that leads out of the calendar
+        raise ValueError(text) from None
+
+
+def time_text(at_s: int) -> str:
+    """
+    >>> time_text(86400)
+    '1970-01-02T00:00:00+00:00'
+    """
+    return datetime.fromtimestamp(at_s, UTC).isoformat()
 
 
 def write_entries(file: Path, entries: Entries) -> None:
@@ -111,7 +184,9 @@ def write_entries(file: Path, entries: Entries) -> None:
 
 
 def _document(entry: TokenEntry) -> dict[str, str]:
-    document = {"sha256": f'"{entry.digest}"'}
+    document = _lines(entry.current, "sha256", "expires")
+    if entry.former is not None:
+        document |= _lines(entry.former, "former_sha256", "former_expires")
     if entry.operator:
         document["operator"] = "true"
     for known in fields(Quota):
@@ -119,6 +194,13 @@ def _document(entry: TokenEntry) -> dict[str, str]:
         if value != known.default:
             document[known.name] = str(value)
     return document
+
+
+def _lines(token: Validity, key: str, expiry_key: str) -> dict[str, str]:
+    lines = {key: f'"{token.digest}"'}
+    if token.expires_s is not None:
+        lines[expiry_key] = f'"{time_text(token.expires_s)}"'
+    return lines
 
 
 def check_client_name(name: str) -> None:

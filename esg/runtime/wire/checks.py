@@ -1,12 +1,22 @@
-"""What an invoker may say: numbers that can be, names of a length that can be.
+"""What controller and invokers may say to each other: numbers that can be, names of a length that
+can be.
 
 A controller believes its invokers about what they have and do; that is their own affair. But no
 invoker, broken or hostile, may say what would make the controller's books wrong and so stop
-everyone else's work. What is said here is refused, and with it the stream.
+everyone else's work. What cannot be is refused, and with it the stream. In the same way an invoker
+keeps its own books right, whatever it is ordered.
 """
 
 from collections.abc import Sequence
 
+from esg.core.messages.commands import (
+    DiscardData,
+    DropInstance,
+    InvokerOrder,
+    PublishData,
+    StopTask,
+    WarmInstance,
+)
 from esg.core.messages.events import (
     InstanceGone,
     InstanceReady,
@@ -19,16 +29,47 @@ from esg.core.messages.events import (
     TaskFailed,
     TaskFinished,
 )
-from esg.core.messages.task_order import Output, Payload
+from esg.core.messages.task_order import Input, Output, Payload, TaskOrder
 from esg.errors import Rejected
+from esg.limits import (
+    LAST_TASK,
+    LONGEST_TASK_US,
+    MOST_NAMES,
+    MOST_SLICE_MB,
+    MOST_SLICES,
+    MOST_VCPUS,
+)
 from esg.names import LONGEST
-from esg.units import LONGEST_US
 
-MOST_VCPUS = 100_000
-MOST_SLICES = 1_000
-MOST_MB = 10**9
-MOST_NAMES = 10_000
-LAST_TASK = 2**53
+
+def check_order(order: InvokerOrder) -> None:
+    """Refuse an order that no books could bear. Whether it fits is the pool's to say."""
+    match order:
+        case TaskOrder():
+            _check_task(order)
+        case StopTask():
+            _check_names(order.task)
+        case WarmInstance() | DropInstance():
+            _check_names(order.function)
+        case PublishData():
+            _check_names(order.request, order.stage)
+        case DiscardData():
+            _check_names(order.request)
+
+
+def _check_task(order: TaskOrder) -> None:
+    _check_names(order.task, order.stage, order.function)
+    for job in order.jobs:
+        _check_names(job.request)
+        for source in job.inputs:
+            _check_source(source)
+    number = order.task[1:]
+    if not (number.isascii() and number.isdigit()):
+        raise Rejected(f"an order: task {order.task!r} has no number")
+    _within("the number of a task", int(number), LAST_TASK)
+    _within("vcpus", order.config.vcpus, MOST_VCPUS)
+    if len(set(order.slices)) < len(order.slices):
+        raise Rejected("an order: one slice is there twice")
 
 
 def check_news(event: InvokerNews) -> None:
@@ -46,20 +87,16 @@ def check_news(event: InvokerNews) -> None:
             _check_inventory(event.slices, event.running, event.latest_task)
         case TaskFinished():
             _check_names(event.task, *(failure.request for failure in event.failed))
-            _within("loading_us", event.loading_us, LONGEST_US)
-            _within("running_us", event.running_us, LONGEST_US)
+            _within("loading_us", event.loading_us, LONGEST_TASK_US)
+            _within("running_us", event.running_us, LONGEST_TASK_US)
         case TaskFailed():
             _check_names(event.task)
             for missing in event.missing:
                 _check_names(missing.request)
-                match missing.source:
-                    case Payload(key=key):
-                        _check_names(key)
-                    case Output(stage=stage, invoker=invoker):
-                        _check_names(stage, invoker)
+                _check_source(missing.source)
         case InstanceReady():
             _check_names(event.function)
-            _within("loading_us", event.loading_us, LONGEST_US)
+            _within("loading_us", event.loading_us, LONGEST_TASK_US)
         case InstanceGone():
             _check_names(event.function)
 
@@ -70,7 +107,7 @@ def _check_inventory(
     _within("latest_task", latest_task, LAST_TASK)
     _within("slices", len(slices), MOST_SLICES)
     for part in slices:
-        _within("memory_mb", part.memory_mb, MOST_MB)
+        _within("memory_mb", part.memory_mb, MOST_SLICE_MB)
         _check_different("models of a slice", [*part.resident, *part.loading])
     for task in running:
         _within("vcpus of a task", task.vcpus, MOST_VCPUS)
@@ -87,12 +124,20 @@ def _check_different(what: str, names: Sequence[str]) -> None:
         raise Rejected(f"an inventory: of its {what}, one is there twice")
 
 
+def _check_source(source: Input) -> None:
+    match source:
+        case Payload(key=key):
+            _check_names(key)
+        case Output(stage=stage, invoker=invoker):
+            _check_names(stage, invoker)
+
+
 def _check_names(*names: str) -> None:
     for name in names:
         if len(name) > LONGEST:
-            raise Rejected(f"news: a name of {len(name)} characters, {name[:40]!r}...")
+            raise Rejected(f"a name of {len(name)} characters, {name[:40]!r}...")
 
 
 def _within(what: str, number: int, most: int) -> None:
     if not 0 <= number <= most:
-        raise Rejected(f"news: {what} is {number}; it must be from 0 to {most}")
+        raise Rejected(f"{what} is {number}; it must be from 0 to {most}")

@@ -33,7 +33,7 @@ from esg.core.messages.task_order import Input, JobOrder, Output, Payload, TaskO
 from esg.errors import Rejected
 from esg.protos import controller_v1_pb2 as wire
 from esg.runtime.rpc.status import clipped
-from esg.runtime.wire.checks import check_news
+from esg.runtime.wire.checks import check_news, check_order
 from esg.runtime.wire.enums import config_from_wire, config_to_wire
 
 
@@ -46,7 +46,9 @@ def order_from_wire(order: wire.Order, invoker: str) -> InvokerOrder:
     kind = order.WhichOneof("order")
     if kind not in _ORDER_READERS:
         raise Rejected(f"an order of an unknown kind ({kind}): is the controller newer than this?")
-    return _ORDER_READERS[kind](order, invoker)
+    asked = _ORDER_READERS[kind](order, invoker)
+    check_order(asked)
+    return asked
 
 
 def news_to_wire(event: InvokerNews) -> wire.InvokerNote:
@@ -206,7 +208,10 @@ _NEWS_WRITERS: dict[type[Any], Callable[[Any], wire.InvokerNote]] = {
             task=event.task,
             loading_us=event.loading_us,
             running_us=event.running_us,
-            failed=[wire.JobFailure(request_id=f.request, reason=f.reason) for f in event.failed],
+            failed=[
+                wire.JobFailure(request_id=f.request, reason=f.reason, final=f.final)
+                for f in event.failed
+            ],
         )
     ),
     TaskFailed: lambda event: wire.InvokerNote(
@@ -249,7 +254,8 @@ _NEWS_READERS: dict[str | None, Callable[[wire.InvokerNote, str], InvokerNews]] 
         loading_us=note.finished.loading_us,
         running_us=note.finished.running_us,
         failed=tuple(
-            JobFailure(request=f.request_id, reason=clipped(f.reason)) for f in note.finished.failed
+            JobFailure(request=f.request_id, reason=clipped(f.reason), final=f.final)
+            for f in note.finished.failed
         ),
     ),
     "failed": lambda note, invoker: TaskFailed(

@@ -13,7 +13,7 @@ from typing import Any
 from esg.files import MEMORY
 from esg.invoker.tensors.arrays import Stacked
 
-PREFIX = "esg-triton-"
+PREFIX = "esg-slices-"
 """What all names begin with: here, and where a server keeps them."""
 SMALLEST = 2**20
 ALIGNED = 64

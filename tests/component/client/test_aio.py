@@ -22,8 +22,10 @@ from esg.client import (
     PipelineStage,
     Progress,
     Result,
+    ServerError,
     Unavailable,
 )
+from esg.controller.dead_letters import PutAside
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc import status as problems
 from tests.component.gateway.conftest import Keys
@@ -283,6 +285,17 @@ async def test_submission_that_no_retry_cures_is_not_tried_again(
         finally:
             inside.config_set("appendonly", "yes")
     await controller.hears("cancel")  # and no second submission before
+
+
+# attack: A1
+async def test_request_at_which_the_controller_failed_is_not_tried_again(
+    mesh: AsyncClient, controller: ScriptedController
+) -> None:
+    waiting = asyncio.create_task(mesh.submit(KNOWN, b"abc"))
+    submission = await controller.hears("submission")
+    controller.refuse(submission.request_id, PutAside("RequestArrived-c0ffee", again=False))
+    with pytest.raises(ServerError, match="kept it as RequestArrived-c0ffee"):
+        await waiting
 
 
 async def test_patience_has_an_end(address: str, controller: ScriptedController) -> None:

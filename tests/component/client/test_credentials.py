@@ -13,11 +13,17 @@ def test_the_environment_says_what_a_program_does_not() -> None:
             "ESG_CLIENT_CA": "/ca.pem",
             "ESG_CLIENT_CERTIFICATE": "/c.pem",
             "ESG_CLIENT_KEY": "/c.key",
+            "ESG_CLIENT_SERVER_NAME": "gateway.esg",
             "ESG_INSECURE": "true",
         }
     )
     assert found == Credentials(
-        token="esg_secret", ca="/ca.pem", certificate="/c.pem", key="/c.key", insecure=True
+        token="esg_secret",
+        ca="/ca.pem",
+        certificate="/c.pem",
+        key="/c.key",
+        server_name="gateway.esg",
+        insecure=True,
     )
     assert Credentials.from_environment({}) == Credentials()
 

@@ -1,6 +1,7 @@
 """Applications are registered, updated, used, deleted and forgotten."""
 
 import asyncio
+import sys
 from typing import Any
 
 import grpc
@@ -42,6 +43,19 @@ async def test_an_application_is_registered_updated_used_and_deleted() -> None:
         door.say(submission("r2", "tag"))
         (refused,) = await door.hears("refused")
         assert refusal_code(refused) is grpc.StatusCode.NOT_FOUND
+
+
+# attack: A1
+@pytest.mark.parametrize("slo_scale", [1e300, 1e308, sys.float_info.max])
+async def test_an_slo_beyond_all_numbers_is_refused_and_the_controller_goes_on(
+    slo_scale: float,
+) -> None:
+    async with running_controller() as controller:
+        stages = [model.Stage(name="a", function="depth")]
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await put_application(controller.address, name="x", stages=stages, slo_scale=slo_scale)
+        assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert (await put_application(controller.address, name="x", stages=stages)).version == 1
 
 
 async def test_of_two_who_delete_an_application_at_once_one_hears_that_it_is_gone() -> None:

@@ -127,6 +127,6 @@ def answer(outcome: Outcome, *, in_time: bool) -> AnswerRequest:
 
 def values_of(desk: Desk, tally: Counters) -> Any:
     registry = CollectorRegistry()
-    registry.register(MeshMetrics(desk.scheduler, tally))
+    registry.register(MeshMetrics(lambda: desk.scheduler, tally))
     assert generate_latest(registry)
     return lambda name, **labels: registry.get_sample_value(name, labels)

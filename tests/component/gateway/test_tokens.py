@@ -7,13 +7,14 @@ import grpc
 import pytest
 
 from esg.client.credentials import Credentials
-from esg.gateway.identity import Identities
+from esg.gateway.identity import Caller, Identities
 from esg.local.health import is_serving
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.status import Unauthenticated
+from esg.runtime.security.tokens import Validity, digest_of
 from esg.runtime.settings import GatewaySettings
 from tests.support.running_gateway import Gateways
 from tests.support.scripted_controller import ENDLESS, KNOWN, ScriptedController
@@ -233,6 +234,48 @@ async def test_metadata_has_a_limit(clients: Clients) -> None:
 async def names(stub: Stub) -> list[str]:
     listed = await stub.ListApplications(public.ListApplicationsRequest())
     return [application.name for application in listed.applications]
+
+
+async def test_a_token_that_has_expired_is_refused_in_words(
+    clients: Clients, controller: ScriptedController
+) -> None:
+    # attack: G4
+    clients.allow("alice", expires_s=1)
+    code, said = await refusal((await clients.stub("alice")).Submit(submission()))
+    assert code is grpc.StatusCode.UNAUTHENTICATED
+    assert said.startswith("this token of alice expired at 1970-01-01T00:00:01+00:00; ask for")
+    assert not controller.said
+
+
+def test_two_tokens_are_good_until_the_former_one_expires_without_a_restart(tmp_path: Path) -> None:
+    # attack: G4
+    made = Clients(tmp_path / "tokens.toml")
+    made.allow("alice", token="new", expires_s=200, former=Validity(digest_of("old"), 100))
+    now_s = 99.0
+    identities = Identities(GatewaySettings(tokens=str(made.file)), lambda: now_s)
+
+    def shows(token: str) -> Caller:
+        identities.authenticate(Credentials(token=token).metadata())
+        return identities.caller("ipv4:127.0.0.1:1")
+
+    old, new = shows("old"), shows("new")
+    assert old.name == new.name == "alice"
+    assert [identities.still(caller) for caller in (old, new)] == [old, new]
+    now_s = 100.0
+    assert identities.still(new) == shows("new") == new
+    for refused in (lambda: identities.still(old), lambda: shows("old")):
+        with pytest.raises(Unauthenticated, match="this token of alice expired at 1970"):
+            refused()
+    now_s = 200.0
+    with pytest.raises(Unauthenticated, match="expired"):
+        identities.still(new)
+    made.allow("alice", token="newest")
+    with pytest.raises(Unauthenticated, match="was replaced"):
+        identities.still(new)
+    assert shows("newest").name == "alice"
+    made.remove("alice")
+    with pytest.raises(Unauthenticated, match="not known here"):
+        shows("newest")
 
 
 async def test_a_call_that_was_not_authenticated_is_nobodys_where_tokens_are_needed(

@@ -206,6 +206,21 @@ async def test_a_job_that_fails_by_itself_spares_the_others(live: LiveNode) -> N
     assert live.store.local.get("r3", "stage") == output_of("failing", b"drawing")
 
 
+# attack: H2
+async def test_input_that_nobody_could_use_is_final_and_spares_the_others(
+    live: LiveNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    for request, content in [("r1", b"picture"), ("r2", b"refuse"), ("r3", b"drawing")]:
+        await live.payload(request, content)
+    jobs = [job(request) for request in ("r1", "r2", "r3")]
+    live.node.order(start("t1", "failing", *jobs, slices=[0]))
+    finished = await live.tells(TaskFinished)
+    assert finished.failed == (JobFailure(request="r2", reason="no picture; send one", final=True),)
+    assert live.store.local.get("r1", "stage") == output_of("failing", b"picture")
+    assert live.store.local.get("r3", "stage") == output_of("failing", b"drawing")
+    assert "jobs failed" not in caplog.messages  # nothing is wrong with the node
+
+
 async def test_jobs_that_are_not_alike_go_in_calls_of_their_own(live: LiveNode) -> None:
     await live.payload("r1", b"one")
     await live.payload("r2", b"two")
@@ -269,6 +284,45 @@ async def test_a_model_that_its_slice_has_lost_is_loaded_again(live: LiveNode) -
     assert (await live.tells(TaskFinished, 3)).failed == ()
 
 
+async def test_models_that_slices_have_lost_are_news_before_the_task_that_found_out_ends(
+    live: LiveNode,
+) -> None:
+    """So that whoever tries again has them loaded, and does not find the next slice without."""
+    # attack: G1
+    await live.payload("r1", b"picture")
+    await live.payload("r2", b"drawing")
+    live.node.order(start("t1", "quick", job("r1"), job("r2"), slices=[0, 1]))
+    live.node.order(WarmInstance(invoker="i0", slice=1, function="other"))
+    await live.tells(TaskFinished)
+    await live.tells(InstanceReady, 3)
+    for server in live.servers:
+        for model in server.repository.models.values():
+            model.state = RepositoryState.UNAVAILABLE
+    known = len(live.news)
+    live.node.order(start("t2", "quick", job("r1")))
+    await live.tells(TaskFinished, 2)
+    *gone, finished = live.news[known:]
+    assert isinstance(finished, TaskFinished)
+    assert {(g.slice, g.function) for g in gone if isinstance(g, InstanceGone)} == {
+        (0, "quick"),
+        (1, "quick"),
+        (1, "other"),
+    }
+
+
+async def test_a_model_that_one_of_two_slices_has_lost_fails_no_job(live: LiveNode) -> None:
+    # attack: G1
+    for request in ("r1", "r2"):
+        await live.payload(request, b"picture")
+    live.node.order(start("t1", "quick", job("r1"), job("r2"), slices=[0, 1]))
+    await live.tells(TaskFinished)
+    live.servers[0].repository.models["quick"].state = RepositoryState.UNAVAILABLE
+    live.node.order(start("t2", "quick", job("r1"), job("r2"), slices=[0, 1]))
+    assert (await live.tells(TaskFinished, 2)).failed == ()
+    assert (await live.tells(InstanceGone)).slice == 0
+    assert live.pool.joined().slices[0].resident == ()
+
+
 async def test_a_slice_that_is_about_to_end_gets_no_more_work(
     live: LiveNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,7 +332,11 @@ async def test_a_slice_that_is_about_to_end_gets_no_more_work(
     await live.tells(TaskFinished)
     live.servers[0].repository.models["quick"].state = RepositoryState.UNAVAILABLE
 
+    really = SliceClient.resident
+
     async def resident(part: SliceClient) -> list[str]:
+        if part.address != live.servers[0].address:
+            return await really(part)
         raise SliceGone(
             f"slice {part.address} did not list its models: UNAVAILABLE: Server exiting"
         )

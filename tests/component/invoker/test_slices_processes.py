@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from stat import S_IMODE
 
 import pytest
 
@@ -13,6 +14,7 @@ from esg.invoker.slices.client import SliceClient
 from esg.invoker.tensors.arrays import plain_input
 from esg.runtime.slice_kinds import Addresses, Cpu, Emulated, Mig, parse_slices
 from tests.support.emulated_process import emulated
+from tests.support.listening import tcp_ports
 from tests.support.waiting import LIMIT_S, until
 
 
@@ -24,6 +26,10 @@ def is_gone(pid: int) -> bool:
         return True
 
 
+def mode(path: Path) -> int:
+    return S_IMODE(path.stat().st_mode)
+
+
 @pytest.mark.parametrize(
     ("text", "meaning"),
     [
@@ -33,6 +39,7 @@ def is_gone(pid: int) -> bool:
         (" mig", Mig()),
         ("127.0.0.1:8001", Addresses(("127.0.0.1:8001",))),
         ("triton:80", Addresses(("triton:80",))),
+        ("unix:/run/a, unix:/run/b:1", Addresses(("unix:/run/a", "unix:/run/b:1"))),
         ("gpu-0.lab:8001,[::1]:8011", Addresses(("gpu-0.lab:8001", "[::1]:8011"))),
     ],
 )
@@ -81,6 +88,14 @@ async def test_every_slice_has_an_address_and_the_process_ends_when_told(catalog
             await slice_.close()
     assert await process.ended() == 0
     assert is_gone(process.pid)
+
+
+async def test_slices_listen_where_only_their_user_can_call_them(catalog: Path) -> None:
+    # attack: G1
+    async with emulated(2, catalog) as process:
+        assert tcp_ports(process.pid) == []
+        for address in process.addresses:
+            assert mode(Path(address.removeprefix("unix:")).parent) == 0o700
 
 
 async def test_stopping_finishes_what_is_under_way(catalog: Path) -> None:
@@ -151,12 +166,13 @@ async def test_a_process_group_is_ended_once_because_its_number_may_be_given_to_
 
 async def test_the_process_does_not_outlive_the_one_that_started_it(catalog: Path) -> None:
     program = (
-        "import asyncio, esg.invoker.slices.processes as s\n"
+        "import asyncio, esg.invoker.slices.directory as d, esg.invoker.slices.processes as s\n"
         "async def main():\n"
-        "    process = s.EmulatedSlices(1)\n"
-        "    await process.start()\n"
-        "    print(process.pid, flush=True)\n"
-        "    await asyncio.Event().wait()\n"
+        "    with d.slice_directory() as directory:\n"
+        "        process = s.EmulatedSlices(1, directory)\n"
+        "        await process.start()\n"
+        "        print(process.pid, flush=True)\n"
+        "        await asyncio.Event().wait()\n"
         "asyncio.run(main())"
     )
     parent = await asyncio.create_subprocess_exec(
@@ -180,9 +196,11 @@ async def test_the_process_does_not_outlive_the_one_that_started_it(catalog: Pat
             os.kill(child, signal.SIGKILL)
 
 
-async def test_emulator_of_slices_refuses_slices_with_addresses(catalog: Path) -> None:
+async def test_emulator_of_slices_refuses_slices_with_addresses(
+    catalog: Path, tmp_path: Path
+) -> None:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "esg.invoker.emulated"),
+        *(sys.executable, "-m", "esg.invoker.emulated", str(tmp_path)),
         env={**os.environ, "ESG_CATALOG": str(catalog), "ESG_INVOKER_SLICES": "gpu0:8001"},
         stderr=asyncio.subprocess.PIPE,
     )

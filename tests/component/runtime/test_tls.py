@@ -11,13 +11,21 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from esg.errors import Rejected
-from esg.local.health import is_serving
+from esg.local.health import is_serving, service_line
 from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.server import Server
 from esg.runtime.rpc.status import aborting
 from esg.runtime.security.authority import make_certificates
 from esg.runtime.security.policy import between_services, public_door
-from esg.runtime.security.tls import ClientTls, Identity, Security, ServerTls, check_peer
+from esg.runtime.security.tls import (
+    RENEW,
+    ClientTls,
+    Identity,
+    Security,
+    ServerTls,
+    check_peer,
+    explained,
+)
 from esg.runtime.settings import CommonSettings, GatewaySettings
 
 LOOPBACK = "127.0.0.1"
@@ -32,14 +40,16 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def of(directory: Path, service: str) -> Security:
+def of(directory: Path, service: str, called: str = "controller", **more: str) -> Security:
     """What a service with these certificates has."""
     return between_services(
         CommonSettings(
+            **more,  # type: ignore[arg-type]
             tls_ca=str(directory / "ca.pem"),
             tls_certificate=str(directory / f"{service}.pem"),
             tls_key=str(directory / f"{service}.key"),
-        )
+        ),
+        called,
     )
 
 
@@ -97,6 +107,18 @@ async def test_a_stranger_does_not_get_in(stranger: str, made: Path, controller:
     assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
+@pytest.mark.parametrize("mine", ["ours", "theirs"])
+async def test_a_bad_certificate_is_not_taken_for_silence(
+    mine: str, made: Path, controller: Running
+) -> None:
+    identity = Identity(made / mine / "client.pem", made / mine / "client.key")
+    security = Security(client=ClientTls([made / "theirs" / "ca.pem"], identity))
+    if mine == "theirs":  # it is the server that does not like what it is shown
+        security = Security(client=ClientTls([made / "ours" / "ca.pem"], identity))
+    async with service_line(controller.address, security) as ask:
+        assert await ask(30.0) is None
+
+
 async def test_a_server_that_nobody_vouches_for_is_not_spoken_to(made: Path) -> None:
     running = await started(of(made / "theirs", "controller"))
     async with channel(running.address, of(made / "ours", "gateway")) as link:
@@ -118,6 +140,53 @@ async def test_a_certificate_is_good_for_its_own_service_only(
         assert f"the common name of the caller's certificate is {other}" in (
             refused.value.details() or ""
         )
+
+
+@pytest.mark.parametrize("other", ["gateway", "invoker", "redis", "client"])
+async def test_a_certificate_of_another_service_is_not_good_enough_to_be_the_controller(
+    other: str, made: Path
+) -> None:
+    # attack: G2
+    running = await started(of(made / "ours", other))
+    async with channel(running.address, of(made / "ours", "gateway")) as link:
+        with pytest.raises(grpc.aio.AioRpcError, match=r"Hostname Verification|VERIFY_FAILED"):
+            await link.unary_unary("/t/Who")(b"", timeout=30)
+    await running.server.stop(0)
+
+
+@pytest.mark.parametrize("named", ["", "gateway.esg"])
+@pytest.mark.parametrize("other", ["controller", "invoker", "redis", "client"])
+async def test_a_certificate_of_another_service_is_not_good_enough_to_be_the_gateway(
+    other: str, named: str, made: Path
+) -> None:
+    """Whether clients go by the role or by the host."""
+    # attack: G2
+    ours = made / "ours"
+    running = await started(
+        Security(ServerTls(Identity(ours / f"{other}.pem", ours / f"{other}.key")))
+    )
+    client = Security(client=ClientTls([ours / "ca.pem"], server_name=named))
+    assert not await is_serving(running.address, client)
+    await running.server.stop(0)
+
+
+async def test_services_of_another_authority_are_known_by_the_names_that_it_gives(
+    made: Path,
+) -> None:
+    ours = made / "ours"
+    running = await started(of(ours, "gateway"))  # for want of others, one for the loopback
+    elsewhere = of(ours, "invoker", tls_domain="mesh.example.com")
+    assert not await is_serving(running.address, elsewhere)
+    assert await is_serving(running.address, of(ours, "invoker", tls_domain=""))
+    await running.server.stop(0)
+
+
+def test_a_certificate_for_something_else_is_explained() -> None:
+    said = (
+        "Peer name controller.esg is not in peer certificate; Hostname Verification Check failed."
+    )
+    assert explained(said) == f"{said}; {RENEW}"
+    assert explained("connection refused") == "connection refused"
 
 
 async def test_callers_without_tls_are_not_told_apart() -> None:
@@ -191,7 +260,7 @@ async def test_the_public_door_asks_for_certificates_only_if_it_is_told_whose(ma
     door = await started(public_door(common, told))
     known = Identity(theirs / "client.pem", theirs / "client.key")
     assert await is_serving(door.address, Security(client=ClientTls([ours / "ca.pem"], known)))
-    assert await is_serving(door.address, of(ours, "client"))  # the mesh's own may look in
+    assert await is_serving(door.address, of(ours, "client", "gateway"))  # who started it
     assert not await is_serving(door.address, anyone)
     await door.server.stop(0)
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from stat import S_IMODE
 from typing import TypeVar
 
 import pytest
@@ -25,6 +26,7 @@ from esg.storage.local_store import LocalStore
 from esg.storage.node_store import NodeStore
 from esg.storage.redis_store import RedisStore
 from esg.units import ms
+from tests.support.listening import tcp_ports
 from tests.support.redis_server import RedisServer
 from tests.support.triton_folders import inverted, write_functions
 from tests.support.waiting import until
@@ -114,7 +116,7 @@ async def real(
 
 def regions() -> set[str]:
     """The shared memory of Triton servers that this user started."""
-    return {file.name for file in MEMORY.glob("esg-triton-*")}
+    return {file.name for file in MEMORY.glob("esg-slices-*")}
 
 
 async def test_a_batch_over_two_slices_gives_the_same_bytes_as_over_one(real: RealNode) -> None:
@@ -152,4 +154,6 @@ async def test_node_leaves_nothing_in_shared_memory_when_it_ends(
         name = await node.found.slices[0].name()
         token = name.rpartition("-")[0]
         assert {f"{token}", f"{name}-1"} <= regions()
+        assert S_IMODE((MEMORY / token).stat().st_mode) == 0o700  # attack: G1
+        assert [tcp_ports(process.pid) for process in node.found.processes] == [[], []]
     assert not any(left.startswith(token) for left in regions())

@@ -8,7 +8,7 @@ applications simply try again.
 
 from dataclasses import dataclass
 
-from esg.core.messages.commands import AdmitRequest, Command
+from esg.core.messages.commands import AdmitRequest, Command, RefusalKind, RefuseRequest
 from esg.core.messages.events import ApplicationChange, Event, RequestArrived, RequestCancelled
 from esg.core.sessions.inquiry import Inquiry, RefusalScope
 from esg.emulator.world import World
@@ -80,6 +80,23 @@ class Clients:
                 self._under_way.discard(command.request)
                 if command.request in self._followed:
                     self._hear(command)
+
+    def put_aside(self, event: Event) -> None:
+        """The scheduler failed at it. Who asked hears an error, and does not ask again; a request
+        whose cancellation it was goes on."""
+        if event in self._changes:
+            self._changes.remove(event)
+        if isinstance(event, RequestArrived):
+            self._under_way.discard(event.request)
+            if event.request in self._followed:
+                self._hear(
+                    RefuseRequest(
+                        request=event.request,
+                        application=event.application,
+                        kind=RefusalKind.INVALID,
+                        reason="put aside",
+                    )
+                )
 
     def _link(self) -> None:
         if self._linked or not self._is_up():

@@ -5,6 +5,9 @@ all that was written in `sync_us` becomes durable at once, and then its orders g
 the journal somewhere after that point. A restart is the last snapshot and what is left of the
 journal since; every order of the replay must be the one that was journaled.
 
+An event may be poisoned: the scheduler fails at it. As live, what came before is carried out, the
+scheduler is built again from the journal, and whoever told the event hears that it was put aside.
+
 The clock may jump. Forwards, time is lost; backwards, it stands still for the scheduler until the
 clock has caught up, because time never runs backwards in a journal.
 """
@@ -12,6 +15,7 @@ clock has caught up, because time never runs backwards in a journal.
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from esg.controller.dead_letters import TOLD_AGAIN
 from esg.core.journal.format import JournalEntry, Memo, entry_line, orders_digest, read_entries
 from esg.core.journal.replay import replay
 from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest
@@ -20,9 +24,11 @@ from esg.core.scheduler.scheduler import Scheduler
 from esg.core.sessions.controller_end import remember
 from esg.emulator.world import Action
 from esg.errors import Bug
+from esg.units import ms
 from tests.simulation.faults.observer import MeshObserver
 
 Answer = AnswerRequest | RefuseRequest
+WAKE_AGAIN_US = ms(200)
 
 
 class Handled(NamedTuple):
@@ -49,6 +55,7 @@ class Controller:
         *,
         observer: MeshObserver,
         perform: Callable[[Event, list[Command]], list[Command]],
+        refused: Callable[[Event], None],
         sync_us: int = 0,
         snapshot_every: int = 1000,
     ) -> None:
@@ -60,6 +67,7 @@ class Controller:
         self._build = build
         self._observer = observer
         self._perform = perform
+        self._refused = refused
         self._sync_us = sync_us
         self._snapshot_every = snapshot_every
         self._snapshot: Any = None
@@ -68,6 +76,10 @@ class Controller:
         self._told: dict[int, tuple[Event, Memo | None, Action]] = {}
         self._tail: list[Handled] = []
         self._sync_at_us = 0
+        self.poisoned: list[str] = []
+        """The kinds of events at the next of which the scheduler fails."""
+        self.aside: list[Event] = []
+        self._awake_at_us = 0  # not before: the scheduler failed at its alarm
 
     @property
     def running(self) -> Scheduler:
@@ -84,7 +96,11 @@ class Controller:
             return []
         time_us = max(now_us + self.skew_us, self.scheduler.state.now_us)
         wake_us = self.scheduler.next_wake
-        if not isinstance(event, Woke) or (wake_us is not None and wake_us <= time_us):
+        if self._is_refused(event):
+            self._put_aside(event)
+        elif type(event).__name__ in self.poisoned:
+            return self._fail(now_us, time_us, event)
+        elif not isinstance(event, Woke) or (wake_us is not None and wake_us <= time_us):
             if not self._tail:
                 self._sync_at_us = now_us + self._sync_us
             commands = self.scheduler.handle(time_us, event)
@@ -100,7 +116,7 @@ class Controller:
             return None
         wake_us = self.scheduler.next_wake
         if wake_us is not None:
-            wake_us -= self.skew_us
+            wake_us = max(wake_us - self.skew_us, self._awake_at_us)
         if self._tail:
             return self._sync_at_us if wake_us is None else min(wake_us, self._sync_at_us)
         return wake_us
@@ -132,8 +148,39 @@ class Controller:
         self.scheduler = scheduler
         self._observer.controller_started()
 
+    def _is_refused(self, event: Event) -> bool:
+        """Whether the scheduler failed at the same before, and it is not tried again."""
+        return not isinstance(event, TOLD_AGAIN) and event in self.aside
+
+    def _fail(self, now_us: int, time_us: int, event: Event) -> list[Command]:
+        self.poisoned.remove(type(event).__name__)
+        self.running.handle(time_us, event)
+        released = self._carry_out()
+        self.scheduler = self._rebuilt()
+        self.aside.append(event)
+        if isinstance(event, Woke):
+            self._awake_at_us = now_us + WAKE_AGAIN_US
+        self._put_aside(event)
+        return released
+
+    def _put_aside(self, event: Event) -> None:
+        self._told.pop(id(event), None)
+        self._observer.put_aside(event)
+        self._refused(event)
+
+    def _rebuilt(self) -> Scheduler:
+        return replay(self._build(self._snapshot), read_entries(self.journal[self._snapshot_at :]))
+
     def _sync(self) -> list[Command]:
         """What was written is on disk: its orders may leave."""
+        released = self._carry_out()
+        if len(self.journal) - self._snapshot_at >= self._snapshot_every:
+            self._snapshot = self.running.snapshot()
+            self._sessions_then = dict(self.sessions)
+            self._snapshot_at = len(self.journal)
+        return released
+
+    def _carry_out(self) -> list[Command]:
         released: list[Command] = []
         for event, commands, memo, then, line in self._tail:
             self.journal.append(line)
@@ -146,10 +193,6 @@ class Controller:
             released += self._perform(event, commands)
             then()
         self._tail.clear()
-        if len(self.journal) - self._snapshot_at >= self._snapshot_every:
-            self._snapshot = self.running.snapshot()
-            self._sessions_then = dict(self.sessions)
-            self._snapshot_at = len(self.journal)
         return released
 
 

@@ -34,6 +34,8 @@ from tests.simulation.faults.storage import Storage
 DISCARD_DELAY_US = ms(20)
 """Nobody waits for data to be discarded, so such an order waits for company."""
 
+LOST_AGAIN_US = ms(1000)
+
 MOST_ATTEMPTS = 200
 """Whoever has tried in vain so often to attach will never be let in."""
 
@@ -103,10 +105,12 @@ class Links:
 
     def controller_ended(self) -> None:
         self._sessions = self._alarm_us = None
-        self._streams.clear()
         for process in self._processes.values():
             if process.stream is not None:
                 self._break(process.stream)
+        for stream in self._streams.values():
+            stream.up = False  # also if the node's process has ended: nobody reads it any more
+        self._streams.clear()
 
     def node_started(self, node: str) -> None:
         self._processes_started += 1
@@ -265,6 +269,22 @@ class Links:
     def _lost(self, given_up: GivenUp) -> None:
         self._close(given_up.node)
         self._tell(InvokerLost(invoker=given_up.node), None, lambda: None)
+
+    def put_aside(self, event: InvokerNews | InvokerLost) -> None:
+        """The scheduler failed at it: a node's stream ends, and that a node is lost is said again,
+        unless it is back."""
+        if not isinstance(event, InvokerLost):
+            stream = self._streams.pop(event.invoker, None)
+            if stream is not None:
+                self._noticed(stream)
+                self._later(lambda: self._lost_stream(stream))
+            return
+
+        def again() -> None:
+            if self._sessions is not None and self._sessions.of(event.invoker) is None:
+                self._tell(InvokerLost(invoker=event.invoker), None, lambda: None)
+
+        self._world.at(self._world.now_us + LOST_AGAIN_US, again)
 
     def _close(self, node: str) -> None:
         stream = self._streams.pop(node, None)

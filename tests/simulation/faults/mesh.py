@@ -12,7 +12,13 @@ from typing import Any, assert_never
 from esg.core.durations import Durations
 from esg.core.journal.format import Memo
 from esg.core.messages.commands import Command, StartTask, invoker_order
-from esg.core.messages.events import Event, InvokerJoined, RequestCancelled
+from esg.core.messages.events import (
+    Event,
+    InvokerJoined,
+    InvokerLost,
+    InvokerNews,
+    RequestCancelled,
+)
 from esg.core.messages.node import ExecutionEnded, SliceBack, SliceLost
 from esg.core.pool.pool import Pool
 from esg.core.scheduler.scheduler import Scheduler
@@ -29,6 +35,7 @@ from tests.simulation.faults.schedule import (
     ClockJumps,
     ControllerCrashes,
     DataExpires,
+    EventPoisoned,
     Fault,
     GatewayLinkBreaks,
     NodeCrashes,
@@ -75,6 +82,7 @@ class SimulatedMesh:
             build,
             observer=observer,
             perform=self._perform,
+            refused=self._put_aside,
             sync_us=sync_us,
             snapshot_every=snapshot_every,
         )
@@ -137,11 +145,14 @@ class SimulatedMesh:
                 world.look_again()
             case DataExpires():
                 self.storage.expire()
+            case EventPoisoned(kind=kind):
+                self.controller.poisoned.append(kind)
             case _:
                 assert_never(fault)
 
     def _heal(self) -> None:
         self._mended = True
+        self.controller.poisoned.clear()
         self._restart_controller()
         for node in self._nodes:
             self._start_process(node)
@@ -198,6 +209,12 @@ class SimulatedMesh:
             self.links.scheduled(event)
         self.clients.perform(event, commands)
         return [command for command in commands if self._can_leave(command)]
+
+    def _put_aside(self, event: Event) -> None:
+        if isinstance(event, InvokerNews | InvokerLost):
+            self.links.put_aside(event)
+        else:
+            self.clients.put_aside(event)
 
     def _can_leave(self, command: Command) -> bool:
         order = invoker_order(command)

@@ -14,6 +14,10 @@ class MeshObserver:
     def on_disk(self, event: Event) -> None:
         """A fact is in the journal."""
 
+    def put_aside(self, event: Event) -> None:
+        """The scheduler failed at a fact, now or before: it is not in the journal, and will never
+        be."""
+
     def controller_started(self) -> None:
         """Another process goes on with what the journal has."""
 

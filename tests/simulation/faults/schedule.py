@@ -103,6 +103,14 @@ class DataExpires(Happening):
     """Whatever was published, except results."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventPoisoned(Happening):
+    """The scheduler fails at the next event of this kind, when it has handled it and nobody has
+    heard of that."""
+
+    kind: str
+
+
 Fault = (
     RequestComes
     | Cancellation
@@ -117,4 +125,5 @@ Fault = (
     | ControllerCrashes
     | ClockJumps
     | DataExpires
+    | EventPoisoned
 )

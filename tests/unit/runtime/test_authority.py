@@ -30,9 +30,23 @@ def test_hosts_are_kept_until_others_are_named(tmp_path: Path) -> None:
     make_certificates(tmp_path, hosts=["mesh.example.com", "10.0.0.7"], days=1)
     make_certificates(tmp_path, hosts=(), days=1)
     named = {"mesh.example.com", "10.0.0.7"}
-    assert named < set(names_in(tmp_path / "controller.pem"))
+    assert named < set(names_in(tmp_path / "gateway.pem"))
     make_certificates(tmp_path, hosts=["10.0.0.8"], days=1)
-    assert not named & set(names_in(tmp_path / "controller.pem"))
+    assert not named & set(names_in(tmp_path / "gateway.pem"))
+
+
+def test_only_the_gateway_is_known_by_its_host(tmp_path: Path) -> None:
+    # attack: G2
+    make_certificates(tmp_path, hosts=["mesh.example.com"], days=1)
+    names = {name: names_in(tmp_path / f"{name}.pem") for name in (*SERVICES, *CALLERS)}
+    assert {"gateway.esg", "127.0.0.1", "mesh.example.com"} < set(names.pop("gateway"))
+    assert names == {
+        "controller": ["controller.esg", "controller"],
+        "invoker": ["invoker.esg", "invoker"],
+        "redis": ["redis.esg", "redis"],
+        "client": ["client"],
+        "observer": ["observer"],
+    }
 
 
 def test_certificates_are_taken_by_another_library(tmp_path: Path) -> None:

@@ -57,6 +57,10 @@ SHAPES: Mistakes = {
     (STREET, f'[applications."lane@2"]\nchain = ["detect"]\n{STREET}'): (
         "catalog.toml: applications.lane@2: ...a name has no @, which marks versions; change it"
     ),
+    # attack: A2
+    (STREET, f'[applications.lane.stages."@"]\nfunction = "detect"\n{STREET}'): (
+        "catalog.toml: applications.lane: stage '@': ...does not begin with @...; change it"
+    ),
     (STREET, f"[applications.lane]\nchain = []\n{STREET}"): (
         "catalog.toml: applications.lane: no stages; name at least one"
     ),
@@ -74,6 +78,10 @@ SLOS: Mistakes = {
     ),
     (SLO, "slo_scale = -1"): (
         "catalog.toml: applications.street.slo_scale: is -1; it must be greater than 0"
+    ),
+    # attack: A1
+    (SLO, "slo_scale = 1e12"): (
+        "catalog.toml: applications.street: ...1e+12 times L is longer than years; ..."
     ),
     (SLO, "slo_ms = 0.0001"): (
         "catalog.toml: applications.street: the SLO is 0 us; it must be positive"

@@ -1,5 +1,6 @@
 """Changes of applications that are refused, and what is said to who asked for one."""
 
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -43,7 +44,7 @@ MALFORMED: list[tuple[Event, str]] = [
         ApplicationRegistered(
             application="tag", stages=(StageSpec(name="@f00d", function="label"),)
         ),
-        "does not begin with @, which marks payloads",  # in a store, the two would meet
+        "does not begin with @, which marks payloads",  # attack: A2, in a store the two would meet
     ),
     (registered("tag", "label", slo_us=0), "must be positive"),
     (registered("tag", "label", slo_us=-5), "must be positive"),
@@ -53,6 +54,10 @@ MALFORMED: list[tuple[Event, str]] = [
     (registered("tag", "label", slo_scale=0.0), "greater than 0"),
     (registered("tag", "label", slo_scale=-1.0), "greater than 0"),
     (registered("tag", "label", slo_scale=1e300), "longer than years"),
+    (registered("tag", "label", slo_scale=1e308), "1e+308 times L is longer"),  # attack: A1
+    (registered("tag", "label", slo_scale=sys.float_info.max), "times L is longer than years"),
+    (registered("tag", "label", slo_scale=5e-324), "the SLO is 0 us"),
+    (registered("x" * 301, "label"), "a name has at most 300 characters"),
     (registered("tag", "label", slo_us=ms(50), slo_scale=1.0), "give one of them"),
     (registered("photo", "labl"), "unknown function"),
     (retired("tag"), "unknown application 'tag'"),
