@@ -22,7 +22,7 @@ from esg.controller.quotas import RequestQuotas
 from esg.controller.request_log import AnsweredRequest, RequestRecord
 from esg.controller.shell import ControllerShell, request_memo
 from esg.core.journal.format import Memo
-from esg.core.messages.commands import AnswerRequest, RefuseRequest, StageReport
+from esg.core.messages.commands import AnswerRequest, RefusalKind, RefuseRequest, StageReport
 from esg.core.messages.events import RequestArrived, RequestCancelled, RequestWanted
 from esg.core.messages.task_order import TaskOrder
 from esg.core.sessions.interest import Interest, wanted_memo
@@ -35,6 +35,8 @@ from esg.runtime.security.ownership import owned, seen
 from esg.suggest import did_you_mean
 
 log = logging.getLogger(__name__)
+
+TIMEOUT_IS_SLO = "; that SLO is the timeout of the call: give the call more time"
 
 
 Repeat = tuple[Follower, Callable[[], None]]
@@ -51,6 +53,7 @@ class GatewayStreams:
         self._shell = shell
         self._refusing = refusing
         self._undecided: dict[str, list[Repeat]] = {}  # not decided yet, or not on disk
+        self._timeouts: set[str] = set()  # those of them whose SLO is the timeout of their call
         self._followers = Followers()
         self._quotas = RequestQuotas(time.monotonic)
         self._interest = Interest()
@@ -143,11 +146,14 @@ class GatewayStreams:
             self._undecided[request] = []
             self._followers.follow(request, follower)
             self._interest.ask(request, follower.session, memo)
+            slo_us = self._slo_us(submission, application)
+            if submission.HasField("deadline_us") and slo_us == submission.deadline_us:
+                self._timeouts.add(request)
             self._driver.tell(
                 RequestArrived(
                     request=request,
                     application=application,
-                    slo_us=self._slo_us(submission, application),
+                    slo_us=slo_us,
                     all_stages=submission.all_stages,
                     client=submission.owner,
                 ),
@@ -257,18 +263,23 @@ class GatewayStreams:
     # ---- what the scheduler decided
 
     def accepted(self, request: str, record: RequestRecord) -> None:
+        self._timeouts.discard(request)
         self._quotas.decided(request, accepted=True)
         self._followers.tell(request, _accepted_note(request, record))
         for _, ask_again in self._undecided.pop(request, ()):
             ask_again()
 
     def refused(self, command: RefuseRequest) -> None:
-        log.info("refused", extra=about(request=command.request, reason=command.reason))
-        error = refusal_error(command.kind, command.reason, command.retry_after_us)
+        reason = command.reason
+        if command.request in self._timeouts and command.kind is RefusalKind.IMPOSSIBLE:
+            reason += TIMEOUT_IS_SLO
+        log.info("refused", extra=about(request=command.request, reason=reason))
+        error = refusal_error(command.kind, reason, command.retry_after_us)
         self._end(command.request, error)
 
     def _end(self, request: str, error: Exception) -> None:
         """A request is not admitted."""
+        self._timeouts.discard(request)
         self._quotas.decided(request, accepted=False)
         self._interest.end(request)
         self._followers.tell_end(request, _refused_note(request, error))

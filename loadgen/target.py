@@ -5,6 +5,7 @@ import asyncio
 from dataclasses import dataclass
 
 from esg.client import ApplicationInfo, AsyncClient, ClientError, MeshStatus, NoGateway, Unavailable
+from esg.console.exit_codes import NothingThere
 from esg.core.catalog.model import Catalog
 from esg.errors import Rejected
 
@@ -47,7 +48,7 @@ def ask(gateway: str, catalog: Catalog) -> Target:
     try:
         found, status = asyncio.run(asyncio.wait_for(_ask(gateway), LIMIT_S))
     except NoGateway as error:
-        raise Rejected(
+        raise NothingThere(
             f"{error}; start a mesh with esg up, or name its gateway: --gateway or ESG_GATEWAY "
             "(--dry-run works without one)"
         ) from None

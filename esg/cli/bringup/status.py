@@ -7,9 +7,9 @@ from typing import Any
 from rich.table import Table
 
 from esg.cli.bringup.foreground import gateways_text
+from esg.console.exit_codes import NothingThere
 from esg.console.options import AsJson, RunDir
 from esg.console.terminal import open_table, print_json, print_line, terminal
-from esg.errors import Rejected
 from esg.local.health import is_refusing, is_serving, redis_answers
 from esg.local.procfs import alive, in_session
 from esg.local.programs import CONTROLLER, service_of
@@ -40,7 +40,7 @@ def status(directory: RunDir = None, as_json: AsJson = False) -> None:
             if record
             else "; start one with esg up"
         )
-        raise Rejected(f"{crashed} {place.path}{ending}")
+        raise NothingThere(f"{crashed} {place.path}{ending}")
     rows = asyncio.run(_rows(place, record))
     if as_json:
         print_json(

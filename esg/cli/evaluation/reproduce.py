@@ -204,6 +204,7 @@ def _readings_table(results: Results) -> Table:
         for policy in readings:
             table.add_row(policy, *_cells(results, policy))
     table.add_row("esg, with A*", *_cells(results, "esg-astar"))
+    table.add_row("apex (ours)", *_cells(results, "apex"))
     return table
 
 

@@ -9,13 +9,14 @@ from esg.cli.explain.overview import print_overview
 from esg.cli.explain.question import Question, ask_timed, build_timed, plan_document, stage_named
 from esg.cli.explain.reasons import reasons
 from esg.console.catalog import CatalogFile, read_catalog
+from esg.console.exit_codes import NOT_WELL
 from esg.console.formatting import at_hyphens, counted, million_text, ms_text, percent_text
 from esg.console.options import AsJson, above_zero, at_least, from_zero
 from esg.console.shapes import shape_text
 from esg.console.terminal import fits, open_table, print_json, terminal
 from esg.core.catalog.config import CONFIG_LEGEND
 from esg.core.policies.settings import PolicySettings
-from esg.core.search import Answer
+from esg.core.search import Answer, Engine
 from esg.errors import Rejected
 from esg.limits import LONGEST_SLO_MS
 from esg.units import ms, to_ms
@@ -110,12 +111,17 @@ def plan(
     if as_json:
         took = {"elapsed_us": elapsed_us, "build_ms": build_ms}
         print_json(_document(question, engine, answer) | took)
-        return
+    else:
+        _print(question, engine, built, answer, f"{elapsed_us:.0f} us, after {build_ms:.1f} ms")
+    if not answer.feasible:
+        raise typer.Exit(NOT_WELL)
 
+
+def _print(question: Question, engine: str, built: Engine, answer: Answer, took: str) -> None:
     screen = terminal()
     screen.print(_heading(question, answer))
     screen.print(
-        f"Found by {engine} in {elapsed_us:.0f} us, after {build_ms:.1f} ms to get ready. "
+        f"Found by {engine} in {took} to get ready. "
         f"A config is {CONFIG_LEGEND}; spare is the time left over."
     )
     table = _table(answer, named=True)

@@ -1,7 +1,7 @@
 """Running a command that deals with a live mesh: in an event loop, and to a clean end.
 
 Ctrl-C, SIGTERM and SIGHUP all cancel the command, so that whatever it opened is closed again. What
-the world did wrong is told on stderr, with exit code 1.
+the world did wrong is told on stderr, with an exit code.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import typer
 
 from esg.client import NoGateway
+from esg.console.exit_codes import NOT_WELL, NothingThere
 from esg.errors import Fault
 
 T = TypeVar("T")
@@ -25,10 +26,12 @@ def run_live(command: Coroutine[Any, Any, T]) -> T:
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     except NoGateway as error:
-        _say(f"{error}; start a mesh with esg up, or name its gateway: --gateway or ESG_GATEWAY")
+        raise NothingThere(
+            f"{error}; start a mesh with esg up, or name its gateway: --gateway or ESG_GATEWAY"
+        ) from None
     except Fault as error:
         _say(str(error))
-    raise typer.Exit(1)
+    raise typer.Exit(NOT_WELL)
 
 
 async def _cancelled_by_signals(command: Coroutine[Any, Any, T]) -> T:

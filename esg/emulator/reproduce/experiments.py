@@ -136,6 +136,7 @@ def jobs(catalog: Catalog, size: Size, train: Train) -> Iterator[SweepRun]:
                 label = main(name, policy)
                 yield from _runs(label, catalog, setting, size, policy=policy, **learnt)
         yield from _runs(main(name, "esg-astar"), catalog, setting, size, engine="astar")
+        yield from _runs(main(name, "apex"), catalog, setting, size, policy="apex")
     for k in K_VALUES:
         yield from _runs(f"k/{k}", catalog, SETTINGS[strict], size, k=k, engine="astar")
     for group_size in GROUP_SIZES:

@@ -263,6 +263,6 @@ def test_esg_submit_without_a_gateway_says_what_to_do_in_one_line(
     esg: Run, photos: list[Path]
 ) -> None:
     ran = esg("submit", KNOWN, photos[0], "--gateway", "127.0.0.1:1")
-    assert (ran.code, ran.out) == (1, "")
+    assert (ran.code, ran.out) == (3, "")
     assert ran.err.startswith("error: no gateway at 127.0.0.1:1; start a mesh with esg up")
     assert ran.err.count("\n") == 1
