@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from esg.errors import Fault, Rejected
 from esg.gateway.identity import Caller
-from esg.runtime.rpc.status import Exhausted
+from esg.runtime.rpc.status import Exhausted, TooLarge
 from esg.units import DAY_S, seconds
 
 FORGET_EVERY = 1024
@@ -107,7 +107,7 @@ class ClientQuotas:
     def _take_bytes(self, caller: Caller, size: int) -> None:
         daily = caller.quota.bytes_per_day
         if size > daily > 0:
-            raise Exhausted(
+            raise TooLarge(
                 f"payload: is larger than the {daily} bytes that {caller.name} may send in a day; "
                 "send a smaller one, or ask for a larger quota"
             )

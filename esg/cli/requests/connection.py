@@ -25,7 +25,10 @@ def run_live(command: Coroutine[Any, Any, T]) -> T:
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     except NoGateway as error:
-        _say(f"{error}; start a mesh with esg up, or name its gateway: --gateway or ESG_GATEWAY")
+        _say(
+            f"no gateway at {error.address}; start a mesh with esg up, or name its gateway: "
+            "--gateway or ESG_GATEWAY"
+        )
     except Fault as error:
         _say(str(error))
     raise typer.Exit(1)
