@@ -110,6 +110,7 @@ async def test_a_handler_in_a_file_gets_arrays_through_and_inputs_back(
     ("job", "words"),
     [
         (b"raise", "ValueError: not a picture"),
+        (b"raise with an address", "ValueError: not <_io.BytesIO object>"),
         (b"refuse", "no picture; send one"),
         (b"raise something odd", "Odd: this and that"),
         (b"exit", "SystemExit: enough"),
