@@ -1,13 +1,14 @@
 """The option `--catalog`, and the catalog that it names."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esg.core.catalog.file import DEFAULT, load_catalog
-from esg.core.catalog.model import Catalog
 from esg.errors import Rejected
+
+if TYPE_CHECKING:
+    from esg.core.catalog.model import Catalog
 
 CatalogFile = Annotated[
     Path | None,
@@ -21,8 +22,10 @@ CatalogFile = Annotated[
 ]
 
 
-def read_catalog(path: Path | None) -> Catalog:
+def read_catalog(path: Path | None) -> "Catalog":
     """The catalog in a file, or the one shipped with ESG."""
+    from esg.core.catalog.file import DEFAULT, load_catalog  # needs an extra; the option does not
+
     if path is None:
         return load_catalog(DEFAULT)
     try:

@@ -235,6 +235,7 @@ class ScriptedController(wire_grpc.ControllerServicer):
                 stages=request.stages,
                 slo_us=request.slo_us or int(request.slo_scale * 1e6),
                 version=version,
+                late_requests=request.late_requests,
             )
             self.applications[request.name] = told
             return told
