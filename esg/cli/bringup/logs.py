@@ -55,7 +55,7 @@ def logs(
       esg logs
       esg logs gateway -n 20
       esg logs -f
-      esg logs node-0 -f --dir ./my-mesh
+      esg logs node0 -f --dir ./my-mesh
     """
     shown = MeshLogs(RunDirectory(directory or default_directory()), name)
     if not shown.print_new(last=lines, partial=not follow):

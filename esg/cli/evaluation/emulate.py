@@ -11,7 +11,7 @@ from esg.cli.evaluation.comparison import print_comparison
 from esg.cli.evaluation.emulate_options import EmulateOptions
 from esg.cli.evaluation.study import PolicyStudy, carry_out
 from esg.console.arrivals import ArrivalOptions
-from esg.console.catalog import CatalogFile, read_catalog
+from esg.console.catalog import CatalogFile, read_catalog, warn_of_deadlines
 from esg.console.conditions import (
     Csv,
     Workers,
@@ -73,6 +73,7 @@ def emulate(
     all_different({**read, **written})
 
     known = read_catalog(catalog)
+    warn_of_deadlines(known, catalog)
     scenario = options.scenario(known.cluster)
     extent = load.extent()
     if not extent.requests and load.rate is not None and replace(load, rate=None).extent().requests:

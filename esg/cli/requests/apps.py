@@ -6,7 +6,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from esg.console.catalog import read_catalog
+from esg.console.catalog import read_catalog, warn_of_deadlines
 from esg.console.formatting import ms_text
 from esg.console.shapes import shape_text
 from esg.console.terminal import open_table, print_json, print_line, terminal
@@ -18,6 +18,7 @@ from esg.units import to_ms
 def show_catalog(catalog: Path | None, *, as_json: bool) -> None:
     """Show a catalog's applications, their functions and the cluster."""
     known = read_catalog(catalog)
+    warn_of_deadlines(known, catalog)
     if as_json:
         print_json({"catalog": str(catalog or DEFAULT), **_document(known)})
         return
