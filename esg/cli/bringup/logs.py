@@ -48,7 +48,8 @@ def logs(
 ) -> None:
     """Show the logs of a mesh that esg up started, also after it has ended.
 
-    Without a name, those of all processes, one after the other, each line behind its process.
+    Without a name, those of all processes, one after the other, each line prefixed with its
+    process.
 
     \b
     Examples:

@@ -80,7 +80,8 @@ def add(
 ) -> None:
     """Add the applications of a file to a live mesh, made of functions that it has.
 
-    Of a catalog only the [applications] are read. They are gone when the mesh ends.
+    Of a catalog only the [applications] are read. A mesh that is started anew has forgotten them,
+    one that goes on (esg up --resume) has not.
 
     \b
     A file may be as short as this:
