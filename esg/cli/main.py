@@ -10,9 +10,9 @@ from esg.version import __version__
 
 COMMANDS = {
     "apps": (
-        "requests.apps:apps",
-        "core",
-        "Show the applications, their functions and the cluster.",
+        "requests.apps_command:app",
+        "",
+        "Show applications; add, update and remove those of a mesh.",
     ),
     "plan": ("explain.plan:plan", "core", "Find the cheapest configs that keep a deadline."),
     "demo": ("demo.command:demo", "all", "See a whole mesh at work, for a minute."),
@@ -58,6 +58,7 @@ COMMANDS = {
         "Show the processes of a mesh that esg up started.",
     ),
     "top": ("requests.top:top", "", "Watch a mesh: its applications, queues, nodes and slices."),
+    "logs": ("bringup.logs:logs", "mesh", "Show the logs of a mesh that esg up started."),
     "down": ("bringup.down:down", "mesh", "Stop a mesh, and wait until it is gone."),
     "submit": ("requests.submit:submit", "", "Run files through an application of a live mesh."),
     "get": ("requests.get:get", "", "Show what has become of a request."),

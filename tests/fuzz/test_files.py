@@ -9,6 +9,7 @@ from hypothesis import given
 
 from esg.cli.evaluation.emulate_options import EmulateOptions
 from esg.cli.evaluation.grid import GridPoint, read_grid
+from esg.cli.requests.application_file import read_applications
 from esg.console.arrivals import ArrivalOptions
 from esg.console.lazy import LazyCommand
 from esg.core.catalog.file import DEFAULT, MANIFEST, load_catalog, load_profile
@@ -174,6 +175,7 @@ def test_files_that_are_spoilt_below_were_good(folder: Path) -> None:
     assert isinstance(load_catalog(folder / "catalog.toml"), Catalog)
     (folder / "e").write_bytes(EXTENDING)
     assert "pair" in load_catalog(folder / "e").applications
+    assert [told.name for told in read_applications(folder / "catalog.toml")] == ["pair", "fork"]
     load_profile(folder / "measured.toml", PRICES)
     for name, content in {"s": SETTINGS, "t": TOKENS, "a": ARRIVALS}.items():
         (folder / name).write_bytes(content)
@@ -190,6 +192,13 @@ def test_files_that_are_spoilt_below_were_good(folder: Path) -> None:
 def test_a_catalog(folder: Path, content: bytes) -> None:
     (folder / "spoilt.toml").write_bytes(content)
     gives_a_value_or_is_refused(lambda: load_catalog(folder / "spoilt.toml"))
+
+
+@fuzzed()
+@given(spoilt([CATALOG, EXTENDING]))
+def test_applications_for_a_live_mesh(folder: Path, content: bytes) -> None:
+    (folder / "spoilt.toml").write_bytes(content)
+    gives_a_value_or_is_refused(lambda: read_applications(folder / "spoilt.toml"))
 
 
 @fuzzed()

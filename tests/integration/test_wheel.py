@@ -208,12 +208,36 @@ def test_a_wheel_works_beside_a_users_own_modules_of_old_names(
     script = folder / "submit.py"
     script.write_text(
         f"""
-from esg import Client
+from esg.client import Client, ClientError
 with Client({gateway!r}) as mesh:
-    print(mesh.submit("image-classification", b"a picture", slo_ms=60_000).outcome.value)
+    result = mesh.submit("image-classification", b"a picture", slo_ms=60_000)
+    print(result.raise_for_outcome().outcome.value)
+    for application, payload, slo_ms in (
+        ("image-clasification", b"a picture", None),
+        ("image-classification", b"", None),
+        ("image-classification", b"a picture", 0.001),
+        ("image-classification", bytes(70 * 2**20), None),
+    ):
+        try:
+            mesh.submit(application, payload, slo_ms=slo_ms)
+        except ClientError as error:
+            print(type(error).__name__)
+for address in ("127.0.0.1", "127.0.0.1:1"):
+    try:
+        with Client(address, patience_s=0) as nobody:
+            nobody.list_applications()
+    except ClientError as error:
+        print(type(error).__name__)
 """
     )
-    assert ran(environment.bin / "python", script, cwd=folder).stdout == "done\n"
+    assert ran(environment.bin / "python", script, cwd=folder).stdout.split() == [
+        "done",
+        "NotFound",
+        *["InvalidRequest"] * 2,
+        "TooLarge",
+        "Misconfigured",
+        "NoGateway",
+    ]
 
     arguments = ("image-classification", script, "--slo-ms", 60_000, "--gateway", gateway, "--json")
     submitted = ran(environment.bin / "esg", "submit", *arguments, cwd=folder)

@@ -31,6 +31,8 @@ from tests.support.waiting import LIMIT_S
 PREFIX = "test"
 KNOWN = "reversal"
 ENDLESS = "endless"
+FAILING = "failing"
+"""Its requests fail, for the reason that is their payload."""
 Context = grpc.aio.ServicerContext[Any, Any]
 # ruff: noqa: N802 - the names are gRPC's
 
@@ -238,6 +240,7 @@ class ScriptedController(wire_grpc.ControllerServicer):
                 stages=request.stages,
                 slo_us=request.slo_us or int(request.slo_scale * 1e6),
                 version=version,
+                late_requests=request.late_requests,
             )
             self.applications[request.name] = told
             return told
@@ -310,6 +313,9 @@ class ScriptedController(wire_grpc.ControllerServicer):
 
     async def _played(self, submission: wire.Submission) -> None:
         payload, request = await self.payload(submission), submission.request_id
+        if submission.application == FAILING:
+            self.end(request, model.OUTCOME_FAILED, reason=payload.decode())
+            return
         for stage in _stages():
             self.progress(request, stage.stage, finished=False, at_us=stage.started_us)
             self.progress(request, stage.stage, finished=True, at_us=stage.finished_us)
@@ -351,7 +357,8 @@ def _stages() -> list[model.StageResult]:
 async def _serve(redis_url: str) -> None:
     store = RedisStore(redis_url, prefix=PREFIX, ttl_s=600)
     controller = ScriptedController(store, playing=True)
-    controller.applications[ENDLESS] = application(ENDLESS)
+    for name in (ENDLESS, FAILING):
+        controller.applications[name] = application(name)
     say_ready(await controller.start())
     await asyncio.Event().wait()
 

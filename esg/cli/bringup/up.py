@@ -8,7 +8,7 @@ import typer
 
 from esg.cli.bringup.detached import start_detached
 from esg.cli.bringup.foreground import run_mesh
-from esg.cli.bringup.preflight import check_door, check_slices
+from esg.cli.bringup.preflight import check_deadlines, check_door, check_slices
 from esg.cli.bringup.up_options import UpOptions
 from esg.cli.evaluation.training import trained_file
 from esg.console.catalog import CatalogFile, read_catalog
@@ -55,6 +55,7 @@ def up(
     if catalog is not None:
         read_catalog(catalog)
     chosen = Chosen(asked)  # what is wrong with settings is said before anything starts
+    check_deadlines(chosen)
     check_door(chosen)
     check_slices(chosen)
     learnt, place = _with_what_was_learnt(asked, chosen), directory or default_directory()

@@ -13,7 +13,7 @@ from esg.cli.evaluation.grid import GridPoint, read_grid
 from esg.cli.evaluation.grid_run import run_grid
 from esg.cli.evaluation.study import carry_out, end_if_interrupted
 from esg.console.arrivals import ArrivalOptions
-from esg.console.catalog import CatalogFile
+from esg.console.catalog import CatalogFile, warn_of_deadlines
 from esg.console.conditions import (
     Csv,
     Workers,
@@ -88,6 +88,7 @@ def emulate(
     for option, file in (("--journal", journal), ("--trace-out", trace_out)):
         if file is not None:
             only_one_run(option, study.policies, study.seeds)
+    warn_of_deadlines(study.catalog, catalog)
     print_notes(asked.notes)
     findings = carry_out(
         study, workers=workers, shown=not as_json, journal=journal, trace_out=trace_out, csv=csv

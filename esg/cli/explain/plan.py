@@ -8,7 +8,7 @@ from rich.table import Table
 from esg.cli.explain.overview import print_overview
 from esg.cli.explain.question import Question, ask_timed, build_timed, plan_document, stage_named
 from esg.cli.explain.reasons import reasons
-from esg.console.catalog import CatalogFile, read_catalog
+from esg.console.catalog import CatalogFile, read_catalog, warn_of_deadlines
 from esg.console.exit_codes import NOT_WELL
 from esg.console.formatting import at_hyphens, counted, million_text, ms_text, percent_text
 from esg.console.options import AsJson, above_zero, at_least, from_zero
@@ -93,6 +93,7 @@ def plan(
       esg plan expanded-image-classification --engine astar --json
     """
     known = read_catalog(catalog)
+    warn_of_deadlines(known, catalog)
     if application is None:
         _check_overview(context)
         print_overview(known, as_json=as_json)

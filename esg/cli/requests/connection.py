@@ -27,10 +27,11 @@ def run_live(command: Coroutine[Any, Any, T]) -> T:
         raise KeyboardInterrupt from None
     except NoGateway as error:
         raise NothingThere(
-            f"{error}; start a mesh with esg up, or name its gateway: --gateway or ESG_GATEWAY"
+            f"no gateway at {error.address}; start a mesh with esg up, or name its gateway: "
+            "--gateway or ESG_GATEWAY"
         ) from None
     except Fault as error:
-        _say(str(error))
+        say_error(str(error))
     raise typer.Exit(NOT_WELL)
 
 
@@ -42,8 +43,9 @@ async def _cancelled_by_signals(command: Coroutine[Any, Any, T]) -> T:
     return await command
 
 
-def _say(message: str) -> None:
-    """Several lines if there are: the end of a log, say. Control codes do not get through."""
+def say_error(message: str) -> None:
+    """Tell on stderr what went wrong, in several lines if there are: the end of a log, say. Control
+    codes do not get through."""
     shown = "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in message)
     if sys.stderr is not None:
         print(f"error: {shown}", file=sys.stderr)

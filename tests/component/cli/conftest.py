@@ -25,7 +25,8 @@ Run = Callable[..., Ran]
 
 @pytest.fixture(autouse=True)
 def _plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ESG_CATALOG", raising=False)
+    for name in ("ESG_CATALOG", "ESG_GATEWAY"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(progress, "FIRST_LINE_S", math.inf)  # on a busy machine any command is slow
 

@@ -19,7 +19,7 @@ from esg.errors import Rejected
 from tests.component.cli.conftest import Run
 from tests.support.redis_server import RedisServer
 from tests.support.running_gateway import playing_mesh
-from tests.support.scripted_controller import ENDLESS, KNOWN
+from tests.support.scripted_controller import ENDLESS, FAILING, KNOWN
 from tests.support.waiting import LIMIT_S, until, wait_until
 
 
@@ -225,6 +225,23 @@ def test_a_refusal_is_one_line_and_the_other_files_are_done(esg: Run, photos: li
     assert ran.err.startswith(f"error: {photos[0]}: payload: is empty; send")
     assert ran.err.count("\n") == 1
     assert "two.jpg: done" in ran.out.replace("\n", " ")
+
+
+@pytest.mark.usefixtures("gateway")
+def test_failed_requests_are_told_once_with_a_line_for_each_reason(
+    esg: Run, photos: list[Path], tmp_path: Path
+) -> None:
+    twin = tmp_path / "three.jpg"
+    twin.write_bytes(b"abc")
+    ran = esg("submit", FAILING, *photos, twin)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.splitlines() == [
+        f"error: {photos[0]}: failed: abc (and 1 other)",
+        f"error: {photos[1]}: failed: defg",
+    ]
+    ran = esg("submit", FAILING, photos[0], "--json")
+    assert (ran.code, ran.err.count("abc")) == (1, 1)
+    assert json.loads(ran.out)["requests"][0]["outcome"] == "failed"
 
 
 @pytest.mark.usefixtures("gateway")
