@@ -11,6 +11,7 @@ from esg.core.journal.format import Header, Memo, catalog_digest, snapshot_line
 from esg.core.messages.codec import encode, to_text
 from esg.core.messages.events import Event
 from esg.core.scheduler.scheduler import build_scheduler
+from esg.core.sessions.interest import wanted_memo
 from esg.runtime.settings import ControllerSettings
 from esg.units import ms
 from tests.support.desk import arrived, finished, joined
@@ -61,7 +62,11 @@ class WrittenJournal:
 
 def _memo(event: Event) -> Memo | None:
     name = getattr(event, "application", None)
-    return None if name is None else request_memo(name.encode(), fetched_later=name == "scan")
+    return (
+        None
+        if name is None
+        else request_memo(name.encode(), wanted_memo("g1", fetched_later=name == "scan"))
+    )
 
 
 def _written(error: Exception | None) -> None:

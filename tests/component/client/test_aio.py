@@ -148,7 +148,7 @@ async def test_waiting_that_is_cancelled_cancels_the_request(
     waiting = asyncio.create_task(mesh.submit(KNOWN, b"abc", request_id="r1"))
     await controller.takes_in("r1")
     waiting.cancel()
-    assert await controller.hears("cancel") == "r1"
+    assert await controller.hears("leave") == "r1"
 
 
 async def test_a_request_is_cancelled_by_its_id(
@@ -285,7 +285,7 @@ async def test_submission_that_no_retry_cures_is_not_tried_again(
                 await waiting
         finally:
             inside.config_set("appendonly", "yes")
-    await controller.hears("cancel")  # and no second submission before
+    await controller.hears("leave")  # and no second submission before
 
 
 # attack: A1

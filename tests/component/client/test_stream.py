@@ -259,7 +259,7 @@ async def test_a_block_that_fails_does_not_wait(
     with pytest.raises(ZeroDivisionError):
         await broken()
     assert answers[0].cancelled()
-    assert await controller.hears("cancel") == "r1"
+    assert await controller.hears("leave") == "r1"
 
 
 @pytest.mark.parametrize("payload", [b"abc", LARGE], ids=["small", "large"])

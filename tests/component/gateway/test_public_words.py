@@ -11,7 +11,6 @@ from typing import Any
 import grpc
 import pytest
 
-import esg
 from esg.controller.dead_letters import PutAside
 from esg.core.messages.events import MissingInput
 from esg.core.messages.task_order import Payload
@@ -52,8 +51,8 @@ def kinds_of_fault() -> list[type[Fault]]:
         for one in kind.__subclasses__():
             yield from below(one)
 
-    found_kinds = dict.fromkeys(below(Fault))
-    return [kind for kind in found_kinds if kind.__module__.startswith(esg.__name__)]
+    ours = tuple(f"esg.{service}." for service in (*SERVICES, "core", "errors"))
+    return [kind for kind in dict.fromkeys(below(Fault)) if f"{kind.__module__}.".startswith(ours)]
 
 
 def named(request_id: str) -> public.SubmitRequest:
