@@ -7,9 +7,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from esg.controller.journal import Journal
+from esg.controller.durability.journal import Journal
+from esg.controller.durability.recovery import (
+    Remembered,
+    dead_letters_beside,
+    deciding,
+    opening,
+    recover,
+)
 from esg.controller.live import LiveController
-from esg.controller.recovery import Remembered, dead_letters_beside, deciding, opening, recover
 from esg.controller.servicer import ControllerServicer
 from esg.core.catalog.model import Catalog
 from esg.core.journal.format import Header, catalog_digest

@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from esg.controller.dead_letters import DeadLetters, PutAside
+from esg.controller.durability.dead_letters import DeadLetters, PutAside
 from esg.core.journal.format import Memo
 from esg.core.messages.commands import Command
 from esg.core.messages.events import Event, Woke

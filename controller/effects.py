@@ -4,7 +4,7 @@ Orders to invokers, refusals of requests and corrections of profiles are effects
 live controller performs them, in order; a replay drops them, because they were performed then.
 """
 
-from esg.controller.request_log import RequestRecord
+from esg.controller.requests.request_log import RequestRecord
 from esg.core.messages.codec import Message
 from esg.core.messages.commands import (
     AnswerRequest,

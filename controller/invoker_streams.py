@@ -9,8 +9,8 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from functools import partial
 
-from esg.controller.dead_letters import PutAside
 from esg.controller.driver import Driver
+from esg.controller.durability.dead_letters import PutAside
 from esg.core.messages.commands import DiscardData, InvokerOrder
 from esg.core.messages.events import InvokerJoined, InvokerLost
 from esg.core.sessions.controller_end import (

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 
 from esg.controller.corrector import Corrector
-from esg.controller.dead_letters import DeadLetters
 from esg.controller.driver import Driver, EventLog
+from esg.controller.durability.dead_letters import DeadLetters
 from esg.controller.effects import (
     ConfirmJoin,
     Effect,
@@ -14,9 +14,9 @@ from esg.controller.effects import (
     TellPayloadLost,
     TellProgress,
 )
-from esg.controller.gateway_streams import GatewayStreams
 from esg.controller.invoker_streams import InvokerStreams
 from esg.controller.metrics import MeshMetrics
+from esg.controller.requests.gateway_streams import GatewayStreams
 from esg.controller.shell import NOTHING, ControllerShell, ShellSnapshot
 from esg.core.journal.format import Memo, functions_digest
 from esg.core.messages.commands import Command, CorrectProfiles, RefuseRequest

@@ -6,7 +6,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from esg.controller.counters import ApplicationCounters, Counters
-from esg.controller.dead_letters import DeadLetters
+from esg.controller.durability.dead_letters import DeadLetters
 from esg.core.estimation.drift import Drift, drifts
 from esg.core.messages.outcome import Outcome
 from esg.core.metrics import slice_counts

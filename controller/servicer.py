@@ -10,7 +10,7 @@ import grpc
 
 from esg.controller.convert import application_from_wire, application_to_wire, refusal_error
 from esg.controller.live import LiveController
-from esg.controller.quotas import ApplicationQuotas
+from esg.controller.requests.quotas import ApplicationQuotas
 from esg.controller.status import mesh_status
 from esg.core.messages.commands import Command, RefuseApplication
 from esg.core.messages.events import ApplicationRetired

@@ -22,7 +22,7 @@ from esg.controller.effects import (
     TellPayloadLost,
     TellProgress,
 )
-from esg.controller.request_log import AnsweredRequest, RequestLog, RequestRecord
+from esg.controller.requests.request_log import AnsweredRequest, RequestLog, RequestRecord
 from esg.core.journal.format import Memo
 from esg.core.messages.codec import Message
 from esg.core.messages.commands import (

@@ -6,15 +6,15 @@ from contextlib import suppress
 
 import grpc
 
+from esg.gateway.access.audit import AuditInterceptor, AuditLog
+from esg.gateway.access.auth_interceptor import AuthInterceptor
+from esg.gateway.access.identity import Identities
 from esg.gateway.applications import Applications
-from esg.gateway.audit import AuditInterceptor, AuditLog
-from esg.gateway.auth_interceptor import AuthInterceptor
 from esg.gateway.controller_link import ControllerStream
-from esg.gateway.identity import Identities
-from esg.gateway.memory_budget import MemoryBudget
+from esg.gateway.limits.memory_budget import MemoryBudget
+from esg.gateway.limits.receive_limits import ReceiveLimits
 from esg.gateway.metrics import RequestMetrics, follow_applications
 from esg.gateway.payload_gc import PayloadCollector
-from esg.gateway.receive_limits import ReceiveLimits
 from esg.gateway.request_table import RequestTable
 from esg.gateway.servicer import Pipelines
 from esg.protos.gateway_v1_pb2_grpc import add_PipelinesServicer_to_server

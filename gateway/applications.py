@@ -11,8 +11,8 @@ import grpc
 from google.protobuf.message import Message
 
 from esg.errors import Rejected
-from esg.gateway.identity import Caller
-from esg.gateway.validation import check_name
+from esg.gateway.access.identity import Caller
+from esg.gateway.limits.validation import check_name
 from esg.limits import MOST_STAGES_READ
 from esg.names import LONGEST_CHOSEN
 from esg.protos import controller_v1_pb2 as controller

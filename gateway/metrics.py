@@ -10,8 +10,8 @@ from prometheus_client.registry import Collector
 
 from esg.core.messages.outcome import Outcome
 from esg.errors import Fault, Rejected
+from esg.gateway.access.audit import REFUSALS
 from esg.gateway.applications import Applications
-from esg.gateway.audit import REFUSALS
 from esg.gateway.request_table import RequestTable
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.metrics_page import FORGET_S, LATENCY_BUCKETS_S, UnusedNames

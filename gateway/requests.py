@@ -13,12 +13,12 @@ from typing import Any
 import grpc
 
 from esg.errors import Fault
-from esg.gateway.identity import Caller, Identities
-from esg.gateway.memory_budget import MemoryBudget
-from esg.gateway.rate_limits import ClientQuotas, PayloadCharge
+from esg.gateway.access.identity import Caller, Identities
+from esg.gateway.limits.memory_budget import MemoryBudget
+from esg.gateway.limits.rate_limits import ClientQuotas, PayloadCharge
+from esg.gateway.limits.validation import check_id, checked
 from esg.gateway.request import TrackedRequest
 from esg.gateway.request_table import RequestTable
-from esg.gateway.validation import check_id, checked
 from esg.protos import controller_v1_pb2 as controller
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import model_v1_pb2 as model

@@ -6,15 +6,15 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 
 import grpc
 
+from esg.gateway.access.identity import Caller, Identities
 from esg.gateway.applications import Applications
-from esg.gateway.identity import Caller, Identities
-from esg.gateway.memory_budget import MemoryBudget
-from esg.gateway.rate_limits import PayloadCharge
+from esg.gateway.limits.memory_budget import MemoryBudget
+from esg.gateway.limits.rate_limits import PayloadCharge
+from esg.gateway.limits.uploads import Upload, detached
 from esg.gateway.request import TrackedRequest
 from esg.gateway.request_table import RequestTable
 from esg.gateway.requests import Context, Requests, going_away
 from esg.gateway.submit_stream import SubmitStream
-from esg.gateway.uploads import Upload, detached
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.protos import model_v1_pb2 as model

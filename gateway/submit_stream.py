@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 
 from esg.errors import Fault, Rejected
-from esg.gateway.identity import Caller
-from esg.gateway.rate_limits import PayloadCharge
+from esg.gateway.access.identity import Caller
+from esg.gateway.limits.rate_limits import PayloadCharge
+from esg.gateway.limits.uploads import detached
 from esg.gateway.request import TrackedRequest
 from esg.gateway.requests import Requests
-from esg.gateway.uploads import detached
 from esg.protos import gateway_v1_pb2 as public
 from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.chunks import grouped

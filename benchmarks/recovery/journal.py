@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.live import no_op_catalog
 from benchmarks.overhead import crowd, timed
 from esg.client import AsyncClient
-from esg.controller.journal import Journal
+from esg.controller.durability.journal import Journal
 from esg.core.catalog.file import load_catalog
 from esg.core.journal.format import Header, snapshot_line
 from esg.core.messages.events import TaskFinished

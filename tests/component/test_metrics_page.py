@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from esg.controller.counters import Counters
-from esg.controller.dead_letters import DeadLetters
+from esg.controller.durability.dead_letters import DeadLetters
 from esg.controller.metrics import MeshMetrics
 from esg.core.state.state import Measured
 from esg.gateway.metrics import RequestMetrics

@@ -9,7 +9,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from esg.controller.counters import Counters
-from esg.controller.dead_letters import DeadLetters
+from esg.controller.durability.dead_letters import DeadLetters
 from esg.controller.metrics import MeshMetrics
 from esg.core.metrics import CAPTION
 from esg.gateway.metrics import RequestMetrics

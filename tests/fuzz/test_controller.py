@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from esg.controller.durability.recovery import deciding
 from esg.controller.live import LiveController
-from esg.controller.recovery import deciding
 from esg.core.scheduler.invariants import check
 from esg.core.scheduler.scheduler import build_scheduler
 from esg.errors import Rejected

@@ -9,9 +9,15 @@ from typing import Any
 
 import grpc
 
-from esg.controller.journal import Journal
+from esg.controller.durability.journal import Journal
+from esg.controller.durability.recovery import (
+    Remembered,
+    dead_letters_beside,
+    deciding,
+    opening,
+    recover,
+)
 from esg.controller.live import LiveController
-from esg.controller.recovery import Remembered, dead_letters_beside, deciding, opening, recover
 from esg.controller.servicer import ControllerServicer
 from esg.core.journal.format import Header, catalog_digest, functions_digest
 from esg.core.scheduler.scheduler import build_scheduler

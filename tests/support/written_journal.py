@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from esg.controller.journal import Journal
-from esg.controller.recovery import Remembered, deciding, recover
+from esg.controller.durability.journal import Journal
+from esg.controller.durability.recovery import Remembered, deciding, recover
 from esg.controller.shell import NOTHING, ControllerShell, request_memo
 from esg.core.journal.format import Header, Memo, catalog_digest, snapshot_line
 from esg.core.messages.codec import encode, to_text

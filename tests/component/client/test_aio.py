@@ -26,7 +26,7 @@ from esg.client import (
     TooLarge,
     Unavailable,
 )
-from esg.controller.dead_letters import PutAside
+from esg.controller.durability.dead_letters import PutAside
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc import status as problems
 from tests.component.gateway.conftest import Keys

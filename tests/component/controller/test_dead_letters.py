@@ -11,8 +11,8 @@ import grpc
 import pytest
 
 from esg.controller import dead_letters, invoker_streams
-from esg.controller.dead_letters import DeadLetters, PutAside
 from esg.controller.driver import Driver
+from esg.controller.durability.dead_letters import DeadLetters, PutAside
 from esg.core.journal.format import read_segment
 from esg.core.journal.replay import replay
 from esg.core.messages.codec import to_text

@@ -11,10 +11,10 @@ import grpc
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from esg.controller import journal as journal_module
-from esg.controller import journal_reserve
-from esg.controller.journal import Journal, NoRoom
-from esg.controller.journal_reserve import JournalReserve
+from esg.controller.durability import journal as journal_module
+from esg.controller.durability import reserve as journal_reserve
+from esg.controller.durability.journal import Journal, NoRoom
+from esg.controller.durability.reserve import JournalReserve
 from esg.core.journal.format import Header, read_segment, snapshot_line
 from esg.core.messages.events import RequestArrived
 from esg.core.scheduler.settings import SchedulerSettings

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from esg.controller.journal import Journal
+from esg.controller.durability.journal import Journal
 from esg.core.journal.format import Header, read_segment, snapshot_line
 from esg.core.messages.events import RequestArrived
 from esg.core.scheduler.settings import SchedulerSettings
@@ -113,7 +113,7 @@ async def test_a_segment_ends_when_its_events_took_long_to_handle(
 ) -> None:
     # attack: B2
     now_s = [0.0]
-    monkeypatch.setattr("esg.controller.journal.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr("esg.controller.durability.journal.time.monotonic", lambda: now_s[0])
     journal = begun(tmp_path, sync=False, segment_work_s=2.0)
     for number in range(1, 7):
         journal.begin_group()

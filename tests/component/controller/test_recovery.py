@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from esg.controller.journal import Journal
-from esg.controller.recovery import recover
+from esg.controller.durability.journal import Journal
+from esg.controller.durability.recovery import recover
 from esg.core.journal.format import FORMAT, Segment, read_header
 from esg.core.messages.codec import encode
 from esg.core.sessions.controller_end import NodeSession
@@ -178,7 +178,7 @@ def brief(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Path], AbstractAsyncContextManager[Running]]:
     """Controllers that begin a segment with every turn."""
-    monkeypatch.setattr("esg.controller.journal.Journal._is_full", lambda journal: True)
+    monkeypatch.setattr("esg.controller.durability.journal.Journal._is_full", lambda journal: True)
     return lambda folder: journaled(folder, sync=request.param)
 
 

@@ -14,7 +14,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from esg.errors import Rejected
-from esg.gateway.audit import IN_ALL, PER_ORIGIN, AuditLog
+from esg.gateway.access.audit import IN_ALL, PER_ORIGIN, AuditLog
 from esg.gateway.metrics import RequestMetrics
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import model_v1_pb2 as model

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import grpc
 import pytest
 
-from esg.gateway.memory_budget import MemoryBudget
+from esg.gateway.limits.memory_budget import MemoryBudget
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.runtime.rpc.channels import channel

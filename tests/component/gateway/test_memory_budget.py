@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from esg.gateway.memory_budget import MemoryBudget
+from esg.gateway.limits.memory_budget import MemoryBudget
 from esg.runtime.rpc.status import Exhausted
 from tests.support.waiting import LIMIT_S
 

@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import pytest
 
-from esg.controller.dead_letters import PutAside
+from esg.controller.durability.dead_letters import PutAside
 from esg.core.messages.events import MissingInput
 from esg.core.messages.task_order import Payload
 from esg.errors import Bug, Fault

@@ -1,9 +1,9 @@
 import pytest
 
 from esg.errors import Fault, Rejected
-from esg.gateway.identity import Caller
-from esg.gateway.memory_budget import MemoryBudget
-from esg.gateway.rate_limits import ClientQuotas
+from esg.gateway.access.identity import Caller
+from esg.gateway.limits.memory_budget import MemoryBudget
+from esg.gateway.limits.rate_limits import ClientQuotas
 from esg.runtime.rpc.status import Exhausted, TooLarge
 from esg.runtime.security.tokens import Quota
 from esg.runtime.token_bucket import FORGET_EVERY

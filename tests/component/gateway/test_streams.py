@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 
-from esg.gateway.uploads import Upload
+from esg.gateway.limits.uploads import Upload
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.protos import model_v1_pb2 as model

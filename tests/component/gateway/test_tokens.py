@@ -7,7 +7,7 @@ import grpc
 import pytest
 
 from esg.client.credentials import Credentials
-from esg.gateway.identity import Caller, Identities
+from esg.gateway.access.identity import Caller, Identities
 from esg.local.health import is_serving
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc

@@ -15,7 +15,7 @@ clock has caught up, because time never runs backwards in a journal.
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from esg.controller.dead_letters import TOLD_AGAIN
+from esg.controller.durability.dead_letters import TOLD_AGAIN
 from esg.core.journal.format import JournalEntry, Memo, entry_line, orders_digest, read_entries
 from esg.core.journal.replay import replay
 from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest

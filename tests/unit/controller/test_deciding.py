@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from esg.controller.recovery import deciding
+from esg.controller.durability.recovery import deciding
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.runtime.settings import ControllerSettings
 

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from esg.controller.recovery import deciding, recover
+from esg.controller.durability.recovery import deciding, recover
 from esg.controller.shell import NOTHING
 from esg.core.journal.format import (
     Header,

@@ -1,6 +1,6 @@
 """The memory of requests: bounded in number and in time."""
 
-from esg.controller.request_log import AnsweredRequest, RequestLog, RequestRecord
+from esg.controller.requests.request_log import AnsweredRequest, RequestLog, RequestRecord
 
 
 def answered(name: str, at_us: int, *, later: bool) -> AnsweredRequest:

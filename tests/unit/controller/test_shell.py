@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import esg.controller
+from esg.controller.durability.recovery import deciding
 from esg.controller.effects import (
     ConfirmJoin,
     Effect,
@@ -19,8 +20,7 @@ from esg.controller.effects import (
     TellPayloadLost,
     TellProgress,
 )
-from esg.controller.recovery import deciding
-from esg.controller.request_log import AnsweredRequest
+from esg.controller.requests.request_log import AnsweredRequest
 from esg.controller.shell import ControllerShell, ShellSnapshot, request_memo
 from esg.core.journal.format import Memo
 from esg.core.messages.codec import decode, encode
@@ -225,7 +225,7 @@ def test_a_correction_of_profiles_is_an_effect(with_node: Table) -> None:
     assert len(seen) == 1
 
 
-@pytest.mark.parametrize("name", ["shell", "effects", "request_log", "counters", "convert"])
+@pytest.mark.parametrize("name", ["shell", "effects", "requests/request_log", "counters", "convert"])
 def test_the_shell_imports_no_loop_no_clock_and_no_log(name: str) -> None:
     source = Path(esg.controller.__path__[0], f"{name}.py").read_text("utf-8")
     imported = set()

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 
 from esg.errors import Rejected
-from esg.gateway.rate_limits import PayloadCharge
-from esg.gateway.validation import check_payload
+from esg.gateway.limits.rate_limits import PayloadCharge
+from esg.gateway.limits.validation import check_payload
 from esg.protos import gateway_v1_pb2 as public
 from esg.runtime.rpc.status import Exhausted
 from esg.runtime.settings import GatewaySettings

@@ -17,9 +17,9 @@ from collections.abc import AsyncIterator, Callable
 from esg.controller.convert import progress_note, refusal_error
 from esg.controller.driver import Driver
 from esg.controller.effects import TellProgress
-from esg.controller.followers import Follower, Followers
-from esg.controller.quotas import RequestQuotas
-from esg.controller.request_log import AnsweredRequest, RequestRecord
+from esg.controller.requests.followers import Follower, Followers
+from esg.controller.requests.quotas import RequestQuotas
+from esg.controller.requests.request_log import AnsweredRequest, RequestRecord
 from esg.controller.shell import ControllerShell, request_memo
 from esg.core.journal.format import Memo
 from esg.core.messages.commands import AnswerRequest, RefusalKind, RefuseRequest, StageReport

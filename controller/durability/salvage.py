@@ -12,7 +12,7 @@ from io import BytesIO
 from itertools import count
 from pathlib import Path
 
-from esg.controller.past import read_past
+from esg.controller.durability.past import read_past
 from esg.core.journal.checksums import Damaged, unsealed
 from esg.core.journal.format import read_entries
 from esg.core.messages.events import RequestArrived

@@ -5,8 +5,8 @@ from typing import Any
 
 import grpc
 
-from esg.gateway.audit import AuditLog
-from esg.gateway.identity import Identities
+from esg.gateway.access.audit import AuditLog
+from esg.gateway.access.identity import Identities
 from esg.runtime.rpc.decode_interceptor import Handler
 from esg.runtime.rpc.status import Unauthenticated, status
 

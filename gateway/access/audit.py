@@ -23,7 +23,7 @@ from typing import Any
 
 import grpc
 
-from esg.gateway.identity import Identities, address_of
+from esg.gateway.access.identity import Identities, address_of
 from esg.names import LONGEST_CHOSEN
 from esg.protos import gateway_v1_pb2 as public
 from esg.runtime.logs import about

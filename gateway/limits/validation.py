@@ -9,7 +9,7 @@ import uuid
 from hashlib import blake2b
 
 from esg.errors import Rejected
-from esg.gateway.rate_limits import PayloadCharge
+from esg.gateway.limits.rate_limits import PayloadCharge
 from esg.limits import LONGEST_SLO_MS
 from esg.names import LONGEST_CHOSEN, OWNER_MARK, PLAIN, is_printable
 from esg.protos import controller_v1_pb2 as controller

@@ -15,8 +15,8 @@ from typing import Any
 import grpc
 
 from esg.errors import Rejected
-from esg.gateway.identity import Identities
-from esg.gateway.memory_budget import MemoryBudget, Reservation, received
+from esg.gateway.access.identity import Identities
+from esg.gateway.limits.memory_budget import MemoryBudget, Reservation, received
 from esg.runtime.rpc.decode_interceptor import Handler
 from esg.runtime.rpc.status import Exhausted, aborting
 from esg.runtime.settings import GatewaySettings

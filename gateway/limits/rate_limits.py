@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import Self
 
 from esg.errors import Fault, Rejected
-from esg.gateway.identity import Caller
-from esg.gateway.memory_budget import MemoryBudget, Reservation, received
+from esg.gateway.access.identity import Caller
+from esg.gateway.limits.memory_budget import MemoryBudget, Reservation, received
 from esg.runtime.rpc.status import Exhausted, TooLarge
 from esg.runtime.token_bucket import TokenBuckets
 from esg.units import DAY_S, seconds

@@ -32,9 +32,9 @@ from dataclasses import dataclass
 from io import RawIOBase
 from pathlib import Path
 
-from esg.controller.journal_reserve import JournalReserve, has_room, is_no_room
-from esg.controller.past import ADVICE, read_past
-from esg.controller.salvage import salvage
+from esg.controller.durability.past import ADVICE, read_past
+from esg.controller.durability.reserve import JournalReserve, has_room, is_no_room
+from esg.controller.durability.salvage import salvage
 from esg.core.journal.checksums import Damaged, sealed_group, sealed_header
 from esg.core.journal.format import (
     Header,

@@ -18,9 +18,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace as changed
 
-from esg.controller.dead_letters import FOLDER, DeadLetters
 from esg.controller.driver import Driver
-from esg.controller.journal import Journal
+from esg.controller.durability.dead_letters import FOLDER, DeadLetters
+from esg.controller.durability.journal import Journal
 from esg.controller.shell import NOTHING, ControllerShell, ShellSnapshot
 from esg.core.catalog.model import Catalog
 from esg.core.journal.format import Segment, catalog_digest, snapshot_line

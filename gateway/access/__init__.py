@@ -1,0 +1,1 @@
+"""Who calls: authentication, and the audit log."""
