@@ -9,7 +9,14 @@ from esg.cli.explain.overview import print_overview
 from esg.cli.explain.question import Question, ask_timed, build_timed, plan_document, stage_named
 from esg.cli.explain.reasons import reasons
 from esg.console.catalog import CatalogFile, read_catalog
-from esg.console.formatting import at_hyphens, counted, million_text, ms_text, percent_text
+from esg.console.formatting import (
+    COST_HEADING,
+    at_hyphens,
+    counted,
+    job_cost_text,
+    ms_text,
+    percent_text,
+)
 from esg.console.options import AsJson, above_zero, at_least, from_zero
 from esg.console.shapes import shape_text
 from esg.console.terminal import fits, open_table, print_json, terminal
@@ -175,7 +182,7 @@ def _table(answer: Answer, *, named: bool) -> Table:
     for number, step in enumerate(best.steps, 1):
         heading = at_hyphens(step.stage, 12) if named else str(number)
         table.add_column(heading, justify="left", no_wrap=True)
-    for heading in ("time\nms", "spare\nms", "USD per\n1M jobs", "dearer\nby"):
+    for heading in ("time\nms", "spare\nms", COST_HEADING, "dearer\nby"):
         table.add_column(heading, justify="right", no_wrap=True)
     for plan in answer.plans:
         more = plan.job_cost_pusd - best.job_cost_pusd
@@ -183,7 +190,7 @@ def _table(answer: Answer, *, named: bool) -> Table:
             *(str(step.config) for step in plan.steps),
             ms_text(plan.time_us),
             ms_text(answer.budget_us - plan.time_us),
-            million_text(plan.job_cost_pusd),
+            job_cost_text(plan.job_cost_pusd),
             percent_text(more, best.job_cost_pusd) if more else "",
             style="bold" if plan is best else "",
         )

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from esg.console.catalog import CatalogFile, read_catalog
-from esg.console.formatting import million_text, ms_text
+from esg.console.formatting import job_cost_text, ms_text
 from esg.console.options import AsJson, at_least
 from esg.console.terminal import open_table, print_json, terminal
 from esg.core.catalog.profile import Profile
@@ -108,7 +108,8 @@ def _document(profile: Profile, rows: list[int]) -> dict[str, Any]:
             {
                 **profile.configs[row]._asdict(),
                 "time_ms": to_ms(int(profile.time_us[row])),
-                "cost_usd": to_usd(int(profile.task_cost_pusd[row])),
+                "cost_usd_per_task": to_usd(int(profile.task_cost_pusd[row])),
+                "cost_usd_per_job": to_usd(int(profile.job_cost_pusd[row])),
             }
             for row in rows
         ],
@@ -120,7 +121,7 @@ def _table(profile: Profile, rows: list[int]) -> Table:
     fastest = min(rows, key=lambda row: (times[row], costs[row]))
     cheapest = min(rows, key=lambda row: (costs[row], times[row]))
     table = open_table()
-    for heading in ("batch", "vCPUs", "vGPUs", "time\nms", "USD per\n1M tasks", "USD per\n1M jobs"):
+    for heading in ("batch", "vCPUs", "vGPUs", "time\nms", "USD per\n1k tasks", "USD per\n1k jobs"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("")
     for row in rows:
@@ -128,8 +129,8 @@ def _table(profile: Profile, rows: list[int]) -> Table:
         table.add_row(
             *map(str, profile.configs[row]),
             ms_text(times[row]),
-            million_text(int(profile.task_cost_pusd[row])),
-            million_text(costs[row]),
+            job_cost_text(int(profile.task_cost_pusd[row])),
+            job_cost_text(costs[row]),
             Text(" and ".join(marks), style="bold green"),
             style="bold" if marks else "",
         )

@@ -48,10 +48,10 @@ def test_esg_submit_shows_a_table_for_every_file(
     monkeypatch.chdir(photos[0].parent)
     ran = esg("submit", KNOWN, *(photo.name for photo in photos))
     assert (ran.code, ran.err) == (0, "")
-    assert "one.jpg: done in 70.0 ms, SLO of 900.0 ms kept; 120.00 USD per million" in ran.out
+    assert "one.jpg: done in 70.0 ms, SLO of 900.0 ms kept; 0.1200 USD per 1k" in ran.out
     assert ran.out.count("first") == ran.out.count("outputs: second") == 2
     row = next(line for line in ran.out.splitlines() if line.startswith("first"))
-    assert row.split() == ["first", "i0", "1/2/1", "10.0", "30.0", "60.00"]
+    assert row.split() == ["first", "i0", "1/2/1", "10.0", "30.0", "0.0600"]
 
 
 @pytest.mark.usefixtures("gateway")
