@@ -10,7 +10,8 @@ import typer
 from esg.console.arrivals import ArrivalOptions
 from esg.console.catalog import CatalogFile, read_catalog
 from esg.console.conditions import all_different
-from esg.console.options import AsJson, Gateway
+from esg.console.interrupts import INTERRUPTED
+from esg.console.options import AsJson, Gateway, Version
 from esg.console.terminal import print_json, terminal
 from esg.console.training import trained_for
 from esg.core.catalog.model import Catalog
@@ -33,9 +34,6 @@ from esg.workload.plan import Workload
 DEFAULT_PAYLOAD_SCALE = 0.01
 """Two cores that also run the mesh carry the heavy rate with this, and not with the full size."""
 
-INTERRUPTED = 130
-"""The exit code after Ctrl-C."""
-
 
 def loadgen(
     arrivals: ArrivalOptions,
@@ -54,6 +52,7 @@ def loadgen(
     html: options.HtmlFile = None,
     catalog: CatalogFile = None,
     as_json: AsJson = False,
+    version: Version = False,
 ) -> None:
     """Send requests to a mesh, each at its planned instant, and measure what comes of it.
 

@@ -1,12 +1,6 @@
 """The `esg` command: a table of its sub-commands, each of which is imported when it is used."""
 
-from typing import Annotated
-
-import typer
-
-from esg.console.entry import run_app
-from esg.console.lazy import LazyCommand
-from esg.version import __version__
+from esg.console.interrupts import ended_at_once
 
 COMMANDS = {
     "apps": (
@@ -78,49 +72,9 @@ COMMANDS = {
 }
 """By name: where it is in `esg.cli`, the extra that has all it needs, and a summary."""
 
-_typer = typer.Typer(
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"esg {__version__}")
-        raise typer.Exit
-
-
-@_typer.callback()
-def esg(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
-        ),
-    ] = False,
-) -> None:
-    """ESG serves pipelines of DNN models on shared GPUs, each in time and at the least cost.
-
-    \b
-    Start here:
-      esg demo                                      a mesh at work, for a minute
-      esg apps                                      what there is to plan for
-      esg plan image-classification --slo-ms 526    which configs, and why
-      esg profile show segmentation                 what a function takes
-      esg profile --slices cpu:2 --quick            measure functions here
-      esg emulate --policy esg,orion,infless        policies against each other
-      esg up                                        a whole mesh on this machine
-      esg submit image-classification photo.jpg     a request to it
-      esg top                                       watch a mesh
-    """
-
-
-app = typer.main.get_group(_typer)
-for _name, (_target, _extra, _summary) in COMMANDS.items():
-    app.add_command(LazyCommand(_name, f"esg.cli.{_target}", _summary, _extra))
-
 
 def run() -> int:
+    with ended_at_once():
+        from esg.cli.program import app
+        from esg.console.entry import run_app
     return run_app(app, "esg")

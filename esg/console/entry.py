@@ -20,6 +20,7 @@ from threading import current_thread, main_thread
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from esg.console.interrupts import INTERRUPTED
 from esg.console.lazy import DISTRIBUTION, LazyCommand, extra_to_install
 from esg.errors import Rejected
 
@@ -48,7 +49,7 @@ def run_app(
             raise
         return _refuse(reason)
     except (KeyboardInterrupt, typer.Abort):
-        return 130
+        return INTERRUPTED
     except SystemExit as error:
         # Both typer and rich end the process when a pipe closes, with an exit code of their own
         if not isinstance(error.__context__, BrokenPipeError):

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from esg.errors import Rejected
+from esg.version import __version__
 
 MOST_DAYS = 36_525
 """A century; calendars end some time after."""
@@ -69,6 +70,20 @@ Gateway = Annotated[
         metavar="ADDRESS",
         envvar="ESG_GATEWAY",
         help="Where the mesh's gateway listens, as host:port.",
+    ),
+]
+
+
+def _print_version(context: typer.Context, wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"{context.find_root().info_name} {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option(
+        "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
     ),
 ]
 

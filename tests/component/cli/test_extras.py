@@ -48,6 +48,16 @@ def test_a_command_whose_extra_is_missing_names_it_in_one_line() -> None:
     assert done.stderr.endswith(" is missing): pip install 'esg-mesh[mesh]'\n")
 
 
+def test_a_shell_completes_a_command_whose_extra_is_missing_in_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("_ESG_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "esg\nup\n--")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    done = ran("esg.cli.main")
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["--help"], "")
+
+
 def test_loadgen_without_its_extra_names_it_in_one_line() -> None:
     done = ran("esg.loadgen.main", "--rate", "light")
     assert (done.returncode, done.stdout) == (2, "")
