@@ -3,10 +3,11 @@
 import asyncio
 from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 
 from esg.console.options import AsJson, RunDir
-from esg.console.terminal import open_table, print_json, print_line, terminal
+from esg.console.terminal import fits, open_table, print_json, print_line, terminal
 from esg.errors import Rejected
 from esg.local.health import is_serving, redis_answers
 from esg.local.procfs import alive, in_session
@@ -46,7 +47,7 @@ def status(directory: RunDir = None, as_json: AsJson = False) -> None:
         )
         return
     screen = terminal()
-    screen.print(_table(rows))
+    print_processes(screen, rows)
     print_line(screen, f"\ngateway {record['gateway']}; logs: {place.logs}")
 
 
@@ -83,14 +84,28 @@ async def _state(process: dict[str, Any], settings: dict[str, Any]) -> str:
     return "serving" if well else "not serving"
 
 
-def _table(rows: list[dict[str, Any]]) -> Table:
+def print_processes(screen: Console, rows: list[dict[str, Any]]) -> None:
+    """Print a table with a row per process. On a narrow screen the addresses are below it, whole:
+    they are there to be copied."""
+    table = _table(rows, addresses=True)
+    if fits(table, screen):
+        screen.print(table)
+        return
+    screen.print(_table(rows, addresses=False))
+    screen.print()
+    for row in rows:
+        print_line(screen, f"{row['name']}: {row['address']}")
+
+
+def _table(rows: list[dict[str, Any]], *, addresses: bool) -> Table:
     table = open_table()
-    for heading in ("name", "state", "address"):
+    for heading in ("name", "state", *["address"] * addresses):
         table.add_column(heading, overflow="fold")
     for heading in ("pid", "up s", "CPU s", "MB"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         figures = (row["uptime_s"], row["cpu_s"], row["memory_mb"])
         shown = ("-" if figure is None else f"{figure:.1f}" for figure in figures)
-        table.add_row(row["name"], row["state"], row["address"], str(row["pid"]), *shown)
+        address = [row["address"]] * addresses
+        table.add_row(row["name"], row["state"], *address, str(row["pid"]), *shown)
     return table

@@ -1,6 +1,7 @@
 """`esg submit`, `get` and `cancel`, against a gateway in a process of its own."""
 
 import asyncio
+import io
 import json
 import signal
 import subprocess
@@ -68,6 +69,27 @@ def test_outputs_are_written_and_the_document_says_where(
     assert Path(two["outputs"]["second"]["file"]).read_bytes() == b"gfed"
     written = sorted(path.name for path in (tmp_path / "deep" / "out").iterdir())
     assert written == ["one.jpg.second", "two.jpg.second"]
+
+
+@pytest.mark.usefixtures("gateway")
+def test_a_payload_can_come_from_standard_input(
+    esg: Run, photos: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xffpiped")))
+    ran = esg("submit", KNOWN, "-", photos[0], "--json", "--out", tmp_path / "out")
+    assert (ran.code, ran.err) == (0, "")
+    piped, named = json.loads(ran.out)["requests"]
+    assert (piped["file"], named["file"]) == ("stdin", str(photos[0]))
+    written = Path(piped["outputs"]["second"]["file"])
+    assert written == tmp_path / "out" / "stdin.second"
+    assert written.read_bytes() == b"depip\xff"
+
+
+@pytest.mark.usefixtures("gateway")
+def test_standard_input_is_read_once(esg: Run) -> None:
+    ran = esg("submit", KNOWN, "-", "-")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "error: - (standard input) can be read only once; name it once\n"
 
 
 @pytest.mark.usefixtures("gateway")
