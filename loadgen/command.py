@@ -54,13 +54,13 @@ def loadgen(
     as_json: AsJson = False,
     version: Version = False,
 ) -> None:
-    """Send requests to a mesh, each at its planned instant, and measure what comes of it.
+    """Send requests to a mesh, each at its planned instant, and measure the outcome.
 
     The paper's rates have uniform intervals of 10-16.8 ms (heavy), 20-33.6 ms (normal) or 40-67.2
     ms (light), and each application is as likely as any other. The four nodes of esg up are for the
-    light rate; the heavy one is for esg up --nodes 16. A slow mesh does not slow the sending down,
-    and latency counts from the plan. Ctrl-C stops sending, waits a little for what is in flight,
-    and shows what there is; a second one does not wait.
+    light rate; the heavy one is for esg up --nodes 16. The load is open loop: a slow mesh does not
+    slow the sending down, and latency counts from the planned instant. Ctrl-C stops sending, waits
+    a little for what is in flight, and shows the results so far; a second Ctrl-C does not wait.
 
     The exit code is 0 if the mesh coped, 1 if too many requests failed, 2 if nothing could be sent,
     and 130 after Ctrl-C.

@@ -18,27 +18,27 @@ COMMANDS = {
     "replay": (
         "evaluation.history:replay",
         "evaluation",
-        "Check that a journal's events lead to its orders.",
+        "Replay a journal and check that every decision is the same.",
     ),
     "what-if": (
         "evaluation.history:what_if",
         "evaluation",
-        "Send a journal's requests again, under other conditions.",
+        "Rerun a journal's requests under other conditions.",
     ),
     "journal": (
         "evaluation.journal:app",
         "evaluation",
-        "Check that a journal is as it was written.",
+        "Check a journal for damage.",
     ),
     "train": (
         "evaluation.training:train",
         "evaluation",
-        "Learn what policy aquatope needs, into a file.",
+        "Train policy aquatope, for controllers that run it.",
     ),
     "reproduce": (
         "evaluation.reproduce:reproduce",
         "evaluation",
-        "Do the paper's evaluation again: which claims hold?",
+        "Repeat the paper's evaluation: which claims hold?",
     ),
     "up": ("bringup.up:up", "mesh", "Start a whole mesh on this machine."),
     "status": (
@@ -47,28 +47,28 @@ COMMANDS = {
         "Show the processes of a mesh that esg up started.",
     ),
     "top": ("requests.top:top", "", "Watch a mesh: its applications, queues, nodes and slices."),
-    "down": ("bringup.down:down", "mesh", "Stop a mesh, and wait until it is gone."),
+    "down": ("bringup.down:down", "mesh", "Stop a mesh, and wait until it has stopped."),
     "submit": ("requests.submit:submit", "", "Run files through an application of a live mesh."),
-    "get": ("requests.get:get", "", "Show what has become of a request."),
+    "get": ("requests.get:get", "", "Show the state or the result of a request."),
     "cancel": ("requests.get:cancel", "", "Cancel a request, if it has not ended yet."),
     "certificates": (
         "access.certificates:certificates",
         "mesh",
-        "Make an authority of your own, and certificates.",
+        "Create a private CA, and certificates.",
     ),
     "secrets": (
         "access.secrets:secrets",
         "mesh",
-        "Make certificates and tokens for a mesh in containers.",
+        "Create certificates and tokens for a mesh in containers.",
     ),
     "compose": (
         "bringup.compose:compose",
         "triton",
-        "Tell docker compose about this host's MIG instances.",
+        "Write a Compose file with this host's MIG instances.",
     ),
-    "profile": ("profile.command:app", "triton", "Measure functions, or look at their profiles."),
-    "models": ("bringup.models:app", "triton", "Install what runs models on slices without a GPU."),
-    "tokens": ("access.tokens:app", "mesh", "Say who may call a gateway, and how much."),
+    "profile": ("profile.command:app", "triton", "Measure functions, or show their profiles."),
+    "models": ("bringup.models:app", "triton", "Install a Triton server for slices without a GPU."),
+    "tokens": ("access.tokens:app", "mesh", "Manage the clients of a gateway: tokens and quotas."),
 }
 """By name: where it is in `esg.cli`, the extra that has all it needs, and a summary."""
 

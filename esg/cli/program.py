@@ -21,13 +21,13 @@ def esg(version: Version = False) -> None:
     \b
     Start here:
       esg demo                                      a mesh at work, for a minute
-      esg apps                                      what there is to plan for
-      esg plan image-classification --slo-ms 526    which configs, and why
-      esg profile show segmentation                 what a function takes
+      esg apps                                      applications and functions
+      esg plan image-classification --slo-ms 526    the cheapest configs, and why
+      esg profile show segmentation                 time and cost of a function
       esg profile --slices cpu:2 --quick            measure functions here
-      esg emulate --policy esg,orion,infless        policies against each other
+      esg emulate --policy esg,orion,infless        compare policies
       esg up                                        a whole mesh on this machine
-      esg submit image-classification photo.jpg     a request to it
+      esg submit image-classification photo.jpg     send it a request
       esg top                                       watch a mesh
     """
 

@@ -58,8 +58,8 @@ RunDir = Annotated[
         "--dir",
         metavar="DIR",
         envvar="ESG_DIR",
-        show_default="one of your own that is gone after a reboot",
-        help="The mesh's directory: logs, journal, and the processes that run.",
+        show_default="$XDG_RUNTIME_DIR/esg, or /tmp/esg-UID",
+        help="The mesh's directory: logs, journal, process records.",
     ),
 ]
 
@@ -69,7 +69,7 @@ Gateway = Annotated[
         "--gateway",
         metavar="ADDRESS",
         envvar="ESG_GATEWAY",
-        help="Where the mesh's gateway listens, as host:port.",
+        help="Address of the mesh's gateway, as host:port.",
     ),
 ]
 
@@ -87,6 +87,4 @@ Version = Annotated[
     ),
 ]
 
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document instead, and nothing else.")
-]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]

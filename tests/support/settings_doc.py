@@ -33,7 +33,7 @@ own to choose.
 """
 
 OTHERS = f"""
-## Variables that are no settings
+## Other environment variables
 
 | variable | meaning |
 |---|---|

@@ -17,9 +17,9 @@ LAYERS = 4
 
 
 def down(directory: RunDir = None) -> None:
-    """Stop a mesh, wherever it was started from, and wait until it is gone.
+    """Stop a mesh, wherever it was started from, and wait until it has stopped.
 
-    Requests that are under way may end. Logs, journal and what Redis was given stay.
+    Requests in flight are finished first. Logs, journal and Redis' data are kept.
 
     \b
     Examples:

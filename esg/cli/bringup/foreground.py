@@ -70,7 +70,7 @@ async def _until_told(mesh: Mesh, view: "ForegroundView", told: asyncio.Event) -
         view.up(mesh)
         await asyncio.wait([stopping, failing], return_when=asyncio.FIRST_COMPLETED)
         failed = failing.done() and not stopping.done()
-        view.say("" if failed else "\nstopping: what is under way may end; again to stop at once")
+        view.say("" if failed else "\nstopping: finishing requests; Ctrl-C again to stop now")
     finally:
         failing.cancel()
         await mesh.stop()

@@ -37,7 +37,10 @@ def plan(
     context: typer.Context,
     application: Annotated[
         str | None,
-        typer.Argument(metavar="[APPLICATION]", help="Its name (see esg apps); without one: all."),
+        typer.Argument(
+            metavar="[APPLICATION]",
+            help="The application (see esg apps); without one, all of them.",
+        ),
     ] = None,
     slo_ms: Annotated[
         float | None,
@@ -53,7 +56,7 @@ def plan(
         typer.Option(
             metavar="STAGE",
             show_default="the first one",
-            help="Where the jobs wait: a stage, or a function that one stage alone runs.",
+            help="Where the jobs wait: a stage, or a function that only one stage runs.",
         ),
     ] = None,
     queue: Annotated[
@@ -68,7 +71,7 @@ def plan(
         ),
     ] = 0.0,
     k: Annotated[
-        int, typer.Option("--k", metavar="K", callback=at_least(1), help="At most so many plans.")
+        int, typer.Option("--k", metavar="K", callback=at_least(1), help="Most plans to show.")
     ] = USUAL.k,
     engine: Annotated[
         str,
@@ -79,16 +82,16 @@ def plan(
     ] = USUAL.engine,
     group_size: Annotated[
         int,
-        typer.Option(metavar="G", callback=at_least(1), help="Most functions in a group of astar."),
+        typer.Option(metavar="G", callback=at_least(1), help="Largest function group for astar."),
     ] = USUAL.group_size,
     catalog: CatalogFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the cheapest configs that keep a deadline.
 
-    Plans the pipeline from one stage to its end, and says why not cheaper and why not slower.
-    Without an application, it plans every one at three deadlines: 0.8, 1.0 and 1.2 times L, the
-    time alone at the minimum config.
+    Plans the pipeline from one stage to its end, and explains why nothing cheaper or slower will
+    do. Without an application, it plans every one at three deadlines: 0.8, 1.0 and 1.2 times L,
+    its latency alone at the minimum config.
 
     \b
     Examples:

@@ -18,29 +18,31 @@ from esg.units import to_ms, to_usd
 
 
 def show(
-    function: Annotated[str, typer.Argument(metavar="FUNCTION", help="Its name; see esg apps.")],
+    function: Annotated[
+        str, typer.Argument(metavar="FUNCTION", help="The function (see esg apps).")
+    ],
     batch: Annotated[
         int | None,
-        typer.Option(metavar="N", callback=at_least(1), help="Only configs with this batch."),
+        typer.Option(metavar="N", callback=at_least(1), help="Only configs with this batch size."),
     ] = None,
     vcpus: Annotated[
         int | None,
-        typer.Option(metavar="N", callback=at_least(1), help="Only configs with so many vCPUs."),
+        typer.Option(metavar="N", callback=at_least(1), help="Only configs with this many vCPUs."),
     ] = None,
     vgpus: Annotated[
         int | None,
-        typer.Option(metavar="N", callback=at_least(1), help="Only configs with so many vGPUs."),
+        typer.Option(metavar="N", callback=at_least(1), help="Only configs with this many vGPUs."),
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="All configs, also those that another one beats.")
+        bool, typer.Option("--all", help="All configs, not only the Pareto-optimal ones.")
     ] = False,
     catalog: CatalogFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Show time and cost of a function's configs.
 
-    Those are shown that no other one beats, being as fast and as cheap per job or better; with
-    --all, or as JSON, every one.
+    Shows the Pareto-optimal configs: no other is both as fast and as cheap per job. With --all, or
+    as JSON, all of them.
 
     \b
     Examples:
@@ -57,9 +59,7 @@ def show(
     screen = terminal()
     shown = rows if every else _unbeaten(chosen, rows)
     of_all = f" of {len(chosen.configs)}" if len(shown) < len(chosen.configs) else ""
-    why = (
-        " (no other is faster and cheaper; --all shows the rest)" if len(shown) < len(rows) else ""
-    )
+    why = " (the Pareto-optimal ones; --all shows the rest)" if len(shown) < len(rows) else ""
     screen.print(f"{function}: {len(shown)}{of_all} configs{why}\n")
     screen.print(_table(chosen, shown))
     screen.print(f"\nA run's time varies by {chosen.relative_std:.1%} (standard deviation).")

@@ -50,7 +50,7 @@ class Sent:
 
 def submit(
     application: Annotated[
-        str, typer.Argument(metavar="APPLICATION", help="Its name, as the mesh knows it.")
+        str, typer.Argument(metavar="APPLICATION", help="The name of the application.")
     ],
     files: Annotated[
         list[Path],
@@ -72,7 +72,7 @@ def submit(
     ] = True,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write the outputs there, as FILE.STAGE."),
+        typer.Option(metavar="DIR", help="Write the outputs to this folder, as FILE.STAGE."),
     ] = None,
     all_stages: Annotated[
         bool,

@@ -54,5 +54,6 @@ def test_so_does_that_of_loadgen(capsys: pytest.CaptureFixture[str]) -> None:
 
 def check(text: str) -> None:
     assert [line for line in text.splitlines() if len(line) > COLUMNS] == []
+    assert "\\b" not in text  # what typer takes for its sign before examples is one character
     _, _, summaries = text.partition("\nCommands:\n")
     assert [line for line in summaries.splitlines() if line.endswith("...")] == []

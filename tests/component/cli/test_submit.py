@@ -183,7 +183,7 @@ def test_esg_submit_without_waiting_prints_ids_whose_results_are_fetched_later(
     assert written.read_bytes() == b"gfed"
     told = esg("get", first, "--out", tmp_path / "out").out
     assert f"written: {tmp_path / 'out' / first}.second (3 bytes)\n" in told
-    assert esg("cancel", first).out == "it had ended before\n"
+    assert esg("cancel", first).out == "not cancelled: it had already ended\n"
     document = json.loads(esg("cancel", first, "--json").out)
     assert document == {"request_id": first, "cancelled": False}
 
