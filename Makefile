@@ -15,7 +15,7 @@ LOCK_MODELS := .venv/bin/uv pip compile --quiet --no-deps --generate-hashes --py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install models demo demo-real test lint types unit format fuzz protos settings simulate docs-check bench soak chaos lock clean
+.PHONY: help install models demo demo-real test lint types unit format fuzz protos settings simulate docs-check bench soak chaos lock sbom audit clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -87,6 +87,14 @@ lock: $(INSTALLED)  ## pin what pyproject.toml asks for (UPGRADE=1: newest versi
 	$(LOCK) $(if $(UPGRADE),--upgrade)
 	$(LOCK_IMAGE) --upgrade
 	$(LOCK_MODELS) $(if $(UPGRADE),--upgrade)
+
+sbom: $(INSTALLED)  ## write sbom.json (CycloneDX): all that requirements.lock pins, with hashes; needs no network
+	.venv/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --output-format JSON \
+		--output-file sbom.json requirements.lock
+
+# Strictly: what could not be looked up is a failure, not a pass
+audit: $(INSTALLED)  ## look up known vulnerabilities of what requirements.lock pins; needs PyPI's own JSON API, no mirror
+	.venv/bin/pip-audit --strict --progress-spinner off --disable-pip --require-hashes --requirement requirements.lock
 
 clean:  ## remove everything that can be made again, .venv included
 	rm -rf .venv .venv-models build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -26,6 +26,7 @@ from esg.runtime.settings import CommonSettings, ControllerSettings
 from esg.runtime.settings_file import Settings
 
 SERVICE = "esg.controller.v1.Controller"
+HEALTH_S = 1.0
 
 
 async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) -> None:
@@ -42,6 +43,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
         lambda: known.now_us + (time.monotonic_ns() - began_ns) // 1000,
         known.memory,
         None if journal is None else dead_letters_beside(journal, Path(own.journal), catalog),
+        (lambda: "") if journal is None else journal.refusing,
     )
     controller.start()
     if journal is not None:
@@ -50,13 +52,14 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
         )
         journal.begin(header, lambda: opening(controller.driver, controller.shell))
     server = Server(AMONG_OURSELVES, between_services(common), [Decoding()])
-    servicer = ControllerServicer(controller, own.policy)
+    servicer = ControllerServicer(controller, own)
     wire_grpc.add_ControllerServicer_to_server(servicer, server.grpc)
     port = await server.start(own.host, own.port, [SERVICE])
     async with metrics_page(common, own.metrics_port, controller.metrics):
         say_ready(f"{own.host}:{port}")
         await _serve(controller, server, common, stop)
     if journal is not None:
+        journal.stop_waiting()
         await controller.driver.rest()  # what is remembered is whole only then
         journal.finish()
 
@@ -74,19 +77,33 @@ async def _serve(
 ) -> None:
     """Until told to stop; then everyone is answered first."""
     watching = asyncio.create_task(controller.watch())
+    telling = asyncio.create_task(_tell_health(controller, server))
     stopping = asyncio.create_task(stop.wait())
     try:
         ends: set[asyncio.Future[Any]] = {stopping, controller.driver.failed}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if controller.driver.failed.done():
             controller.driver.failed.result()  # a bug, or a journal that cannot be written
+        telling.cancel()
         await server.drain()
         with suppress(TimeoutError):
             await asyncio.wait_for(controller.finish(), common.drain_s)
     finally:
         watching.cancel()
+        telling.cancel()
         controller.corrector.close()
         await server.stop(0.1)
+
+
+async def _tell_health(controller: LiveController, server: Server) -> None:
+    """Whether requests are taken, for who asks about the service by its name. The process as a
+    whole stays well: it must not be replaced, nor cut off from what is under way."""
+    told = ""
+    while True:
+        await asyncio.sleep(HEALTH_S)
+        if controller.refusing() != told:
+            told = controller.refusing()
+            await server.say(SERVICE, serving=not told)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,14 @@ gateway may follow it later.
 """
 
 import logging
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 
 from esg.controller.convert import progress_note, refusal_error
 from esg.controller.driver import Driver
 from esg.controller.effects import TellProgress
 from esg.controller.followers import Follower, Followers
+from esg.controller.quotas import RequestQuotas
 from esg.controller.request_log import AnsweredRequest, RequestRecord
 from esg.controller.shell import ControllerShell, request_memo
 from esg.core.messages.commands import AnswerRequest, RefuseRequest, StageReport
@@ -22,7 +24,7 @@ from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.logs import about
 from esg.runtime.rpc.batched_sender import BatchedSender
-from esg.runtime.rpc.status import AlreadyExists, NotFound, Unavailable, refusal
+from esg.runtime.rpc.status import AlreadyExists, Exhausted, NotFound, Unavailable, refusal
 from esg.runtime.security.ownership import owned, seen
 from esg.suggest import did_you_mean
 
@@ -32,11 +34,15 @@ log = logging.getLogger(__name__)
 class GatewayStreams:
     """The streams of all gateways, and which of them follow which request."""
 
-    def __init__(self, driver: Driver, shell: ControllerShell) -> None:
+    def __init__(
+        self, driver: Driver, shell: ControllerShell, refusing: Callable[[], str] = lambda: ""
+    ) -> None:
         self._driver = driver
         self._shell = shell
+        self._refusing = refusing
         self._submitted: dict[str, RequestRecord] = {}  # not decided yet, or not on disk
         self._followers = Followers()
+        self._quotas = RequestQuotas(time.monotonic)
         self.draining = False
 
     @property
@@ -92,8 +98,12 @@ class GatewayStreams:
                     self._followers.follow(request, follower)
         elif self.draining:
             _refuse(follower, request, Unavailable("the controller is going away; try again"))
+        elif why := self._refusing():
+            _refuse(follower, request, Unavailable(why))
         elif (application := self._application(submission)) is None:
             _refuse(follower, request, self._unseen(submission))
+        elif (too_much := self._too_much(submission)) is not None:
+            _refuse(follower, request, too_much)
         else:
             content_hash, later = submission.content_hash, submission.fetched_later
             self._submitted[request] = RequestRecord(
@@ -111,6 +121,11 @@ class GatewayStreams:
                 request_memo(content_hash, fetched_later=later),
                 refused=lambda error: self._end(request, error),
             )
+
+    def _too_much(self, submission: wire.Submission) -> Exhausted | None:
+        """Why a new request is more than its client may do, if it is."""
+        under_way = self._shell.requests.under_way_of(submission.owner)
+        return self._quotas.refusal(submission, under_way)
 
     def _application(self, submission: wire.Submission) -> str | None:
         """The application as the mesh calls it: the owner's own, or else everybody's; None if the
@@ -182,6 +197,7 @@ class GatewayStreams:
 
     def accepted(self, request: str, record: RequestRecord) -> None:
         self._submitted.pop(request, None)
+        self._quotas.decided(request, accepted=True)
         self._followers.tell(request, _accepted_note(request, record))
 
     def refused(self, command: RefuseRequest) -> None:
@@ -192,6 +208,7 @@ class GatewayStreams:
     def _end(self, request: str, error: Exception) -> None:
         """A request is not admitted."""
         self._submitted.pop(request, None)
+        self._quotas.decided(request, accepted=False)
         self._followers.tell_end(request, _refused_note(request, error))
 
     def payload_lost(self, request: str) -> None:

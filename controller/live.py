@@ -38,17 +38,22 @@ class LiveController:
         clock_us: Callable[[], int],
         memory: ShellSnapshot = NOTHING,
         dead_letters: DeadLetters | None = None,
+        refusing: Callable[[], str] = lambda: "",
     ) -> None:
+        self.refusing = refusing
+        """Why nothing new is taken, if that is so; what is under way goes on."""
         self.shell = ControllerShell(settings, memory)
         self.driver = Driver(
             scheduler, journal, self._perform, clock_us=clock_us, dead_letters=dead_letters
         )
         self.began_us = self.driver.now_us  # the clock goes on where an earlier process left it
-        self.gateways = GatewayStreams(self.driver, self.shell)
+        self.gateways = GatewayStreams(self.driver, self.shell, refusing)
         functions = functions_digest(scheduler.catalog)
         self.invokers = InvokerStreams(self.driver, functions, settings)
         self.corrector = Corrector(self.driver)
-        self.metrics = MeshMetrics(lambda: self.scheduler.state, self.shell.counters, dead_letters)
+        self.metrics = MeshMetrics(
+            lambda: self.scheduler.state, self.shell.counters, dead_letters, refusing
+        )
         self._idle = asyncio.Event()
 
     @property

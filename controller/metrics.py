@@ -18,17 +18,27 @@ class MeshMetrics(Collector):
     """Counters begin with the process; gauges are as of now."""
 
     def __init__(
-        self, state: Callable[[], State], tally: Counters, dead_letters: DeadLetters | None = None
+        self,
+        state: Callable[[], State],
+        tally: Counters,
+        dead_letters: DeadLetters | None = None,
+        refusing: Callable[[], str] = lambda: "",
     ) -> None:
         self._state = state
         self._tally = tally
         self._dead_letters = dead_letters
+        self._refusing = refusing
 
     def collect(self) -> Iterator[Metric]:
         state = self._state()
         yield from _applications(self._tally)
         yield from _work(self._tally)
         yield GaugeMetricFamily("esg_under_way", "requests under way", value=len(state.requests))
+        yield GaugeMetricFamily(
+            "esg_journal_full",
+            "1 while new requests are refused for want of room for the journal",
+            value=bool(self._refusing()),
+        )
         yield from _queues(state)
         yield from _nodes(list(state.nodes.values()))
         if self._dead_letters is not None:
@@ -53,7 +63,8 @@ def _applications(tally: Counters) -> Iterator[Metric]:
     for name, one in sorted(tally.applications.items()):
         served = one.served
         for outcome in (*Outcome, "refused"):
-            ended.add_metric([name, outcome], getattr(served, outcome))
+            if outcome is not Outcome.INVALID:  # those are among the refused
+                ended.add_metric([name, outcome], getattr(served, outcome))
         in_time.add_metric([name], served.in_time)
         due.add_metric([name], served.due)
         cost.add_metric([name], to_usd(served.cost_pusd))

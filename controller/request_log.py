@@ -3,12 +3,15 @@
 The scheduler forgets a request once it is answered. Clients ask later, or ask again because they
 are not sure to have been heard; so the answer is kept for a while. A request's id is an idempotency
 key: when it comes again, it means the request that it named the first time. The memory is bounded,
-in number and in time.
+in number and in time; when it is full, the client that fills most of it loses its oldest answer, so
+that nobody's are pushed out by another's.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import ItemsView
 
 from esg.core.messages.codec import Message
+from esg.runtime.security.ownership import owner_of
 
 
 class RequestRecord(Message, frozen=True, kw_only=True):
@@ -31,21 +34,41 @@ class AnsweredRequest(Message, frozen=True, kw_only=True):
     result: bytes
 
 
-class AnswerCache(OrderedDict[str, AnsweredRequest]):
+class AnswerCache:
     """Answered requests, the oldest first, up to a number and an age."""
 
     def __init__(self, most: int, longest_us: int) -> None:
-        super().__init__()
         self._most = most
         self._longest_us = longest_us
+        self._answers: OrderedDict[str, AnsweredRequest] = OrderedDict()
+        self._of: dict[str, OrderedDict[str, None]] = {}  # those of each owner, the oldest first
+
+    def get(self, request: str) -> AnsweredRequest | None:
+        return self._answers.get(request)
+
+    def items(self) -> ItemsView[str, AnsweredRequest]:
+        return self._answers.items()
+
+    def add(self, request: str, answered: AnsweredRequest) -> None:
+        self._answers[request] = answered
+        self._of.setdefault(owner_of(request), OrderedDict())[request] = None
 
     def forget_old(self, now_us: int) -> None:
-        while self:
-            oldest = next(iter(self.values()))
-            old = now_us - oldest.answered_us > self._longest_us
-            if not old and len(self) <= self._most:
-                return
-            self.popitem(last=False)
+        while self._answers:
+            request, oldest = next(iter(self._answers.items()))
+            if now_us - oldest.answered_us <= self._longest_us:
+                break
+            self._forget(request)
+        while len(self._answers) > self._most:
+            fullest = max(self._of.values(), key=len)
+            self._forget(next(iter(fullest)))
+
+    def _forget(self, request: str) -> None:
+        del self._answers[request]
+        owner = owner_of(request)
+        del self._of[owner][request]
+        if not self._of[owner]:
+            del self._of[owner]
 
 
 class RequestLog:
@@ -53,8 +76,19 @@ class RequestLog:
 
     def __init__(self, *, remembered: int, fetched_later_us: int, waited_for_us: int) -> None:
         self.under_way: dict[str, RequestRecord] = {}
+        self._under_way_of: Counter[str] = Counter()
         self._fetched_later = AnswerCache(remembered, fetched_later_us)
         self._waited_for = AnswerCache(remembered, waited_for_us)
+
+    def begin(self, request: str, record: RequestRecord) -> None:
+        """A request is under way."""
+        if request not in self.under_way:
+            self._under_way_of[owner_of(request)] += 1
+        self.under_way[request] = record
+
+    def under_way_of(self, owner: str) -> int:
+        """How many requests of a client are under way."""
+        return self._under_way_of.get(owner, 0)
 
     def find(self, request: str, now_us: int) -> RequestRecord | AnsweredRequest | None:
         self._forget_old(now_us)  # perhaps nothing has been answered for long
@@ -70,9 +104,13 @@ class RequestLog:
 
     def remember(self, request: str, answered: AnsweredRequest) -> None:
         """Keep the answer of a request, which is not under way any more."""
-        self.under_way.pop(request, None)
+        if self.under_way.pop(request, None) is not None:
+            owner = owner_of(request)
+            self._under_way_of[owner] -= 1
+            if not self._under_way_of[owner]:
+                del self._under_way_of[owner]
         memory = self._fetched_later if answered.fetched_later else self._waited_for
-        memory[request] = answered
+        memory.add(request, answered)
         self._forget_old(answered.answered_us)
 
     def _forget_old(self, now_us: int) -> None:

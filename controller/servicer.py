@@ -1,6 +1,7 @@
 """The controller's gRPC servicer: calls in, replies and statuses out, and nothing else."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -9,14 +10,16 @@ import grpc
 
 from esg.controller.convert import application_from_wire, application_to_wire, refusal_error
 from esg.controller.live import LiveController
+from esg.controller.quotas import ApplicationQuotas
 from esg.controller.status import mesh_status
 from esg.core.messages.commands import Command, RefuseApplication
 from esg.core.messages.events import ApplicationRetired
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import controller_v1_pb2_grpc as wire_grpc
 from esg.protos import model_v1_pb2 as model
-from esg.runtime.rpc.status import AlreadyExists, NotFound, aborting
+from esg.runtime.rpc.status import AlreadyExists, NotFound, Unavailable, aborting
 from esg.runtime.security.tls import check_peer
+from esg.runtime.settings import ControllerSettings
 from esg.suggest import did_you_mean
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -25,9 +28,11 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class ControllerServicer(wire_grpc.ControllerServicer):
     """The service `Controller` of `controller_v1.proto`."""
 
-    def __init__(self, controller: LiveController, policy: str) -> None:
+    def __init__(self, controller: LiveController, settings: ControllerSettings) -> None:
         self._controller = controller
-        self._policy = policy
+        self._policy = settings.policy
+        self._quotas = ApplicationQuotas(settings, time.monotonic)
+        self._changing = asyncio.Lock()
 
     async def Admit(  # noqa: N802 - the names are gRPC's
         self, messages: AsyncIterator[wire.FromGateway], context: Context
@@ -46,14 +51,18 @@ class ControllerServicer(wire_grpc.ControllerServicer):
     async def PutApplication(  # noqa: N802
         self, request: wire.PutApplicationRequest, context: Context
     ) -> model.Application:
-        async with self._called(context, "gateway"):
+        # One at a time: what is there is counted before more comes
+        async with self._called(context, "gateway"), self._changing:
+            self._check_taking()
+            self._quotas.take_change(request.client)
             known = self._controller.scheduler.current(request.name) is not None
             if request.update and not known:
                 raise self._unknown_application(request.name)
             if known and not request.update:
                 raise AlreadyExists(f"application {request.name} exists; update it instead")
-            registered = application_from_wire(request)
-            _check_accepted(await self._controller.driver.ask(registered))
+            event = application_from_wire(request)
+            self._quotas.check_room(self._controller.scheduler.state.registrations, event)
+            _check_accepted(await self._controller.driver.ask(event))
             return self._application(request.name)
 
     async def ListApplications(  # noqa: N802
@@ -68,6 +77,8 @@ class ControllerServicer(wire_grpc.ControllerServicer):
         self, request: wire.DeleteApplicationRequest, context: Context
     ) -> wire.DeleteApplicationReply:
         async with self._called(context, "gateway"):
+            self._check_taking()
+            self._quotas.take_change(request.client)
             retired = ApplicationRetired(application=request.name)
             _check_accepted(await self._controller.driver.ask(retired))
             return wire.DeleteApplicationReply()
@@ -85,6 +96,7 @@ class ControllerServicer(wire_grpc.ControllerServicer):
                     policy=self._policy,
                     began_us=self._controller.began_us,
                     now_us=self._controller.driver.now_us,
+                    refusing=self._controller.refusing(),
                 )
                 if request.interval_ms <= 0:
                     return
@@ -96,6 +108,11 @@ class ControllerServicer(wire_grpc.ControllerServicer):
         async with aborting(context):
             check_peer(context, service)
             yield
+
+    def _check_taking(self) -> None:
+        why = self._controller.refusing()
+        if why:
+            raise Unavailable(why)
 
     def _application(self, name: str) -> model.Application:
         application = self._controller.scheduler.current(name)

@@ -80,7 +80,8 @@ class ControllerShell:
             fetched_later_us=seconds(settings.remembered_s),
             waited_for_us=seconds(settings.repeats_s),
         )
-        self.requests.under_way.update(memory.under_way)
+        for request, record in memory.under_way.items():
+            self.requests.begin(request, record)
         for request, answered in memory.answered.items():
             self.requests.remember(request, answered)
         self.orders = {order.task: order for order in memory.orders}
@@ -154,12 +155,13 @@ class ControllerShell:
 
     def _admit(self, now_us: int, command: AdmitRequest, memo: Memo) -> Effect:
         self.counters.admitted(command)
-        record = self.requests.under_way[command.request] = RequestRecord(
+        record = RequestRecord(
             application=plain_name(command.application),
             content_hash=bytes.fromhex(memo.get("content_hash", "")),
             fetched_later="fetched_later" in memo,
             arrived_us=now_us,
         )
+        self.requests.begin(command.request, record)
         return TellAccepted(request=command.request, record=record)
 
     def _answer(self, now_us: int, answer: AnswerRequest, effects: list[Effect]) -> None:

@@ -21,6 +21,7 @@ def mesh_status(
     policy: str,
     began_us: int,
     now_us: int,
+    refusing: str = "",
 ) -> model.MeshStatus:
     return model.MeshStatus(
         uptime_us=now_us - began_us,
@@ -37,6 +38,7 @@ def mesh_status(
         jobs=tally.jobs,
         cold_starts=tally.cold_starts,
         profiles=[_profile(drift) for drift in drifts(state, catalog)],
+        refusing=refusing,
     )
 
 

@@ -6,7 +6,13 @@ class Rejected(Exception):
 
 
 class Fault(Exception):
-    """The world failed. Shells turn it into an event; the brains cope with events."""
+    """The world failed. Shells turn it into an event; the brains cope with events.
+
+    Its message is for whoever runs the mesh, and may name addresses and paths. `public` is what
+    clients are told instead.
+    """
+
+    public = "a part of the mesh did not answer; try again"
 
 
 class Bug(Exception):

@@ -4,25 +4,38 @@ import asyncio
 import sys
 from contextlib import suppress
 
+import grpc
+
 from esg.gateway.applications import Applications
+from esg.gateway.audit import AuditInterceptor, AuditLog
 from esg.gateway.auth_interceptor import AuthInterceptor
 from esg.gateway.controller_link import ControllerStream
 from esg.gateway.identity import Identities
+from esg.gateway.memory_budget import MemoryBudget
 from esg.gateway.metrics import RequestMetrics, forget_deleted
 from esg.gateway.payload_gc import PayloadCollector
+from esg.gateway.receive_limits import ReceiveLimits
 from esg.gateway.request_table import RequestTable
 from esg.gateway.servicer import Pipelines
 from esg.protos.gateway_v1_pb2_grpc import add_PipelinesServicer_to_server
+from esg.runtime.logs import audit_logger
 from esg.runtime.metrics_page import metrics_page
 from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.decode_interceptor import Decoding
-from esg.runtime.rpc.server import Server, run_service, say_ready
+from esg.runtime.rpc.server import (
+    IDLE_CONNECTION,
+    Server,
+    raise_descriptor_limit,
+    run_service,
+    say_ready,
+)
 from esg.runtime.security.policy import between_services, public_door
 from esg.runtime.settings import CommonSettings, GatewaySettings
 from esg.runtime.settings_file import Settings
 from esg.storage.redis_store import RedisStore
 
 SERVICE = "esg.gateway.v1.Pipelines"
+GROUPS = f"/{SERVICE}/SubmitMany"
 FIRST_LINK_S = 5.0
 """How long the controller may take before clients are told that the gateway is here without it."""
 
@@ -36,18 +49,28 @@ LAST_WORDS_S = 2.0
 
 async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) -> None:
     own = settings.of(GatewaySettings)
+    raise_descriptor_limit()
     store = RedisStore(common.redis_url, prefix=common.key_prefix, ttl_s=common.data_ttl_s)
     collector = PayloadCollector(store)
     metrics = RequestMetrics(lambda: len(table))
     table = RequestTable(own.max_under_way, collector.discard, metrics.ended)
     controller = channel(own.controller, between_services(common))
-    identities = Identities(own)
-    pipelines = Pipelines(own, table, store, controller, identities)
+    audit = AuditLog(audit_logger("gateway", own.audit_log), metrics.refused)
+    identities = Identities(own, told=audit.tokens_read)
+    limits_mb = (own.max_client_memory_mb, own.max_memory_mb)
+    memory = MemoryBudget(*(int(limit * 2**20) for limit in limits_mb))
+    pipelines = Pipelines(own, table, store, controller, identities, memory)
     link = ControllerStream(controller, table)
-    # A message may hold a payload and a few words more; a little larger ones get our own refusal
-    sizes = [("grpc.max_receive_message_length", own.max_payload_bytes + 2**20)]
-    gates = [AuthInterceptor(identities, SERVICE)] if identities.need_tokens else []
-    server = Server([*sizes, *METADATA], public_door(common, own), [*gates, Decoding()])
+    sizes = [("grpc.max_receive_message_length", own.max_message_bytes)]
+    gates: list[grpc.aio.ServerInterceptor] = []
+    if identities.need_tokens:
+        gates.append(AuthInterceptor(identities, SERVICE, audit))
+    gates += [
+        ReceiveLimits(own, identities, memory),
+        Decoding({GROUPS: own.max_group}),
+        AuditInterceptor(audit, identities, SERVICE),
+    ]
+    server = Server([*sizes, *METADATA, *IDLE_CONNECTION], public_door(common, own), gates)
     add_PipelinesServicer_to_server(pipelines, server.grpc)
 
     port = await server.start(own.host, own.port, [SERVICE])
@@ -70,6 +93,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
             await task
     await controller.close()
     await store.close()
+    audit.close()
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import grpc
 from google.protobuf.message import Message
 
 from esg.errors import Rejected
+from esg.gateway.identity import Caller
 from esg.gateway.validation import check_name
 from esg.limits import MOST_STAGES_READ
 from esg.names import LONGEST_CHOSEN
@@ -18,7 +19,14 @@ from esg.protos import controller_v1_pb2 as controller
 from esg.protos import controller_v1_pb2_grpc as controller_grpc
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import model_v1_pb2 as model
-from esg.runtime.rpc.status import AlreadyExists, Forbidden, NotFound, Unavailable, error_of
+from esg.runtime.rpc.status import (
+    AlreadyExists,
+    Forbidden,
+    NotFound,
+    Unavailable,
+    error_of,
+    told_retry_after_us,
+)
 from esg.runtime.security.ownership import owned, plainly, seen
 from esg.runtime.wire.copies import changed
 from esg.suggest import did_you_mean
@@ -38,8 +46,9 @@ class Applications:
         self._controller = controller_grpc.ControllerStub(channel)
 
     async def put(
-        self, asked: public.RegisterApplicationRequest, owner: str, *, update: bool
+        self, asked: public.RegisterApplicationRequest, caller: Caller, *, update: bool
     ) -> model.Application:
+        owner = caller.owner
         _check_definition(asked, owner)
         if owner:
             await self._check_owner(asked.name, owner, exists=update)
@@ -48,6 +57,7 @@ class Applications:
             stages=asked.stages,
             update=update,
             late_requests=asked.late_requests,
+            client=caller.name,
         )
         if asked.HasField("slo_us"):
             request.slo_us = asked.slo_us
@@ -66,10 +76,11 @@ class Applications:
             raise NotFound(did_you_mean("application", name, known))
         return known[name]
 
-    async def delete(self, name: str, owner: str) -> None:
+    async def delete(self, name: str, caller: Caller) -> None:
+        owner = caller.owner
         if owner:
             await self._check_owner(name, owner, exists=True)
-        request = controller.DeleteApplicationRequest(name=owned(owner, name))
+        request = controller.DeleteApplicationRequest(name=owned(owner, name), client=caller.name)
         await _answer(self._controller.DeleteApplication, request, owner)
 
     async def watch_mesh(self, interval_ms: int, owner: str) -> AsyncIterator[model.MeshStatus]:
@@ -149,4 +160,5 @@ async def _answer(method: Any, request: Any, owner: str) -> Any:
 def _problem(error: grpc.aio.AioRpcError, owner: str) -> Exception:
     if error.code() in NO_ANSWER:
         return Unavailable("the controller cannot be reached at the moment; try again")
-    return error_of(error.code().value[0], plainly(owner, error.details() or ""))
+    wait_us = told_retry_after_us(error.trailing_metadata())
+    return error_of(error.code().value[0], plainly(owner, error.details() or ""), wait_us)

@@ -5,6 +5,7 @@ from typing import Any
 
 import grpc
 
+from esg.gateway.audit import AuditLog
 from esg.gateway.identity import Identities
 from esg.runtime.rpc.decode_interceptor import Handler
 from esg.runtime.rpc.status import Unauthenticated, status
@@ -14,8 +15,9 @@ class AuthInterceptor(grpc.aio.ServerInterceptor):
     """For the calls of one service. Health and reflection are for everyone: those who watch over a
     gateway have no token."""
 
-    def __init__(self, identities: Identities, service: str) -> None:
+    def __init__(self, identities: Identities, service: str, audit: AuditLog) -> None:
         self._identities = identities
+        self._audit = audit
         self._guarded = f"/{service}/"
 
     async def intercept_service(
@@ -27,13 +29,14 @@ class AuthInterceptor(grpc.aio.ServerInterceptor):
             try:
                 self._identities.authenticate(details.invocation_metadata)
             except Unauthenticated as error:
-                return _refusing(error)
+                return self._refusing(error, details.method.removeprefix(self._guarded))
         return await continuation(details)
 
+    def _refusing(self, error: Unauthenticated, method: str) -> Handler:
+        async def refuse(messages: AsyncIterator[Any], context: Any) -> None:
+            code, words = status(error)
+            self._audit.ended("", context.peer(), method, "", code)
+            await context.abort(code, words)
 
-def _refusing(error: Unauthenticated) -> Handler:
-    async def refuse(messages: AsyncIterator[Any], context: Any) -> None:
-        await context.abort(*status(error))
-
-    # Whatever kind of call it is: only a stream's handler begins before a message has been read
-    return grpc.stream_stream_rpc_method_handler(refuse)
+        # Whatever kind of call it is: only a stream's handler begins before a message has been read
+        return grpc.stream_stream_rpc_method_handler(refuse)

@@ -11,9 +11,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from esg.errors import Rejected
 from esg.runtime.rpc.status import Unauthenticated
 from esg.runtime.security.files import Reloaded
 from esg.runtime.security.tokens import (
+    Entries,
     Quota,
     TokenEntry,
     digest_of,
@@ -45,12 +47,29 @@ class Caller:
 
 
 class Identities:
-    def __init__(self, settings: GatewaySettings, clock_s: Callable[[], float] = time.time) -> None:
+    """`told` hears what comes of reading the file with the tokens."""
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        clock_s: Callable[[], float] = time.time,
+        told: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._clock_s = clock_s
         self._anyone = Quota(requests_per_s=settings.max_requests_per_s, burst=settings.burst)
         file = Path(settings.tokens)
+
+        def read() -> Entries:
+            try:
+                entries = read_entries(file)
+            except Rejected:
+                told("not read")
+                raise
+            told("read")
+            return entries
+
         self._authenticated: ContextVar[Caller | None] = ContextVar("caller", default=None)
-        self._entries = Reloaded([file], lambda: read_entries(file)) if settings.tokens else None
+        self._entries = Reloaded([file], read) if settings.tokens else None
 
     @property
     def need_tokens(self) -> bool:
@@ -78,6 +97,11 @@ class Identities:
         if found is None:
             raise Unauthenticated("this call was not authenticated")
         return found
+
+    def known_as(self, peer: str) -> str:
+        """The name of whoever makes this call, which may be one that needs no token."""
+        found = self._authenticated.get()
+        return address_of(peer) if found is None else found.name
 
     def still(self, caller: Caller) -> Caller:
         """The same later, with the limits as they are now; a token may have been removed, or be

@@ -34,6 +34,12 @@ class RequestMetrics(Collector):
             buckets=LATENCY_BUCKETS_S,
             registry=None,
         )
+        self._refused = Counter(
+            "esg_gateway_refusals",
+            "calls and requests that were refused for who asked, or for how much",
+            ["reason"],
+            registry=None,
+        )
         self._series: dict[str, set[tuple[Counter | Histogram, tuple[str, ...]]]] = {}
         self._gone = UnusedNames()
 
@@ -48,6 +54,9 @@ class RequestMetrics(Collector):
             series.add((self._latency, labels[:1]))
             self._latency.labels(result.application).observe(result.latency_us / 1e6)
 
+    def refused(self, reason: str) -> None:
+        self._refused.labels(reason).inc()
+
     def forget_gone(self, needed: Container[str]) -> None:
         """Forget applications that were not needed at the last look either."""
         for name in self._gone.look(self._series, needed):
@@ -57,6 +66,7 @@ class RequestMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         yield from self._ended.collect()
         yield from self._latency.collect()
+        yield from self._refused.collect()
         yield GaugeMetricFamily(
             "esg_gateway_under_way", "requests under way", value=self._under_way()
         )

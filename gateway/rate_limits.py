@@ -1,81 +1,104 @@
-"""Rate limits and quotas of clients: token buckets, and streams that are counted.
+"""Rate limits and quotas of clients: token buckets, bytes in memory, and streams that are counted.
 
 Every client has a token bucket of requests, which holds `burst`, and one of bytes, which holds a
-day's. Each request takes its share out; when there is not enough, it is refused, and told when
-there will be. Bytes of a request that is refused for whatever reason are given back. A full bucket
-says nothing, so it is forgotten.
+day's (`esg.runtime.token_bucket`). Each request takes its share out; when there is not enough, it
+is refused, and told when there will be. A payload is paid for as it comes, piece by piece, out of
+the day's bytes and out of the gateway's memory (`memory_budget`). Bytes of a request that is
+refused for whatever reason are given back.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
 from esg.errors import Fault, Rejected
 from esg.gateway.identity import Caller
+from esg.gateway.memory_budget import MemoryBudget, Reservation, received
 from esg.runtime.rpc.status import Exhausted
+from esg.runtime.token_bucket import TokenBuckets
 from esg.units import DAY_S, seconds
 
-FORGET_EVERY = 1024
 
+class PayloadCharge:
+    """A payload on its way, and what it is charged for: memory until it is `settled`, and a day's
+    bytes for good, unless its request is refused. A repeat, which was paid for, is not `counted`.
 
-@dataclass(slots=True)
-class TokenBucket:
-    """A token bucket: it fills at `per_s`, up to `size`, and whoever does something takes out."""
+    The payload itself is in `content` and goes with the memory: what is not paid for any more must
+    not be held by whoever came across it, an error's traceback for one.
+    """
 
-    content: float
-    since_s: float
-    per_s: float
-    size: float
+    def __init__(
+        self, quotas: "ClientQuotas", caller: Caller, memory: Reservation, *, counted: bool
+    ) -> None:
+        self._quotas = quotas
+        self._caller = caller
+        self._memory = memory
+        self._counted = counted
+        self._bytes = 0
+        self._settled = False
+        self.content = b""
 
-    def fill(self, now_s: float) -> None:
-        self.content = min(self.size, self.content + (now_s - self.since_s) * self.per_s)
-        self.since_s = now_s
+    def add(self, size: int) -> None:
+        """One more piece; refused if that is too much."""
+        with self._counted_bytes(size):
+            self._memory.grow(size)
 
+    def add_received(self, content: bytes) -> None:
+        """The whole of it, in a message that memory was paid for when it came."""
+        with self._counted_bytes(len(content)):
+            self._memory = received.get()
+        self.content = content
 
-class TokenBuckets:
-    """Token buckets, one for each client that has taken something out of its own."""
+    async def wait_and_add(self, content: bytes, limit_s: float) -> None:
+        """The whole of it, as soon as there is memory for it."""
+        with self._counted_bytes(len(content)):
+            await self._memory.wait_and_grow(len(content), limit_s)
+        self.content = content
 
-    def __init__(self, clock_s: Callable[[], float]) -> None:
-        self._clock_s = clock_s
-        self._buckets: dict[str, TokenBucket] = {}
-        self._forget_at = FORGET_EVERY
+    def settle(self) -> None:
+        """Its request is accepted, and it is stored."""
+        self._settled = True
+        self.release()
 
-    def __len__(self) -> int:
-        return len(self._buckets)
+    def release(self) -> None:
+        """It is held no longer; once more does no harm."""
+        self.content = b""
+        self._memory.release()
 
-    def take(self, client: str, amount: float, *, per_s: float, size: float) -> float:
-        """Take so much out: 0, or if there is not enough, in how many seconds there will be."""
-        now_s = self._clock_s()
-        bucket = self._buckets.get(client)
-        if bucket is None or (bucket.per_s, bucket.size) != (per_s, size):
-            bucket = TokenBucket(size, now_s, per_s, size)
-        bucket.fill(now_s)
-        if bucket.content < amount:
-            return (amount - bucket.content) / per_s
-        bucket.content -= amount
-        self._buckets[client] = bucket
-        if len(self._buckets) >= self._forget_at:
-            self._forget(now_s)
-        return 0.0
+    @contextmanager
+    def _counted_bytes(self, size: int) -> Iterator[None]:
+        if self._counted:
+            self._quotas.take_bytes(self._caller, size, self._bytes)
+        try:
+            yield
+        except Exhausted:
+            if self._counted:
+                self._quotas.give_back_bytes(self._caller, size)
+            raise
+        self._bytes += size if self._counted else 0
 
-    def give_back(self, client: str, amount: float) -> None:
-        bucket = self._buckets.get(client)
-        if bucket is not None:
-            bucket.content = min(bucket.size, bucket.content + amount)
+    def __enter__(self) -> Self:
+        return self
 
-    def _forget(self, now_s: float) -> None:
-        for bucket in self._buckets.values():
-            bucket.fill(now_s)
-        self._buckets = {c: b for c, b in self._buckets.items() if b.content < b.size}
-        self._forget_at = len(self._buckets) + FORGET_EVERY
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self.release()
+        if isinstance(error, Rejected | Fault) and not self._settled:
+            self._quotas.give_back_bytes(self._caller, self._bytes)
 
 
 class ClientQuotas:
-    """The rate limits and quotas of all clients: requests per second, bytes per day, streams."""
+    """The rate limits and quotas of all clients: requests per second, bytes per day and in memory,
+    streams."""
 
-    def __init__(self, max_streams: int, clock_s: Callable[[], float]) -> None:
+    def __init__(
+        self, max_streams: int, memory: MemoryBudget, clock_s: Callable[[], float]
+    ) -> None:
         self._max_streams = max_streams
+        self._memory = memory
         self._requests = TokenBuckets(clock_s)
         self._bytes = TokenBuckets(clock_s)
         self._streams: Counter[str] = Counter()
@@ -94,19 +117,15 @@ class ClientQuotas:
                     seconds(wait_s),
                 )
 
-    @contextmanager
-    def payload(self, caller: Caller, size: int) -> Iterator[None]:
-        """While it is decided whether a request with so large a payload is accepted."""
-        self._take_bytes(caller, size)
-        try:
-            yield
-        except (Rejected, Fault):
-            self._bytes.give_back(caller.name, size)
-            raise
+    def payload(self, caller: Caller, *, counted: bool = True) -> PayloadCharge:
+        """Around the time in which a payload comes, and its request is decided on."""
+        memory = self._memory.reserve(caller.name)
+        return PayloadCharge(self, caller, memory, counted=counted)
 
-    def _take_bytes(self, caller: Caller, size: int) -> None:
+    def take_bytes(self, caller: Caller, size: int, before: int) -> None:
+        """Another piece of a payload, after so many bytes before."""
         daily = caller.quota.bytes_per_day
-        if size > daily > 0:
+        if before + size > daily > 0:
             raise Exhausted(
                 f"payload: is larger than the {daily} bytes that {caller.name} may send in a day; "
                 "send a smaller one, or ask for a larger quota"
@@ -119,6 +138,9 @@ class ClientQuotas:
                     f"try again in {wait_s:.0f} s, or ask for a larger quota",
                     seconds(wait_s),
                 )
+
+    def give_back_bytes(self, caller: Caller, size: int) -> None:
+        self._bytes.give_back(caller.name, size)
 
     @contextmanager
     def stream(self, caller: Caller) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
+from copy import copy
 from typing import Any
 
 from esg.core.sessions.inquiry import Inquiry
@@ -32,7 +33,7 @@ class PendingReply:
         """Wait for the answer; raises a refusal."""
         await self._answered.wait()
         if self._refusal is not None:
-            raise self._refusal
+            raise copy(self._refusal)  # see `RequestHistory.end`
 
 
 class RequestPayload:
@@ -96,7 +97,9 @@ class RequestHistory:
         await self.ended.wait()
         if self.result is None:
             assert self._lost is not None
-            raise self._lost
+            # An error that is raised refers to those who wait, and what they hold: their payload
+            # too. So it is not the one that is kept here, to which they refer
+            raise copy(self._lost)
         return self.result
 
     def finish(self, result: model.Result | None, lost: Exception | None = None) -> None:

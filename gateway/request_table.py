@@ -48,6 +48,7 @@ from esg.names import payload_stage
 from esg.protos import controller_v1_pb2 as controller
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.logs import about
+from esg.runtime.redaction import redacted
 from esg.runtime.rpc.status import AlreadyExists, Exhausted, NotFound, Unavailable, refusal_error
 from esg.runtime.security.ownership import owned, plainly, seen
 from esg.runtime.wire.copies import changed
@@ -303,11 +304,15 @@ class RequestTable:
                     outcome=outcome_from_wire(result.outcome),
                     slo_met=result.slo_met,
                     latency_us=result.latency_us,
+                    **({"reason": result.reason} if result.reason else {}),
                 ),
             )
             self._count_ended(result)
         application = seen(request.owner, result.application) or ""
-        shown = changed(result, request_id=request.name, application=application)
+        # what failed inside is told with where; an invalid input by its function, for the client
+        told = result.outcome == model.OUTCOME_INVALID
+        reason = result.reason if told else redacted(result.reason)
+        shown = changed(result, request_id=request.name, application=application, reason=reason)
         request.history.finish(shown)
         self._tidy(request)
 

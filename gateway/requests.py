@@ -7,30 +7,47 @@ A call waits for a request in a block: `async with requests.submitted(...) as re
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager, nullcontext
+from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
 import grpc
 
 from esg.errors import Fault
 from esg.gateway.identity import Caller, Identities
-from esg.gateway.rate_limits import ClientQuotas
+from esg.gateway.memory_budget import MemoryBudget
+from esg.gateway.rate_limits import ClientQuotas, PayloadCharge
 from esg.gateway.request import TrackedRequest
 from esg.gateway.request_table import RequestTable
 from esg.gateway.validation import check_id, checked
+from esg.protos import controller_v1_pb2 as controller
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import model_v1_pb2 as model
-from esg.runtime.rpc.status import FailedPrecondition, NotFound, Unavailable
+from esg.runtime.rpc.status import InvalidRequest, NotFound, Unavailable
 from esg.runtime.security.ownership import owned
 from esg.runtime.settings import GatewaySettings
-from esg.storage.errors import Missing
+from esg.storage.errors import Missing, StorageRefused
 from esg.storage.redis_store import RedisStore
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
+STORED_AT_ONCE = 2**18
+"""A larger payload is not stored before its request is accepted."""
+
 
 def going_away() -> Unavailable:
     return Unavailable("this gateway is going away; try again, with the same id")
+
+
+def _over_all(caller: Caller, payload_bytes: int) -> controller.Quota:
+    """A client's quota, which the controller keeps over all gateways."""
+    return controller.Quota(
+        client=caller.name,
+        requests_per_s=caller.quota.requests_per_s,
+        burst=caller.quota.burst,
+        in_flight=caller.quota.in_flight,
+        bytes_per_day=caller.quota.bytes_per_day,
+        payload_bytes=payload_bytes,
+    )
 
 
 class Requests:
@@ -40,63 +57,79 @@ class Requests:
         table: RequestTable,
         store: RedisStore,
         identities: Identities,
+        memory: MemoryBudget,
     ) -> None:
         self._settings = settings
         self._table = table
         self._store = store
         self._identities = identities
-        self.quotas = ClientQuotas(settings.max_streams, time.monotonic)
+        self.quotas = ClientQuotas(settings.max_streams, memory, time.monotonic)
+
+    def admit(self, caller: Caller) -> Caller:
+        """One request, before anything is done for it; refused if its client has sent too many."""
+        caller = self._identities.still(caller)
+        self.quotas.take(caller)
+        return caller
+
+    def charge(self, asked: public.SubmitRequest, caller: Caller) -> PayloadCharge:
+        """What the payload of a request is paid with. A client repeats by itself what it had no
+        answer to; the payload counts once."""
+        repeated = self._table.submitted(owned(caller.owner, asked.request_id))
+        return self.quotas.payload(caller, counted=not repeated)
 
     @asynccontextmanager
     async def submitted(
         self,
         asked: public.SubmitRequest,
-        payload: bytes,
+        charge: PayloadCharge,
         caller: Caller,
         remaining_s: float | None,
         *,
         fetched_later: bool = False,
     ) -> AsyncIterator[TrackedRequest]:
-        """Check a request, store its payload, have the controller accept it, and wait for it."""
+        """Check a request, store its payload, have the controller accept it, and wait for it. It
+        was admitted, and its payload charged for."""
         if self._table.handing_back:
             raise going_away()
         # Again, as a stream or a payload in pieces may have begun long ago: the token may have been
         # removed or replaced since, or its quotas changed
         caller = self._identities.still(caller)
-        self.quotas.take(caller)
         submission = await checked(
-            asked, payload, remaining_s, self._settings, caller.owner, fetched_later=fetched_later
+            asked, charge, remaining_s, self._settings, caller.owner, fetched_later=fetched_later
         )
-        # A client repeats by itself what it had no answer to; the payload counts once
-        repeated = self._table.submitted(submission.request_id)
+        submission.quota.CopyFrom(_over_all(caller, len(charge.content)))
         with ExitStack() as waiting:
-            with nullcontext() if repeated else self.quotas.payload(caller, len(payload)):
-                request = self._table.submit(submission, caller.quota.in_flight)
-                waiting.callback(self._table.leave, request)
-                durably = fetched_later and self._settings.durable_payloads
-                await self._accepted(request, payload, durably=durably)
-            del payload  # it is stored: it need not be held for as long as the request takes
+            request = self._table.submit(submission, caller.quota.in_flight)
+            waiting.callback(self._table.leave, request)
+            durably = fetched_later and self._settings.durable_payloads
+            await self._accepted(request, charge, durably=durably)
+            charge.settle()  # it need not be held for as long as the request takes
             request.kept |= fetched_later
             yield request
 
-    async def _accepted(self, request: TrackedRequest, content: bytes, *, durably: bool) -> None:
+    async def _accepted(
+        self, request: TrackedRequest, charge: PayloadCharge, *, durably: bool
+    ) -> None:
         """Wait until the controller has accepted it, and its payload is stored.
 
-        It is stored while the controller decides, and will be there when the first stage wants it.
+        It is stored while the controller decides, and will be there when the first stage wants it;
+        a large one only when the controller has agreed, as a refused one would be work for nothing.
         If nobody waits for the request, nobody could bring its payload again: it has to be durable,
         also if somebody who waits has brought it before.
         """
         question, payload = request.asked.submission, request.payload
         assert question is not None
         assert payload is not None
+        if len(charge.content) > STORED_AT_ONCE:
+            await question.accepted()
         storing = payload.storing(durably=durably)
         if storing is None:
-            put = self._store.put(request.id, payload.stage, content, durably=durably)
+            put = self._store.put(request.id, payload.stage, charge.content, durably=durably)
             storing = payload.store(put, durably=durably)
         await question.accepted()
         try:
             await asyncio.shield(storing)  # others may wait for it too
-        except FailedPrecondition:
+        except StorageRefused:
             raise  # it will not be submitted again
         except Fault:
             # The client is told to try again, and then finds the request waiting for its payload
@@ -130,9 +163,17 @@ class Requests:
 
         context.add_done_callback(sent)  # type: ignore[arg-type] # its stub wants a class
 
+    async def valid_end(self, request: TrackedRequest) -> model.Result:
+        """Wait for the end of a request, for whoever sent its payload: if a function could do
+        nothing with that, it is refused like any other mistake of a caller."""
+        result = await request.history.end()
+        if result.outcome == model.OUTCOME_INVALID:
+            raise InvalidRequest(result.reason)
+        return result
+
     async def reply(self, request: TrackedRequest) -> public.SubmitReply:
         """Wait for a request's end: its result, with its outputs if they fit into one message."""
-        result = await request.history.end()
+        result = await self.valid_end(request)
         outputs = await self.outputs(request, result)
         if sum(len(content) for _, content in outputs) > self._settings.inline_bytes:
             return public.SubmitReply(result=result, fetch_outputs=True)

@@ -2,18 +2,19 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 
 import grpc
 
-from esg.errors import Rejected
 from esg.gateway.applications import Applications
 from esg.gateway.identity import Caller, Identities
+from esg.gateway.memory_budget import MemoryBudget
+from esg.gateway.rate_limits import PayloadCharge
 from esg.gateway.request import TrackedRequest
 from esg.gateway.request_table import RequestTable
 from esg.gateway.requests import Context, Requests, going_away
 from esg.gateway.submit_stream import SubmitStream
-from esg.gateway.validation import check_payload
+from esg.gateway.uploads import Upload, detached
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.protos import model_v1_pb2 as model
@@ -33,11 +34,12 @@ class Pipelines(public_grpc.PipelinesServicer):
         store: RedisStore,
         controller: grpc.aio.Channel,
         identities: Identities,
+        memory: MemoryBudget,
     ) -> None:
         self._settings = settings
         self._table = table
         self._identities = identities
-        self._requests = Requests(settings, table, store, identities)
+        self._requests = Requests(settings, table, store, identities, memory)
         self._applications = Applications(controller)
         self._streams: set[SubmitStream] = set()
         self._going = asyncio.Event()
@@ -61,13 +63,13 @@ class Pipelines(public_grpc.PipelinesServicer):
         self, asked: public.RegisterApplicationRequest, context: Context
     ) -> model.Application:
         async with self._called(context) as caller:
-            return await self._applications.put(asked, caller.owner, update=False)
+            return await self._applications.put(asked, caller, update=False)
 
     async def UpdateApplication(
         self, asked: public.UpdateApplicationRequest, context: Context
     ) -> model.Application:
         async with self._called(context) as caller:
-            return await self._applications.put(asked.application, caller.owner, update=True)
+            return await self._applications.put(asked.application, caller, update=True)
 
     async def ListApplications(
         self, asked: public.ListApplicationsRequest, context: Context
@@ -86,7 +88,7 @@ class Pipelines(public_grpc.PipelinesServicer):
         self, asked: public.DeleteApplicationRequest, context: Context
     ) -> public.DeleteApplicationReply:
         async with self._called(context) as caller:
-            await self._applications.delete(asked.name, caller.owner)
+            await self._applications.delete(asked.name, caller)
             return public.DeleteApplicationReply()
 
     async def WatchMesh(
@@ -104,39 +106,57 @@ class Pipelines(public_grpc.PipelinesServicer):
     # ---- submitting
 
     async def Submit(self, asked: public.SubmitRequest, context: Context) -> public.SubmitReply:
-        async with (
-            self._called(context) as caller,
-            self._requests.submitted(
-                asked, asked.payload, caller, context.time_remaining()
-            ) as request,
-        ):
-            reply = await self._requests.reply(request)
-            self._requests.wait_until_sent(request, context, whole=not reply.fetch_outputs)
-            return reply
+        async with self._called(context) as caller:
+            caller = self._requests.admit(caller)
+            asked, payload = detached(asked)
+            with self._requests.charge(asked, caller) as charge:
+                charge.add_received(payload)
+                del payload
+                left_s = context.time_remaining()
+                async with self._requests.submitted(asked, charge, caller, left_s) as request:
+                    reply = await self._requests.reply(request)
+                    whole = not reply.fetch_outputs
+                    self._requests.wait_until_sent(request, context, whole=whole)
+                    return reply
 
     async def SubmitAsync(
         self, asked: public.SubmitRequest, context: Context
     ) -> public.SubmitAsyncReply:
-        async with (
-            self._called(context) as caller,
-            # Its client does not wait for the result, so the call's deadline says nothing about it
-            self._requests.submitted(
-                asked, asked.payload, caller, None, fetched_later=True
-            ) as request,
-        ):
-            return public.SubmitAsyncReply(request_id=request.name)
+        async with self._called(context) as caller:
+            caller = self._requests.admit(caller)
+            asked, payload = detached(asked)
+            with self._requests.charge(asked, caller) as charge:
+                charge.add_received(payload)
+                del payload
+                # Its client does not wait for the result, so the deadline says nothing about it
+                async with self._requests.submitted(
+                    asked, charge, caller, None, fetched_later=True
+                ) as request:
+                    return public.SubmitAsyncReply(request_id=request.name)
 
     async def SubmitChunked(
         self, chunks: AsyncIterator[public.SubmitChunk], context: Context
     ) -> AsyncIterator[public.ResultChunk]:
         async with self._called(context) as caller:
-            asked, payload = await self._joined(chunks)
-            await _still_there(context)
-            left_s = context.time_remaining()
-            async with self._requests.submitted(asked, payload, caller, left_s) as request:
-                del payload
-                async for chunk in self._results(request):
-                    yield chunk
+            caller = self._requests.admit(caller)
+            with self._requests.quotas.stream(caller), ExitStack() as paid:
+
+                def charge(asked: public.SubmitRequest) -> PayloadCharge:
+                    return paid.enter_context(self._requests.charge(asked, caller))
+
+                upload = Upload(self._settings)
+                asked, payload = await upload.receive(chunks, charge)
+                await _still_there(context)
+                left_s = None if upload.fetched_later else context.time_remaining()
+                async with self._requests.submitted(
+                    asked, payload, caller, left_s, fetched_later=upload.fetched_later
+                ) as request:
+                    if upload.fetched_later:
+                        yield public.ResultChunk(accepted=request.name)
+                        return
+                    await self._requests.valid_end(request)
+                    async for chunk in self._results(request):
+                        yield chunk
 
     async def SubmitMany(
         self, groups: AsyncIterator[public.SubmitGroup], context: Context
@@ -144,9 +164,7 @@ class Pipelines(public_grpc.PipelinesServicer):
         async with self._called(context) as caller:
             if self._going.is_set():
                 raise going_away()
-            stream = SubmitStream(
-                self._requests, caller, context.time_remaining(), self._settings.inline_bytes
-            )
+            stream = SubmitStream(self._requests, caller, context.time_remaining(), self._settings)
             with self._requests.quotas.stream(caller):
                 self._streams.add(stream)
                 try:
@@ -174,12 +192,11 @@ class Pipelines(public_grpc.PipelinesServicer):
     async def Fetch(
         self, asked: public.FetchRequest, context: Context
     ) -> AsyncIterator[public.ResultChunk]:
-        async with (
-            self._called(context) as caller,
-            self._requests.followed(asked.request_id, caller) as request,
-        ):
-            async for chunk in self._results(request):
-                yield chunk
+        async with self._called(context) as caller:
+            with self._requests.quotas.stream(caller):
+                async with self._requests.followed(asked.request_id, caller) as request:
+                    async for chunk in self._results(request):
+                        yield chunk
 
     async def Watch(
         self, asked: public.WatchRequest, context: Context
@@ -206,39 +223,6 @@ class Pipelines(public_grpc.PipelinesServicer):
         """Around a call: who makes it. What it raises becomes its status."""
         async with aborting(context):
             yield self._identities.caller(context.peer())
-
-    async def _joined(
-        self, chunks: AsyncIterator[public.SubmitChunk]
-    ) -> tuple[public.SubmitRequest, bytes]:
-        """A request, and its payload put together.
-
-        What is too large is still read, up to twice the limit, but not kept: a client that is
-        refused while it sends sees its sending fail, and not the reason.
-        """
-        limit = self._settings.max_payload_bytes
-        asked = None
-        received: list[bytes] = []
-        size = 0
-        async for chunk in chunks:
-            match chunk.WhichOneof("part"), asked:
-                case "request", None:
-                    asked = chunk.request
-                    piece = asked.payload
-                case "payload", public.SubmitRequest():
-                    piece = chunk.payload
-                case _:
-                    raise Rejected(
-                        "chunks: the first must be the request, and all others its payload"
-                    )
-            size += len(piece)
-            if size <= limit:
-                received.append(piece)
-            elif size > 2 * limit:
-                break
-        if asked is None:
-            raise Rejected("chunks: there are none; the first must be the request")
-        check_payload(size, self._settings)
-        return asked, b"".join(received)
 
     async def _results(self, request: TrackedRequest) -> AsyncIterator[public.ResultChunk]:
         """A request's result, then its outputs in pieces; they are deleted when all were taken."""

@@ -9,6 +9,7 @@ import uuid
 from hashlib import blake2b
 
 from esg.errors import Rejected
+from esg.gateway.rate_limits import PayloadCharge
 from esg.limits import LONGEST_SLO_MS
 from esg.names import LONGEST_CHOSEN, OWNER_MARK, PLAIN, is_printable
 from esg.protos import controller_v1_pb2 as controller
@@ -25,7 +26,7 @@ HASHED_AT_ONCE = 2**21
 
 async def checked(
     asked: public.SubmitRequest,
-    payload: bytes,
+    charge: PayloadCharge,
     remaining_s: float | None,
     limits: GatewaySettings,
     owner: str = "",
@@ -33,7 +34,7 @@ async def checked(
     fetched_later: bool = False,
 ) -> controller.Submission:
     """What the controller is told of a request, if there is nothing wrong with it."""
-    check_payload(len(payload), limits)
+    check_payload(len(charge.content), limits)
     check_name("application", asked.application, owner)
     slo_us = asked.slo_us if asked.HasField("slo_us") else None
     if slo_us is not None and not 0 < slo_us <= LONGEST_SLO_US:
@@ -44,10 +45,10 @@ async def checked(
     else:
         request = check_id(asked.request_id)
         spoken = f"{asked.application!r} {slo_us} {asked.all_stages} ".encode()
-        if len(payload) > HASHED_AT_ONCE:
-            content_hash = await asyncio.to_thread(_content_hash, spoken, payload)
+        if len(charge.content) > HASHED_AT_ONCE:
+            content_hash = await asyncio.to_thread(_content_hash, spoken, charge.content)
         else:
-            content_hash = _content_hash(spoken, payload)
+            content_hash = _content_hash(spoken, charge.content)
     return controller.Submission(
         request_id=owned(owner, request),
         application=asked.application,

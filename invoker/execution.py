@@ -3,7 +3,8 @@
 A batch is split into as many portions as the task has slices, which are run at the same time. What
 goes wrong with one job is that job's failure alone:
 
-    - a job whose handler fails does not go to the model;
+    - a job whose handler fails does not go to the model; if the handler turns its input down, that
+      is final, as it would be so everywhere;
     - a portion that fails is tried again on another of the task's slices;
     - if that fails as well, and not for want of an answer or a model, its jobs are tried one by
       one: it may be the input of just one of them that the model cannot bear.
@@ -20,7 +21,7 @@ from esg.core.messages.events import JobFailure, MissingInput
 from esg.core.messages.task_order import JobOrder, TaskOrder
 from esg.errors import Fault
 from esg.invoker.gathering import together
-from esg.invoker.handlers.handler import Bytes, CpuParts
+from esg.invoker.handlers.handler import Bytes, CpuParts, InvalidInput, JobError
 from esg.invoker.slices.client import ModelGone, NoAnswer, SliceClient, SliceGone, split
 from esg.invoker.tensors.arrays import Tensors, alike, plain_input, plain_output
 from esg.runtime.settings import InvokerSettings
@@ -56,15 +57,17 @@ class Execution:
         made = await _onward(prepared, lambda good: self._infer(order, good))
         if handler:
             pairs = [
-                m if isinstance(m, Fault) else (m, i) for m, i in zip(made, inputs, strict=True)
+                m if isinstance(m, JobError) else (m, i) for m, i in zip(made, inputs, strict=True)
             ]
             outputs = await _onward(pairs, lambda good: self.cpu.finish(handler, good, vcpus))
         else:
             outputs = [_plain(outcome) for outcome in made]
         results = list(zip(order.jobs, outputs, strict=True))
-        await self._keep(order, [(j, o) for j, o in results if not isinstance(o, Fault)])
+        await self._keep(order, [(j, o) for j, o in results if not isinstance(o, JobError)])
         return tuple(
-            JobFailure(request=j.request, reason=str(o)) for j, o in results if isinstance(o, Fault)
+            JobFailure(request=j.request, reason=str(o), final=isinstance(o, InvalidInput))
+            for j, o in results
+            if isinstance(o, JobError)
         )
 
     async def _keep(self, order: TaskOrder, outputs: Sequence[tuple[JobOrder, bytes]]) -> None:
@@ -170,12 +173,12 @@ class MissingInputs(Fault):
 
 
 async def _onward(
-    jobs: Sequence[T | Fault], work: Callable[[list[T]], Coroutine[Any, Any, Sequence[Any]]]
+    jobs: Sequence[T | JobError], work: Callable[[list[T]], Coroutine[Any, Any, Sequence[Any]]]
 ) -> list[Any]:
     """Work on the jobs that have come to no harm; each keeps its place."""
-    good = [job for job in jobs if not isinstance(job, Fault)]
+    good = [job for job in jobs if not isinstance(job, JobError)]
     results = iter(await work(good) if good else ())
-    return [job if isinstance(job, Fault) else next(results) for job in jobs]
+    return [job if isinstance(job, JobError) else next(results) for job in jobs]
 
 
 def _plain(outcome: Tensors | Fault) -> bytes | Fault:

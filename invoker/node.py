@@ -193,8 +193,9 @@ class Node:
         if error is None:
             failed = execution.result()
             self._tell(ExecutionEnded(task=order.task, failed=failed))
-            if failed:
-                self._look_again(order, failed)
+            # an input that was turned down says nothing about the node
+            if unexpected := tuple(failure for failure in failed if not failure.final):
+                self._look_again(order, unexpected)
             return
         known = isinstance(error, Fault | Rejected)
         reason = str(error) if known else f"{type(error).__name__}: {error}"

@@ -8,20 +8,22 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class PutApplicationRequest(_message.Message):
-    __slots__ = ("name", "stages", "slo_us", "slo_scale", "update", "late_requests")
+    __slots__ = ("name", "stages", "slo_us", "slo_scale", "update", "late_requests", "client")
     NAME_FIELD_NUMBER: _ClassVar[int]
     STAGES_FIELD_NUMBER: _ClassVar[int]
     SLO_US_FIELD_NUMBER: _ClassVar[int]
     SLO_SCALE_FIELD_NUMBER: _ClassVar[int]
     UPDATE_FIELD_NUMBER: _ClassVar[int]
     LATE_REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
     name: str
     stages: _containers.RepeatedCompositeFieldContainer[_model_v1_pb2.Stage]
     slo_us: int
     slo_scale: float
     update: bool
     late_requests: _model_v1_pb2.LateRequests
-    def __init__(self, name: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[_model_v1_pb2.Stage, _Mapping]]] = ..., slo_us: _Optional[int] = ..., slo_scale: _Optional[float] = ..., update: _Optional[bool] = ..., late_requests: _Optional[_Union[_model_v1_pb2.LateRequests, str]] = ...) -> None: ...
+    client: str
+    def __init__(self, name: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[_model_v1_pb2.Stage, _Mapping]]] = ..., slo_us: _Optional[int] = ..., slo_scale: _Optional[float] = ..., update: _Optional[bool] = ..., late_requests: _Optional[_Union[_model_v1_pb2.LateRequests, str]] = ..., client: _Optional[str] = ...) -> None: ...
 
 class ListApplicationsRequest(_message.Message):
     __slots__ = ()
@@ -34,10 +36,12 @@ class ListApplicationsReply(_message.Message):
     def __init__(self, applications: _Optional[_Iterable[_Union[_model_v1_pb2.Application, _Mapping]]] = ...) -> None: ...
 
 class DeleteApplicationRequest(_message.Message):
-    __slots__ = ("name",)
+    __slots__ = ("name", "client")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
     name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    client: str
+    def __init__(self, name: _Optional[str] = ..., client: _Optional[str] = ...) -> None: ...
 
 class DeleteApplicationReply(_message.Message):
     __slots__ = ()
@@ -66,7 +70,7 @@ class GatewayNote(_message.Message):
     def __init__(self, submission: _Optional[_Union[Submission, _Mapping]] = ..., cancel: _Optional[str] = ..., follow: _Optional[str] = ...) -> None: ...
 
 class Submission(_message.Message):
-    __slots__ = ("request_id", "application", "slo_us", "content_hash", "deadline_us", "fetched_later", "owner", "all_stages")
+    __slots__ = ("request_id", "application", "slo_us", "content_hash", "deadline_us", "fetched_later", "owner", "all_stages", "quota")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     APPLICATION_FIELD_NUMBER: _ClassVar[int]
     SLO_US_FIELD_NUMBER: _ClassVar[int]
@@ -75,6 +79,7 @@ class Submission(_message.Message):
     FETCHED_LATER_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     ALL_STAGES_FIELD_NUMBER: _ClassVar[int]
+    QUOTA_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     application: str
     slo_us: int
@@ -83,7 +88,24 @@ class Submission(_message.Message):
     fetched_later: bool
     owner: str
     all_stages: bool
-    def __init__(self, request_id: _Optional[str] = ..., application: _Optional[str] = ..., slo_us: _Optional[int] = ..., content_hash: _Optional[bytes] = ..., deadline_us: _Optional[int] = ..., fetched_later: _Optional[bool] = ..., owner: _Optional[str] = ..., all_stages: _Optional[bool] = ...) -> None: ...
+    quota: Quota
+    def __init__(self, request_id: _Optional[str] = ..., application: _Optional[str] = ..., slo_us: _Optional[int] = ..., content_hash: _Optional[bytes] = ..., deadline_us: _Optional[int] = ..., fetched_later: _Optional[bool] = ..., owner: _Optional[str] = ..., all_stages: _Optional[bool] = ..., quota: _Optional[_Union[Quota, _Mapping]] = ...) -> None: ...
+
+class Quota(_message.Message):
+    __slots__ = ("client", "requests_per_s", "burst", "in_flight", "bytes_per_day", "payload_bytes")
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_PER_S_FIELD_NUMBER: _ClassVar[int]
+    BURST_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    BYTES_PER_DAY_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    client: str
+    requests_per_s: float
+    burst: int
+    in_flight: int
+    bytes_per_day: int
+    payload_bytes: int
+    def __init__(self, client: _Optional[str] = ..., requests_per_s: _Optional[float] = ..., burst: _Optional[int] = ..., in_flight: _Optional[int] = ..., bytes_per_day: _Optional[int] = ..., payload_bytes: _Optional[int] = ...) -> None: ...
 
 class ToGateway(_message.Message):
     __slots__ = ("notes",)
@@ -218,12 +240,14 @@ class TaskFinished(_message.Message):
     def __init__(self, task: _Optional[str] = ..., loading_us: _Optional[int] = ..., running_us: _Optional[int] = ..., failed: _Optional[_Iterable[_Union[JobFailure, _Mapping]]] = ...) -> None: ...
 
 class JobFailure(_message.Message):
-    __slots__ = ("request_id", "reason")
+    __slots__ = ("request_id", "reason", "final")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    FINAL_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     reason: str
-    def __init__(self, request_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+    final: bool
+    def __init__(self, request_id: _Optional[str] = ..., reason: _Optional[str] = ..., final: _Optional[bool] = ...) -> None: ...
 
 class TaskFailed(_message.Message):
     __slots__ = ("task", "reason", "missing")

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from esg.protos import model_v1_pb2 as esg_dot_protos_dot_model__v1__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x65sg/protos/gateway_v1.proto\x12\x0e\x65sg.gateway.v1\x1a\x19\x65sg/protos/model_v1.proto\"\xb0\x01\n\x1aRegisterApplicationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12#\n\x06stages\x18\x02 \x03(\x0b\x32\x13.esg.model.v1.Stage\x12\x10\n\x06slo_us\x18\x03 \x01(\x03H\x00\x12\x13\n\tslo_scale\x18\x04 \x01(\x01H\x00\x12\x31\n\rlate_requests\x18\x05 \x01(\x0e\x32\x1a.esg.model.v1.LateRequestsB\x05\n\x03slo\"[\n\x18UpdateApplicationRequest\x12?\n\x0b\x61pplication\x18\x01 \x01(\x0b\x32*.esg.gateway.v1.RegisterApplicationRequest\"\x19\n\x17ListApplicationsRequest\"H\n\x15ListApplicationsReply\x12/\n\x0c\x61pplications\x18\x01 \x03(\x0b\x32\x19.esg.model.v1.Application\"*\n\x1a\x44\x65scribeApplicationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"(\n\x18\x44\x65leteApplicationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x18\n\x16\x44\x65leteApplicationReply\"}\n\rSubmitRequest\x12\x13\n\x0b\x61pplication\x18\x01 \x01(\t\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\x12\x13\n\x06slo_us\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12\x12\n\nall_stages\x18\x05 \x01(\x08\x42\t\n\x07_slo_us\"s\n\x0bSubmitReply\x12$\n\x06result\x18\x01 \x01(\x0b\x32\x14.esg.model.v1.Result\x12\'\n\x07outputs\x18\x02 \x03(\x0b\x32\x16.esg.gateway.v1.Output\x12\x15\n\rfetch_outputs\x18\x03 \x01(\x08\"(\n\x06Output\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\x0c\"&\n\x10SubmitAsyncReply\x12\x12\n\nrequest_id\x18\x01 \x01(\t\"Z\n\x0bSubmitChunk\x12\x30\n\x07request\x18\x01 \x01(\x0b\x32\x1d.esg.gateway.v1.SubmitRequestH\x00\x12\x11\n\x07payload\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\"g\n\x0bResultChunk\x12&\n\x06result\x18\x01 \x01(\x0b\x32\x14.esg.model.v1.ResultH\x00\x12(\n\x06output\x18\x02 \x01(\x0b\x32\x16.esg.gateway.v1.OutputH\x00\x42\x06\n\x04part\">\n\x0bSubmitGroup\x12/\n\x08requests\x18\x01 \x03(\x0b\x32\x1d.esg.gateway.v1.SubmitRequest\"4\n\nReplyGroup\x12&\n\x07replies\x18\x01 \x03(\x0b\x32\x15.esg.gateway.v1.Reply\"\x7f\n\x05Reply\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12+\n\x04\x64one\x18\x02 \x01(\x0b\x32\x1b.esg.gateway.v1.SubmitReplyH\x00\x12*\n\x07refusal\x18\x03 \x01(\x0b\x32\x17.esg.gateway.v1.RefusalH\x00\x42\t\n\x07outcome\"X\n\x07Refusal\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x1b\n\x0eretry_after_us\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\x11\n\x0f_retry_after_us\" \n\nGetRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\"\x8c\x01\n\x0cRequestState\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x13\n\x0b\x61pplication\x18\x02 \x01(\t\x12-\n\x08progress\x18\x03 \x03(\x0b\x32\x1b.esg.model.v1.StageProgress\x12$\n\x06result\x18\x04 \x01(\x0b\x32\x14.esg.model.v1.Result\"\"\n\x0c\x46\x65tchRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\"\"\n\x0cWatchRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\"m\n\nWatchReply\x12/\n\x08progress\x18\x01 \x01(\x0b\x32\x1b.esg.model.v1.StageProgressH\x00\x12&\n\x06result\x18\x02 \x01(\x0b\x32\x14.esg.model.v1.ResultH\x00\x42\x06\n\x04part\"#\n\rCancelRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\" \n\x0b\x43\x61ncelReply\x12\x11\n\tcancelled\x18\x01 \x01(\x08\"\'\n\x10WatchMeshRequest\x12\x13\n\x0binterval_ms\x18\x01 \x01(\x05\x32\xf9\x08\n\tPipelines\x12\\\n\x13RegisterApplication\x12*.esg.gateway.v1.RegisterApplicationRequest\x1a\x19.esg.model.v1.Application\x12X\n\x11UpdateApplication\x12(.esg.gateway.v1.UpdateApplicationRequest\x1a\x19.esg.model.v1.Application\x12\x62\n\x10ListApplications\x12\'.esg.gateway.v1.ListApplicationsRequest\x1a%.esg.gateway.v1.ListApplicationsReply\x12\\\n\x13\x44\x65scribeApplication\x12*.esg.gateway.v1.DescribeApplicationRequest\x1a\x19.esg.model.v1.Application\x12\x65\n\x11\x44\x65leteApplication\x12(.esg.gateway.v1.DeleteApplicationRequest\x1a&.esg.gateway.v1.DeleteApplicationReply\x12\x44\n\x06Submit\x12\x1d.esg.gateway.v1.SubmitRequest\x1a\x1b.esg.gateway.v1.SubmitReply\x12N\n\x0bSubmitAsync\x12\x1d.esg.gateway.v1.SubmitRequest\x1a .esg.gateway.v1.SubmitAsyncReply\x12M\n\rSubmitChunked\x12\x1b.esg.gateway.v1.SubmitChunk\x1a\x1b.esg.gateway.v1.ResultChunk(\x01\x30\x01\x12I\n\nSubmitMany\x12\x1b.esg.gateway.v1.SubmitGroup\x1a\x1a.esg.gateway.v1.ReplyGroup(\x01\x30\x01\x12?\n\x03Get\x12\x1a.esg.gateway.v1.GetRequest\x1a\x1c.esg.gateway.v1.RequestState\x12\x44\n\x05\x46\x65tch\x12\x1c.esg.gateway.v1.FetchRequest\x1a\x1b.esg.gateway.v1.ResultChunk0\x01\x12\x43\n\x05Watch\x12\x1c.esg.gateway.v1.WatchRequest\x1a\x1a.esg.gateway.v1.WatchReply0\x01\x12\x44\n\x06\x43\x61ncel\x12\x1d.esg.gateway.v1.CancelRequest\x1a\x1b.esg.gateway.v1.CancelReply\x12I\n\tWatchMesh\x12 .esg.gateway.v1.WatchMeshRequest\x1a\x18.esg.model.v1.MeshStatus0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x65sg/protos/gateway_v1.proto\x12\x0e\x65sg.gateway.v1\x1a\x19\x65sg/protos/model_v1.proto\"\xb0\x01\n\x1aRegisterApplicationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12#\n\x06stages\x18\x02 \x03(\x0b\x32\x13.esg.model.v1.Stage\x12\x10\n\x06slo_us\x18\x03 \x01(\x03H\x00\x12\x13\n\tslo_scale\x18\x04 \x01(\x01H\x00\x12\x31\n\rlate_requests\x18\x05 \x01(\x0e\x32\x1a.esg.model.v1.LateRequestsB\x05\n\x03slo\"[\n\x18UpdateApplicationRequest\x12?\n\x0b\x61pplication\x18\x01 \x01(\x0b\x32*.esg.gateway.v1.RegisterApplicationRequest\"\x19\n\x17ListApplicationsRequest\"H\n\x15ListApplicationsReply\x12/\n\x0c\x61pplications\x18\x01 \x03(\x0b\x32\x19.esg.model.v1.Application\"*\n\x1a\x44\x65scribeApplicationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"(\n\x18\x44\x65leteApplicationRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x18\n\x16\x44\x65leteApplicationReply\"}\n\rSubmitRequest\x12\x13\n\x0b\x61pplication\x18\x01 \x01(\t\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\x12\x13\n\x06slo_us\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12\x12\n\nall_stages\x18\x05 \x01(\x08\x42\t\n\x07_slo_us\"s\n\x0bSubmitReply\x12$\n\x06result\x18\x01 \x01(\x0b\x32\x14.esg.model.v1.Result\x12\'\n\x07outputs\x18\x02 \x03(\x0b\x32\x16.esg.gateway.v1.Output\x12\x15\n\rfetch_outputs\x18\x03 \x01(\x08\"(\n\x06Output\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\x0c\"&\n\x10SubmitAsyncReply\x12\x12\n\nrequest_id\x18\x01 \x01(\t\"q\n\x0bSubmitChunk\x12\x30\n\x07request\x18\x01 \x01(\x0b\x32\x1d.esg.gateway.v1.SubmitRequestH\x00\x12\x11\n\x07payload\x18\x02 \x01(\x0cH\x00\x12\x15\n\rfetched_later\x18\x32 \x01(\x08\x42\x06\n\x04part\"{\n\x0bResultChunk\x12\x12\n\x08\x61\x63\x63\x65pted\x18\x32 \x01(\tH\x00\x12&\n\x06result\x18\x01 \x01(\x0b\x32\x14.esg.model.v1.ResultH\x00\x12(\n\x06output\x18\x02 \x01(\x0b\x32\x16.esg.gateway.v1.OutputH\x00\x42\x06\n\x04part\">\n\x0bSubmitGroup\x12/\n\x08requests\x18\x01 \x03(\x0b\x32\x1d.esg.gateway.v1.SubmitRequest\"4\n\nReplyGroup\x12&\n\x07replies\x18\x01 \x03(\x0b\x32\x15.esg.gateway.v1.Reply\"\x7f\n\x05Reply\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12+\n\x04\x64one\x18\x02 \x01(\x0b\x32\x1b.esg.gateway.v1.SubmitReplyH\x00\x12*\n\x07refusal\x18\x03 \x01(\x0b\x32\x17.esg.gateway.v1.RefusalH\x00\x42\t\n\x07outcome\"X\n\x07Refusal\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x1b\n\x0eretry_after_us\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\x11\n\x0f_retry_after_us\" \n\nGetRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\"\x8c\x01\n\x0cRequestState\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x13\n\x0b\x61pplication\x18\x02 \x01(\t\x12-\n\x08progress\x18\x03 \x03(\x0b\x32\x1b.esg.model.v1.StageProgress\x12$\n\x06result\x18\x04 \x01(\x0b\x32\x14.esg.model.v1.Result\"\"\n\x0c\x46\x65tchRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\"\"\n\x0cWatchRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\"m\n\nWatchReply\x12/\n\x08progress\x18\x01 \x01(\x0b\x32\x1b.esg.model.v1.StageProgressH\x00\x12&\n\x06result\x18\x02 \x01(\x0b\x32\x14.esg.model.v1.ResultH\x00\x42\x06\n\x04part\"#\n\rCancelRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\" \n\x0b\x43\x61ncelReply\x12\x11\n\tcancelled\x18\x01 \x01(\x08\"\'\n\x10WatchMeshRequest\x12\x13\n\x0binterval_ms\x18\x01 \x01(\x05\x32\xf9\x08\n\tPipelines\x12\\\n\x13RegisterApplication\x12*.esg.gateway.v1.RegisterApplicationRequest\x1a\x19.esg.model.v1.Application\x12X\n\x11UpdateApplication\x12(.esg.gateway.v1.UpdateApplicationRequest\x1a\x19.esg.model.v1.Application\x12\x62\n\x10ListApplications\x12\'.esg.gateway.v1.ListApplicationsRequest\x1a%.esg.gateway.v1.ListApplicationsReply\x12\\\n\x13\x44\x65scribeApplication\x12*.esg.gateway.v1.DescribeApplicationRequest\x1a\x19.esg.model.v1.Application\x12\x65\n\x11\x44\x65leteApplication\x12(.esg.gateway.v1.DeleteApplicationRequest\x1a&.esg.gateway.v1.DeleteApplicationReply\x12\x44\n\x06Submit\x12\x1d.esg.gateway.v1.SubmitRequest\x1a\x1b.esg.gateway.v1.SubmitReply\x12N\n\x0bSubmitAsync\x12\x1d.esg.gateway.v1.SubmitRequest\x1a .esg.gateway.v1.SubmitAsyncReply\x12M\n\rSubmitChunked\x12\x1b.esg.gateway.v1.SubmitChunk\x1a\x1b.esg.gateway.v1.ResultChunk(\x01\x30\x01\x12I\n\nSubmitMany\x12\x1b.esg.gateway.v1.SubmitGroup\x1a\x1a.esg.gateway.v1.ReplyGroup(\x01\x30\x01\x12?\n\x03Get\x12\x1a.esg.gateway.v1.GetRequest\x1a\x1c.esg.gateway.v1.RequestState\x12\x44\n\x05\x46\x65tch\x12\x1c.esg.gateway.v1.FetchRequest\x1a\x1b.esg.gateway.v1.ResultChunk0\x01\x12\x43\n\x05Watch\x12\x1c.esg.gateway.v1.WatchRequest\x1a\x1a.esg.gateway.v1.WatchReply0\x01\x12\x44\n\x06\x43\x61ncel\x12\x1d.esg.gateway.v1.CancelRequest\x1a\x1b.esg.gateway.v1.CancelReply\x12I\n\tWatchMesh\x12 .esg.gateway.v1.WatchMeshRequest\x1a\x18.esg.model.v1.MeshStatus0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -55,33 +55,33 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SUBMITASYNCREPLY']._serialized_start=845
   _globals['_SUBMITASYNCREPLY']._serialized_end=883
   _globals['_SUBMITCHUNK']._serialized_start=885
-  _globals['_SUBMITCHUNK']._serialized_end=975
-  _globals['_RESULTCHUNK']._serialized_start=977
-  _globals['_RESULTCHUNK']._serialized_end=1080
-  _globals['_SUBMITGROUP']._serialized_start=1082
-  _globals['_SUBMITGROUP']._serialized_end=1144
-  _globals['_REPLYGROUP']._serialized_start=1146
-  _globals['_REPLYGROUP']._serialized_end=1198
-  _globals['_REPLY']._serialized_start=1200
-  _globals['_REPLY']._serialized_end=1327
-  _globals['_REFUSAL']._serialized_start=1329
-  _globals['_REFUSAL']._serialized_end=1417
-  _globals['_GETREQUEST']._serialized_start=1419
-  _globals['_GETREQUEST']._serialized_end=1451
-  _globals['_REQUESTSTATE']._serialized_start=1454
-  _globals['_REQUESTSTATE']._serialized_end=1594
-  _globals['_FETCHREQUEST']._serialized_start=1596
-  _globals['_FETCHREQUEST']._serialized_end=1630
-  _globals['_WATCHREQUEST']._serialized_start=1632
-  _globals['_WATCHREQUEST']._serialized_end=1666
-  _globals['_WATCHREPLY']._serialized_start=1668
-  _globals['_WATCHREPLY']._serialized_end=1777
-  _globals['_CANCELREQUEST']._serialized_start=1779
-  _globals['_CANCELREQUEST']._serialized_end=1814
-  _globals['_CANCELREPLY']._serialized_start=1816
-  _globals['_CANCELREPLY']._serialized_end=1848
-  _globals['_WATCHMESHREQUEST']._serialized_start=1850
-  _globals['_WATCHMESHREQUEST']._serialized_end=1889
-  _globals['_PIPELINES']._serialized_start=1892
-  _globals['_PIPELINES']._serialized_end=3037
+  _globals['_SUBMITCHUNK']._serialized_end=998
+  _globals['_RESULTCHUNK']._serialized_start=1000
+  _globals['_RESULTCHUNK']._serialized_end=1123
+  _globals['_SUBMITGROUP']._serialized_start=1125
+  _globals['_SUBMITGROUP']._serialized_end=1187
+  _globals['_REPLYGROUP']._serialized_start=1189
+  _globals['_REPLYGROUP']._serialized_end=1241
+  _globals['_REPLY']._serialized_start=1243
+  _globals['_REPLY']._serialized_end=1370
+  _globals['_REFUSAL']._serialized_start=1372
+  _globals['_REFUSAL']._serialized_end=1460
+  _globals['_GETREQUEST']._serialized_start=1462
+  _globals['_GETREQUEST']._serialized_end=1494
+  _globals['_REQUESTSTATE']._serialized_start=1497
+  _globals['_REQUESTSTATE']._serialized_end=1637
+  _globals['_FETCHREQUEST']._serialized_start=1639
+  _globals['_FETCHREQUEST']._serialized_end=1673
+  _globals['_WATCHREQUEST']._serialized_start=1675
+  _globals['_WATCHREQUEST']._serialized_end=1709
+  _globals['_WATCHREPLY']._serialized_start=1711
+  _globals['_WATCHREPLY']._serialized_end=1820
+  _globals['_CANCELREQUEST']._serialized_start=1822
+  _globals['_CANCELREQUEST']._serialized_end=1857
+  _globals['_CANCELREPLY']._serialized_start=1859
+  _globals['_CANCELREPLY']._serialized_end=1891
+  _globals['_WATCHMESHREQUEST']._serialized_start=1893
+  _globals['_WATCHMESHREQUEST']._serialized_end=1932
+  _globals['_PIPELINES']._serialized_start=1935
+  _globals['_PIPELINES']._serialized_end=3080
 # @@protoc_insertion_point(module_scope)

@@ -92,20 +92,24 @@ class SubmitAsyncReply(_message.Message):
     def __init__(self, request_id: _Optional[str] = ...) -> None: ...
 
 class SubmitChunk(_message.Message):
-    __slots__ = ("request", "payload")
+    __slots__ = ("request", "payload", "fetched_later")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    FETCHED_LATER_FIELD_NUMBER: _ClassVar[int]
     request: SubmitRequest
     payload: bytes
-    def __init__(self, request: _Optional[_Union[SubmitRequest, _Mapping]] = ..., payload: _Optional[bytes] = ...) -> None: ...
+    fetched_later: bool
+    def __init__(self, request: _Optional[_Union[SubmitRequest, _Mapping]] = ..., payload: _Optional[bytes] = ..., fetched_later: _Optional[bool] = ...) -> None: ...
 
 class ResultChunk(_message.Message):
-    __slots__ = ("result", "output")
+    __slots__ = ("accepted", "result", "output")
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    accepted: str
     result: _model_v1_pb2.Result
     output: Output
-    def __init__(self, result: _Optional[_Union[_model_v1_pb2.Result, _Mapping]] = ..., output: _Optional[_Union[Output, _Mapping]] = ...) -> None: ...
+    def __init__(self, accepted: _Optional[str] = ..., result: _Optional[_Union[_model_v1_pb2.Result, _Mapping]] = ..., output: _Optional[_Union[Output, _Mapping]] = ...) -> None: ...
 
 class SubmitGroup(_message.Message):
     __slots__ = ("requests",)

@@ -143,7 +143,8 @@ class PipelinesServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Submit(self, request, context):
-        """Run a pipeline and wait for its result. The call's deadline, if it is shorter than the SLO,
+        """Run a pipeline and wait for its result. A message holds 4 MB at most (max_message_bytes);
+        larger payloads go by SubmitChunked. The call's deadline, if it is shorter than the SLO,
         becomes the SLO. If the call is cancelled, so is the request, unless it was submitted by
         another call too.
         """
@@ -167,8 +168,8 @@ class PipelinesServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SubmitMany(self, request_iterator, context):
-        """Many requests over one stream, in groups of any size, each with an id of its own; answers come
-        as they are ready.
+        """Many requests over one stream, in groups of up to 256, each with an id of its own; answers come
+        as they are ready. Who leaves thousands of answers unread is not listened to any further.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

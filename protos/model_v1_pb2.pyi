@@ -20,6 +20,7 @@ class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OUTCOME_FAILED: _ClassVar[Outcome]
     OUTCOME_CANCELLED: _ClassVar[Outcome]
     OUTCOME_DROPPED: _ClassVar[Outcome]
+    OUTCOME_INVALID: _ClassVar[Outcome]
 LATE_REQUESTS_UNSPECIFIED: LateRequests
 LATE_REQUESTS_FINISH: LateRequests
 LATE_REQUESTS_DROP: LateRequests
@@ -28,6 +29,7 @@ OUTCOME_DONE: Outcome
 OUTCOME_FAILED: Outcome
 OUTCOME_CANCELLED: Outcome
 OUTCOME_DROPPED: Outcome
+OUTCOME_INVALID: Outcome
 
 class Config(_message.Message):
     __slots__ = ("batch", "vcpus", "vgpus")
@@ -128,7 +130,7 @@ class StageProgress(_message.Message):
     def __init__(self, stage: _Optional[str] = ..., task: _Optional[str] = ..., node: _Optional[str] = ..., config: _Optional[_Union[Config, _Mapping]] = ..., finished: _Optional[bool] = ..., at_us: _Optional[int] = ...) -> None: ...
 
 class MeshStatus(_message.Message):
-    __slots__ = ("uptime_us", "policy", "queues", "nodes", "applications", "under_way", "local_transfers", "remote_transfers", "tasks", "jobs", "cold_starts", "profiles")
+    __slots__ = ("uptime_us", "policy", "queues", "nodes", "applications", "under_way", "local_transfers", "remote_transfers", "tasks", "jobs", "cold_starts", "profiles", "refusing")
     UPTIME_US_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
@@ -141,6 +143,7 @@ class MeshStatus(_message.Message):
     JOBS_FIELD_NUMBER: _ClassVar[int]
     COLD_STARTS_FIELD_NUMBER: _ClassVar[int]
     PROFILES_FIELD_NUMBER: _ClassVar[int]
+    REFUSING_FIELD_NUMBER: _ClassVar[int]
     uptime_us: int
     policy: str
     queues: _containers.RepeatedCompositeFieldContainer[QueueStatus]
@@ -153,7 +156,8 @@ class MeshStatus(_message.Message):
     jobs: int
     cold_starts: int
     profiles: _containers.RepeatedCompositeFieldContainer[ProfileStatus]
-    def __init__(self, uptime_us: _Optional[int] = ..., policy: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueStatus, _Mapping]]] = ..., nodes: _Optional[_Iterable[_Union[NodeStatus, _Mapping]]] = ..., applications: _Optional[_Iterable[_Union[ApplicationStatus, _Mapping]]] = ..., under_way: _Optional[int] = ..., local_transfers: _Optional[int] = ..., remote_transfers: _Optional[int] = ..., tasks: _Optional[int] = ..., jobs: _Optional[int] = ..., cold_starts: _Optional[int] = ..., profiles: _Optional[_Iterable[_Union[ProfileStatus, _Mapping]]] = ...) -> None: ...
+    refusing: str
+    def __init__(self, uptime_us: _Optional[int] = ..., policy: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueStatus, _Mapping]]] = ..., nodes: _Optional[_Iterable[_Union[NodeStatus, _Mapping]]] = ..., applications: _Optional[_Iterable[_Union[ApplicationStatus, _Mapping]]] = ..., under_way: _Optional[int] = ..., local_transfers: _Optional[int] = ..., remote_transfers: _Optional[int] = ..., tasks: _Optional[int] = ..., jobs: _Optional[int] = ..., cold_starts: _Optional[int] = ..., profiles: _Optional[_Iterable[_Union[ProfileStatus, _Mapping]]] = ..., refusing: _Optional[str] = ...) -> None: ...
 
 class ProfileStatus(_message.Message):
     __slots__ = ("function", "batch", "tasks", "profiled_us", "measured", "planned")

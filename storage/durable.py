@@ -9,7 +9,7 @@ while one WAITAOF is under way shares the next.
 import asyncio
 
 from esg.errors import Fault
-from esg.storage.errors import StorageRefused
+from esg.storage.errors import NotDurable, StorageRefused, StoreUnavailable
 from esg.storage.redis_pipeline import RedisPipeline
 
 LIMIT_MS = 5000
@@ -48,13 +48,11 @@ class DurablePipeline(RedisPipeline):
         try:
             on_disk, _ = await self.send(b"WAITAOF", b"1", b"0", b"%d" % LIMIT_MS)
         except StorageRefused as error:
-            return StorageRefused(
-                f"{error}: a payload that nobody waits for has to be on disk. Use a server that "
-                "can tell (Redis from 7.2 on, or Valkey) with appendonly yes, or set "
-                "durable_payloads of the gateway to false"
-            )
+            return NotDurable(f"{error}: {NotDurable.public}")
         except Fault as error:
             return error
         if not on_disk:
-            return Fault(f"Redis at {self.where}: not on disk after {LIMIT_MS} ms; try again")
+            return StoreUnavailable(
+                f"Redis at {self.where}: not on disk after {LIMIT_MS} ms; try again"
+            )
         return None

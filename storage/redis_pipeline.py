@@ -26,9 +26,9 @@ from redis.exceptions import (
     TryAgainError,
 )
 
-from esg.errors import Fault, Rejected
+from esg.errors import Rejected
 from esg.runtime.security.redis_tls import redis_pool
-from esg.storage.errors import StorageRefused
+from esg.storage.errors import StorageRefused, StoreUnavailable
 
 REPLY_TIMEOUT_S = 10.0
 TIMEOUT_PER_COMMAND_S = 0.05
@@ -115,7 +115,7 @@ class RedisPipeline:
             for _, reply in batch:
                 if not reply.done():
                     reply.set_exception(
-                        Fault(
+                        StoreUnavailable(
                             f"Redis at {self.where}: {reason}; is it running, and is redis_url "
                             "right?"
                         )
@@ -126,7 +126,7 @@ class RedisPipeline:
             answer = await connection.read_response(disable_decoding=True)
         except ResponseError as error:  # about this command alone
             if not reply.done():
-                kind = Fault if isinstance(error, PASSING) else StorageRefused
+                kind = StoreUnavailable if isinstance(error, PASSING) else StorageRefused
                 reply.set_exception(kind(f"Redis at {self.where} refuses: {error}"))
         else:
             if not reply.done():

@@ -71,7 +71,7 @@ async def _mode(what: str, settings: dict[str, Any], seconds: float) -> dict[str
             "per_s": len(crowded) / seconds,
         }
         if journal is not None:
-            size = sum(path.stat().st_size for path in journal.iterdir())
+            size = sum(path.stat().st_size for path in journal.glob("*.journal"))
             began = perf_counter()
             replayed = replay_strictly(journal, load_catalog(catalog))
             replay_s = perf_counter() - began

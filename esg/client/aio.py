@@ -25,7 +25,7 @@ from esg.client.errors import ClientError, call_error
 from esg.client.results import Progress, RequestState, Result, progress_of, result_of
 from esg.client.status import MeshStatus, status_of
 from esg.client.stream import RequestStream
-from esg.client.submission import SubmitOptions, given_or_new, submit_request
+from esg.client.submission import SubmitOptions, given_or_new
 from esg.core.catalog.late_requests import LateRequests
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
@@ -117,9 +117,7 @@ class AsyncClient:
             all_stages=all_stages,
             timeout_s=timeout_s,
         )
-        message = submit_request(application, payload, options)
-        reply: public.SubmitAsyncReply = await self._calls.unary("SubmitAsync", message, timeout_s)
-        return reply.request_id
+        return await self._calls.submit_async(application, payload, options)
 
     def stream(self) -> RequestStream:
         """For many requests: `async with client.stream() as stream: stream.submit(...)`."""

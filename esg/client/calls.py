@@ -73,6 +73,21 @@ class Calls:
 
         return await self.persistently(once, patience)
 
+    async def submit_async(self, application: str, payload: bytes, options: SubmitOptions) -> str:
+        """Have a request accepted: its id."""
+        message = submit_request(application, payload, options)
+
+        async def once(left_s: float | None) -> str:
+            if len(payload) > PIECE_BYTES:
+                chunks = submit_chunks(application, payload, options, fetched_later=True)
+                call = self.stub.SubmitChunked(chunks, timeout=left_s)
+                told: list[public.ResultChunk] = [chunk async for chunk in call]
+                return told[0].accepted
+            reply: public.SubmitAsyncReply = await self.stub.SubmitAsync(message, timeout=left_s)
+            return reply.request_id
+
+        return await self.persistently(once, self.patience(options.timeout_s))
+
     async def fetch(self, request_id: str, timeout_s: float | None = None) -> Result:
         """Wait for a request's result and get its outputs."""
 

@@ -16,14 +16,13 @@ from esg.client import grpc_wording
 from esg.client.grpc_wording import says
 from esg.errors import Rejected
 from esg.runtime.rpc.status import (
-    RETRY_AFTER,
     CallError,
     DeadlineExceeded,
     Exhausted,
     Unavailable,
     error_of,
+    told_retry_after_us,
 )
-from esg.units import US_PER_MS
 
 ClientError = CallError
 """Something that was asked of the mesh was not done."""
@@ -50,14 +49,7 @@ def call_error(error: grpc.aio.AioRpcError, address: str) -> ClientError:
             "payload: is larger than this gateway accepts; send a smaller one, or raise "
             "max_payload_bytes of the gateway"
         )
-    return error_of(code.value[0], details or "", _retry_after_us(error))
-
-
-def _retry_after_us(error: grpc.aio.AioRpcError) -> int | None:
-    for key, value in error.trailing_metadata() or ():
-        if key == RETRY_AFTER and isinstance(value, str) and value.isdecimal():
-            return int(value) * US_PER_MS
-    return None
+    return error_of(code.value[0], details or "", told_retry_after_us(error.trailing_metadata()))
 
 
 def _no_connection(address: str, details: str | None) -> ClientError:

@@ -80,6 +80,8 @@ class MeshStatus:
     nodes: tuple[NodeStatus, ...]
     applications: tuple[ApplicationStatus, ...]
     profiles: tuple[ProfileStatus, ...] = ()
+    refusing: str = ""
+    """Why no new requests are taken, if that is so."""
 
 
 def status_of(told: model.MeshStatus) -> MeshStatus:
@@ -96,6 +98,7 @@ def status_of(told: model.MeshStatus) -> MeshStatus:
         nodes=tuple(_node(node) for node in told.nodes),
         applications=tuple(_application(application) for application in told.applications),
         profiles=tuple(_profile(profile) for profile in told.profiles),
+        refusing=told.refusing,
     )
 
 

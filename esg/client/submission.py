@@ -41,10 +41,11 @@ def submit_request(
 
 
 def submit_chunks(
-    application: str, payload: bytes, options: SubmitOptions
+    application: str, payload: bytes, options: SubmitOptions, *, fetched_later: bool = False
 ) -> Iterator[public.SubmitChunk]:
     """A request in several messages: the first has its first piece, the others more of them."""
     parts = pieces(payload)
-    yield public.SubmitChunk(request=submit_request(application, next(parts), options))
+    first = submit_request(application, next(parts), options)
+    yield public.SubmitChunk(request=first, fetched_later=fetched_later)
     for piece in parts:
         yield public.SubmitChunk(payload=piece)

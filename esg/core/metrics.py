@@ -28,8 +28,8 @@ class Served:
     """Requests that have ended, counted by outcome, with what they cost.
 
     `overloaded` were refused by admission control. `invalid` were refused because they cannot be
-    asked for: no such application, or a deadline that no config can keep. `in_time` are those of
-    the done that kept their SLO.
+    asked for: no such application, a deadline that no config can keep, or an input that a function
+    could do nothing with. `in_time` are those of the done that kept their SLO.
 
     >>> day = Served(done=7, in_time=6, failed=1, overloaded=2, cancelled=5, cost_pusd=4 * 10**9)
     >>> day.due, day.hit_rate, day.cost_usd_per_1k

@@ -4,7 +4,9 @@ Everything that a stage finds out about a picture travels in it, as text: in a P
 in a JPEG's comment. So whoever looks at the last picture of a pipeline knows what was done to it.
 """
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from io import BytesIO
 
 import numpy as np
@@ -15,6 +17,8 @@ from esg.errors import Rejected
 
 Floats = NDArray[np.float32]
 
+FORMATS = ("PNG", "JPEG", "WEBP")
+"""What is decoded. Pillow knows some forty more, and runs other programs for some of them."""
 MOST_PIXELS = 16_000_000
 """A file of a few bytes can hold a picture of many gigabytes; larger ones are not decoded."""
 PNG_PIXELS = 2_000_000
@@ -32,15 +36,13 @@ Range = tuple[Sequence[float], Sequence[float]]
 def decoded(content: bytes) -> Image.Image:
     """A picture as RGB, upright; what is transparent in it becomes white."""
     picture = _opened(content)
-    try:
+    with _decoding():
         upright = ImageOps.exif_transpose(picture)
         if upright.has_transparency_data:
             upright = Image.alpha_composite(
                 Image.new("RGBA", upright.size, "white"), upright.convert("RGBA")
             )
         return upright.convert("RGB")
-    except (OSError, SyntaxError, ValueError) as error:
-        raise Rejected(f"a picture that cannot be decoded: {error}; send it whole") from None
 
 
 def planes(picture: Image.Image, values: Range = ZERO_TO_ONE) -> Floats:
@@ -81,7 +83,8 @@ def notes_of(content: bytes) -> dict[str, str]:
     """What earlier stages wrote into a picture."""
     picture = _opened(content)
     if isinstance(picture, PngImagePlugin.PngImageFile):
-        told = {str(name): str(text) for name, text in picture.text.items()}
+        with _decoding():  # they may come after its pixels
+            told = {str(name): str(text) for name, text in picture.text.items()}
     else:
         comment = picture.info.get("comment", b"")
         lines = (
@@ -94,8 +97,13 @@ def notes_of(content: bytes) -> dict[str, str]:
 def _opened(content: bytes) -> Image.Image:
     """Its size is known then, its pixels are not read yet."""
     try:
-        picture = Image.open(BytesIO(content))
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+        with warnings.catch_warnings(action="error", category=Image.DecompressionBombWarning):
+            picture = Image.open(BytesIO(content), formats=FORMATS)
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise Rejected(
+            f"a picture of far too many pixels; send one of at most {MOST_PIXELS:,}"
+        ) from None
+    except (OSError, SyntaxError, ValueError):
         raise Rejected(
             f"{len(content)} bytes that are no picture; send a PNG, a JPEG or a WebP"
         ) from None
@@ -105,6 +113,15 @@ def _opened(content: bytes) -> Image.Image:
             f"send one of at most {MOST_PIXELS:,}"
         )
     return picture
+
+
+@contextmanager
+def _decoding() -> Iterator[None]:
+    """What is wrong with a picture's content is its sender's mistake."""
+    try:
+        yield
+    except (OSError, SyntaxError, ValueError) as error:
+        raise Rejected(f"a picture that cannot be decoded: {error}; send it whole") from None
 
 
 def _bytes(values: Floats) -> NDArray[np.uint8]:

@@ -8,7 +8,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -24,12 +24,16 @@ REFUSED = 2
 
 TAIL_LINES = 12
 
+Ask = Callable[[float], Awaitable[bool | None]]
+"""Whether a process answers within so many seconds, whatever it says; None if nobody can tell."""
+Line = AbstractAsyncContextManager[Ask]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """What to run, and how to find out that it is ready: `probe` gives its address, or None.
 
-    A mesh cannot do without an essential one: if it cannot be brought back, the mesh ends.
+    `line` is a connection to that address, to ask whether it still answers.
     """
 
     name: str
@@ -37,7 +41,7 @@ class Program:
     environ: Mapping[str, str]
     log: Path
     probe: Callable[[], Awaitable[str | None]]
-    essential: bool = True
+    line: Callable[[str], Line]
 
 
 class ProcessState(StrEnum):
@@ -54,8 +58,10 @@ class Process:
         self.address = ""
         self.wanted = True
         """Whether it should be running: its end is news only then."""
-        self.given_up = False
-        """Whether it has ended and will not be started again."""
+        self.silent = False
+        """Whether it was killed because it did not answer."""
+        self.again_after_s: float | None = None
+        """How long after its end it is started again, if it is."""
         self._on_end = on_end
         self._over = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -136,6 +142,8 @@ class Process:
         A negative exit code is the number of a signal.
         """
         code = self.exit_code
+        if self.silent:
+            return "did not answer any more and was killed"
         if code is None or code >= 0:
             return f"ended with exit code {code}"
         return f"was ended by {signal.Signals(-code).name}"

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from esg.local.health import is_serving, redis_answers
+from esg.local.health import is_serving, redis_answers, redis_line, service_line
 from esg.local.options import Chosen
 from esg.local.process import Program
 from esg.local.redis_server import server_command
@@ -18,6 +18,7 @@ from esg.local.run_directory import RunDirectory
 from esg.local.secure import CLIENT, SecureFolder, probing
 from esg.names import node_names
 from esg.runtime.rpc.addresses import READY_FILE, socket_address
+from esg.runtime.security.tls import Security
 from esg.runtime.settings import InvokerSettings
 from esg.runtime.settings_file import environment
 
@@ -33,6 +34,11 @@ GRPC_TUNING = {
 }
 """Read by gRPC when it is imported, so it has to be in the environment. What is there already
 wins."""
+
+MALLOC_TUNING = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}
+"""So that memory goes back to the system after a flood: with glibc's defaults, which grow with what
+was freed, a gateway and a Redis that had held 300 MB kept them for good. Payloads are mapped by
+themselves then, and unmapped when they are freed."""
 
 
 class Programs:
@@ -63,7 +69,8 @@ class Programs:
         # Not below the mesh's own directory, whose path may be too long for a socket
         private = self._directory.store(REDIS)
         data = self._directory.redis if self._chosen.resume else None
-        command, self.redis_url = server_command(private, data)
+        most_mb = self._chosen.common.redis_max_mb
+        command, self.redis_url = server_command(private, data, max_mb=most_mb)
 
         async def probe() -> str | None:
             return self.redis_url if await redis_answers(self.redis_url) else None
@@ -71,9 +78,10 @@ class Programs:
         return Program(
             name=REDIS,
             command=command,
-            environ=self._chosen.environ,
-            log=self._log(REDIS),
+            environ=MALLOC_TUNING | self._chosen.environ,
+            log=self._directory.log_of(REDIS),
             probe=probe,
+            line=redis_line,
         )
 
     def controller(self) -> Program:
@@ -95,7 +103,7 @@ class Programs:
         first = self._chosen.settings.of(InvokerSettings).metrics_port
         if first:  # a port for each
             own["metrics_port"] = first + self.nodes.index(name)
-        return self._service(name, INVOKER, own, essential=False)
+        return self._service(name, INVOKER, own)
 
     def again(self, program: Program, address: str) -> Program:
         """A program that is started again: at the same address, so that its peers find it."""
@@ -109,35 +117,33 @@ class Programs:
             own["journal_salvage"] = False  # that was asked for once
         return replace(program, environ={**program.environ, **environment(service, own)})
 
-    def _service(
-        self, name: str, service: str, own: Mapping[str, Any], *, essential: bool = True
-    ) -> Program:
+    def _service(self, name: str, service: str, own: Mapping[str, Any]) -> Program:
         ready = self._ready_file(name)
+
+        def security() -> Security:
+            return probing(service, self._chosen.document())
 
         async def probe() -> str | None:
             if not ready.exists():
                 return None
             address = ready.read_text("utf-8")
-            security = probing(service, self._chosen.document())
-            return address if await is_serving(address, security) else None
+            return address if await is_serving(address, security()) else None
 
         return Program(
             name=name,
             # -P: a folder named esg where the user happens to be is not this package
             command=[sys.executable, "-P", "-m", f"esg.{service}"],
             environ=GRPC_TUNING
+            | MALLOC_TUNING
             | self._chosen.environ
             | environment("common", {"redis_url": self.redis_url})
             | environment("common", self.secure.identity(service) if self.secure else {})
             | environment(service, own)
             | {READY_FILE: str(ready)},
-            log=self._log(name),
+            log=self._directory.log_of(name),
             probe=probe,
-            essential=essential,
+            line=lambda address: service_line(address, security()),
         )
 
     def _ready_file(self, name: str) -> Path:
         return self._directory.run / f"{name}.ready"
-
-    def _log(self, name: str) -> Path:
-        return self._directory.logs / f"{name}.log"

@@ -30,9 +30,13 @@ def find_server() -> Path:
     )
 
 
-def server_command(directory: Path, data: Path | None = None) -> tuple[list[str], str]:
+def server_command(
+    directory: Path, data: Path | None = None, *, max_mb: int = 0
+) -> tuple[list[str], str]:
     """How to run a server whose socket is in this directory, and so are its data unless they have
-    a directory of their own; and the server's URL."""
+    a directory of their own; and the server's URL. It holds at most so much, or else a quarter of
+    the machine's memory (its log may take as much again, twice): a server that is full refuses
+    more until there is room, and forgets nothing."""
     server = find_server()
     directory = directory.absolute()
     data = directory if data is None else data.absolute()
@@ -57,11 +61,17 @@ def server_command(directory: Path, data: Path | None = None) -> tuple[list[str]
         "save": "",  # no snapshots
         "appendonly": "yes",
         "appendfsync": "always",  # costs nothing in memory, where the directory usually is
+        "maxmemory": f"{max_mb or _machine_mb() // 4}mb",
+        "maxmemory-policy": "noeviction",
         "daemonize": "no",
         "dir": str(data),
     }
     arguments = [word for name, value in options.items() for word in (f"--{name}", value)]
     return [str(server), *arguments], f"unix://{quote(str(socket))}"
+
+
+def _machine_mb() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
 
 
 def _in_wheel() -> str | None:

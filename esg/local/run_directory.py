@@ -1,16 +1,17 @@
 """The directory of a mesh on one machine: who runs in it, and what stays and goes when it ends.
 
     mesh.json      the record: processes, addresses, settings; there while a mesh runs
-    run/           ready files and the socket of Redis; there while a mesh runs
     mesh.log       what a mesh in the background has to say
     logs/NAME.log  those of its processes; all logs stay until the next mesh starts here
     mesh.journal/  stays too, and the one before it as mesh.journal.previous
     redis/         what Redis was given, for one that goes on from the journal (`resume`): written
-                   all the time by a mesh that was told to, by any other one when it ends
+                   all the time by a mesh that was told to, by any other one when it ends. If there
+                   is no room for it then, it stays where it is, outside, and so does the record
 
 One mesh at a time: its supervisor holds a lock on the directory itself, which the kernel releases
 however that process ends. What a mesh that crashed left behind goes when the next one starts, or
-with `esg down`. Data of the nodes is kept outside, in memory if the system has a place for it.
+with `esg down`. Data of the nodes, the socket of Redis and ready files are outside, in memory if
+the system has a place for it: a full disk here keeps nothing from being started again.
 """
 
 import json
@@ -45,11 +46,11 @@ class RunDirectory:
         self.path = path.absolute()
         self.logs = self.path / "logs"
         self.log = self.path / "mesh.log"
-        self.run = self.path / "run"
         self.journal = self.path / "mesh.journal"
         self.redis = self.path / "redis"
         self.security = self.path / "security"
         self.scratch = self._scratch()
+        self.run = self.scratch / "run"
         self.not_kept = ""
         """Why what Redis was given is not here although its mesh has ended."""
         self._record = self.path / "mesh.json"
@@ -65,8 +66,8 @@ class RunDirectory:
             self._let_go()
             raise
         shutil.rmtree(self.logs, ignore_errors=True)
-        for folder in (self.logs, self.run):
-            folder.mkdir()
+        self.logs.mkdir()
+        self.store(self.run.name)
         if not resume:
             self._begin_anew()
 
@@ -80,10 +81,17 @@ class RunDirectory:
                 previous.unlink(missing_ok=True)
             self.journal.rename(previous)
 
-    def clear_up(self) -> None:
+    def clear_up(self, *, keep: bool = True) -> None:
         """Remove what a mesh that crashed has left; its logs and its journal tell why."""
         self._take_lock()
-        self.release()
+        self.release(keep=keep)
+
+    @property
+    def left_behind(self) -> Path | None:
+        """Where what Redis was given is still, once a mesh has ended that could not copy it."""
+        record = self.read()
+        data = None if record is None else Path(record["scratch"]) / self.redis.name
+        return data if data is not None and self._wants(data) else None
 
     def _take_lock(self) -> None:
         self._lock = lock_directory(self.path)
@@ -96,15 +104,18 @@ class RunDirectory:
             f"directory with --dir or {VARIABLE}"
         )
 
-    def store(self, node: str) -> Path:
-        """A place for what a process keeps while the mesh is up."""
+    def store(self, name: str) -> Path:
+        """A place for what is kept while the mesh is up."""
         self.scratch.mkdir(mode=0o700, exist_ok=True)
-        folder = self.scratch / node
+        folder = self.scratch / name
         folder.mkdir()
         return folder
 
+    def log_of(self, process: str) -> Path:
+        return self.logs / f"{process}.log"
+
     def write(self, record: Mapping[str, Any]) -> None:
-        # The scratch folder is named here before it is made, so that a crash cannot lose it
+        # The scratch folder is named here, so that a crash does not lose it
         with written(self._record) as file:
             json.dump({**record, "scratch": str(self.scratch)}, file, indent=2)
 
@@ -128,28 +139,35 @@ class RunDirectory:
 
     def clean(self, *, keep: bool = True, needed: bool = False) -> None:
         """Remove all that a mesh leaves apart from logs, journal and, if anybody may want to go on
-        with it, what Redis was given; end what it left running. If somebody needs that, nothing is
-        removed before it is safe."""
+        with it, what Redis was given; end what it left running. What cannot be copied stays where
+        it is, with the record that says where; if somebody needs it now, that is an error."""
         self.not_kept = ""
         record = self.read()
         if record is not None:
             for process in record["processes"]:
                 send(process["pid"], process["began"], signal.SIGKILL)
-            self._remove_scratch(Path(record["scratch"]), keep=keep, needed=needed)
-        self._remove_scratch(self.scratch, keep=keep, needed=needed)
-        shutil.rmtree(self.run, ignore_errors=True)
-        self._record.unlink(missing_ok=True)
+            self._remove_scratch(Path(record["scratch"]), keep=keep)
+        self._remove_scratch(self.scratch, keep=keep)
+        if self.not_kept and needed:
+            raise Rejected(
+                f"{self.redis}: what the Redis of the last mesh was given cannot be copied "
+                f"there: {self.not_kept}; make room for it, or start without --resume"
+            )
+        if not self.not_kept:
+            self._record.unlink(missing_ok=True)
 
-    def _remove_scratch(self, scratch: Path, *, keep: bool, needed: bool) -> None:
+    def _remove_scratch(self, scratch: Path, *, keep: bool) -> None:
         data = scratch / self.redis.name
-        if keep and data.is_dir() and self.journal.exists() and not self.redis.exists():
+        if keep and self._wants(data):
             self._keep(data)
-            if needed and self.not_kept:
-                raise Rejected(
-                    f"{self.redis}: what the Redis of the last mesh was given cannot be copied "
-                    f"there: {self.not_kept}; make room for it, or start without --resume"
-                )
+            if self.not_kept:
+                _remove_all_but(data)
+                return
         shutil.rmtree(scratch, ignore_errors=True)
+
+    def _wants(self, data: Path) -> bool:
+        """Whether this is the only copy of what somebody may want to go on with."""
+        return data.is_dir() and self.journal.exists() and not self.redis.exists()
 
     def _keep(self, data: Path) -> None:
         """All of Redis' data or, if there is no room, none."""
@@ -195,6 +213,13 @@ class RunDirectory:
         name = f"esg-{os.getuid()}-{secrets.token_hex(6)}"
         memory = memory_folder()
         return self.path / "stores" if memory is None else memory / name
+
+
+def _remove_all_but(kept: Path) -> None:
+    """The stores of nodes, which are of no use to another mesh, take up memory."""
+    for other in kept.parent.iterdir():
+        if other != kept:
+            shutil.rmtree(other, ignore_errors=True)
 
 
 def _why(error: OSError) -> str:

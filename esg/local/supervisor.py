@@ -7,8 +7,8 @@ Redis starts first, then the controller, then the gateway and the nodes; each is
 so itself and its health service agrees. They are stopped the other way round, so that whatever is
 under way can end: the gateway takes no more, the nodes finish, the controller hears of it. Nothing
 is left behind but, in a directory that was named, logs, journal and what Redis was given. One that
-dies is started again at its address, after a pause; if it keeps dying it is given up, and if the
-mesh cannot do without it, so is the mesh.
+dies after that is started again at its address, after a pause, as often as it takes; and so is one
+that does not answer any more, which is killed first.
 
 A mesh lives in one event loop, any loop. If its process is killed outright, the kernel ends the
 children, and the next mesh in the same directory clears up.
@@ -20,13 +20,14 @@ import secrets
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 from esg.errors import Fault, Rejected
 from esg.local.health import check_redis
+from esg.local.liveness import watch
 from esg.local.options import Chosen, MeshOptions
 from esg.local.process import Process, ProcessState, Program
 from esg.local.procfs import look
@@ -66,10 +67,9 @@ class Mesh:
         self._tell = tell
         self._all: dict[str, Process] = {}
         self._revivals: dict[str, Revival] = {}
-        self._reviving: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()  # that watch processes, or start them again
         self._up = False
-        self._failure: Process | None = None
-        self._failed = asyncio.Event()
+        self._failure: Process | None = None  # of the start
         self._stop_limit_s = self._chosen.common.drain_s + STOP_MARGIN_S
 
     @property
@@ -110,12 +110,6 @@ class Mesh:
         """All settings of the mesh, by section."""
         return self._chosen.document()
 
-    async def failed(self) -> Process:
-        """Wait until a process that the mesh cannot do without has been given up."""
-        await self._failed.wait()
-        assert self._failure is not None
-        return self._failure
-
     async def __aenter__(self) -> Self:
         await self.start()
         return self
@@ -138,6 +132,7 @@ class Mesh:
         finally:
             if not self._up:
                 self._end()
+                await self._drop_tasks()
 
     async def _start_all(self) -> None:
         programs = self._programs
@@ -169,6 +164,7 @@ class Mesh:
         while begun:
             ready = [process for process in begun if await process.is_ready()]
             for process in ready:
+                self._go_on_with(watch(process, process.program.line(process.address)))
                 self._tell(process)
             begun = [process for process in begun if process not in ready]
             if self._failure is not None and not self._up:
@@ -181,8 +177,7 @@ class Mesh:
     async def stop(self) -> None:
         """Let everything finish, the last to start first; then leave nothing behind."""
         self._up = False
-        for reviving in self._reviving:
-            reviving.cancel()
+        await self._drop_tasks()
         nodes = [name for name in self._all if name in self.nodes]
         try:
             for names in ([GATEWAY], nodes, [CONTROLLER], [REDIS]):
@@ -216,28 +211,42 @@ class Mesh:
 
     def _ended(self, process: Process) -> None:
         self._write_again()
-        if process.wanted:
-            revival = self._revivals.setdefault(process.name, Revival())
-            pause_s = revival.pause_s(process.age_s) if self._up else None
-            process.given_up = pause_s is None
-            if pause_s is not None:
-                reviving = asyncio.create_task(self._revive(process, pause_s))
-                self._reviving.add(reviving)
-                reviving.add_done_callback(self._reviving.discard)
-            elif process.program.essential and self._failure is None:
-                self._failure = process
-                self._failed.set()
+        if process.wanted and self._up:
+            process.again_after_s = self._revival(process).pause_s(process.age_s)
+            self._go_on_with(self._revive(process, process.again_after_s))
+        elif process.wanted and self._failure is None:
+            self._failure = process
         self._tell(process)
+
+    def _go_on_with(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _drop_tasks(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _revival(self, process: Process) -> Revival:
+        return self._revivals.setdefault(process.name, Revival())
 
     async def _revive(self, former: Process, pause_s: float) -> None:
         """Start a process again. If it dies before it is ready, that is one more death."""
-        await asyncio.sleep(pause_s)
-        with suppress(Fault, Rejected):
+        begun = False
+        while not begun:
+            await asyncio.sleep(pause_s)
             try:
                 async with asyncio.timeout(START_LIMIT_S):
                     await self._start([self._programs.again(former.program, former.address)])
+                begun = True
             except TimeoutError:
                 self._named(former.name).kill(wanted=True)
+                begun = True
+            except (Fault, Rejected):
+                begun = True  # and has ended, whereupon its next start is due already
+            except OSError:  # no process could be made; what that wants for may come back
+                pause_s = self._revival(former).pause_s(0.0)
 
     def _end(self) -> None:
         self.stop_now()

@@ -6,8 +6,10 @@ request=...))`. So that a request can be followed through all services, its id i
 
 import json
 import logging
+import os
 import sys
 from datetime import UTC, datetime
+from logging.handlers import WatchedFileHandler
 from typing import Any
 
 from esg.errors import Rejected
@@ -76,3 +78,23 @@ def start_logging(service: str, level: str, style: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(STYLES[style](service))
     logging.basicConfig(level=LEVELS[level], handlers=[handler], force=True)
+
+
+def audit_logger(service: str, file: str) -> logging.Logger:
+    """A logger of its own, for what must be written down whatever the level and the format of the
+    service's log: to this file, for its owner alone, or without one to standard error."""
+    handler: logging.Handler
+    if file:
+        try:
+            os.close(os.open(file, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600))
+            handler = WatchedFileHandler(file, encoding="utf-8")  # which may be rotated
+        except OSError as error:
+            raise Rejected(
+                f"audit_log: {file} cannot be written: {error.strerror}; name another file"
+            ) from None
+    else:
+        handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines(service))
+    logger = logging.Logger("esg.audit", logging.INFO)
+    logger.addHandler(handler)
+    return logger

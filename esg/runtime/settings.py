@@ -13,6 +13,7 @@ from esg.runtime.rpc.addresses import (
     LOOPBACK,
     SERVICE_DOMAIN,
 )
+from esg.runtime.rpc.batched_sender import LARGEST_GROUP
 from esg.runtime.security.tokens import Quota
 from esg.units import US_PER_MS, US_PER_S, to_ms
 
@@ -52,6 +53,11 @@ class CommonSettings:
         minimum=1e-4,
     )
     redis_url: str = setting("redis://127.0.0.1:6379/0", "the store for data between nodes")
+    redis_max_mb: int = setting(
+        0,
+        "most data that the Redis of `esg up` holds; 0: a quarter of the machine's memory",
+        minimum=0,
+    )
     key_prefix: str = setting("esg", "prefix of all keys in Redis")
     data_ttl_s: int = setting(600, "how long data stays in Redis if it is not deleted", minimum=1)
     tls_ca: str = setting(
@@ -100,6 +106,11 @@ class GatewaySettings:
         "",
         "the file with the clients' tokens, written by esg tokens; empty: anyone may call",
     )
+    audit_log: str = setting(
+        "",
+        "the file for the audit log, which says who changed what and who was refused; empty: in "
+        "the service's own log, as JSON with audit set",
+    )
     max_payload_bytes: int = setting(64 * 2**20, "the largest payload accepted", minimum=1)
     inline_bytes: int = setting(
         2 * 2**20,
@@ -123,7 +134,39 @@ class GatewaySettings:
         Quota().burst, "requests that a client may begin at once beyond that", minimum=1
     )
     max_streams: int = setting(
-        1000, "streams (SubmitMany, Watch, WatchMesh) that one client may have open", minimum=1
+        1000,
+        "streams (SubmitMany, SubmitChunked, Fetch, Watch, WatchMesh) that one client may have "
+        "open",
+        minimum=1,
+    )
+    max_message_bytes: int = setting(
+        4 * 2**20,
+        "the largest message accepted, after it was decompressed; larger payloads come in pieces "
+        "(SubmitChunked)",
+        minimum=2**20 + 2**16,
+    )
+    max_group: int = setting(
+        LARGEST_GROUP,
+        "requests in one message of a stream (SubmitMany); more end the stream",
+        minimum=LARGEST_GROUP,  # our own clients send as many
+    )
+    max_unanswered: int = setting(
+        2000,
+        "requests on one stream (SubmitMany) whose replies were not sent yet; while there are as "
+        "many, no more are read",
+        minimum=1,
+    )
+    max_client_memory_mb: float = setting(
+        256.0,
+        "payloads and messages of one client that are held at a time; what has to wait for them is "
+        "not read, uploads beyond are refused",
+        minimum=8,
+    )
+    max_memory_mb: float = setting(
+        1024.0, "payloads and messages of all clients that are held at a time", minimum=8
+    )
+    upload_silent_s: float = setting(
+        30.0, "an upload that has been silent for so long is ended", minimum=0.1
     )
 
 
@@ -205,6 +248,12 @@ class ControllerSettings:
         "followed by another one: the larger, the longer a restart may take",
         minimum=0.001,
     )
+    segment_work_s: float = setting(
+        1.0,
+        "a segment whose events took so long to handle, and much longer than its snapshot takes, "
+        "is followed by another one: about as long as a restart takes to live through them again",
+        minimum=0.01,
+    )
     kept_segments: int = setting(
         4, "older segments that are kept, for replays and bug reports", minimum=0
     )
@@ -232,6 +281,21 @@ class ControllerSettings:
         "vGPU time that one client, or one of its applications, may be given more than another "
         "while both wait; 0: the policy alone decides who comes first",
         minimum=0,
+    )
+    max_applications: int = setting(
+        1000, "registered applications, besides the catalog's; more are refused", minimum=1
+    )
+    max_applications_per_client: int = setting(
+        100, "registered applications of one client with a token", minimum=1
+    )
+    max_application_parts: int = setting(
+        50_000, "stages and edges of all registered applications together", minimum=1
+    )
+    max_application_parts_per_client: int = setting(
+        20_000, "stages and edges of the applications of one client with a token", minimum=1
+    )
+    max_changes_per_minute: int = setting(
+        300, "changes of applications that one client may make in a minute", minimum=1
     )
     heartbeat_ms: int = setting(
         SESSIONS.heartbeat_us // US_PER_MS,

@@ -14,8 +14,10 @@ granted v vCPUs has v of its jobs worked on at a time, each on a core of its own
 has as many cores as the node offers vCPUs; where it has fewer, the number of workers is the only
 limit.
 
-Whatever a handler does wrong with a job is a `Fault` that names it, and concerns that job alone:
-also when it takes its worker with it, or does not return in time.
+A handler that can do nothing with what it was given raises `Rejected`, with words for the client:
+that is `InvalidInput`, which no other attempt could cure. Whatever else it does wrong with a job is
+a `Fault` that names it. Both concern that job alone: also when it takes its worker with it, or does
+not return in time.
 """
 
 import asyncio
@@ -35,6 +37,14 @@ from esg.invoker.handlers.worker_processes import OutOfTime, WorkerDied, Workers
 from esg.invoker.tensors.arrays import Tensors, checked
 
 Bytes = bytes | memoryview
+
+
+class InvalidInput(Rejected):
+    """An input that a handler turned down, in the handler's own words."""
+
+
+JobError = Fault | InvalidInput
+"""What can go wrong with one job."""
 
 
 class Handler(Protocol):
@@ -78,20 +88,20 @@ class CpuParts:
 
     async def prepare(
         self, handler: str, jobs: Sequence[Sequence[Bytes]], vcpus: int
-    ) -> list[Tensors | Fault]:
+    ) -> list[Tensors | JobError]:
         """The model's inputs for every job of a task, or what went wrong with it."""
         given = [(_copied(job),) for job in jobs]
-        return cast(list[Tensors | Fault], await self._all(handler, "prepare", given, vcpus))
+        return cast(list[Tensors | JobError], await self._all(handler, "prepare", given, vcpus))
 
     async def finish(
         self,
         handler: str,
         jobs: Sequence[tuple[Tensors, Sequence[Bytes]]],
         vcpus: int,
-    ) -> list[bytes | Fault]:
+    ) -> list[bytes | JobError]:
         """The stage's outputs for every job: of the model's outputs, and the job's inputs."""
         given = [(outputs, _copied(inputs)) for outputs, inputs in jobs]
-        return cast(list[bytes | Fault], await self._all(handler, "finish", given, vcpus))
+        return cast(list[bytes | JobError], await self._all(handler, "finish", given, vcpus))
 
     def close(self) -> None:
         """End the workers, whatever they are doing."""
@@ -109,8 +119,8 @@ class CpuParts:
                 core = spare.pop() if spare else None
                 try:
                     return await self._one(handler, method, job, core)
-                except Fault as fault:
-                    return fault
+                except (Fault, InvalidInput) as error:
+                    return error
                 finally:
                     if core is not None:
                         spare.append(core)
@@ -138,10 +148,17 @@ def _call(handler: str, method: str, job: tuple[Any, ...], core: int | None) -> 
     if core is not None:
         os.sched_setaffinity(0, {core})
     _class(handler)  # without it, no job can be done
+    ready = False
     try:
-        result = getattr(_handler(handler), method)(*job)
+        work = getattr(_handler(handler), method)
+        ready = True  # what is turned down from here on is the job's input
+        result = work(*job)
         return _bytes(result) if method == "finish" else checked(result)
-    except (Rejected, Fault) as error:  # in words that are meant for people
+    except Rejected as error:
+        if ready:
+            raise InvalidInput(str(error)) from None
+        raise Fault(f"handler {handler}: {error}") from None
+    except Fault as error:  # in words that are meant for people
         raise Fault(f"handler {handler}: {method}: {error}") from None
     except (Exception, SystemExit) as error:
         what = f"{type(error).__name__}: {error}"

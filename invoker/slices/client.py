@@ -24,7 +24,7 @@ from esg.errors import Fault
 from esg.invoker.slices.shm.transfer import SharedMemory, SharedMemoryRefused
 from esg.invoker.tensors.arrays import Stacked, Tensors, outputs_of, per_job, stacked
 from esg.invoker.tensors.raw_encoding import serialized
-from esg.runtime.rpc.channels import plain_channel
+from esg.runtime.rpc.channels import TO_ANYBODY, plain_channel
 
 T = TypeVar("T")
 
@@ -70,7 +70,8 @@ class SliceClient:
 
     def _connect(self, address: str) -> None:
         self.address = address
-        self._channel = plain_channel(address)
+        # Without keepalive: Triton ends a connection on which it is often pinged
+        self._channel = plain_channel(address, TO_ANYBODY)
         self._triton = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
         self._conversations: dict[str, InferStream] = {}  # one per model, while nobody uses it
 

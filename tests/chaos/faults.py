@@ -5,12 +5,16 @@ import os
 import re
 import resource
 import signal
+from contextlib import suppress
 from pathlib import Path
 
+from esg.client import AsyncClient
 from esg.local.procfs import in_session
+from esg.local.supervisor import ProcessState
 from esg.runtime.journal_files import segment_files
 from tests.chaos.conftest import Scene
 from tests.support.cable import Cable, CabledMesh
+from tests.support.mesh_expectations import status_of
 from tests.support.waiting import until
 
 
@@ -109,6 +113,45 @@ async def disk_is_full(scene: Scene, node: str) -> None:
     await until(noticed)
     await scene.load.goes_on(10)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+
+
+async def hangs(scene: Scene, name: str) -> None:
+    """Stop a process, and wait until it has been replaced."""
+    # Who was about to delete something there may have given up
+    scene.keys_may_expire |= name in ("gateway", "redis")
+    pid = scene.mesh.processes[name]
+    os.kill(pid, signal.SIGSTOP)
+
+    async def replaced() -> bool:
+        now = scene.mesh._all[name]
+        return now.pid != pid and now.state is ProcessState.READY
+
+    await until(replaced)
+
+
+async def mesh_disk_is_full(scene: Scene, full_s: float) -> None:
+    """Fill the disk that the mesh's directory is on, to the last byte, for so long."""
+    big = scene.mesh.directory.path / "big"
+    pids = scene.mesh.processes
+    with big.open("wb", buffering=0) as file:
+        for size in (2**16, 2**12, 1):
+            with suppress(OSError):
+                while True:
+                    file.write(bytes(size))
+    async with AsyncClient(scene.mesh.gateway) as client:
+
+        async def is_refusing() -> bool:
+            return "disk is full" in (await status_of(client)).refusing
+
+        async def has_room() -> bool:
+            return not await is_refusing()
+
+        await until(is_refusing)
+        await asyncio.sleep(full_s)  # the fault itself: for so long, there is no room
+        assert await is_refusing()
+        big.unlink()
+        await until(has_room)
+    assert scene.mesh.processes == pids
 
 
 def was_last_heard_of(scene: Scene, node: str) -> str:

@@ -10,7 +10,8 @@ from esg.client import AsyncClient, Outcome, Result
 from esg.client.stream import RequestStream
 from tests.support.mesh_expectations import photo, scene
 
-RETRY_TIMEOUT_S = 120.0
+RETRY_TIMEOUT_S = 300.0
+"""Longer than anything that is done to a mesh here."""
 APPLICATIONS = {"photo": photo, "scene": scene}
 
 

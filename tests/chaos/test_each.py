@@ -1,12 +1,18 @@
 """One thing goes wrong, under load: nobody loses anything. All that, one fault at a time."""
 
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from tests.chaos.conftest import Chaos
 from tests.chaos.faults import (
     dies,
     disk_is_full,
+    hangs,
     is_cut,
+    mesh_disk_is_full,
     slices_die,
     snapshot_is_damaged,
     stands_still,
@@ -68,3 +74,30 @@ async def test_streams_are_cut(chaos: Chaos) -> None:
 async def test_a_node_s_disk_is_full(chaos: Chaos) -> None:
     async with chaos() as scene:
         await disk_is_full(scene, "node0")
+
+
+# attack: I1
+@pytest.mark.parametrize("name", ["controller", "gateway", "redis", "node1"])
+async def test_a_process_hangs_and_is_replaced(chaos: Chaos, name: str) -> None:
+    async with chaos(more={"controller": {"lost_after_ms": 5000}}) as scene:
+        await hangs(scene, name)
+
+
+@pytest.fixture
+def _small_disk(tmp_path: Path) -> Iterator[None]:
+    """Where the mesh's directory is going to be."""
+    folder = tmp_path / "m"
+    folder.mkdir(mode=0o700)
+    command = ["mount", "-t", "tmpfs", "-o", "size=48m,mode=700", "esg-chaos", str(folder)]
+    mounted = subprocess.run(command, capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
+    yield
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+# attack: D1
+@pytest.mark.usefixtures("_small_disk")
+async def test_the_mesh_s_disk_is_full_for_two_minutes(chaos: Chaos) -> None:
+    async with chaos() as scene:
+        await mesh_disk_is_full(scene, 120.0)

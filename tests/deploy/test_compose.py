@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from esg.local.programs import GRPC_TUNING
+from esg.local.programs import GRPC_TUNING, MALLOC_TUNING
 from esg.runtime.settings_file import Settings
 from tests.deploy.engine import ROOT, compose_tool
 from tests.deploy.rules import CPU, MESH, PUBLISHED, broken_rules, merged, specification_errors
@@ -135,7 +135,7 @@ def test_files_that_are_secret_or_made_on_a_host_are_ignored_by_git() -> None:
 
 
 def test_the_image_tunes_grpc_as_a_mesh_on_one_machine_does() -> None:
-    for name, value in GRPC_TUNING.items():
+    for name, value in (GRPC_TUNING | MALLOC_TUNING).items():
         assert f"{name}={value}" in DOCKERFILE
 
 

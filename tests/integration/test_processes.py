@@ -1,11 +1,13 @@
 """What the processes of a mesh do when they are asked, told to stop, or killed."""
 
 import asyncio
+import os
 import signal
 from pathlib import Path
 from typing import Any
 
 import grpc
+import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tritonclient.grpc import service_pb2, service_pb2_grpc
@@ -94,9 +96,25 @@ async def test_a_node_that_is_told_to_stop_finishes_what_it_runs(launch: Launch)
             assert (await answer).outputs == photo(f"{n}".encode())
         journal = mesh.journal
         assert journal is not None
-        text = "".join(path.read_text() for path in journal.iterdir())
+        text = "".join(path.read_text() for path in journal.glob("*.journal"))
         assert '"InvokerLeaving"' in text
         assert '"TaskFailed"' not in text
+
+
+# attack: I1
+async def test_requests_survive_a_controller_that_hangs(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("esg.local.liveness.PROBE_EVERY_S", 1.0)
+    async with launch() as (mesh, client), client.stream() as stream:
+        pid = mesh.processes["controller"]
+        answers = [stream.submit("photo", f"{n}".encode()) for n in range(10)]
+        await answers[0]
+        os.kill(pid, signal.SIGSTOP)
+        answers += [stream.submit("photo", f"{n}".encode()) for n in range(10, 20)]
+        for n, answer in enumerate(answers):
+            assert (await answer).outputs == photo(f"{n}".encode())
+        assert mesh.processes["controller"] != pid
 
 
 async def test_a_mesh_that_is_told_to_stop_answers_what_it_accepted(

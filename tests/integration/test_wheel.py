@@ -129,6 +129,7 @@ def test_a_wheel_has_every_file_of_the_product_as_a_regular_file(wheel: Path) ->
     }
     expected -= {f"esg/{name}" for name in FIXED} | FOR_DEVELOPERS
     assert {e.filename for e in entries if e.filename.startswith("esg/")} == expected
+    assert "esg/py.typed" in expected  # type checkers of those who use the client look for it
     assert not [e.filename for e in entries if (e.external_attr >> 16) & 0o170000 == 0o120000]
 
 

@@ -68,7 +68,7 @@ inventories = st.builds(
     usable=st.booleans(),
 )
 running = st.builds(RunningTask, task=names, vcpus=few, slices=rows(few))
-failures = st.builds(JobFailure, request=names, reason=names)
+failures = st.builds(JobFailure, request=names, reason=names, final=st.booleans())
 missing = st.builds(MissingInput, request=names, source=inputs)
 
 orders = st.one_of(

@@ -258,6 +258,7 @@ class _Teller:
             load_failures=chance.choice((0.0, 0.0, 0.1, 0.4)),
             unloadable=chance.choice(((), (), (), (), (), ("label",), ("detect",))),
             slow=tuple(slow),
+            invalid_inputs=chance.choice((0.0, 0.0, 0.0, 0.1)),
         )
 
     def _requests(self) -> list[Fault]:

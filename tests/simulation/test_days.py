@@ -100,6 +100,13 @@ def test_requests_whose_tasks_always_fail_are_answered_as_failed() -> None:
     assert outcomes(told) == {Outcome.FAILED}
 
 
+# attack: H2
+@seeds
+def test_inputs_that_no_function_can_use_end_their_requests_and_no_others(seed: int) -> None:
+    told = day(seed, *drawn(seed, NodeCrashes, 3, 600), luck=Luck(invalid_inputs=0.3))
+    assert outcomes(told) == {Outcome.DONE, Outcome.INVALID, Outcome.CANCELLED}
+
+
 @seeds
 def test_nodes_crash(seed: int) -> None:
     day(seed, *drawn(seed, NodeCrashes, 6, 600), luck=Luck(task_failures=0.03))

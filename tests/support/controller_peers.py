@@ -54,13 +54,16 @@ async def running_controller(**settings: Any) -> AsyncIterator[Running]:
     dead_letters = (
         None if journal is None else dead_letters_beside(journal, Path(own.journal), SMALL)
     )
-    live = LiveController(scheduler, own, journal, lambda: clock[0], known.memory, dead_letters)
+    refusing = (lambda: "") if journal is None else journal.refusing
+    live = LiveController(
+        scheduler, own, journal, lambda: clock[0], known.memory, dead_letters, refusing
+    )
     live.start()
     if journal is not None:
         header = Header(catalog=catalog_digest(SMALL), settings=deciding(own))
         journal.begin(header, lambda: opening(live.driver, live.shell))
     server = Server()
-    servicer = ControllerServicer(live, own.policy)
+    servicer = ControllerServicer(live, own)
     wire_grpc.add_ControllerServicer_to_server(servicer, server.grpc)
     port = await server.start("127.0.0.1", 0, [])
     watching = asyncio.create_task(live.watch())

@@ -21,6 +21,7 @@ from esg.console.catalog import read_catalog
 from esg.console.formatting import counted
 from esg.console.terminal import terminal
 from esg.errors import Fault, Rejected
+from esg.local.run_directory import RunDirectory
 from esg.local.supervisor import Mesh, MeshOptions, Process, ProcessState
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 from esg.runtime.slice_kinds import Addresses, Cpu, Emulated, Mig, parse_slices
@@ -65,19 +66,18 @@ async def _until_told(mesh: Mesh, view: "ForegroundView", told: asyncio.Event) -
         view.say("stopped before it was up")
         return 0
     starting.result()
-    failing = asyncio.create_task(mesh.failed())
     try:
         view.up(mesh)
-        await asyncio.wait([stopping, failing], return_when=asyncio.FIRST_COMPLETED)
-        failed = failing.done() and not stopping.done()
-        view.say("" if failed else "\nstopping: finishing requests; Ctrl-C again to stop now")
+        await stopping
+        view.say("\nstopping: finishing requests; Ctrl-C again to stop now")
     finally:
-        failing.cancel()
         await mesh.stop()
     view.say(down_text(mesh.directory.logs, mesh.journal))
-    if mesh.directory.not_kept:
-        view.say(lost_text(mesh.directory.not_kept), "bold red")
-    return 1 if failed else 0
+    left = mesh.directory.left_behind
+    if left is None:
+        return 0
+    view.say(left_text(mesh.directory, left), "bold red")
+    return 1
 
 
 class ForegroundView:
@@ -101,14 +101,9 @@ class ForegroundView:
             self._tell_of_death(process)
 
     def _tell_of_death(self, process: Process) -> None:
-        if not process.given_up:
-            what_now = "it is started again"
-        elif process.program.essential:
-            what_now = "the mesh cannot go on without it and is taken down"
-        else:
-            what_now = "it keeps ending and is given up; the rest goes on"
         tail = "\n".join(f"{INDENT}{line}" for line in process.tail().splitlines())
-        self.say(f"{process.name} {process.end_text()}: {what_now}", "bold red")
+        when = "" if process.again_after_s is None else f" after {process.again_after_s:g} s"
+        self.say(f"{process.name} {process.end_text()}: it is started again{when}", "bold red")
         self.say(f"{tail}\n{INDENT}(the end of {process.program.log})")
 
     def up(self, mesh: Mesh) -> None:
@@ -122,11 +117,14 @@ class ForegroundView:
         self.say(f"{try_text(mesh.gateway, mesh.client_env, settings['common']['catalog'])}\n")
 
 
-def lost_text(why: str) -> str:
-    """What `--resume` will not find; why, if that is known."""
-    reason = f" ({why})" if why else ""
+def left_text(directory: RunDirectory, data: Path) -> str:
+    """Where the only copy of what Redis was given is, and what to do about it."""
+    reason = f": {directory.not_kept}" if directory.not_kept else ""
+    named = f"--dir {shlex.quote(str(directory.path))}"
     return (
-        f"what Redis was given could not be kept{reason}: outputs that nobody has fetched are lost"
+        f"what Redis was given could not be copied to {directory.redis}{reason}; it is still in "
+        f"{data}, until this machine is restarted. Make room and say esg down {named} again, or "
+        f"go on with esg up --resume {named}; esg down --discard {named} deletes it"
     )
 
 

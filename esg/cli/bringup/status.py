@@ -1,6 +1,7 @@
 """`esg status`: the processes of a mesh, and how they are."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -9,12 +10,15 @@ from rich.table import Table
 from esg.console.options import AsJson, RunDir
 from esg.console.terminal import fits, open_table, print_json, print_line, terminal
 from esg.errors import Rejected
-from esg.local.health import is_serving, redis_answers
+from esg.local.health import is_refusing, is_serving, redis_answers
 from esg.local.procfs import alive, in_session
+from esg.local.programs import CONTROLLER
 from esg.local.run_directory import Record, RunDirectory, default_directory, running
 from esg.local.secure import probing
 
 MB = 1_000_000
+TAKES_REQUESTS = "esg.controller.v1.Controller"
+NO_ROOM = "disk full"
 
 
 def status(directory: RunDir = None, as_json: AsJson = False) -> None:
@@ -31,9 +35,13 @@ def status(directory: RunDir = None, as_json: AsJson = False) -> None:
     record = place.read()
     if record is None or not running(record):
         crashed = "the mesh in" if record else "no mesh is running in"
-        ending = " has crashed; esg down clears up" if record else "; start one with esg up"
+        ending = (
+            " has ended and left something; esg down clears up"
+            if record
+            else "; start one with esg up"
+        )
         raise Rejected(f"{crashed} {place.path}{ending}")
-    rows = asyncio.run(_rows(record))
+    rows = asyncio.run(_rows(place, record))
     if as_json:
         print_json(
             {
@@ -48,24 +56,36 @@ def status(directory: RunDir = None, as_json: AsJson = False) -> None:
         return
     screen = terminal()
     print_processes(screen, rows)
+    for row in rows:
+        if row["state"] == NO_ROOM:
+            why = "no room for its journal; new requests are refused until there is"
+            print_line(screen, f"\n{row['name']}: {why}")
+        if row["last_words"]:
+            words = (
+                f"\n{row['name']} has ended and is started again; its log ends: {row['last_words']}"
+            )
+            print_line(screen, words)
     print_line(screen, f"\ngateway {record['gateway']}; logs: {place.logs}")
 
 
-async def _rows(record: Record) -> list[dict[str, Any]]:
+async def _rows(place: RunDirectory, record: Record) -> list[dict[str, Any]]:
     settings = record["settings"]
-    rows = (_row(process, settings) for process in record["processes"])
+    rows = (_row(place, process, settings) for process in record["processes"])
     return list(await asyncio.gather(*rows))
 
 
-async def _row(process: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+async def _row(
+    place: RunDirectory, process: dict[str, Any], settings: dict[str, Any]
+) -> dict[str, Any]:
     leader = alive(process["pid"], process["began"])
     all_of_it = in_session(process["pid"]) if leader else []
     return {
         "name": process["name"],
         "pid": process["pid"],
-        "state": await _state(process, settings) if leader else "ended",
+        "state": await _state(process, settings) if leader else "restarting",
         "address": process["address"],
         "exit_code": process["exit_code"],
+        "last_words": "" if leader else _last_words(place.log_of(process["name"])),
         "uptime_s": round(leader.age_s, 1) if leader else None,
         "cpu_s": round(sum(seen.cpu_s for seen in all_of_it), 2) if leader else None,
         "memory_mb": round(sum(s.memory_bytes for s in all_of_it) / MB, 1) if leader else None,
@@ -78,10 +98,22 @@ async def _state(process: dict[str, Any], settings: dict[str, Any]) -> str:
         return str(process["state"])
     address = process["address"]
     if address.startswith("unix:"):
-        well = await redis_answers(address)
-    else:
-        well = await is_serving(address, probing(process["name"], settings))
-    return "serving" if well else "not serving"
+        return "serving" if await redis_answers(address) else "not serving"
+    security = probing(process["name"], settings)
+    if not await is_serving(address, security):
+        return "not serving"
+    if process["name"] == CONTROLLER and await is_refusing(address, security, TAKES_REQUESTS):
+        return NO_ROOM
+    return "serving"
+
+
+def _last_words(log: Path) -> str:
+    """The last line of what a process had to say."""
+    try:
+        lines = log.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    return next((line for line in reversed(lines) if line.strip()), "")
 
 
 def print_processes(screen: Console, rows: list[dict[str, Any]]) -> None:

@@ -11,7 +11,6 @@ from esg.cli.demo.real_findings import (
     RealDemonstration,
 )
 from esg.cli.demo.real_view import RealDemoView
-from esg.cli.demo.run import while_up
 from esg.cli.requests.outputs import Folder
 from esg.cli.requests.view import result_document
 from esg.client import AsyncClient
@@ -33,7 +32,7 @@ async def demonstrate_real(
     try:
         seen.up_s = perf_counter() - began
         view.up(seen)
-        await while_up(mesh, _work(mesh, photo, seen, view))
+        await _work(mesh, photo, seen, view)
     finally:
         with view.waiting("taking everything down"):
             await mesh.stop()

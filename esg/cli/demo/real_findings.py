@@ -12,6 +12,7 @@ from typing import Any
 from PIL import Image
 
 from esg.client import Outcome, Result
+from esg.functions.pictures import FORMATS
 
 PHOTO = Path(__file__).parents[2] / "functions" / "photo.jpg"
 APPLICATION = "image-classification"
@@ -54,6 +55,6 @@ class RealDemonstration:
     out: Path
 
 
-def size_of(content: bytes) -> tuple[int, int]:
-    """The width and height of a picture."""
-    return Image.open(BytesIO(content)).size
+def opened(content: bytes) -> Image.Image:
+    """A picture that was made in the demonstration, or the photo that it began with."""
+    return Image.open(BytesIO(content), formats=FORMATS)

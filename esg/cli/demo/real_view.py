@@ -2,10 +2,8 @@
 has colours."""
 
 from contextlib import AbstractContextManager
-from io import BytesIO
 from itertools import zip_longest
 
-from PIL import Image
 from rich.console import Console
 from rich.table import Table
 
@@ -17,7 +15,7 @@ from esg.cli.demo.real_findings import (
     SLICES,
     RealDemoFindings,
     RealDemonstration,
-    size_of,
+    opened,
 )
 from esg.cli.demo.terminal_image import beside, half_blocks
 from esg.client import Result
@@ -34,7 +32,7 @@ class RealDemoView:
         self._screen = screen
 
     def begin(self, demonstration: RealDemonstration, photo: bytes) -> None:
-        width, height = size_of(photo)
+        width, height = opened(photo).size
         self._screen.print(
             f"A mesh on this machine: Redis, a controller, a gateway and a node with {SLICES} "
             "slices, each of them a real Triton server that runs on the CPU. The models are real, "
@@ -58,11 +56,11 @@ class RealDemoView:
     def pictures(self, photo: bytes, seen: RealDemoFindings) -> None:
         if self._screen.color_system in ("256", "truecolor"):
             shown = [photo, seen.outputs[ENLARGED], seen.outputs[MASKED]]
-            drawn = [half_blocks(Image.open(BytesIO(content)), COLUMNS) for content in shown]
+            drawn = [half_blocks(opened(content), COLUMNS) for content in shown]
             for line in beside(drawn):
                 self._screen.print(line)
             self._screen.print()
-        width, height = size_of(seen.outputs[ENLARGED])
+        width, height = opened(seen.outputs[ENLARGED]).size
         answer = seen.label
         found = answer["found"][MASKED]
         others = ", ".join(f"{other['label']} {other['score']:.0%}" for other in answer["others"])

@@ -1,9 +1,6 @@
 """`esg demo` as it happens: a mesh is started, used, loaded, and stopped."""
 
-import asyncio
-from collections.abc import Coroutine
 from time import perf_counter
-from typing import Any, TypeVar
 
 from esg.cli.demo.expected_outputs import expected_outputs
 from esg.cli.demo.findings import (
@@ -18,11 +15,8 @@ from esg.cli.demo.findings import (
 from esg.cli.demo.view import DemoView
 from esg.client import AsyncClient, MeshStatus
 from esg.core.catalog.file import DEFAULT
-from esg.errors import Fault
 from esg.loadgen.send import LoadSpec, SentRequest, send
 from esg.local.supervisor import Mesh, MeshOptions
-
-T = TypeVar("T")
 
 
 async def demonstrate(demonstration: Demonstration, view: DemoView) -> DemoFindings:
@@ -47,7 +41,7 @@ async def demonstrate(demonstration: Demonstration, view: DemoView) -> DemoFindi
         found.up_s = perf_counter() - began
         found.processes = list(mesh.processes)
         view.up(demonstration, found)
-        await while_up(mesh, _work(demonstration, mesh, found, view))
+        await _work(demonstration, mesh, found, view)
     finally:
         with view.waiting("taking everything down"):
             await mesh.stop()
@@ -107,19 +101,3 @@ def _count(
 
 async def _status(client: AsyncClient) -> MeshStatus:
     return await anext(client.watch_mesh(0))
-
-
-async def while_up(mesh: Mesh, work: Coroutine[Any, Any, T]) -> T:
-    """Do the work, unless the mesh breaks down."""
-    doing = asyncio.create_task(work)
-    failing = asyncio.create_task(mesh.failed())
-    try:
-        await asyncio.wait([doing, failing], return_when=asyncio.FIRST_COMPLETED)
-        if doing.done():
-            return doing.result()
-        process = failing.result()
-        raise Fault(f"{process.name} {process.end_text()}; the end of its log:\n{process.tail()}")
-    finally:
-        doing.cancel()
-        failing.cancel()
-        await asyncio.gather(doing, failing, return_exceptions=True)

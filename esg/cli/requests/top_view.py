@@ -106,6 +106,7 @@ def _view(
     width = max((len(node.node) for node in nodes), default=0)
     return Group(
         _head(look, gateway),
+        *((Text(f"no new requests: {status.refusing}", "bold red"),) if status.refusing else ()),
         "",
         applications,
         *(_unserved(told) for told in status.applications if served_of(told).ended > told.done),

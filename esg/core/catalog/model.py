@@ -56,6 +56,8 @@ class Application:
     slo_us: int
     series: Series
     successors: Mapping[str, tuple[str, ...]] = field(repr=False)
+    onward: Mapping[str, frozenset[str]] = field(repr=False)
+    """Of each stage: itself, and all that wait for it, directly or not."""
     late_requests: LateRequests = LateRequests.FINISH
 
     @staticmethod
@@ -94,13 +96,16 @@ class Application:
             slo_us=slo_us,
             series=reduced({stage.name: stage.after for stage in ordered.values()}),
             successors={stage: tuple(found) for stage, found in followers.items()},
+            onward=_onward(followers),
             late_requests=late_requests,
         )
 
     def with_functions(self, changed: Callable[[Function], Function]) -> "Application":
         """This application with other functions, whichever version it is."""
+        functions = dict.fromkeys(stage.function for stage in self.stages.values())
+        made = {function: changed(function) for function in functions}
         stages = {
-            name: replace(stage, function=changed(stage.function))
+            name: replace(stage, function=made[stage.function])
             for name, stage in self.stages.items()
         }
         return replace(self, stages=stages)
@@ -108,14 +113,6 @@ class Application:
     def with_profiles(self, changed: Callable[[Profile], Profile]) -> "Application":
         """This application with other profiles for its functions."""
         return self.with_functions(lambda f: replace(f, profile=changed(f.profile)))
-
-    def onward(self, stage: str) -> set[str]:
-        """The stage and all that wait for it, directly or not."""
-        found = {stage}
-        for name, other in self.stages.items():
-            if any(before in found for before in other.after):
-                found.add(name)
-        return found
 
     @property
     def root(self) -> str:
@@ -131,8 +128,16 @@ class Application:
         times_us: dict[str, int] = {}
         for name, stage in reversed(self.stages.items()):
             after_us = max((times_us[s] for s in self.successors[name]), default=0)
-            times_us[name] = int(stage.function.profile.time_us.min()) + after_us
+            times_us[name] = stage.function.profile.fastest_us + after_us
         return times_us
+
+
+def _onward(followers: dict[str, list[str]]) -> dict[str, frozenset[str]]:
+    """The stages are in topological order."""
+    found: dict[str, frozenset[str]] = {}
+    for stage, after in reversed(followers.items()):
+        found[stage] = frozenset({stage}).union(*(found[follower] for follower in after))
+    return found
 
 
 def _alone_us(stages: Mapping[str, Stage]) -> int:

@@ -54,6 +54,7 @@ class Profile:
     provenance: str = ""
     minimum: Config = field(init=False)
     max_batch: int = field(init=False)
+    fastest_us: int = field(init=False)
     _index: dict[Config, int] = field(init=False, repr=False)
     _time_us: dict[Config, int] = field(init=False, repr=False)
 
@@ -62,6 +63,7 @@ class Profile:
         minimum = min(self.configs, key=lambda c: (c.batch, c.vgpus, c.vcpus))
         object.__setattr__(self, "minimum", minimum)
         object.__setattr__(self, "max_batch", self.configs[-1].batch)
+        object.__setattr__(self, "fastest_us", int(self.time_us.min()))
         object.__setattr__(self, "_index", {c: i for i, c in enumerate(self.configs)})
         times_us = dict(zip(self.configs, self.time_us.tolist(), strict=True))
         object.__setattr__(self, "_time_us", times_us)

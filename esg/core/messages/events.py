@@ -127,11 +127,13 @@ class InvokerLost(Message, frozen=True, kw_only=True):
     invoker: str
 
 
-class JobFailure(Message, frozen=True, kw_only=True):
-    """One request's job in a task that was run."""
+class JobFailure(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """One request's job in a task that was run. If it is `final`, its input is one that nobody
+    could do anything with, and the reason is for the client: the function's own words."""
 
     request: str
     reason: str
+    final: bool = False
 
 
 class TaskFinished(Message, frozen=True, kw_only=True):

@@ -101,7 +101,7 @@ def with_what_is_there(profile: Profile, planned: Config, waiting: int) -> Confi
 
 def plan_onward(application: Application, stage: str, configs: Mapping[str, Config]) -> Plan:
     """A stage and those after it that have a config, with the time and cost they predict."""
-    onward = application.onward(stage)
+    onward = application.onward[stage]
     ends_us: dict[str, int] = {}
     cost_pusd = 0
     steps: list[Step] = []

@@ -11,7 +11,7 @@ config, as a search that is out of options suggests, lets the hopeless crowd out
     - if only the group's quota cannot be kept (`astar`), the fastest plan may still save the day.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from esg.core.catalog.model import Application, Catalog
 from esg.core.policies.baselines import round_robin
@@ -33,23 +33,41 @@ class Best(Offer):
     complete: bool = False
 
 
+class EngineTable(dict[str, Engine]):
+    """The search engines of a catalog's applications by name, each built when it is asked for:
+    that takes milliseconds, and half a second for the largest application that is accepted."""
+
+    def __init__(self, catalog: Catalog, build: Callable[[Application], Engine]) -> None:
+        super().__init__()
+        self.catalog = catalog
+        self._build = build
+
+    def __missing__(self, name: str) -> Engine:
+        found = self[name] = self._build(self.catalog.applications[name])
+        return found
+
+
 class Engines:
-    """A search engine for each application of a catalog. Building one takes milliseconds, so when
-    another catalog has some of the same applications, theirs are used again."""
+    """Makes the engines of catalogs. When another catalog has some of the same applications, their
+    engines are used again; what was needed so far for one that has changed is built at once, not
+    when the next decision waits for it: whoever changes it may do that in a thread."""
 
     def __init__(self, name: str, *, group_size: int) -> None:
         self.name = name
         self._group_size = group_size
-        self._built: dict[Application, Engine] = {}
+        self._latest: EngineTable | None = None
 
-    def of(self, catalog: Catalog) -> dict[str, Engine]:
-        """By the names of the applications. Engines of others are forgotten."""
-        self._built = {
-            application: self._built.get(application)
-            or engine(self.name, application, group_size=self._group_size)
-            for application in catalog.applications.values()
-        }
-        return {application.name: found for application, found in self._built.items()}
+    def build(self, application: Application) -> Engine:
+        return engine(self.name, application, group_size=self._group_size)
+
+    def of(self, catalog: Catalog) -> EngineTable:
+        before, table = self._latest, EngineTable(catalog, self.build)
+        for name, application in catalog.applications.items():
+            if before is not None and name in before:
+                same = before.catalog.applications[name] is application
+                table[name] = before[name] if same else self.build(application)
+        self._latest = table
+        return table
 
 
 class Esg:

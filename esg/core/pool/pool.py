@@ -49,6 +49,7 @@ from esg.core.messages.task_order import TaskOrder
 from esg.core.node_settings import KEEP_ALIVE_US
 from esg.core.pool.slices import LOADING, READY, UNLOADING, PoolSlice, ResidentModel, Running
 from esg.core.state.node_books import lru_victims
+from esg.limits import LONGEST_TASK_US
 
 
 class Pool:
@@ -229,8 +230,8 @@ class Pool:
                 TaskFinished(
                     task=event.task,
                     invoker=self.invoker,
-                    loading_us=started_us - task.taken_us,
-                    running_us=now_us - started_us,
+                    loading_us=_told(started_us - task.taken_us),
+                    running_us=_told(now_us - started_us),
                     failed=event.failed,
                 )
             )
@@ -327,7 +328,7 @@ class Pool:
                 invoker=self.invoker,
                 slice=event.slice,
                 function=event.function,
-                loading_us=now_us - model.ordered_us,
+                loading_us=_told(now_us - model.ordered_us),
             )
         )
         task = self.running.get(part.holder)
@@ -386,3 +387,8 @@ class Pool:
 
     def _tell(self, event: InvokerNews) -> None:
         self._orders.append(TellScheduler(event=event))
+
+
+def _told(time_us: int) -> int:
+    """A time as the scheduler is told it: what is longer than it believes counts as that."""
+    return min(time_us, LONGEST_TASK_US)

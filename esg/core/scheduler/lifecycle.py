@@ -50,11 +50,6 @@ class Lifecycle:
         self._emit = books.emit
         self._shares = books.shares
         self._prewarmer = prewarmer
-        self._onward = {
-            (name, stage): application.onward(stage)
-            for name, application in catalog.applications.items()
-            for stage in application.stages
-        }
         self._last = {
             name: tuple([stage for stage, after in application.successors.items() if not after])
             for name, application in catalog.applications.items()
@@ -143,7 +138,7 @@ class Lifecycle:
     def _planned_from(
         self, steps: tuple[Step, ...], application: str, stage: str
     ) -> tuple[Step, ...]:
-        onward = self._onward[application, stage]
+        onward = self._catalog.applications[application].onward[stage]
         return tuple(step for step in steps if step.stage in onward)
 
     def return_job(self, request: Request, stage: str, now_us: int, pause_us: int = 0) -> None:

@@ -15,6 +15,7 @@ A change is drafted first. What depends on the catalog may refuse the draft, and
 happened; adopting it cannot fail.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from esg.core.catalog.model import Application, Catalog, Stage
@@ -59,18 +60,21 @@ class Registry:
         name = event.application
         now = self._state.registrations
         versions = dict(now.versions)
+        made: dict[str, Application] = {}
         if isinstance(event, ApplicationRegistered):
-            _check(event, self._base)
+            application = _checked(event, self._base)
             version = self._latest_version(name) + 1
             standing = ApplicationVersions(version)
-            versions[versioned(name, version)] = event
+            key = versioned(name, version)
+            versions[key], made[key] = event, replace(application, name=key)
         elif name in self.current:
             standing = ApplicationVersions(self._latest_version(name), retired=True)
         else:
             raise Rejected(did_you_mean("application", name, self.current))
         if name in self._base.applications and name not in now.standings:
             versions[name] = _spec(self._base.applications[name])
-        return self._draft(self._in_force_or_in_use({**now.standings, name: standing}, versions))
+        registrations = self._in_force_or_in_use({**now.standings, name: standing}, versions)
+        return self._draft(registrations, made)
 
     def adopt(self, draft: Draft) -> None:
         """Let a draft come true."""
@@ -117,13 +121,16 @@ class Registry:
         known = {event.application for event in kept.values()}.union(self._base.applications)
         return Registrations({n: s for n, s in standings.items() if n in known}, kept)
 
-    def _draft(self, registrations: Registrations) -> Draft:
-        """Applications that stay are the same objects, so that what was built for them can too."""
+    def _draft(
+        self, registrations: Registrations, made: Mapping[str, Application] | None = None
+    ) -> Draft:
+        """Applications that stay are the same objects, so that what was built for them can too; and
+        those that were `made` already are not made again."""
         standings = registrations.standings
         current = {n: a for n, a in self._base.applications.items() if n not in standings}
         applications = dict(current)
         for key, event in registrations.versions.items():
-            found = self.catalog.applications.get(key)
+            found = self.catalog.applications.get(key) or (made or {}).get(key)
             applications[key] = found or replace(application_of(event, self._base), name=key)
         for name, standing in standings.items():
             if not standing.retired:
@@ -145,7 +152,7 @@ def slo_rejection(name: str, slo_us: int, fastest_us: int) -> Rejection | None:
     return None
 
 
-def _check(event: ApplicationRegistered, base: Catalog) -> None:
+def _checked(event: ApplicationRegistered, base: Catalog) -> Application:
     if len(event.stages) > MOST_STAGES:
         raise Rejected(f"{len(event.stages)} stages; at most {MOST_STAGES} can be registered")
     application = application_of(event, base)
@@ -153,6 +160,7 @@ def _check(event: ApplicationRegistered, base: Catalog) -> None:
     rejection = slo_rejection(event.application, application.slo_us, fastest_us)
     if rejection is not None:
         raise Rejected(rejection.reason)
+    return application
 
 
 def application_of(event: ApplicationRegistered, base: Catalog) -> Application:

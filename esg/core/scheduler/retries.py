@@ -3,11 +3,13 @@
 A job that failed is tried again at once, and after that with pauses that grow (exponential
 back-off); and if there is room elsewhere, not on a node where it has failed before. After
 `max_attempts` failures of one stage its request fails, and so does everyone who waits for a model
-when every slice has failed as often to load it. Jobs of a node that is lost have not failed.
+when every slice has failed as often to load it. Jobs of a node that is lost have not failed. An
+input that its function turns down is not tried again, and speaks against no node.
 """
 
 from esg.backoff import Backoff
 from esg.core.catalog.model import Function
+from esg.core.messages.events import JobFailure
 from esg.core.messages.outcome import Outcome
 from esg.core.scheduler.books import Books
 from esg.core.scheduler.lifecycle import Lifecycle
@@ -36,6 +38,16 @@ class Retries:
         self._state = books.state
         self._lifecycle = lifecycle
         self._settings = books.settings
+
+    def job_failed(self, now_us: int, task: Task, failure: JobFailure) -> None:
+        """One job of a task gave no result, though the task did."""
+        if not failure.final:
+            self.give_back(now_us, task, failure.request, failure.reason)
+            return
+        request = self._lifecycle.wants(failure.request, task)
+        if request is not None:
+            why = f"{task.stage}: {failure.reason}"
+            self._lifecycle.end(request, Outcome.INVALID, why, now_us)
 
     def give_back(
         self, now_us: int, task: Task, name: str, reason: str | None, *, avoid: bool = True

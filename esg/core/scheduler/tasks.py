@@ -48,15 +48,18 @@ class Tasks:
         for index in task.slices:
             node.mark_used(index, stage.function.name, now_us)
         cost_pusd = self._catalog.prices.task_cost_pusd(task.config, loading_us + event.running_us)
-        self._note_pace(task, stage, now_us - task.started_us - loading_us, now_us)
-        if self._follow_profiles and not loading_us:
-            self._compare_with_profile(now_us, task, now_us - task.started_us)
+        failures = {f.request: f for f in event.failed} if event.failed else {}
+        # a task some of whose jobs never got to the model says nothing about how long such tasks
+        # take: whoever sends nonsense could make plans wrong for everyone
+        if not any(failure.final for failure in event.failed):
+            self._note_pace(task, stage, now_us - task.started_us - loading_us, now_us)
+            if self._follow_profiles and not loading_us:
+                self._compare_with_profile(now_us, task, now_us - task.started_us)
         share_pusd = round(cost_pusd / len(task.requests))
-        failures = {f.request: f.reason for f in event.failed} if event.failed else {}
         for name in task.requests:
             request = self._lifecycle.wants(name, task)
-            if name in failures:
-                self._retries.give_back(now_us, task, name, failures[name])
+            if failure := failures.get(name):
+                self._retries.job_failed(now_us, task, failure)
             elif request is None:
                 self._emit(DiscardData(invoker=task.invoker, request=name, results=True))
             else:

@@ -13,6 +13,9 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 M = TypeVar("M")
 
+LARGEST_GROUP = 256
+"""How many notes leave together at most; whoever is sent them may count on it."""
+
 FLUSH_AFTER_S = 0.02
 """How long a note that nobody waits for lingers (as with Nagle's algorithm, for company)."""
 
@@ -63,7 +66,7 @@ class BatchedSender(Generic[T]):
         async for group in self.groups():
             yield message(group)
 
-    async def groups(self, limit: int = 256) -> AsyncIterator[list[T]]:
+    async def groups(self, limit: int = LARGEST_GROUP) -> AsyncIterator[list[T]]:
         """What is ready, again and again, until it is closed and empty."""
         while True:
             await self._ready.wait()

@@ -28,9 +28,20 @@ STAY_CONNECTED = [
     ("grpc.initial_reconnect_backoff_ms", BACKOFF_MS.first),
     ("grpc.max_reconnect_backoff_ms", BACKOFF_MS.longest),
 ]
+KEEPALIVE_MS = 5000
+KEEPALIVE = [
+    ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+    ("grpc.keepalive_timeout_ms", KEEPALIVE_MS),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+]
+"""HTTP/2 pings when nothing has been heard for a while: a connection to a process that was stopped,
+or to a machine that is gone, breaks after twice that time instead of standing for ever. A peer's
+own threads answer, not its event loop: one that hangs is found by whoever asks for its health."""
 NO_PROXY = ("grpc.enable_http_proxy", 0)
 """Nothing goes through a proxy that the environment names, wherever it goes."""
-OPTIONS: list[tuple[str, Any]] = [*ANY_SIZE, *STAY_CONNECTED, NO_PROXY]
+TO_ANYBODY: list[tuple[str, Any]] = [*ANY_SIZE, *STAY_CONNECTED, NO_PROXY]
+OPTIONS = [*TO_ANYBODY, *KEEPALIVE]
 
 
 def channel(
@@ -42,12 +53,12 @@ def channel(
     if security.client is not None:
         return RenewedChannel(address, security.client)
     check_calling(address, insecure=security.insecure, advice=advice)
-    return plain_channel(address)
+    return plain_channel(address, OPTIONS)
 
 
-def plain_channel(address: str) -> grpc.aio.Channel:
+def plain_channel(address: str, options: Sequence[tuple[str, Any]]) -> grpc.aio.Channel:
     """Without TLS, wherever that is; for addresses that have been checked."""
-    return grpc.aio.insecure_channel(address, options=OPTIONS)
+    return grpc.aio.insecure_channel(address, options=options)
 
 
 class _Made:

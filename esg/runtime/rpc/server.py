@@ -6,8 +6,10 @@ health and reflection next to its own services, and on SIGTERM or Ctrl-C finishe
 """
 
 import asyncio
+import faulthandler
 import logging
 import os
+import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -23,7 +25,7 @@ from esg.errors import Fault, Rejected
 from esg.files import written
 from esg.runtime.logs import about, start_logging
 from esg.runtime.rpc.addresses import READY_FILE, is_unix
-from esg.runtime.rpc.channels import ANY_SIZE
+from esg.runtime.rpc.channels import ANY_SIZE, KEEPALIVE
 from esg.runtime.security.plain import check_listening, check_redis
 from esg.runtime.security.tls import ON_THIS_MACHINE, Security
 from esg.runtime.settings import CommonSettings
@@ -38,6 +40,23 @@ BURSTS = [
     ("grpc.server.max_pending_requests_hard_limit", 200_000),
     ("grpc.so_reuseport", 0),  # a taken port is an error, not a shared one
 ]
+PING_MS = 4000
+"""How often a peer may ask whether a connection still stands; our own clients ask less often."""
+HTTP2_LIMITS = [
+    ("grpc.max_concurrent_streams", 4096),  # of one connection; more calls wait with the caller
+    ("grpc.server_handshake_timeout_ms", 10_000),
+    *KEEPALIVE,  # peers that are gone without a word are found out
+    ("grpc.http2.min_ping_interval_without_data_ms", PING_MS),
+    ("grpc.http2.max_ping_strikes", 2),
+]
+"""What one connection may cost, at every server. What a caller says is limited elsewhere."""
+IDLE_CONNECTION = [("grpc.max_connection_idle_ms", 300_000)]
+"""For the public door: a connection without calls is closed after so long. A client makes another
+one when it needs it, and notices nothing."""
+
+STALLED_S = 60.0
+"""How long an event loop may stand still. Whoever asks for health from outside may give up sooner;
+Docker shows what it hears, but does nothing about it."""
 
 
 class Server:
@@ -49,7 +68,9 @@ class Server:
         security: Security = ON_THIS_MACHINE,
         interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
     ) -> None:
-        self.grpc = grpc.aio.server(options=[*options, *BURSTS], interceptors=interceptors)
+        self.grpc = grpc.aio.server(
+            options=[*options, *BURSTS, *HTTP2_LIMITS], interceptors=interceptors
+        )
         self._security = security
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.grpc)
@@ -83,12 +104,25 @@ class Server:
         """Tell whoever asks that nothing new is taken."""
         await self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
 
+    async def say(self, service: str, *, serving: bool) -> None:
+        """Whether one of the services is well, by its name."""
+        known = health_pb2.HealthCheckResponse
+        await self._health.set(service, known.SERVING if serving else known.NOT_SERVING)
+
     async def stop(self, grace_s: float) -> None:
         await self.grpc.stop(grace_s)
 
     async def _say(self, state: Any) -> None:
         for name in self._names:
             await self._health.set(name, state)
+
+
+def raise_descriptor_limit() -> None:
+    """Allow this process as many open files as it may have: every connection is one, and gRPC has
+    no limit of its own on connections. The usual soft limit, 1,024, is soon used up."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def say_ready(address: str) -> None:
@@ -117,10 +151,24 @@ def run_service(name: str, main: Main) -> int:
     return 0
 
 
+async def _watch_loop() -> None:
+    """Watchdog of the event loop: if that stands still for too long, the process ends, and tells
+    where in its code it was; whoever runs it starts it again. It is a thread without Python."""
+    while True:
+        faulthandler.dump_traceback_later(STALLED_S, exit=True)
+        await asyncio.sleep(STALLED_S / 10)
+
+
 async def _until_told(main: Main, settings: Settings, common: CommonSettings) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    await main(settings, common, stop)
+    # It begins when `main` waits for the first time: what is read before that may take long
+    watching = loop.create_task(_watch_loop())
+    try:
+        await main(settings, common, stop)
+    finally:
+        watching.cancel()
+        faulthandler.cancel_dump_traceback_later()
     log.info("ended", extra=about(pid=os.getpid()))

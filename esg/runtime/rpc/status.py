@@ -3,16 +3,23 @@
 A service raises what it means, and `status` says it on the wire; `error_of` is the same error on
 the other side. Whoever is to blame is in the type: `Rejected` and its kinds are the caller's doing,
 `Fault` and its kinds the world's, anything else is a bug of the service.
+
+Words that were chosen for a caller (`Rejected`, `CallError`) are passed on. Other faults, and bugs,
+were described for whoever runs the mesh, with addresses and paths: `published` has general words
+instead, and the id of an incident under which the log has the others.
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
 import grpc
 
 from esg.errors import Fault, Rejected
+from esg.runtime.logs import about
+from esg.runtime.redaction import redacted
 from esg.units import US_PER_MS, US_PER_S
 
 log = logging.getLogger(__name__)
@@ -21,6 +28,7 @@ RETRY_AFTER = "retry-after-ms"
 """The trailing metadata of a call that may be worth trying again after so many milliseconds."""
 
 LONGEST_TEXT = 2000
+BUG = "this is a bug of ours; the service's log has its story"
 
 
 class CallError(Exception):
@@ -80,6 +88,12 @@ class ServerError(CallError, Fault):
     """The mesh failed in a way that it should not."""
 
 
+class Misconfigured(Fault):
+    """What the mesh stands on does not do what is needed, however often it is asked."""
+
+    public = "the mesh is not set up for this, and trying again is no use; ask whoever runs it"
+
+
 _CODES: dict[type[Exception], grpc.StatusCode] = {
     InvalidRequest: grpc.StatusCode.INVALID_ARGUMENT,
     NotFound: grpc.StatusCode.NOT_FOUND,
@@ -95,6 +109,7 @@ _CODES: dict[type[Exception], grpc.StatusCode] = {
     # What is raised where nobody thinks of calls
     Rejected: grpc.StatusCode.INVALID_ARGUMENT,
     Fault: grpc.StatusCode.UNAVAILABLE,
+    Misconfigured: grpc.StatusCode.FAILED_PRECONDITION,
 }
 _ERRORS = {code.value[0]: kind for kind, code in _CODES.items() if issubclass(kind, CallError)}
 
@@ -109,16 +124,45 @@ def clipped(text: str) -> str:
 
 
 def status(error: Exception) -> tuple[grpc.StatusCode, str]:
-    """The code and the words for an error."""
+    """The code and the words for an error, as they are; see `published`."""
     for kind in type(error).__mro__:
         if kind in _CODES:
             return _CODES[kind], clipped(str(error))
-    return grpc.StatusCode.INTERNAL, "this is a bug of ours; the service's log has its story"
+    return grpc.StatusCode.INTERNAL, BUG
+
+
+def published(error: Exception, **fields: Any) -> Exception:
+    """An error in words for the public. What those leave out is logged, with these fields."""
+    if isinstance(error, Rejected):
+        return error
+    if isinstance(error, CallError):
+        words = redacted(str(error))
+        return error if words == str(error) else error_of(status(error)[0].value[0], words)
+    incident = secrets.token_hex(4)
+    if isinstance(error, Fault):
+        words, fields["reason"] = error.public, str(error)
+        log.warning("call failed", extra=about(incident=incident, **fields))
+    else:
+        words = BUG
+        log.error("call failed", extra=about(incident=incident, **fields), exc_info=error)
+    return error_of(status(error)[0].value[0], f"{words} (incident {incident})")
 
 
 def retry_after_us(error: Exception) -> int | None:
     """When it may be worth trying again, if that is known."""
     return error.retry_after_us if isinstance(error, Exhausted) else None
+
+
+def told_retry_after_us(trailing: Iterable[tuple[str, str | bytes]] | None) -> int | None:
+    """The same, as a call's trailing metadata says it.
+
+    >>> told_retry_after_us([("other", "x"), ("retry-after-ms", "20")]), told_retry_after_us(None)
+    (20000, None)
+    """
+    for key, value in trailing or ():
+        if key == RETRY_AFTER and isinstance(value, str) and value.isdecimal():
+            return int(value) * US_PER_MS
+    return None
 
 
 def error_of(code: int, message: str, retry_after_us: int | None = None) -> CallError:
@@ -140,9 +184,9 @@ class RefusalMessage(Protocol):
 R = TypeVar("R", bound=RefusalMessage)
 
 
-def refusal(kind: Callable[..., R], error: Exception) -> R:
-    """An error as such a message, of the kind that the stream has."""
-    code, message = status(error)
+def refusal(kind: Callable[..., R], error: Exception, **fields: Any) -> R:
+    """An error as such a message, of the kind that the stream has. The fields are for the log."""
+    code, message = status(published(error, **fields))
     return kind(code=code.value[0], message=message, retry_after_us=retry_after_us(error))
 
 
@@ -154,15 +198,12 @@ def refusal_error(told: RefusalMessage, message: str = "") -> CallError:
 
 @asynccontextmanager
 async def aborting(context: Any) -> AsyncIterator[None]:
-    """Around a call: what it raises becomes its status; if that is ours, the log has its story."""
+    """Around a call: what it raises becomes its status, in words for the public."""
     try:
         yield
     except grpc.aio.AbortError:
         raise  # it has its status
-    except (Rejected, Fault) as error:
+    except Exception as error:
         wait_us = retry_after_us(error)
         trailer = () if wait_us is None else ((RETRY_AFTER, str(-(-wait_us // US_PER_MS))),)
-        await context.abort(*status(error), trailer)
-    except Exception as error:
-        log.exception("call failed")
-        await context.abort(*status(error))
+        await context.abort(*status(published(error)), trailer)

@@ -22,6 +22,16 @@ def owned(owner: str, name: str) -> str:
     return f"{owner}{OWNER_MARK}{name}" if owner else name
 
 
+def owner_of(inside: str) -> str:
+    """Whose it is, by what the mesh calls it; empty: nobody's in particular.
+
+    >>> owner_of("alice~photo"), owner_of("depth")
+    ('alice', '')
+    """
+    owner, mark, _ = inside.partition(OWNER_MARK)
+    return owner if mark else ""
+
+
 def seen(owner: str, inside: str) -> str | None:
     """What the owner calls it; None if it is not theirs to see.
 

@@ -208,7 +208,10 @@ _NEWS_WRITERS: dict[type[Any], Callable[[Any], wire.InvokerNote]] = {
             task=event.task,
             loading_us=event.loading_us,
             running_us=event.running_us,
-            failed=[wire.JobFailure(request_id=f.request, reason=f.reason) for f in event.failed],
+            failed=[
+                wire.JobFailure(request_id=f.request, reason=f.reason, final=f.final)
+                for f in event.failed
+            ],
         )
     ),
     TaskFailed: lambda event: wire.InvokerNote(
@@ -251,7 +254,8 @@ _NEWS_READERS: dict[str | None, Callable[[wire.InvokerNote, str], InvokerNews]] 
         loading_us=note.finished.loading_us,
         running_us=note.finished.running_us,
         failed=tuple(
-            JobFailure(request=f.request_id, reason=clipped(f.reason)) for f in note.finished.failed
+            JobFailure(request=f.request_id, reason=clipped(f.reason), final=f.final)
+            for f in note.finished.failed
         ),
     ),
     "failed": lambda note, invoker: TaskFailed(

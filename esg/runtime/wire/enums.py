@@ -10,6 +10,7 @@ OUTCOMES = {
     Outcome.FAILED: model.OUTCOME_FAILED,
     Outcome.CANCELLED: model.OUTCOME_CANCELLED,
     Outcome.DROPPED: model.OUTCOME_DROPPED,
+    Outcome.INVALID: model.OUTCOME_INVALID,
 }
 LATE_REQUESTS = {
     LateRequests.FINISH: model.LATE_REQUESTS_FINISH,

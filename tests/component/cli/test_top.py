@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -300,6 +301,11 @@ def test_esg_top_tells_of_requests_that_were_not_served() -> None:
 
 def test_a_mesh_without_nodes_says_so() -> None:
     assert "no nodes: requests wait until one joins" in lines(status())
+
+
+def test_a_mesh_that_takes_no_requests_says_why() -> None:
+    shown = lines(replace(status(), refusing="the journal's disk is full"))
+    assert shown[1] == "no new requests: the journal's disk is full"
 
 
 def test_on_a_low_terminal_idle_queues_go_first() -> None:

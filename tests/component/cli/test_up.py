@@ -23,7 +23,7 @@ from esg.local.run_directory import RunDirectory
 from tests.component.cli.conftest import Run
 from tests.component.cli.test_refusals import assert_refused
 from tests.component.local.conftest import STAND_INS
-from tests.support.waiting import wait_until
+from tests.support.waiting import names, wait_until
 
 ESG = Path(sys.executable).with_name("esg")
 SMALL = ("--nodes", "2", "--port", "0")
@@ -35,7 +35,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunDi
     """A mesh's, which is down when the test is over."""
     for name in [name for name in os.environ if name.startswith("ESG_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("PYTHONPATH", str(STAND_INS))
+    monkeypatch.setenv("PYTHONPATH", STAND_INS)
     monkeypatch.setenv("ESG_DIR", str(tmp_path / "mesh"))
     yield RunDirectory(tmp_path / "mesh")
     ran("down")
@@ -218,16 +218,39 @@ def test_esg_down_stops_a_mesh_in_another_terminal(directory: RunDirectory) -> N
     assert finished(process)[0] == 0
 
 
-def test_esg_down_says_what_could_not_be_kept(directory: RunDirectory) -> None:
+# attack: D2
+def test_esg_down_keeps_what_it_cannot_copy_until_there_is_room(directory: RunDirectory) -> None:
+    assert ran("up", *SMALL, "--detach").returncode == 0
+    directory.journal.mkdir(exist_ok=True)
+    in_the_way = directory.path / "redis.unfinished"
+    in_the_way.touch()
+    data = Path(record(directory)["scratch"]) / "redis"
+    for _ in range(2):
+        down = ran("down")
+        assert down.returncode == 1
+        assert down.stdout.startswith(
+            f"the mesh is down; what Redis was given could not be copied to {directory.redis}"
+        )
+        assert f"it is still in {data}," in down.stdout
+        assert f"esg down --discard --dir {directory.path} deletes it" in down.stdout
+        assert names(data.parent) == {"redis"}
+    in_the_way.unlink()
+    assert ran("down").returncode == 0
+    assert names(directory.redis) >= {"appendonlydir"}
+    assert not data.parent.exists()
+    assert directory.read() is None
+
+
+def test_esg_down_deletes_what_it_cannot_copy_only_if_it_is_told_to(
+    directory: RunDirectory,
+) -> None:
     assert ran("up", *SMALL, "--detach").returncode == 0
     directory.journal.mkdir(exist_ok=True)
     (directory.path / "redis.unfinished").touch()  # in the way of the copy
-    down, lost = ran("down").stdout.splitlines()
-    assert down == f"the mesh is down; logs: {directory.logs}; journal: {directory.journal}"
-    assert (
-        lost == "what Redis was given could not be kept: outputs that nobody has fetched are lost"
-    )
-    assert "could not be kept (File exists)" in directory.log.read_text("utf-8")
+    scratch = Path(record(directory)["scratch"])
+    assert ran("down", "--discard").returncode == 0
+    assert not scratch.exists()
+    assert directory.read() is None
 
 
 def test_esg_status_and_esg_down_say_that_no_mesh_is_running(
@@ -275,6 +298,31 @@ def test_status_tells_how_every_process_is(directory: RunDirectory) -> None:
     assert re.search(rf"^node1 +serving +\S+ +{figures}", table, re.M)
 
 
+# attack: D1
+def test_status_says_why_a_process_is_started_again(directory: RunDirectory, esg: Run) -> None:
+    directory.claim()
+    me = look(os.getpid())
+    assert me is not None
+    process = {"name": "redis", "pid": 1, "began": -1, "address": "", "exit_code": 1}
+    directory.write(
+        {
+            "supervisor": {"pid": me.pid, "began": me.began},
+            "up": True,
+            "gateway": "",
+            "controller": "",
+            "settings": {},
+            "processes": [{**process, "state": "ended"}],
+        }
+    )
+    directory.log_of("redis").write_text("starting\nCan't write: No space left on device\n")
+    try:
+        told = esg("status").out
+    finally:
+        directory.release()
+    assert re.search(r"^redis +restarting ", told, re.M)
+    assert "redis has ended and is started again; its log ends: Can't write: No space left" in told
+
+
 def test_a_stopped_process_is_not_serving(directory: RunDirectory) -> None:
     ran("up", *SMALL, "--detach")
     gateway = pids(directory)["gateway"]
@@ -315,12 +363,12 @@ def test_processes_of_a_mesh_do_not_outlive_a_supervisor_that_is_killed(
     finished(process)
     wait_until(lambda: not any(alive(p["pid"], p["began"]) for p in left["processes"]))
     assert ran("status").stderr == (
-        f"error: the mesh in {directory.path} has crashed; esg down clears up\n"
+        f"error: the mesh in {directory.path} has ended and left something; esg down clears up\n"
     )
     if clean == "down":
         done = ran("down")
         assert (done.returncode, done.stderr) == (0, "")
-        assert "had crashed" in done.stdout
+        assert "had ended" in done.stdout
         assert sorted(log.stem for log in directory.logs.iterdir()) == sorted(ALL)
         assert directory.read() is None
     else:

@@ -59,7 +59,7 @@ async def write(journal: Journal, count: int = 1, *, first: int = 0) -> None:
 
 
 def segments(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
+    return sorted(path.name for path in folder.iterdir() if path.name != "reserve")
 
 
 def entries(path: Path) -> list[int]:
@@ -105,6 +105,23 @@ async def test_journal_goes_on_in_the_next_segment_and_old_ones_go(
         assert segments(tmp_path) == names
         times = [time for name in names for time in entries(tmp_path / name)]
         assert times == list(range(max(1, latest - kept), latest + 1))
+    journal.close()
+
+
+async def test_a_segment_ends_when_its_events_took_long_to_handle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # attack: B2
+    now_s = [0.0]
+    monkeypatch.setattr("esg.controller.journal.time.monotonic", lambda: now_s[0])
+    journal = begun(tmp_path, sync=False, segment_work_s=2.0)
+    for number in range(1, 7):
+        journal.begin_group()
+        now_s[0] += 1.0
+        journal.append(number, ARRIVAL, [])
+        journal.flush(lambda _: None)
+        now_s[0] += 10.0  # nothing happens
+    assert [entries(tmp_path / name) for name in segments(tmp_path)] == [[1, 2, 3], [4, 5, 6]]
     journal.close()
 
 
@@ -227,7 +244,7 @@ def test_journal_path_that_cannot_be_a_directory_is_refused(tmp_path: Path) -> N
 
 @pytest.fixture
 def _files_end_at_4k() -> Iterator[None]:
-    """As on a full disk: the kernel refuses to write more, for real."""
+    """The kernel refuses to write more, for real."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
     yield
@@ -236,7 +253,7 @@ def _files_end_at_4k() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_files_end_at_4k")
 @pytest.mark.parametrize("sync", [True, False])
-async def test_a_full_disk_is_an_error_and_leaves_a_journal_to_go_on_from(
+async def test_a_journal_that_cannot_be_written_is_an_error_and_can_be_gone_on_from(
     tmp_path: Path, sync: bool
 ) -> None:
     journal = begun(tmp_path, sync=sync)

@@ -73,9 +73,26 @@ def test_a_photo_that_was_taken_upright_is_turned() -> None:
     assert decoded(file_of(turned, "JPEG", exif=exif.tobytes())).size == (20, 40)
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "P", "CMYK"])
-def test_any_kind_of_picture_is_read_as_colours(mode: str) -> None:
-    assert decoded(file_of(Image.new(mode, (8, 8)), "TIFF")).mode == "RGB"
+@pytest.mark.parametrize(
+    ("mode", "kind"), [("1", "PNG"), ("L", "PNG"), ("P", "PNG"), ("CMYK", "JPEG"), ("RGB", "WEBP")]
+)
+def test_any_kind_of_picture_is_read_as_colours(mode: str, kind: str) -> None:
+    assert decoded(file_of(Image.new(mode, (8, 8)), kind)).mode == "RGB"
+
+
+# attack: H1
+@pytest.mark.parametrize("kind", ["TIFF", "PCX", "ICO", "TGA", "GIF", "BMP", "PPM"])
+def test_picture_in_a_format_that_functions_do_not_name_is_refused(kind: str) -> None:
+    content = file_of(Image.new("RGB", (16, 16), "red"), kind)
+    with pytest.raises(Rejected, match="that are no picture; send a PNG, a JPEG or a WebP"):
+        decoded(content)
+
+
+# attack: H1
+def test_postscript_is_not_handed_to_an_interpreter() -> None:
+    program = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n"
+    with pytest.raises(Rejected, match="that are no picture"):
+        decoded(program)
 
 
 def test_transparent_pixels_are_read_as_white() -> None:

@@ -2,9 +2,11 @@ import pytest
 
 from esg.errors import Fault, Rejected
 from esg.gateway.identity import Caller
-from esg.gateway.rate_limits import FORGET_EVERY, ClientQuotas
+from esg.gateway.memory_budget import MemoryBudget
+from esg.gateway.rate_limits import ClientQuotas
 from esg.runtime.rpc.status import Exhausted
 from esg.runtime.security.tokens import Quota
+from esg.runtime.token_bucket import FORGET_EVERY
 from esg.units import DAY_S
 
 
@@ -13,13 +15,13 @@ class Door:
 
     def __init__(self, quota: Quota, max_streams: int = 2) -> None:
         self.now_s = 0.0
-        self.limits = ClientQuotas(max_streams, lambda: self.now_s)
+        self.limits = ClientQuotas(max_streams, MemoryBudget(10**9, 10**9), lambda: self.now_s)
         self._quota = quota
 
     def take(self, name: str = "alice", payload_bytes: int = 1) -> None:
         self.limits.take(self.caller(name))
-        with self.limits.payload(self.caller(name), payload_bytes):
-            pass
+        with self.limits.payload(self.caller(name)) as charge:
+            charge.add(payload_bytes)
 
     def caller(self, name: str = "alice") -> Caller:
         return Caller(name, name, self._quota)
@@ -85,7 +87,9 @@ def test_a_payload_larger_than_a_days_bytes_will_never_do() -> None:
 def test_bytes_of_what_is_refused_are_given_back() -> None:
     door = Door(Quota(bytes_per_day=1000))
     for error in (Rejected("no"), Fault("not now")):
-        with pytest.raises(type(error)), door.limits.payload(door.caller(), 900):
+        charge = door.limits.payload(door.caller())
+        charge.add(900)
+        with pytest.raises(type(error)), charge:
             raise error
     door.take(payload_bytes=1000)
     with pytest.raises(Exhausted):

@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 
-from esg.gateway.servicer import Pipelines
+from esg.gateway.uploads import Upload
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.protos import model_v1_pb2 as model
@@ -48,11 +48,12 @@ async def test_outputs_too_large_for_one_message_are_to_be_fetched(
     stub: public_grpc.PipelinesStub, controller: ScriptedController, keys: Keys
 ) -> None:
     controller.playing = True
-    reply = await stub.Submit(asked("r1", LARGE))
+    payload = LARGE[:3_000_000]  # fits into a message; what is made of it does not go back in one
+    reply = await stub.Submit(asked("r1", payload))
     assert reply.fetch_outputs
     assert list(reply.outputs) == []
     chunks = [chunk async for chunk in stub.Fetch(public.FetchRequest(request_id="r1"))]
-    assert b"".join(chunk.output.content for chunk in chunks[1:]) == LARGE[::-1]
+    assert b"".join(chunk.output.content for chunk in chunks[1:]) == payload[::-1]
     await until(lambda: keys() == [])
 
 
@@ -74,21 +75,23 @@ async def test_a_client_that_goes_away_between_pieces_leaves_nothing(
 ) -> None:
     """To who reads, its stream ends as any other does; that it was cancelled is heard later."""
     sent, ended = asyncio.Event(), asyncio.Event()
-    really = Pipelines._joined
+    really = Upload.receive
 
     async def half() -> AsyncIterator[public.SubmitChunk]:
         yield in_chunks(LARGE)[0]
         sent.set()
         await asyncio.Event().wait()
 
-    async def joined(pipelines: Pipelines, chunks: AsyncIterator[public.SubmitChunk]) -> Any:
-        joining = asyncio.create_task(really(pipelines, chunks))
+    async def receive(
+        upload: Upload, chunks: AsyncIterator[public.SubmitChunk], charge: Any
+    ) -> Any:
+        joining = asyncio.create_task(really(upload, chunks, charge))
         with suppress(asyncio.CancelledError):
             await asyncio.shield(joining)
         ended.set()
         return await joining
 
-    monkeypatch.setattr(Pipelines, "_joined", joined)
+    monkeypatch.setattr(Upload, "receive", receive)
     call = stub.SubmitChunked(half())
     await sent.wait()
     await stub.ListApplications(public.ListApplicationsRequest())  # by now the piece is there
@@ -156,11 +159,12 @@ async def test_groups_of_answers_stay_small_enough_for_any_client(
 ) -> None:
     controller.playing = True
     address = await gateways.start()
-    group = public.SubmitGroup(requests=[asked(f"r{i}", b"x" * 1_500_000) for i in range(8)])
+    payload = b"x" * 1_500_000
+    groups = [public.SubmitGroup(requests=[asked(f"r{i}", payload)]) for i in range(8)]
     answered = 0
     async with grpc.aio.insecure_channel(address) as plain:  # takes 4 MB at most
         stub = public_grpc.PipelinesStub(plain)
-        async for replies in stub.SubmitMany(iter([group])):
+        async for replies in stub.SubmitMany(iter(groups)):
             answered += len(replies.replies)
     assert answered == 8
 

@@ -19,6 +19,10 @@ from tests.support.waiting import until
 ASKED = public.SubmitRequest(application=KNOWN, payload=b"a picture", request_id="r1")
 
 
+def _named(request_id: str) -> public.SubmitRequest:
+    return public.SubmitRequest(application=KNOWN, payload=b"a picture", request_id=request_id)
+
+
 async def answered(
     stub: public_grpc.PipelinesStub, controller: ScriptedController, request_id: str
 ) -> None:
@@ -103,6 +107,35 @@ async def test_a_request_that_failed_says_why(
     assert reply.result.outcome == model.OUTCOME_FAILED
     assert reply.result.reason == "every invoker is lost"
     assert list(reply.outputs) == []
+    await until(lambda: keys() == [])
+
+
+# attack: H2
+async def test_payload_that_a_function_can_do_nothing_with_is_the_callers_mistake(
+    stub: public_grpc.PipelinesStub, controller: ScriptedController, keys: Keys
+) -> None:
+    words = "detect: 7 bytes that are no picture; send a PNG, a JPEG or a WebP"
+    whole = stub.Submit(ASKED)
+    chunked = stub.SubmitChunked(iter([public.SubmitChunk(request=_named("r2"))]))
+    many = stub.SubmitMany(iter([public.SubmitGroup(requests=[_named("r3")])]))
+    replies = asyncio.create_task(anext(aiter(many)))
+    refused = asyncio.create_task(anext(aiter(chunked)))
+    for _ in range(3):
+        request = (await controller.hears("submission")).request_id
+        controller.accept(request)
+        controller.end(request, model.OUTCOME_INVALID, reason=words)
+    for call in (whole, refused):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call
+        expected = (grpc.StatusCode.INVALID_ARGUMENT, words)
+        assert (caught.value.code(), caught.value.details()) == expected
+    (reply,) = (await replies).replies
+    assert (reply.refusal.code, reply.refusal.message) == (3, words)
+    asking = stub.Get(public.GetRequest(request_id="r1"))
+    assert await controller.hears("follow") == "r1"
+    controller.accept("r1")
+    state = await asking
+    assert (state.result.outcome, state.result.reason) == (model.OUTCOME_INVALID, words)
     await until(lambda: keys() == [])
 
 

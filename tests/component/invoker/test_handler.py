@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 
 from esg.errors import Fault, Rejected
-from esg.invoker.handlers.handler import Bytes, Cores, CpuParts, check_handler
+from esg.invoker.handlers.handler import (
+    Bytes,
+    Cores,
+    CpuParts,
+    InvalidInput,
+    JobError,
+    check_handler,
+)
 from esg.invoker.tensors.arrays import INPUT, OUTPUT, byte_strings, plain_input
 from tests.support.waiting import LIMIT_S, until
 
@@ -45,7 +52,7 @@ async def prepared(
     """What a handler of byte strings made of each job's inputs."""
     found: list[list[bytes]] = []
     for tensors in await cpu.prepare(handler, jobs, vcpus):
-        assert not isinstance(tensors, Fault), tensors
+        assert not isinstance(tensors, JobError), tensors
         found.append(tensors[INPUT].tolist())
     return found
 
@@ -98,7 +105,7 @@ async def test_a_handler_in_a_file_gets_arrays_through_and_inputs_back(
     handler = f"{tmp_path}/handler.py:Twice"
     check_handler(handler)
     (tensors,) = await cpu.prepare(handler, [[b"1.5", b"4"]], 1)
-    assert not isinstance(tensors, Fault)
+    assert not isinstance(tensors, JobError)
     assert tensors["X"].tolist() == [4.0, 1.5]
     assert tensors["X"].flags.c_contiguous
     assert tensors["NAME"].tolist() == [b"a", b"b"]
@@ -106,11 +113,37 @@ async def test_a_handler_in_a_file_gets_arrays_through_and_inputs_back(
     assert await cpu.finish(handler, [(made, [b"1.5"])], 1) == [b"2 * 1.5 = 3"]
 
 
+# attack: H2
+async def test_input_that_a_handler_turns_down_is_invalid_in_the_handlers_own_words(
+    cpu: CpuParts,
+) -> None:
+    first, invalid, last = await cpu.prepare(FAILING, [[b"fine"], [b"refuse"], [b"fine"]], 1)
+    assert isinstance(invalid, InvalidInput)
+    assert str(invalid) == "no picture; send one"
+    assert not isinstance(first, JobError)
+    assert not isinstance(last, JobError)
+
+
+async def test_a_handler_that_cannot_be_made_is_no_fault_of_the_input(
+    cpu: CpuParts, tmp_path: Path
+) -> None:
+    (tmp_path / "handler.py").write_text(
+        "from esg.errors import Rejected\n"
+        "class Lacking:\n"
+        "    def __init__(self): raise Rejected('no weights; fetch them')\n"
+        "    def prepare(self, inputs): ...\n"
+        "    def finish(self, outputs, inputs): ...\n"
+    )
+    handler = f"{tmp_path}/handler.py:Lacking"
+    (fault,) = await cpu.prepare(handler, [[b"fine"]], 1)
+    assert isinstance(fault, Fault)
+    assert str(fault) == f"handler {handler}: no weights; fetch them"
+
+
 @pytest.mark.parametrize(
     ("job", "words"),
     [
         (b"raise", "ValueError: not a picture"),
-        (b"refuse", "no picture; send one"),
         (b"raise something odd", "Odd: this and that"),
         (b"exit", "SystemExit: enough"),
         (b"text", "TypeError: it gave str where arrays by the model's inputs are wanted"),

@@ -206,6 +206,21 @@ async def test_a_job_that_fails_by_itself_spares_the_others(live: LiveNode) -> N
     assert live.store.local.get("r3", "stage") == output_of("failing", b"drawing")
 
 
+# attack: H2
+async def test_input_that_nobody_could_use_is_final_and_spares_the_others(
+    live: LiveNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    for request, content in [("r1", b"picture"), ("r2", b"refuse"), ("r3", b"drawing")]:
+        await live.payload(request, content)
+    jobs = [job(request) for request in ("r1", "r2", "r3")]
+    live.node.order(start("t1", "failing", *jobs, slices=[0]))
+    finished = await live.tells(TaskFinished)
+    assert finished.failed == (JobFailure(request="r2", reason="no picture; send one", final=True),)
+    assert live.store.local.get("r1", "stage") == output_of("failing", b"picture")
+    assert live.store.local.get("r3", "stage") == output_of("failing", b"drawing")
+    assert "jobs failed" not in caplog.messages  # nothing is wrong with the node
+
+
 async def test_jobs_that_are_not_alike_go_in_calls_of_their_own(live: LiveNode) -> None:
     await live.payload("r1", b"one")
     await live.payload("r2", b"two")

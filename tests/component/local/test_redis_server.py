@@ -2,15 +2,19 @@
 
 import shutil
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
+from redis import Redis
+from redis.exceptions import OutOfMemoryError, RedisError
 
 from esg.errors import Rejected
 from esg.files import LONGEST_SOCKET_PATH
 from esg.local import redis_server as embedded
 from esg.local.redis_server import find_server, server_command
 from tests.support.redis_server import RedisServer
+from tests.support.waiting import wait_until
 
 
 def test_private_redis_listens_on_a_socket_alone(tmp_path: Path) -> None:
@@ -42,6 +46,34 @@ def test_private_redis_keeps_its_values_when_it_is_killed(tmp_path: Path) -> Non
     with server.client() as client:
         assert client.get("k") == b"v"
     server.kill()
+
+
+def test_private_redis_that_is_full_refuses_more_and_forgets_nothing(tmp_path: Path) -> None:
+    # attack: B3
+    command, url = server_command(tmp_path, max_mb=32)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        with Redis.from_url(url) as client:
+            wait_until(lambda: answers(client))
+            client.set("kept", bytes(4 * 2**20))
+
+            def fill() -> None:
+                for number in range(10):
+                    client.set(f"more{number}", bytes(4 * 2**20))
+
+            with pytest.raises(OutOfMemoryError):
+                fill()
+            assert client.strlen("kept") == 4 * 2**20
+    finally:
+        process.kill()
+        process.wait()
+
+
+def answers(client: Redis) -> bool:
+    try:
+        return bool(client.ping())
+    except RedisError:
+        return False
 
 
 def test_the_server_comes_from_the_wheel_if_that_is_installed() -> None:

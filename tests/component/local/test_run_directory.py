@@ -151,17 +151,39 @@ def test_log_of_redis_does_not_stay_without_a_journal(tmp_path: Path) -> None:
     assert names(tmp_path) == {"logs"}
 
 
-def test_run_directory_without_room_for_the_log_of_redis_is_released_all_the_same(
+# attack: D2
+def test_log_of_redis_that_cannot_be_copied_stays_with_the_record_that_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = RunDirectory(tmp_path)
     directory.claim()
+    directory.write(NOBODY)
     directory.journal.mkdir()
-    directory.store("redis")
-    monkeypatch.setattr(shutil, "copytree", no_room)
-    directory.release()
-    assert names(tmp_path) == {"logs", "mesh.journal"}
+    (directory.store("redis") / "log").write_text("all of it")
+    directory.store("node0")
+    with monkeypatch.context() as disk:
+        disk.setattr(shutil, "copytree", no_room)
+        directory.release()
+    assert names(tmp_path) == {"logs", "mesh.journal", "mesh.json"}
+    assert names(directory.scratch) == {"redis"}
     assert directory.not_kept == "No space left on device"
+    assert directory.left_behind == directory.scratch / "redis"
+
+    following = RunDirectory(tmp_path)
+    following.claim(resume=True)
+    assert (following.redis / "log").read_text() == "all of it"
+    assert not directory.scratch.exists()
+    following.release()
+
+
+def test_log_of_redis_that_cannot_be_copied_goes_if_nobody_wants_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crashed = crashed_in(tmp_path)
+    monkeypatch.setattr(shutil, "copytree", no_room)
+    RunDirectory(tmp_path).clear_up(keep=False)
+    assert not crashed.scratch.exists()
+    assert names(tmp_path) == {"logs", "mesh.journal"}
 
 
 def no_room(source: object, target: Path, **_: object) -> None:

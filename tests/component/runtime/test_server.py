@@ -14,10 +14,11 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from esg.errors import Rejected
 from esg.local.health import is_serving
+from esg.runtime.rpc import channels
 from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.server import Server, say_ready
 from tests.component.local.conftest import STAND_INS
-from tests.support.waiting import until
+from tests.support.waiting import LIMIT_S, until
 
 LOOPBACK = "127.0.0.1"
 
@@ -47,6 +48,40 @@ async def test_a_server_shows_what_it_serves() -> None:
             names = [service.name for service in reply.list_services_response.service]
     await server.stop(0)
     assert "grpc.health.v1.Health" in names
+
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+NO_SETTINGS = b"\0\0\0\x04\0\0\0\0\0"
+PING = b"\0\0\x08\x06\0\0\0\0\0" + bytes(8)
+
+
+async def read_to_its_end(reader: asyncio.StreamReader) -> bytes:
+    async with asyncio.timeout(LIMIT_S):
+        return await reader.read()
+
+
+async def test_a_connection_that_does_not_come_to_speak_http2_is_closed() -> None:
+    # attack: B4
+    server = Server([("grpc.server_handshake_timeout_ms", 100)])
+    reader, writer = await asyncio.open_connection(LOOPBACK, await server.start(LOOPBACK, 0, []))
+    writer.write(PREFACE[:12])
+    await read_to_its_end(reader)
+    writer.close()
+    await server.stop(0)
+
+
+async def test_a_connection_has_so_many_calls_and_so_many_pings() -> None:
+    # attack: B4
+    server = Server()
+    reader, writer = await asyncio.open_connection(LOOPBACK, await server.start(LOOPBACK, 0, []))
+    writer.write(PREFACE + NO_SETTINGS + 10 * PING)
+    heard = await read_to_its_end(reader)
+    most_calls = (3).to_bytes(2, "big") + (4096).to_bytes(4, "big")
+    assert heard[3] == 4  # its settings
+    assert most_calls in heard
+    assert b"too_many_pings" in heard
+    writer.close()
+    await server.stop(0)
 
 
 async def test_a_taken_port_is_refused() -> None:
@@ -104,7 +139,7 @@ def test_readiness_need_not_be_asked_for() -> None:
 
 
 def serve(ready: Path, **environ: str) -> subprocess.Popen[str]:
-    own = {"PYTHONPATH": str(STAND_INS), "ESG_READY_FILE": str(ready), "ESG_GATEWAY_PORT": "0"}
+    own = {"PYTHONPATH": STAND_INS, "ESG_READY_FILE": str(ready), "ESG_GATEWAY_PORT": "0"}
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "esg.gateway"],
         env={**os.environ, **own, **environ},
@@ -127,6 +162,39 @@ async def test_a_process_serves_until_it_is_told_to_stop(
         _, said = process.communicate(timeout=60)
     assert process.returncode == 0
     assert '"event": "ended"' in said
+
+
+# attack: I1
+async def test_a_stream_to_a_process_that_was_stopped_breaks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soon = {"grpc.keepalive_time_ms": 1000, "grpc.keepalive_timeout_ms": 1000}
+    options = [(name, soon.get(name, value)) for name, value in channels.OPTIONS]
+    monkeypatch.setattr(channels, "OPTIONS", options)
+    ready = tmp_path / "ready"
+    process = serve(ready)
+    try:
+        await until(ready.exists)
+        async with channels.channel(ready.read_text("utf-8")) as link:
+            stub = health_pb2_grpc.HealthStub(link)
+            watching = aiter(stub.Watch(health_pb2.HealthCheckRequest()))
+            assert (await anext(watching)).status == health_pb2.HealthCheckResponse.SERVING
+            os.kill(process.pid, signal.SIGSTOP)
+            with pytest.raises(grpc.aio.AioRpcError) as broken:
+                await anext(watching)
+            assert broken.value.code() is grpc.StatusCode.UNAVAILABLE
+    finally:
+        process.kill()
+        process.communicate(timeout=60)
+
+
+# attack: I1
+def test_a_process_whose_loop_stands_still_ends_and_shows_where(tmp_path: Path) -> None:
+    process = serve(tmp_path / "ready", STAND_IN="gateway stalls")
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "Timeout (0:00:01)!" in said
+    assert "run_service" in said
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from esg.errors import Rejected
-from esg.local.health import is_serving
+from esg.local.health import is_serving, service_line
 from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.server import Server
 from esg.runtime.rpc.status import aborting
@@ -105,6 +105,18 @@ async def test_a_stranger_does_not_get_in(stranger: str, made: Path, controller:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await link.unary_unary("/t/Who")(b"", timeout=30)
     assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+@pytest.mark.parametrize("mine", ["ours", "theirs"])
+async def test_a_bad_certificate_is_not_taken_for_silence(
+    mine: str, made: Path, controller: Running
+) -> None:
+    identity = Identity(made / mine / "client.pem", made / mine / "client.key")
+    security = Security(client=ClientTls([made / "theirs" / "ca.pem"], identity))
+    if mine == "theirs":  # it is the server that does not like what it is shown
+        security = Security(client=ClientTls([made / "ours" / "ca.pem"], identity))
+    async with service_line(controller.address, security) as ask:
+        assert await ask(30.0) is None
 
 
 async def test_a_server_that_nobody_vouches_for_is_not_spoken_to(made: Path) -> None:

@@ -13,7 +13,7 @@ from redis import Redis
 
 from esg.errors import Fault, Rejected
 from esg.storage import redis_pipeline as pipeline
-from esg.storage.errors import StorageRefused
+from esg.storage.errors import StorageRefused, StoreUnavailable
 from esg.storage.redis_pipeline import RedisPipeline
 from esg.storage.redis_store import RedisStore
 from tests.support.redis_server import RedisServer
@@ -177,7 +177,7 @@ async def test_a_redis_that_dies_is_a_fault_until_it_is_back(own_server: RedisSe
     results = await asyncio.gather(
         *(store.put(f"r{i}", "a", b"x") for i in range(20)), return_exceptions=True
     )
-    assert {type(result) for result in results} == {Fault}
+    assert {type(result) for result in results} == {StoreUnavailable}
     with pytest.raises(Fault):
         await store.get("r1", "a")
     own_server.start()

@@ -88,7 +88,7 @@ async def test_models_that_cannot_be_had_fail_their_requests_with_the_reason(
     results = await asyncio.gather(*(client.submit(name, b"x") for name in applications))
     broken, corrupt, absent, fine = results
     assert "RuntimeError: no weights today" in broken.reason
-    assert "corrupt/models/cpu/config.pbtxt cannot be read" in corrupt.reason
+    assert "… cannot be read" in corrupt.reason  # which file that is, the log says
     assert "absent has no folder in the catalog" in absent.reason
     assert fine.outputs == {"join": b"x"}
     await nothing_is_left(mesh, client)

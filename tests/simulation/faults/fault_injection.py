@@ -29,11 +29,12 @@ class Slowness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Luck:
-    """The shares of tasks, of single jobs and of loads that fail, and the functions whose models
-    load nowhere."""
+    """The shares of tasks, of single jobs and of loads that fail, of requests whose payload no
+    function can use, and the functions whose models load nowhere."""
 
     task_failures: float = 0.0
     job_failures: float = 0.0
+    invalid_inputs: float = 0.0
     load_failures: float = 0.0
     unloadable: tuple[str, ...] = ()
     slow: Sequence[Slowness] = field(default=())
@@ -50,12 +51,16 @@ class Misfortune(Durations):
         took_us = self.run_us(order) * self._slowness(now_us, order.invoker)
         if self.draw(order.task) < self._luck.task_failures:
             return max(1, took_us // 2), ExecutionEnded(task=order.task, failure="bad luck")
-        failed = tuple(
-            JobFailure(request=job.request, reason="bad luck")
-            for job in order.jobs
-            if self.draw(f"{order.task}/{job.request}") < self._luck.job_failures
-        )
+        failures = (self._failure(order.task, job.request) for job in order.jobs)
+        failed = tuple(failure for failure in failures if failure is not None)
         return took_us, ExecutionEnded(task=order.task, failed=failed)
+
+    def _failure(self, task: str, request: str) -> JobFailure | None:
+        if self.draw(f"input of {request}") < self._luck.invalid_inputs:
+            return JobFailure(request=request, reason="no picture", final=True)
+        if self.draw(f"{task}/{request}") < self._luck.job_failures:
+            return JobFailure(request=request, reason="bad luck")
+        return None
 
     def load(
         self, now_us: int, invoker: str, index: int, function: str

@@ -32,10 +32,31 @@ def test_memory_of_answered_requests_is_bounded_in_number_and_time() -> None:
     assert found.result == b"r3"
 
 
+def test_answers_of_one_client_do_not_push_out_anothers() -> None:
+    # attack: F2
+    requests = RequestLog(remembered=3, fetched_later_us=1000, waited_for_us=1000)
+    for number, name in enumerate(["bob~r1", "alice~r1", "alice~r2", "alice~r3", "alice~r4"]):
+        requests.remember(name, answered(name, number, later=False))
+    assert [name for name, _ in requests.answered()] == ["bob~r1", "alice~r3", "alice~r4"]
+    assert requests.find("bob~r1", 1001) is None  # but time passes for all
+
+
+def test_requests_of_a_client_are_counted_while_they_are_under_way() -> None:
+    # attack: F2
+    requests = RequestLog(remembered=3, fetched_later_us=1000, waited_for_us=1000)
+    record = RequestRecord(application="thumb", content_hash=b"1")
+    for name in ("alice~r1", "alice~r2", "alice~r1", "r3"):
+        requests.begin(name, record)
+    assert [requests.under_way_of(owner) for owner in ("alice", "", "bob")] == [2, 1, 0]
+    for _ in range(2):
+        requests.remember("alice~r1", answered("alice~r1", 5, later=False))
+    assert requests.under_way_of("alice") == 1
+
+
 def test_a_request_that_is_answered_is_not_under_way_any_more() -> None:
     requests = RequestLog(remembered=2, fetched_later_us=100, waited_for_us=10)
     record = RequestRecord(application="thumb", content_hash=b"1")
-    requests.under_way["r1"] = record
+    requests.begin("r1", record)
     assert requests.find("r1", 0) is record
     requests.remember("r1", answered("r1", 5, later=False))
     assert not requests.under_way

@@ -31,7 +31,7 @@ class BatchPlans:
         self._stairs: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
         self._fastest_us = application.fastest_us()
         self._rest_us = {
-            name: self._fastest_us[name] - int(stage.function.profile.time_us.min())
+            name: self._fastest_us[name] - stage.function.profile.fastest_us
             for name, stage in application.stages.items()
         }
 

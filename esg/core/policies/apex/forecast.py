@@ -81,7 +81,7 @@ Onward = list[tuple[str, float, float]]
 
 
 def onward(application: Application, stage: str) -> Onward:
-    names = application.onward(stage)
+    names = application.onward[stage]
     stages = [found for name, found in application.stages.items() if name in names]
     profiles = [found.function.profile for found in stages]
     times_us = [profile.time_us_of(profile.minimum) for profile in profiles]

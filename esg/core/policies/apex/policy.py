@@ -23,7 +23,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from esg.core.catalog.model import Application, Catalog, Stage
-from esg.core.catalog.profile import Prices, Profile
+from esg.core.catalog.profile import Profile
 from esg.core.policies.apex.batch_aware import BatchPlans
 from esg.core.policies.apex.features import Feature
 from esg.core.policies.apex.forecast import AS_PROFILED, Forecast, Onward, forecast, onward
@@ -31,7 +31,7 @@ from esg.core.policies.apex.groups import Group, groups
 from esg.core.policies.apex.holding import hold_until_us
 from esg.core.policies.apex.placement import Rooms, cold, nearby
 from esg.core.policies.apex.risk import RiskModel
-from esg.core.policies.apex.vcpu_pricing import LEVELS, level, repriced
+from esg.core.policies.apex.vcpu_pricing import LEVELS, RepricedProfiles, level
 from esg.core.policies.baselines import round_robin
 from esg.core.policies.interface import Hold, Offer, Placement, QueueView
 from esg.core.policies.placement import anywhere, locality_first
@@ -92,25 +92,26 @@ class BatchPlansCache:
 
     def __init__(self) -> None:
         self._built: dict[Application, tuple[BatchPlans, ...]] = {}
+        self._repriced = RepricedProfiles()
 
     def of(self, catalog: Catalog) -> dict[str, tuple[BatchPlans, ...]]:
         """The plans by the names of the applications, for each level of scarcity."""
+        self._repriced.keep(catalog)
         before = {application.name: found for application, found in self._built.items()}
         self._built = {
             application: self._built.get(application)
-            or _batch_plans(application, catalog.prices, before.get(application.name, ()))
+            or self._batch_plans(application, before.get(application.name, ()))
             for application in catalog.applications.values()
         }
         return {application.name: found for application, found in self._built.items()}
 
-
-def _batch_plans(
-    application: Application, prices: Prices, before: tuple[BatchPlans, ...]
-) -> tuple[BatchPlans, ...]:
-    found = tuple(BatchPlans(repriced(application, prices, factor)) for _, factor in LEVELS)
-    for plans, other in zip(found, before, strict=False):
-        plans.build(other.built)
-    return found
+    def _batch_plans(
+        self, application: Application, before: tuple[BatchPlans, ...]
+    ) -> tuple[BatchPlans, ...]:
+        found = tuple(BatchPlans(self._repriced.of(application, factor)) for _, factor in LEVELS)
+        for plans, other in zip(found, before, strict=False):
+            plans.build(other.built)
+        return found
 
 
 class Apex:
@@ -132,11 +133,8 @@ class Apex:
         # who is placed as ESG places has no use for it
         self._dares = locality and without.isdisjoint((Feature.DARING, Feature.PLACEMENT))
         self._plans = cache.of(catalog)
-        self._onward: dict[tuple[str, str], Onward] = {
-            (application.name, stage): onward(application, stage)
-            for application in catalog.applications.values()
-            for stage in application.stages
-        }
+        self._catalog = catalog
+        self._onward: dict[tuple[str, str], Onward] = {}  # as they are asked for
 
     def order(self, queues: Iterable[Queue], now_us: int) -> list[Queue]:
         if Feature.ORDER in self._without:
@@ -192,7 +190,12 @@ class Apex:
     def _expected(self, view: QueueView) -> Forecast:
         if Feature.RISK in self._without:
             return AS_PROFILED
-        return forecast(view, self._onward[view.application.name, view.stage.name])
+        key = view.application.name, view.stage.name
+        stages = self._onward.get(key)
+        if stages is None:
+            application = self._catalog.applications[view.application.name]
+            stages = self._onward[key] = onward(application, view.stage.name)
+        return forecast(view, stages)
 
     def _scarce(self, view: QueueView) -> int:
         """The level of scarcity."""

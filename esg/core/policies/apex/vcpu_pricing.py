@@ -9,7 +9,7 @@ the share in use keep that from happening: every plan gives up what it can spare
 from collections.abc import Iterable
 from dataclasses import replace
 
-from esg.core.catalog.model import Application
+from esg.core.catalog.model import Application, Catalog
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.state.node_books import NodeBooks
 
@@ -36,14 +36,32 @@ def level(nodes: Iterable[NodeBooks]) -> int:
     return max(place for place, (share, _) in enumerate(LEVELS) if used >= share)
 
 
-def repriced(application: Application, prices: Prices, factor: float) -> Application:
-    """An application where a vCPU costs so many times its price."""
-    if factor == 1:
-        return application
-    dear = replace(prices, vcpu_usd_per_hour=prices.vcpu_usd_per_hour * factor)
-    return application.with_profiles(lambda profile: _repriced(profile, dear))
+class RepricedProfiles:
+    """Profiles where vCPUs cost a multiple of their price, each worked out once for all the
+    applications of a catalog."""
 
+    def __init__(self) -> None:
+        self._prices = Prices()
+        self._made: dict[tuple[Profile, float], Profile] = {}
 
-def _repriced(profile: Profile, prices: Prices) -> Profile:
-    times_us = dict(zip(profile.configs, profile.time_us.tolist(), strict=True))
-    return Profile.of(profile.function, times_us, prices, relative_std=profile.relative_std)
+    def keep(self, catalog: Catalog) -> None:
+        """Forget what another catalog has not."""
+        known = {function.profile for function in catalog.functions.values()}
+        same = catalog.prices == self._prices
+        self._prices = catalog.prices
+        self._made = {key: p for key, p in self._made.items() if same and key[0] in known}
+
+    def of(self, application: Application, factor: float) -> Application:
+        """An application where a vCPU costs so many times its price."""
+        if factor == 1:
+            return application
+        return application.with_profiles(lambda profile: self._repriced(profile, factor))
+
+    def _repriced(self, profile: Profile, factor: float) -> Profile:
+        made = self._made.get((profile, factor))
+        if made is None:
+            dear = replace(self._prices, vcpu_usd_per_hour=self._prices.vcpu_usd_per_hour * factor)
+            times_us = dict(zip(profile.configs, profile.time_us.tolist(), strict=True))
+            made = Profile.of(profile.function, times_us, dear, relative_std=profile.relative_std)
+            self._made[profile, factor] = made
+        return made

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from esg.core.catalog.model import Catalog
+from esg.core.catalog.model import Application, Catalog
 from esg.core.estimation.corrected import corrected
 from esg.core.estimation.drift import corrections_due, drifts, observe
 from esg.core.messages.commands import Command, CorrectProfiles
@@ -260,18 +260,19 @@ def scheduler_with(built: list[str]) -> Scheduler:
     """One that notes for which applications engines are built."""
 
     class Counted(Engines):
-        def of(self, catalog):  # type: ignore[no-untyped-def]
-            known = dict(self._built)
-            found: dict[str, Engine] = super().of(catalog)
-            built.extend(a.name for a in self._built if a not in known)
-            return found
+        def build(self, application: Application) -> Engine:
+            built.append(application.name)
+            return super().build(application)
 
     engines = Counted("frontier", group_size=3)
 
     def policy_for(catalog: Catalog) -> Esg:
         return Esg(catalog, engines, k=5)
 
-    scheduler = Scheduler(SMALL, policy_for(SMALL), FOLLOWING, policy_for=policy_for)
+    policy = policy_for(SMALL)
+    for name in SMALL.applications:
+        policy._engines[name]  # all are in use
+    scheduler = Scheduler(SMALL, policy, FOLLOWING, policy_for=policy_for)
     built.clear()
     return scheduler
 

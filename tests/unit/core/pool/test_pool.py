@@ -17,6 +17,7 @@ from esg.core.messages.node import (
     TellScheduler,
 )
 from esg.core.messages.task_order import Output
+from esg.limits import LONGEST_TASK_US
 from esg.units import ms
 from tests.support.node import (
     SLICE_MB,
@@ -197,3 +198,14 @@ def test_a_model_found_on_a_slice_is_taken_into_the_books(node: Node) -> None:
     assert node.pool.joined().slices[1].resident == ("blur",)
     order = start("t1", "blur", 1)
     assert node.at(ms(1), order) == [ExecuteTask(order=order)]
+
+
+def test_times_of_more_than_a_day_are_told_as_a_day(node: Node) -> None:
+    """More is not believed, and a report that is refused would be told again for ever."""
+    day_us = LONGEST_TASK_US
+    node.at(0, start("t1", "blur", 0))
+    told, _ = node.at(2 * day_us, loaded(0, "blur"))
+    assert told == ready(0, "blur", loading_us=day_us)
+    assert node.at(5 * day_us, ExecutionEnded(task="t1")) == [
+        finished("t1", loading_us=day_us, running_us=day_us)
+    ]

@@ -12,7 +12,7 @@ from esg.core.messages.commands import (
 )
 from esg.core.messages.events import ApplicationRegistered, StageSpec
 from esg.core.messages.outcome import Outcome
-from esg.core.policies.esg import Engines
+from esg.core.policies.esg import Engines, Esg
 from esg.core.policies.placement import ranked_homes
 from esg.core.policies.settings import PolicySettings
 from esg.core.policies.table import policy, policy_maker
@@ -226,44 +226,43 @@ def test_a_request_that_is_said_twice_is_reported_once() -> None:
     assert (report.arrived, report.summary()["slo_hit_rate"]) == (1, 1)
 
 
-class Counting(Engines):
-    """Engines that know for which applications they were made."""
+def test_engines_are_built_when_they_are_asked_for_and_stay_with_their_applications() -> None:
+    # attack: B2
+    built: list[str] = []
 
-    made: list[str]
+    class Counting(Engines):
+        def build(self, application: Application) -> Engine:
+            built.append(application.name)
+            return super().build(application)
 
-    def of(self, catalog: Catalog) -> dict[str, Engine]:
-        before = set(map(id, self._built.values()))
-        found = super().of(catalog)
-        self.made = [name for name, one in found.items() if id(one) not in before]
-        return found
-
-
-def test_engines_of_applications_that_stay_are_not_built_again() -> None:
     engines = Counting("frontier", group_size=3)
-    catalogs: list[Catalog] = []
 
     def policy_for(catalog: Catalog) -> Any:
-        catalogs.append(catalog)
-        engines.of(catalog)
-        return esg_policy(catalog)
+        return Esg(catalog, engines, k=5)
+
+    def decide(name: str) -> None:
+        assert scheduler.policy._engines[name]  # type: ignore[attr-defined]
 
     scheduler = Scheduler(SMALL, policy_for(SMALL), policy_for=policy_for)
+    assert built == []
+    decide("photo")
     scheduler.handle(0, registered("tag", "label"))
-    assert engines.made == ["tag"]
     scheduler.handle(0, registered("photo", "label"))
-    assert engines.made == ["photo@2"]
-    scheduler.handle(0, retired("tag"))
-    assert engines.made == []
-    assert "tag" not in engines.of(catalogs[-1])
+    assert built == ["photo"]
+    for name in ("tag", "photo@2", "tag"):
+        decide(name)
+    scheduler.handle(0, retired("scan"))
+    decide("tag")
+    assert built == ["photo", "tag", "photo@2"]
 
 
 def test_policies_of_one_maker_share_engines() -> None:
     settings = PolicySettings(engine="astar", group_size=2)
     make = policy_maker("esg", settings)
-    one, other = make(SMALL), make(SMALL)
+    built = make(SMALL)._engines["photo"]  # type: ignore[attr-defined]
+    assert make(SMALL)._engines["photo"] is built  # type: ignore[attr-defined]
     apart = policy("esg", SMALL, settings)
-    assert one._engines["photo"] is other._engines["photo"]  # type: ignore[attr-defined]
-    assert one._engines["photo"] is not apart._engines["photo"]  # type: ignore[attr-defined]
+    assert apart._engines["photo"] is not built  # type: ignore[attr-defined]
 
 
 def test_a_snapshot_with_changes_wants_a_policy_that_can_be_made_again() -> None:

@@ -1,0 +1,150 @@
+"""Receive limits: what a call may have the gateway read, paid for before it is read.
+
+gRPC puts a message together, and decompresses it, as soon as somebody asks for it. So nobody asks
+before the memory budget of its client has room for the largest message there may be; until then
+gRPC's flow control leaves the bytes where they are. A call with one message is served as if it had
+a stream of them, since only a stream's handler begins before a message is read.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from inspect import isasyncgenfunction
+from typing import Any
+
+import grpc
+
+from esg.errors import Rejected
+from esg.gateway.identity import Identities
+from esg.gateway.memory_budget import MemoryBudget, Reservation, received
+from esg.runtime.rpc.decode_interceptor import Handler
+from esg.runtime.rpc.status import Exhausted, aborting
+from esg.runtime.settings import GatewaySettings
+
+WITH_PAYLOAD = ("/Submit", "/SubmitAsync")
+WORDS_BYTES = 2**18
+"""What all other calls may say in one message: an application of as many stages as there may be,
+with the longest names."""
+
+
+class ReceiveLimits(grpc.aio.ServerInterceptor):
+    """Around all calls of the gateway, health and reflection too."""
+
+    def __init__(
+        self, settings: GatewaySettings, identities: Identities, memory: MemoryBudget
+    ) -> None:
+        self._message_bytes = settings.max_message_bytes
+        self._silent_s = settings.upload_silent_s
+        self._identities = identities
+        self._memory = memory
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
+        details: grpc.HandlerCallDetails,
+    ) -> Handler | None:
+        handler = await continuation(details)
+        if handler is None:
+            return None
+        kinds = [handler.unary_unary, handler.unary_stream]
+        if handler.request_streaming:
+            kinds = [handler.stream_unary, handler.stream_stream]
+        inner = kinds[handler.response_streaming]
+        if handler.request_streaming:
+            call = self._stream(inner)
+        else:
+            limit = WORDS_BYTES
+            if details.method.endswith(WITH_PAYLOAD):
+                limit = self._message_bytes
+            call = self._single(inner, handler.request_deserializer, limit)
+        return grpc.stream_stream_rpc_method_handler(
+            call,
+            request_deserializer=handler.request_deserializer
+            if handler.request_streaming
+            else None,
+            response_serializer=handler.response_serializer,
+        )
+
+    def _single(self, inner: Any, decode: Callable[[bytes], Any] | None, limit: int) -> Any:
+        """A call with one message."""
+
+        async def call(messages: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
+            async with aborting(context):
+                client = self._identities.known_as(context.peer())
+                paid = await self._memory.reserve_when_free(
+                    client, self._message_bytes, self._silent_s
+                )
+            received.set(paid)
+            try:
+                async with aborting(context):
+                    encoded = await self._first(messages)
+                    if len(encoded) > limit:
+                        raise Rejected(
+                            f"the message has {len(encoded)} bytes; at most {limit} are read here"
+                        )
+                    asked = encoded if decode is None else decode(encoded)
+                    paid.shrink(len(encoded))
+                del encoded
+                replies = _replies(inner, asked, context)
+                del asked  # the handler drops what it does not need any more
+                async with aclosing(replies):
+                    async for reply in replies:
+                        yield reply
+            finally:
+                paid.release()
+
+        return call
+
+    async def _first(self, messages: AsyncIterator[bytes]) -> bytes:
+        """The one message there is. The stream is read to its end, as it would hold the message."""
+        found: bytes | None = None
+        try:
+            async with asyncio.timeout(self._silent_s):
+                async for message in messages:
+                    if found is not None:
+                        raise Rejected("the call has several messages; it must have one")
+                    found = message
+        except TimeoutError:
+            raise Exhausted("the call's message did not come; try again") from None
+        if found is None:
+            raise Rejected("the call has no message; it must have one")
+        return found
+
+    def _stream(self, inner: Any) -> Any:
+        """A call with many messages, one of which is read at a time."""
+
+        async def call(messages: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+            async with aborting(context):
+                client = self._identities.known_as(context.peer())
+                memory = self._memory.reserve(client, self._message_bytes)
+            try:
+                replies = _replies(inner, _until_read(messages, memory), context)
+                async with aclosing(replies):
+                    async for reply in replies:
+                        yield reply
+            finally:
+                memory.release()
+
+        return call
+
+
+async def _until_read(messages: AsyncIterator[Any], memory: Reservation) -> AsyncIterator[Any]:
+    async for message in messages:
+        yield message
+    memory.release()
+
+
+async def _replies(inner: Any, asked: Any, context: Any) -> AsyncGenerator[Any, None]:
+    """What a handler replies, of whichever of gRPC's kinds it is."""
+    if isasyncgenfunction(inner):
+        replies = inner(asked, context)
+        del asked
+        async with aclosing(replies):
+            async for reply in replies:
+                yield reply
+        return
+    replying = inner(asked, context)
+    del asked
+    reply = await replying
+    if reply is not None:
+        yield reply
