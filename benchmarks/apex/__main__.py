@@ -3,7 +3,7 @@
     .venv/bin/python -m benchmarks.apex [--quick] [--results FILE] [--trace FILE ...] [--only TABLE]
 
 Four tables: the paper's three settings (warm and cold) with every policy, beside how far any policy
-could get (`apex_floors` explains the steps); apex without each of its features; conditions that
+could get (`benchmarks.apex.floors` explains the steps); apex without each of its features; conditions that
 the paper does not have; and how long a decision takes. Every run meets the requests and the weather
 of its seed, whatever the policy. Behind ± is how far a mean over seeds may be off (95 %).
 
