@@ -70,7 +70,7 @@ def _stop(place: RunDirectory, record: Record) -> str:
         if time.monotonic() > give_up:
             raise Rejected(
                 f"the mesh in {place.path} does not end; kill its supervisor (kill -9 {pid}), "
-                "then say esg down again"
+                "then run esg down again"
             )
         time.sleep(POLL_S)
     journal = record["settings"]["controller"]["journal"]

@@ -36,7 +36,7 @@ def status(directory: RunDir = None, as_json: AsJson = False) -> None:
     if record is None or not running(record):
         crashed = "the mesh in" if record else "no mesh is running in"
         ending = (
-            " has ended and left something; esg down clears up"
+            " has ended and left files behind; esg down removes them"
             if record
             else "; start one with esg up"
         )
@@ -61,10 +61,8 @@ def status(directory: RunDir = None, as_json: AsJson = False) -> None:
             why = "no room for its journal; new requests are refused until there is"
             print_line(screen, f"\n{row['name']}: {why}")
         if row["last_words"]:
-            words = (
-                f"\n{row['name']} has ended and is started again; its log ends: {row['last_words']}"
-            )
-            print_line(screen, words)
+            words = f"has ended and is being restarted; its log ends: {row['last_words']}"
+            print_line(screen, f"\n{row['name']} {words}")
     print_line(screen, f"\ngateway {record['gateway']}; logs: {place.logs}")
 
 
