@@ -123,8 +123,8 @@ def left_text(directory: RunDirectory, data: Path) -> str:
     named = f"--dir {shlex.quote(str(directory.path))}"
     return (
         f"Redis' data could not be copied to {directory.redis}{reason}; it is still in {data}, "
-        f"until this machine restarts. Make room and run esg down {named} again, or resume with esg up "
-        f"--resume {named}; esg down --discard {named} deletes it"
+        f"until this machine restarts. Make room and run esg down {named} again, or resume with "
+        f"esg up --resume {named}; esg down --discard {named} deletes it"
     )
 
 
