@@ -9,8 +9,8 @@ error that names it. The same event again is refused without being handled, also
 process; one that starts after its file was deleted tries it again.
 
 Some facts are told again and again because they are still true: the alarm, a node's inventory, a
-node's end. Their content is not what was wrong, and no mesh goes on without them. They are refused
-for a pause that grows with every failure, and then tried again.
+node's end, that somebody waits for a request. Their content is not what was wrong, and no mesh goes
+on without them. They are refused for a pause that grows with every failure, and then tried again.
 """
 
 import json
@@ -25,7 +25,14 @@ from pathlib import Path
 from esg.backoff import Backoff
 from esg.core.journal.format import Memo
 from esg.core.messages.codec import digest, to_text
-from esg.core.messages.events import Event, InvokerJoined, InvokerLost, InvokerReported, Woke
+from esg.core.messages.events import (
+    Event,
+    InvokerJoined,
+    InvokerLost,
+    InvokerReported,
+    RequestWanted,
+    Woke,
+)
 from esg.core.scheduler.scheduler import Scheduler
 from esg.errors import Rejected
 from esg.files import written
@@ -41,7 +48,7 @@ MOST_FILES = 100
 """The oldest gives way to the next one."""
 LONGEST_TEXT = 100_000
 """Of an event, and of a traceback, in a file."""
-TOLD_AGAIN = (Woke, InvokerJoined, InvokerReported, InvokerLost)
+TOLD_AGAIN = (Woke, InvokerJoined, InvokerReported, InvokerLost, RequestWanted)
 BACKOFF_US = Backoff(ms(200), seconds(10))
 
 

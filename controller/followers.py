@@ -1,10 +1,24 @@
-"""Who wants to hear of which request. Gateways that come back say so again."""
+"""Who wants to hear of which request. Gateways that come back say so again.
+
+To hear of a request is not to wait for it: see `esg.core.sessions.interest`.
+"""
+
+import secrets
 
 from esg.protos import controller_v1_pb2 as wire
 from esg.runtime.rpc.batched_sender import BatchedSender
 
-Follower = BatchedSender[wire.ControllerNote]
-"""Someone who wants to know about a request: a gateway's stream."""
+
+class Follower:
+    """Someone who hears of requests: one stream of a gateway's session."""
+
+    def __init__(self) -> None:
+        self.outbox: BatchedSender[wire.ControllerNote] = BatchedSender()
+        self.session = secrets.token_hex(8)  # until it says which it is
+        self.gone = False
+
+    def put(self, note: wire.ControllerNote) -> None:
+        self.outbox.put(note)
 
 
 class Followers:
@@ -35,6 +49,8 @@ class Followers:
         self._watchers.pop(request, None)
 
     def forget(self, follower: Follower) -> None:
+        """Its stream has ended. What it asked and is being written will be of no use to it."""
+        follower.gone = True
         for listeners in (*self._followers.values(), *self._watchers.values()):
             if follower in listeners:
                 listeners.remove(follower)
@@ -42,5 +58,5 @@ class Followers:
 
 def _add(listeners: dict[str, list[Follower]], request: str, follower: Follower) -> None:
     known = listeners.setdefault(request, [])
-    if follower not in known:
+    if follower not in known and not follower.gone:
         known.append(follower)

@@ -2,7 +2,12 @@
 
 A gateway that submits a request hears of its end; one that follows it hears of every stage as well,
 those in the past first. Whoever breaks off only stops listening: the request goes on, and any
-gateway may follow it later.
+gateway may follow it later. Whoever leaves a request has it cancelled, unless somebody else wants
+it (`esg.core.sessions.interest`).
+
+Nobody is told that a request was accepted before the journal has that they want it: what asks for a
+request whose arrival is being written waits until that is done, and who asks for a known one for
+the first time becomes an event of its own, `RequestWanted`, and is heard again after that.
 """
 
 import logging
@@ -16,23 +21,30 @@ from esg.controller.followers import Follower, Followers
 from esg.controller.quotas import RequestQuotas
 from esg.controller.request_log import AnsweredRequest, RequestRecord
 from esg.controller.shell import ControllerShell, request_memo
-from esg.core.messages.commands import AnswerRequest, RefuseRequest, StageReport
-from esg.core.messages.events import RequestArrived, RequestCancelled
+from esg.core.journal.format import Memo
+from esg.core.messages.commands import AnswerRequest, RefusalKind, RefuseRequest, StageReport
+from esg.core.messages.events import RequestArrived, RequestCancelled, RequestWanted
 from esg.core.messages.task_order import TaskOrder
+from esg.core.sessions.interest import Interest, wanted_memo
 from esg.core.state.state import Request
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.logs import about
-from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.status import AlreadyExists, Exhausted, NotFound, Unavailable, refusal
 from esg.runtime.security.ownership import owned, seen
 from esg.suggest import did_you_mean
 
 log = logging.getLogger(__name__)
 
+TIMEOUT_IS_SLO = "; that SLO is the timeout of the call: give the call more time"
+
+
+Repeat = tuple[Follower, Callable[[], None]]
+"""Who asks for a request that is not decided yet, and what to do when it is."""
+
 
 class GatewayStreams:
-    """The streams of all gateways, and which of them follow which request."""
+    """The streams of all gateways: which of them hear of which request, and wait for it."""
 
     def __init__(
         self, driver: Driver, shell: ControllerShell, refusing: Callable[[], str] = lambda: ""
@@ -40,62 +52,88 @@ class GatewayStreams:
         self._driver = driver
         self._shell = shell
         self._refusing = refusing
-        self._submitted: dict[str, RequestRecord] = {}  # not decided yet, or not on disk
+        self._undecided: dict[str, list[Repeat]] = {}  # not decided yet, or not on disk
+        self._timeouts: set[str] = set()  # those of them whose SLO is the timeout of their call
         self._followers = Followers()
         self._quotas = RequestQuotas(time.monotonic)
+        self._interest = Interest()
+        for request, record in shell.requests.under_way.items():
+            self._interest.recall(request, record.gateways, kept=record.fetched_later)
         self.draining = False
 
     @property
     def idle(self) -> bool:
         """Whether all that was submitted is answered or refused."""
-        return not (self._submitted or self._shell.requests.under_way)
+        return not (self._undecided or self._shell.requests.under_way)
 
     async def admit(
         self, messages: AsyncIterator[wire.FromGateway]
     ) -> AsyncIterator[wire.ToGateway]:
         """Serve one gateway's stream."""
-        outbox: Follower = BatchedSender()
+        follower = Follower()
+        outbox = follower.outbox
         try:
-            async with outbox.while_reading(self._read(outbox, messages)):
+            async with outbox.while_reading(self._read(follower, messages)):
                 async for notes in outbox.groups():
                     yield wire.ToGateway(notes=notes)
         finally:
-            self._followers.forget(outbox)
+            self._followers.forget(follower)
 
-    async def _read(self, outbox: Follower, messages: AsyncIterator[wire.FromGateway]) -> None:
+    async def _read(self, follower: Follower, messages: AsyncIterator[wire.FromGateway]) -> None:
         async for message in messages:
             for note in message.notes:
                 match note.WhichOneof("note"):
+                    case "session":
+                        follower.session = note.session
                     case "submission":
-                        self._submit(outbox, note.submission)
+                        self._submit(follower, note.submission)
                     case "cancel":
-                        self._cancel(outbox, note.cancel)
+                        self._cancel(follower, note.cancel)
+                    case "leave":
+                        gone = self._interest.leave(note.leave, follower.session)
+                        self._cancel_if(note.leave, unwanted=gone)
+                    case "keep_not":
+                        gone = self._interest.keep_not(note.keep_not, follower.session)
+                        self._cancel_if(note.keep_not, unwanted=gone)
                     case "follow":
-                        self._follow(outbox, note.follow)
+                        self._follow(follower, note.follow)
                     case _:
                         pass  # a newer gateway's; it cannot need an answer from this one
 
     def _find(self, request: str) -> RequestRecord | AnsweredRequest | None:
-        known = self._submitted.get(request)
-        return known or self._shell.requests.find(request, self._driver.now_us)
+        return self._shell.requests.find(request, self._driver.now_us)
 
     def _submit(self, follower: Follower, submission: wire.Submission) -> None:
-        request = submission.request_id
+        def again() -> None:
+            self._submit(follower, submission)
+
+        request, later = submission.request_id, submission.fetched_later
+        memo = wanted_memo(follower.session, fetched_later=later)
         record = self._find(request)
-        if record is not None:
-            if record.content_hash != submission.content_hash:
-                _refuse(
-                    follower,
-                    request,
-                    AlreadyExists(
-                        f"request id {request} was used for another request; "
-                        "choose a new id, or send exactly the same again"
-                    ),
+        if request in self._undecided:
+            self._undecided[request].append((follower, again))
+        elif record is not None and record.content_hash != submission.content_hash:
+            _refuse(
+                follower,
+                request,
+                AlreadyExists(
+                    f"request id {request} was used for another request; "
+                    "choose a new id, or send exactly the same again"
+                ),
+            )
+        elif record is not None:
+            self._count(follower, request, memo)
+            if not record.knows(memo):
+                self._driver.tell(
+                    RequestWanted(request=request),
+                    memo,
+                    lambda _: again(),
+                    refused=lambda error: _refuse(follower, request, error),
                 )
-            else:
-                follower.put(_accepted_note(request, record, repeated=True))
-                if not _told_end(follower, request, record):
-                    self._followers.follow(request, follower)
+                return
+            follower.put(_accepted_note(request, record, repeated=True))
+            if not _told_end(follower, request, record):
+                self._followers.follow(request, follower)
         elif self.draining:
             _refuse(follower, request, Unavailable("the controller is going away; try again"))
         elif why := self._refusing():
@@ -105,20 +143,21 @@ class GatewayStreams:
         elif (too_much := self._too_much(submission)) is not None:
             _refuse(follower, request, too_much)
         else:
-            content_hash, later = submission.content_hash, submission.fetched_later
-            self._submitted[request] = RequestRecord(
-                application=application, content_hash=content_hash
-            )
+            self._undecided[request] = []
             self._followers.follow(request, follower)
+            self._interest.ask(request, follower.session, memo)
+            slo_us = self._slo_us(submission, application)
+            if submission.HasField("deadline_us") and slo_us == submission.deadline_us:
+                self._timeouts.add(request)
             self._driver.tell(
                 RequestArrived(
                     request=request,
                     application=application,
-                    slo_us=self._slo_us(submission, application),
+                    slo_us=slo_us,
                     all_stages=submission.all_stages,
                     client=submission.owner,
                 ),
-                request_memo(content_hash, fetched_later=later),
+                request_memo(submission.content_hash, memo),
                 refused=lambda error: self._end(request, error),
             )
 
@@ -126,6 +165,11 @@ class GatewayStreams:
         """Why a new request is more than its client may do, if it is."""
         under_way = self._shell.requests.under_way_of(submission.owner)
         return self._quotas.refusal(submission, under_way)
+
+    def _count(self, follower: Follower, request: str, memo: Memo) -> None:
+        """Whoever asks for a request under way counts at once, also while that is being written."""
+        if request in self._shell.requests.under_way:
+            self._interest.ask(request, follower.session, memo)
 
     def _application(self, submission: wire.Submission) -> str | None:
         """The application as the mesh calls it: the owner's own, or else everybody's; None if the
@@ -154,10 +198,28 @@ class GatewayStreams:
 
     def _follow(self, follower: Follower, request: str) -> None:
         """Have a follower hear of a request: its past first, the rest as it happens."""
+
+        def again() -> None:
+            self._follow(follower, request)
+
         known = self._find(request)
+        if request in self._undecided:
+            self._undecided[request].append((follower, again))
+            return
         if known is None:
             _refuse(follower, request, _unknown(request))
             return
+        memo = wanted_memo(follower.session, fetched_later=False)
+        if not known.fetched_later:  # otherwise it goes on, whoever waits or leaves
+            self._count(follower, request, memo)
+            if not known.knows(memo):
+                self._driver.tell(
+                    RequestWanted(request=request),
+                    memo,
+                    lambda _: again(),
+                    refused=lambda error: _refuse(follower, request, error),
+                )
+                return
         running = self._driver.scheduler.state.requests.get(request)
         if running is not None:
             for note in self._past(running):
@@ -187,29 +249,42 @@ class GatewayStreams:
     def _cancel(self, follower: Follower, request: str) -> None:
         """Should the scheduler fail at it, the request goes on, and its end is heard of."""
         known = self._find(request)
-        if known is None:
+        if known is None and request not in self._undecided:
             _refuse(follower, request, _unknown(request))
-        elif not _told_end(follower, request, known):
+        elif known is None or not _told_end(follower, request, known):
             self._followers.follow(request, follower)
+            self._driver.tell(RequestCancelled(request=request))
+
+    def _cancel_if(self, request: str, *, unwanted: bool) -> None:
+        if unwanted:
+            log.info("cancelled", extra=about(request=request, reason="nobody waits for it"))
             self._driver.tell(RequestCancelled(request=request))
 
     # ---- what the scheduler decided
 
     def accepted(self, request: str, record: RequestRecord) -> None:
-        self._submitted.pop(request, None)
+        self._timeouts.discard(request)
         self._quotas.decided(request, accepted=True)
         self._followers.tell(request, _accepted_note(request, record))
+        for _, ask_again in self._undecided.pop(request, ()):
+            ask_again()
 
     def refused(self, command: RefuseRequest) -> None:
-        log.info("refused", extra=about(request=command.request, reason=command.reason))
-        error = refusal_error(command.kind, command.reason, command.retry_after_us)
+        reason = command.reason
+        if command.request in self._timeouts and command.kind is RefusalKind.IMPOSSIBLE:
+            reason += TIMEOUT_IS_SLO
+        log.info("refused", extra=about(request=command.request, reason=reason))
+        error = refusal_error(command.kind, reason, command.retry_after_us)
         self._end(command.request, error)
 
     def _end(self, request: str, error: Exception) -> None:
         """A request is not admitted."""
-        self._submitted.pop(request, None)
+        self._timeouts.discard(request)
         self._quotas.decided(request, accepted=False)
+        self._interest.end(request)
         self._followers.tell_end(request, _refused_note(request, error))
+        for follower, _ in self._undecided.pop(request, ()):
+            _refuse(follower, request, error)
 
     def payload_lost(self, request: str) -> None:
         log.warning("payload lost", extra=about(request=request))
@@ -225,8 +300,12 @@ class GatewayStreams:
                     watcher.put(note)
 
     def answered(self, answer: AnswerRequest, result: model.Result) -> None:
-        note = wire.ControllerNote(request_id=answer.request, result=result)
-        self._followers.tell_end(answer.request, note)
+        request = answer.request
+        known = self._find(request)
+        shared = isinstance(known, AnsweredRequest) and known.shared
+        note = wire.ControllerNote(request_id=request, result=result, shared=shared)
+        self._followers.tell_end(request, note)
+        self._interest.end(request)
         log.debug(
             "answered",
             extra=about(request=answer.request, outcome=answer.outcome, in_time=answer.slo_met),
@@ -253,7 +332,8 @@ def _told_end(follower: Follower, request: str, known: RequestRecord | AnsweredR
     if not isinstance(known, AnsweredRequest):
         return False
     result = model.Result.FromString(known.result)
-    follower.put(wire.ControllerNote(request_id=request, result=result))
+    note = wire.ControllerNote(request_id=request, result=result, shared=known.shared)
+    follower.put(note)
     return True
 
 

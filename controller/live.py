@@ -52,7 +52,7 @@ class LiveController:
         self.invokers = InvokerStreams(self.driver, functions, settings)
         self.corrector = Corrector(self.driver)
         self.metrics = MeshMetrics(
-            lambda: self.scheduler.state, self.shell.counters, dead_letters, refusing
+            lambda: self.scheduler, self.shell.counters, dead_letters, refusing
         )
         self._idle = asyncio.Event()
 

@@ -1,17 +1,19 @@
 """The mesh in numbers, for Prometheus: those that `esg top` shows."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from esg.controller.counters import Counters
+from esg.controller.counters import ApplicationCounters, Counters
 from esg.controller.dead_letters import DeadLetters
+from esg.core.estimation.drift import Drift, drifts
 from esg.core.messages.outcome import Outcome
 from esg.core.metrics import slice_counts
+from esg.core.scheduler.scheduler import Scheduler
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import State
-from esg.units import to_usd
+from esg.units import PPM, to_usd
 
 
 class MeshMetrics(Collector):
@@ -19,19 +21,20 @@ class MeshMetrics(Collector):
 
     def __init__(
         self,
-        state: Callable[[], State],
+        scheduler: Callable[[], Scheduler],
         tally: Counters,
         dead_letters: DeadLetters | None = None,
         refusing: Callable[[], str] = lambda: "",
     ) -> None:
-        self._state = state
+        self._scheduler = scheduler
         self._tally = tally
         self._dead_letters = dead_letters
         self._refusing = refusing
 
     def collect(self) -> Iterator[Metric]:
-        state = self._state()
-        yield from _applications(self._tally)
+        scheduler = self._scheduler()
+        state = scheduler.state
+        yield from _applications(self._tally, scheduler.applications)
         yield from _work(self._tally)
         yield GaugeMetricFamily("esg_under_way", "requests under way", value=len(state.requests))
         yield GaugeMetricFamily(
@@ -41,11 +44,13 @@ class MeshMetrics(Collector):
         )
         yield from _queues(state)
         yield from _nodes(list(state.nodes.values()))
+        yield from _profiles(drifts(state, scheduler.catalog))
         if self._dead_letters is not None:
             yield _put_aside(self._dead_letters)
 
 
-def _applications(tally: Counters) -> Iterator[Metric]:
+def _applications(tally: Counters, known: Iterable[str]) -> Iterator[Metric]:
+    """Those that were never asked for have zeros: a rate misses what a series begins with."""
     ended = CounterMetricFamily(
         "esg_requests", "requests by what became of them", labels=["application", "outcome"]
     )
@@ -60,8 +65,9 @@ def _applications(tally: Counters) -> Iterator[Metric]:
     cost = CounterMetricFamily(
         "esg_cost_dollars", "what requests have cost", labels=["application"]
     )
-    for name, one in sorted(tally.applications.items()):
-        served = one.served
+    never = ApplicationCounters()
+    for name in sorted({*tally.applications, *known}):
+        served = tally.applications.get(name, never).served
         for outcome in (*Outcome, "refused"):
             if outcome is not Outcome.INVALID:  # those are among the refused
                 ended.add_metric([name, outcome], getattr(served, outcome))
@@ -114,3 +120,22 @@ def _nodes(nodes: list[NodeBooks]) -> Iterator[Metric]:
         vcpus.add_metric([node.invoker, "busy"], node.vcpus - node.vcpus_free)
         vcpus.add_metric([node.invoker, "free"], node.vcpus_free)
     yield from (slices, vcpus)
+
+
+def _profiles(found: list[Drift]) -> Iterator[Metric]:
+    labels = ["function", "batch"]
+    measured = GaugeMetricFamily(
+        "esg_profile_measured_ratio",
+        "median time of the latest tasks, as a multiple of their profile",
+        labels=labels,
+    )
+    planned = GaugeMetricFamily(
+        "esg_profile_planned_ratio",
+        "time that tasks are planned with, as a multiple of their profile",
+        labels=labels,
+    )
+    for drift in found:
+        values = [drift.function, str(drift.batch)]
+        measured.add_metric(values, drift.measured_ppm / PPM)
+        planned.add_metric(values, drift.planned_ppm / PPM)
+    yield from (measured, planned)

@@ -10,28 +10,49 @@ that nobody's are pushed out by another's.
 from collections import Counter, OrderedDict
 from collections.abc import ItemsView
 
+from msgspec.structs import replace
+
+from esg.core.journal.format import Memo
 from esg.core.messages.codec import Message
+from esg.core.sessions.interest import is_kept, who_waits
 from esg.runtime.security.ownership import owner_of
 
 
 class RequestRecord(Message, frozen=True, kw_only=True):
-    """A request that is under way. `content_hash` is of what was asked for."""
+    """A request that is under way. `content_hash` is of what was asked for; `gateways` are the
+    sessions that have waited for it, whether they still do or not."""
 
     application: str
     content_hash: bytes
     fetched_later: bool = False
     arrived_us: int = 0
+    gateways: tuple[str, ...] = ()
+
+    @property
+    def shared(self) -> bool:
+        """Whether more than one may come for its outputs, none of them knowing of the others."""
+        return len(self.gateways) + self.fetched_later > 1
+
+    def knows(self, memo: Memo) -> bool:
+        """Whether it has what this says of who wants it."""
+        waiting = all(session in self.gateways for session in who_waits(memo))
+        return waiting and (self.fetched_later or not is_kept(memo))
 
 
 class AnsweredRequest(Message, frozen=True, kw_only=True):
     """What stays of a request: as little as possible, since there are many. `result` is a
-    serialised `model.Result`."""
+    serialised `model.Result`; for `shared` see above."""
 
     application: str
     content_hash: bytes
     fetched_later: bool
     answered_us: int
     result: bytes
+    shared: bool = False
+
+    def knows(self, memo: Memo) -> bool:
+        """Whether it is remembered for as long as whoever asks for it wants."""
+        return self.fetched_later or not is_kept(memo)
 
 
 class AnswerCache:
@@ -62,6 +83,13 @@ class AnswerCache:
         while len(self._answers) > self._most:
             fullest = max(self._of.values(), key=len)
             self._forget(next(iter(fullest)))
+
+    def pop(self, request: str) -> AnsweredRequest | None:
+        """Take an answer out, if it is there."""
+        answered = self._answers.get(request)
+        if answered is not None:
+            self._forget(request)
+        return answered
 
     def _forget(self, request: str) -> None:
         del self._answers[request]
@@ -112,6 +140,19 @@ class RequestLog:
         memory = self._fetched_later if answered.fetched_later else self._waited_for
         memory.add(request, answered)
         self._forget_old(answered.answered_us)
+
+    def want(self, request: str, memo: Memo) -> None:
+        """Somebody else asks for a request: its answer may have to be remembered for longer."""
+        record = self.under_way.get(request)
+        if record is not None:
+            self.under_way[request] = replace(
+                record,
+                gateways=tuple(dict.fromkeys((*record.gateways, *who_waits(memo)))),
+                fetched_later=record.fetched_later or is_kept(memo),
+            )
+        elif is_kept(memo) and (answered := self._waited_for.pop(request)) is not None:
+            kept = replace(answered, fetched_later=True, shared=True)
+            self._fetched_later.add(request, kept)
 
     def _forget_old(self, now_us: int) -> None:
         for memory in (self._fetched_later, self._waited_for):

@@ -39,11 +39,13 @@ from esg.core.messages.events import (
     InvokerJoined,
     InvokerLost,
     InvokerReported,
+    RequestWanted,
     TaskFailed,
     TaskFinished,
 )
 from esg.core.messages.task_order import JobOrder, Payload, TaskOrder
 from esg.core.sessions.controller_end import remember
+from esg.core.sessions.interest import is_kept, who_waits
 from esg.names import payload_stage, plain_name
 from esg.runtime.settings import ControllerSettings
 from esg.units import seconds
@@ -52,8 +54,8 @@ from esg.units import seconds
 class ShellSnapshot(Message, frozen=True, kw_only=True):
     """What a shell remembers, for a segment to begin with.
 
-    `orders` are those of the tasks that run; `sessions` those of the invokers' processes. Who
-    follows a request is not part of it: gateways that come back say so again.
+    `orders` are those of the tasks that run; `sessions` those of the invokers' processes. Who hears
+    of a request is not part of it: gateways that come back say so again.
     """
 
     under_way: dict[str, RequestRecord]
@@ -65,10 +67,9 @@ class ShellSnapshot(Message, frozen=True, kw_only=True):
 NOTHING = ShellSnapshot(under_way={}, answered={}, orders=(), sessions={})
 
 
-def request_memo(content_hash: bytes, *, fetched_later: bool) -> Memo:
+def request_memo(content_hash: bytes, wanted: Memo) -> Memo:
     """What the journal keeps of a request for the shell."""
-    later = {"fetched_later": "yes"} if fetched_later else {}
-    return {"content_hash": content_hash.hex(), **later}
+    return {"content_hash": content_hash.hex(), **wanted}
 
 
 class ControllerShell:
@@ -119,6 +120,8 @@ class ControllerShell:
                 self._keep_orders(event.invoker, event)
             case InvokerLost():
                 self._keep_orders(event.invoker, None)
+            case RequestWanted():
+                self.requests.want(event.request, memo or {})
             case _:
                 pass
         for command in commands:
@@ -158,8 +161,9 @@ class ControllerShell:
         record = RequestRecord(
             application=plain_name(command.application),
             content_hash=bytes.fromhex(memo.get("content_hash", "")),
-            fetched_later="fetched_later" in memo,
+            fetched_later=is_kept(memo),
             arrived_us=now_us,
+            gateways=who_waits(memo),
         )
         self.requests.begin(command.request, record)
         return TellAccepted(request=command.request, record=record)
@@ -176,6 +180,7 @@ class ControllerShell:
             fetched_later=record.fetched_later,
             answered_us=now_us,
             result=result.SerializeToString(),
+            shared=record.shared,
         )
         self.requests.remember(answer.request, answered)
         effects.append(TellAnswered(answer=answer, result=result))

@@ -16,10 +16,19 @@ def did_you_mean(kind: str, given: str, known: Iterable[str]) -> str:
     """
     names = [shortened(name) for name in known]
     said = shortened(given)
-    close = get_close_matches(said, names, n=1)
-    if close:
-        return f"unknown {kind} {said!r}; did you mean {close[0]!r}?"
+    close = closest(said, names)
+    if close is not None:
+        return f"unknown {kind} {said!r}; did you mean {close!r}?"
     return f"unknown {kind} {said!r}; known: {', '.join(names) or 'none'}"
+
+
+def closest(given: str, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant, if one is like the given one.
+
+    >>> closest("astra", ["astar", "frontier"]), closest("dijkstra", ["astar"])
+    ('astar', None)
+    """
+    return next(iter(get_close_matches(given, list(known), n=1)), None)
 
 
 def shortened(text: str, longest: int = LONGEST_QUOTE) -> str:

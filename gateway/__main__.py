@@ -12,7 +12,7 @@ from esg.gateway.auth_interceptor import AuthInterceptor
 from esg.gateway.controller_link import ControllerStream
 from esg.gateway.identity import Identities
 from esg.gateway.memory_budget import MemoryBudget
-from esg.gateway.metrics import RequestMetrics, forget_deleted
+from esg.gateway.metrics import RequestMetrics, follow_applications
 from esg.gateway.payload_gc import PayloadCollector
 from esg.gateway.receive_limits import ReceiveLimits
 from esg.gateway.request_table import RequestTable
@@ -77,7 +77,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     linking = asyncio.create_task(link.run())
     with suppress(TimeoutError):
         await asyncio.wait_for(link.up.wait(), FIRST_LINK_S)
-    forgetting = asyncio.create_task(forget_deleted(metrics, Applications(controller), table))
+    forgetting = asyncio.create_task(follow_applications(metrics, Applications(controller), table))
     told = asyncio.create_task(stop.wait())
     async with metrics_page(common, own.metrics_port, metrics):
         say_ready(f"{own.host}:{port}")

@@ -5,6 +5,7 @@ While it is down, new requests are refused; those under way wait for it, but not
 
 import asyncio
 import logging
+import secrets
 
 import grpc
 
@@ -28,6 +29,7 @@ class ControllerStream:
         self._channel = channel
         self._stub = controller_grpc.ControllerStub(channel)
         self._table = table
+        self._session = secrets.token_hex(8)  # by which the controller knows us on any stream
         self.up = asyncio.Event()
 
     async def run(self) -> None:
@@ -56,6 +58,7 @@ class ControllerStream:
         outbox: BatchedSender[controller.GatewayNote] = BatchedSender()
         call = self._stub.Admit(outbox.messages(lambda notes: controller.FromGateway(notes=notes)))
         heard = False
+        outbox.put(controller.GatewayNote(session=self._session))
         self._table.link_made(outbox.put)
         self.up.set()
         log.info("controller reached")

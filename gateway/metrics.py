@@ -8,8 +8,10 @@ from prometheus_client import Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from esg.core.messages.outcome import Outcome
 from esg.errors import Fault, Rejected
 from esg.gateway.applications import Applications
+from esg.gateway.audit import REFUSALS
 from esg.gateway.request_table import RequestTable
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.metrics_page import FORGET_S, LATENCY_BUCKETS_S, UnusedNames
@@ -40,18 +42,32 @@ class RequestMetrics(Collector):
             ["reason"],
             registry=None,
         )
-        self._series: dict[str, set[tuple[Counter | Histogram, tuple[str, ...]]]] = {}
+        for code in REFUSALS:
+            self._refused.labels(code.name.lower())  # zeros, as of applications
+        self._series: dict[str, list[tuple[Counter | Histogram, tuple[str, ...]]]] = {}
         self._gone = UnusedNames()
 
+    def begin(self, application: str) -> None:
+        """Have zeros for an application: a rate misses what a series begins with."""
+        if application in self._series:
+            return
+        ends = [(outcome, "no") for outcome in Outcome] + [(Outcome.DONE, "yes")]
+        labels = [(application, outcome, in_time) for outcome, in_time in ends]
+        for one in labels:
+            self._ended.labels(*one)
+        self._latency.labels(application)
+        self._series[application] = [
+            *((self._ended, one) for one in labels),
+            (self._latency, (application,)),
+        ]
+
     def ended(self, result: model.Result) -> None:
+        self.begin(result.application)
         outcome = outcome_from_wire(result.outcome)
-        in_time = "yes" if result.slo_met else "no"
-        series = self._series.setdefault(result.application, set())
-        labels = result.application, outcome, in_time
-        series.add((self._ended, labels))
-        self._ended.labels(*labels).inc()
-        if result.outcome == model.OUTCOME_DONE:
-            series.add((self._latency, labels[:1]))
+        done = outcome is Outcome.DONE
+        in_time = "yes" if done and result.slo_met else "no"
+        self._ended.labels(result.application, outcome, in_time).inc()
+        if done:
             self._latency.labels(result.application).observe(result.latency_us / 1e6)
 
     def refused(self, reason: str) -> None:
@@ -72,12 +88,15 @@ class RequestMetrics(Collector):
         )
 
 
-async def forget_deleted(
+async def follow_applications(
     metrics: RequestMetrics, applications: Applications, table: RequestTable
 ) -> None:
-    """Forget applications that are gone, whoever deleted them; runs as long as the gateway does."""
+    """Begin with the applications that there are, and forget those that are gone, whoever deleted
+    them; runs as long as the gateway does."""
     while True:
-        await asyncio.sleep(FORGET_S)
         with suppress(Rejected, Fault):  # a controller that cannot be asked now: later, then
             known = {application.name for application in await applications.all("")}
+            for name in sorted(known):
+                metrics.begin(name)
             metrics.forget_gone(known | table.applications())
+        await asyncio.sleep(FORGET_S)

@@ -16,7 +16,7 @@ from typing import Self
 from esg.errors import Fault, Rejected
 from esg.gateway.identity import Caller
 from esg.gateway.memory_budget import MemoryBudget, Reservation, received
-from esg.runtime.rpc.status import Exhausted
+from esg.runtime.rpc.status import Exhausted, TooLarge
 from esg.runtime.token_bucket import TokenBuckets
 from esg.units import DAY_S, seconds
 
@@ -126,7 +126,7 @@ class ClientQuotas:
         """Another piece of a payload, after so many bytes before."""
         daily = caller.quota.bytes_per_day
         if before + size > daily > 0:
-            raise Exhausted(
+            raise TooLarge(
                 f"payload: is larger than the {daily} bytes that {caller.name} may send in a day; "
                 "send a smaller one, or ask for a larger quota"
             )

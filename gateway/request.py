@@ -127,7 +127,9 @@ class TrackedRequest:
         # Who is interested in it
         self.waiting = 0  # calls
         self.kept = False  # it goes on although nobody waits
+        self.told_to_keep = False  # that is what the controller was told
         self.delivered = False  # somebody got its outputs
+        self.shared = False  # others may come for them: through other gateways, or later
 
     @property
     def name(self) -> str:

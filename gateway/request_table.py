@@ -24,14 +24,14 @@ is ours is not known yet.
 **Who waits.** Every call that is interested in a request is counted. When the last one has gone:
 
     a question is open         it stays until that is answered
-    it has ended               it is forgotten; its payload is deleted, and its outputs too if they
-                               were delivered (otherwise a repeat may still get them, until expiry)
-    it was only asked about    it is forgotten, and goes on
+    it has ended               it is forgotten; its payload is deleted, and its outputs too unless
+                               somebody may still come for them: nobody got them, or clients wait
+                               through other gateways, or some wait and some will fetch them later
+    it was only asked about    the controller is told, and it is forgotten
     it was submitted to be     it goes on, and is forgotten at its end
-    fetched later, or it was
-    submitted before
-    it runs only because of    it is cancelled
-    a call that has gone
+    fetched later
+    it was submitted           the controller is told, which cancels it unless it is wanted through
+                               another gateway; it is forgotten at its end
 
 **When a payload is lost**, because Redis died and keeps no log, those who wait are told to submit
 the request again.
@@ -105,6 +105,10 @@ class RequestTable:
                     f"request id {known.name} was used for another request; choose a new id, "
                     "or send exactly the same again"
                 )
+            known.shared |= submission.fetched_later != known.told_to_keep
+            if submission.fetched_later and not known.told_to_keep:
+                # Only the controller can keep it, whoever leaves, and its result for longer
+                self._submit_again(known, submission)
             return self.wait_for(known)
         note = controller.GatewayNote(submission=submission)
         if known is None:
@@ -118,7 +122,14 @@ class RequestTable:
             request = known
             request.asked.submission = self._ask(request, note)
         request.payload = RequestPayload(content_hash)
+        request.told_to_keep = submission.fetched_later
         return self.wait_for(request)
+
+    def _submit_again(self, request: TrackedRequest, submission: controller.Submission) -> None:
+        note = controller.GatewayNote(submission=submission)
+        request.told_to_keep = submission.fetched_later
+        self._send_if_linked(note)
+        request.asked.submit_again(PendingReply(note))
 
     def submitted(self, request_id: str) -> bool:
         """Whether it was, and is still known here: then the next one is a repeat."""
@@ -138,13 +149,19 @@ class RequestTable:
         if request.history.result is not None:
             return None
         if request.asked.watching is None:
-            request.asked.watching = self._ask(request, controller.GatewayNote(follow=request.id))
+            self._watch(request)
         return request.asked.watching
 
     def cancel(self, request: TrackedRequest) -> None:
         request.asked.cancelled = True
-        if self._send is not None and request.history.result is None:
-            self._send(controller.GatewayNote(cancel=request.id))
+        if request.history.result is None:
+            self._send_if_linked(controller.GatewayNote(cancel=request.id))
+
+    def keep_not(self, request: TrackedRequest) -> None:
+        """A submission to be fetched later was accepted, but its payload cannot be made durable."""
+        if request.told_to_keep and not request.kept:
+            request.told_to_keep = False
+            self._send_if_linked(controller.GatewayNote(keep_not=request.id))
 
     def leave(self, request: TrackedRequest) -> None:
         """A call has ended."""
@@ -168,14 +185,23 @@ class RequestTable:
         self._send(note)
         return request
 
+    def _watch(self, request: TrackedRequest) -> None:
+        follow = controller.GatewayNote(follow=request.id)
+        request.asked.watching = self._ask(request, follow)
+
     def _ask(self, request: TrackedRequest, note: controller.GatewayNote) -> PendingReply:
         """One more question. While the link is down, it is kept for the next one."""
+        self._send_if_linked(note)
+        return request.asked.ask(PendingReply(note))
+
+    def _send_if_linked(self, note: controller.GatewayNote) -> None:
         if self._send is not None:
             self._send(note)
-        return request.asked.ask(PendingReply(note))
 
     def wait_for(self, request: TrackedRequest) -> TrackedRequest:
         """One more call waits for it, until it says `leave`."""
+        if request.asked.left and request.history.result is None:
+            self._watch(request)  # we are there again
         request.waiting += 1
         self._calls += 1
         self.idle.clear()
@@ -189,13 +215,19 @@ class RequestTable:
         if request.history.result is not None:
             self._forget(request)
             self._discard_all(request, request.history.result)
+        elif self.handing_back:
+            pass  # those who were waiting here will ask for it elsewhere
         elif asked.submission is None:
+            self._withdraw(request)
             self._forget(request)
-        elif asked.first and not (request.kept or asked.cancelled or self.handing_back):
-            log.info(
-                "request cancelled", extra=about(request=request.id, reason="its client has gone")
-            )
-            self.cancel(request)
+        elif not (request.kept or asked.cancelled):
+            log.info("request left", extra=about(request=request.id, reason="its client has gone"))
+            self._withdraw(request)
+
+    def _withdraw(self, request: TrackedRequest) -> None:
+        """Tell the controller that nobody waits here any more."""
+        request.asked.left = True
+        self._send_if_linked(controller.GatewayNote(leave=request.id))
 
     def _forget(self, request: TrackedRequest) -> None:
         del self._requests[request.id]
@@ -207,7 +239,7 @@ class RequestTable:
         """Delete what is left of a request that has ended: its payload, what its stages had
         published for each other, should the node that did so be gone; and its outputs, unless
         somebody may still come for them."""
-        wanted = result.outcome == model.OUTCOME_DONE and not request.delivered
+        wanted = result.outcome == model.OUTCOME_DONE and (request.shared or not request.delivered)
         kept = set(result.output_stages) if wanted else set()
         stages = dict.fromkeys([*(s.stage for s in result.stages), *result.output_stages])
         useless = [stage for stage in stages if stage not in kept]
@@ -228,6 +260,7 @@ class RequestTable:
             case "progress":
                 request.history.hear(note.progress)
             case "result":
+                request.shared |= note.shared
                 self._ended(request, note.result)
             case "payload_lost":
                 self._payload_lost(request)
@@ -237,7 +270,7 @@ class RequestTable:
     def _accepted(self, request: TrackedRequest, accepted: controller.Accepted) -> None:
         request.application = seen(request.owner, accepted.application) or ""
         request.accepted_payload = payload_stage(accepted.content_hash)
-        question = request.asked.accepted(repeated=accepted.repeated)
+        question = request.asked.accepted()
         if question is not None:
             question.settle(None)
         if request.asked.cancelled:

@@ -130,6 +130,7 @@ class Requests:
         try:
             await asyncio.shield(storing)  # others may wait for it too
         except StorageRefused:
+            self._table.keep_not(request)
             raise  # it will not be submitted again
         except Fault:
             # The client is told to try again, and then finds the request waiting for its payload

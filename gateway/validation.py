@@ -14,7 +14,7 @@ from esg.limits import LONGEST_SLO_MS
 from esg.names import LONGEST_CHOSEN, OWNER_MARK, PLAIN, is_printable
 from esg.protos import controller_v1_pb2 as controller
 from esg.protos import gateway_v1_pb2 as public
-from esg.runtime.rpc.status import Exhausted
+from esg.runtime.rpc.status import TooLarge
 from esg.runtime.security.ownership import owned
 from esg.runtime.settings import GatewaySettings
 from esg.units import ms
@@ -86,7 +86,7 @@ def check_payload(size: int, limits: GatewaySettings) -> None:
     if size == 0:
         raise Rejected("payload: is empty; send the bytes that the first stage is to read")
     if size > limits.max_payload_bytes:
-        raise Exhausted(
+        raise TooLarge(
             f"payload: is larger than {limits.max_payload_bytes} bytes, the most that is accepted; "
             "send a smaller one, or raise max_payload_bytes of the gateway"
         )

@@ -19,6 +19,8 @@ class NodeMetrics(Collector):
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._tasks = Counter("esg_node_tasks", "tasks that have ended", ["outcome"], registry=None)
+        for outcome in ("finished", "failed"):
+            self._tasks.labels(outcome)  # zeros: a rate misses what a series begins with
         self._running = Histogram(
             "esg_node_running_seconds",
             "what tasks took, once their models were there",

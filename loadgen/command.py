@@ -1,8 +1,11 @@
 """The `loadgen` command: works arrivals out, sends them to a mesh, and tells what came of it."""
 
+import shlex
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import typer
@@ -10,7 +13,7 @@ import typer
 from esg.console.arrivals import ArrivalOptions
 from esg.console.catalog import CatalogFile, read_catalog
 from esg.console.conditions import all_different
-from esg.console.interrupts import INTERRUPTED
+from esg.console.exit_codes import INTERRUPTED, NOT_WELL
 from esg.console.options import AsJson, Gateway, Version
 from esg.console.terminal import print_json, terminal
 from esg.console.training import trained_for
@@ -63,7 +66,7 @@ def loadgen(
     a little for what is in flight, and shows the results so far; a second Ctrl-C does not wait.
 
     The exit code is 0 if the mesh coped, 1 if too many requests failed, 2 if nothing could be sent,
-    and 130 after Ctrl-C.
+    3 if there is no gateway, and 130 after Ctrl-C.
 
     \b
     Examples:
@@ -158,7 +161,7 @@ def _send(
             except KeyboardInterrupt:
                 given_up = True  # there is still what was measured, and all of it
         if page is not None and write_report is not None:
-            page.write(write_report(run.plan, found, emulated))
+            page.write(write_report(run, found, emulated))
     # Files are complete before a word is printed: whoever reads may stop in the middle (`| head`)
     if as_json:
         print_json(findings_document(run.plan, found, emulated))
@@ -169,12 +172,18 @@ def _send(
     return found
 
 
-def _report_writer() -> Callable[[Workload, LoadFindings, LoadOutcome | None], str]:
+def _report_writer() -> Callable[[LoadRun, LoadFindings, LoadOutcome | None], str]:
     """What makes a page of the findings, imported before anything is sent: plotly may be missing,
     for it is of another extra."""
-    from esg.loadgen.report.page import report
+    from esg.loadgen.report.page import Circumstances, report
 
-    return report
+    def write(run: LoadRun, found: LoadFindings, emulated: LoadOutcome | None) -> str:
+        command = shlex.join(["loadgen", *sys.argv[1:]])
+        ended = datetime.now().astimezone()
+        under = Circumstances(target=run.target, command=command, ended=ended)
+        return report(run.plan, found, emulated, under=under)
+
+    return write
 
 
 def _emulator(
@@ -201,4 +210,4 @@ def _faults_told(work: Callable[[], LoadFindings]) -> LoadFindings:
         return work()
     except Fault as error:
         typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
+        raise typer.Exit(NOT_WELL) from None

@@ -4,7 +4,16 @@ applications, on which nodes."""
 import asyncio
 from dataclasses import dataclass
 
-from esg.client import ApplicationInfo, AsyncClient, ClientError, MeshStatus, NoGateway, Unavailable
+from esg.client import (
+    ApplicationInfo,
+    AsyncClient,
+    ClientError,
+    MeshStatus,
+    Misconfigured,
+    NoGateway,
+    Unavailable,
+)
+from esg.console.exit_codes import NothingThere
 from esg.core.catalog.model import Catalog
 from esg.errors import Rejected
 
@@ -47,10 +56,12 @@ def ask(gateway: str, catalog: Catalog) -> Target:
     try:
         found, status = asyncio.run(asyncio.wait_for(_ask(gateway), LIMIT_S))
     except NoGateway as error:
-        raise Rejected(
-            f"{error}; start a mesh with esg up, or name its gateway: --gateway or ESG_GATEWAY "
-            "(--dry-run works without one)"
+        raise NothingThere(
+            f"no gateway at {error.address}; start a mesh with esg up, or name its gateway: "
+            "--gateway or ESG_GATEWAY (--dry-run works without one)"
         ) from None
+    except Misconfigured:
+        raise  # it says what to correct; nobody was called
     except (ClientError, TimeoutError) as error:
         raise Rejected(
             f"{gateway} does not answer as a gateway ({str(error) or 'it says nothing'}); "

@@ -60,14 +60,20 @@ class FromGateway(_message.Message):
     def __init__(self, notes: _Optional[_Iterable[_Union[GatewayNote, _Mapping]]] = ...) -> None: ...
 
 class GatewayNote(_message.Message):
-    __slots__ = ("submission", "cancel", "follow")
+    __slots__ = ("submission", "cancel", "follow", "session", "leave", "keep_not")
     SUBMISSION_FIELD_NUMBER: _ClassVar[int]
     CANCEL_FIELD_NUMBER: _ClassVar[int]
     FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    LEAVE_FIELD_NUMBER: _ClassVar[int]
+    KEEP_NOT_FIELD_NUMBER: _ClassVar[int]
     submission: Submission
     cancel: str
     follow: str
-    def __init__(self, submission: _Optional[_Union[Submission, _Mapping]] = ..., cancel: _Optional[str] = ..., follow: _Optional[str] = ...) -> None: ...
+    session: str
+    leave: str
+    keep_not: str
+    def __init__(self, submission: _Optional[_Union[Submission, _Mapping]] = ..., cancel: _Optional[str] = ..., follow: _Optional[str] = ..., session: _Optional[str] = ..., leave: _Optional[str] = ..., keep_not: _Optional[str] = ...) -> None: ...
 
 class Submission(_message.Message):
     __slots__ = ("request_id", "application", "slo_us", "content_hash", "deadline_us", "fetched_later", "owner", "all_stages", "quota")
@@ -114,20 +120,22 @@ class ToGateway(_message.Message):
     def __init__(self, notes: _Optional[_Iterable[_Union[ControllerNote, _Mapping]]] = ...) -> None: ...
 
 class ControllerNote(_message.Message):
-    __slots__ = ("request_id", "accepted", "refused", "progress", "result", "payload_lost")
+    __slots__ = ("request_id", "accepted", "refused", "progress", "result", "payload_lost", "shared")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_LOST_FIELD_NUMBER: _ClassVar[int]
+    SHARED_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     accepted: Accepted
     refused: Refused
     progress: _model_v1_pb2.StageProgress
     result: _model_v1_pb2.Result
     payload_lost: bool
-    def __init__(self, request_id: _Optional[str] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., progress: _Optional[_Union[_model_v1_pb2.StageProgress, _Mapping]] = ..., result: _Optional[_Union[_model_v1_pb2.Result, _Mapping]] = ..., payload_lost: _Optional[bool] = ...) -> None: ...
+    shared: bool
+    def __init__(self, request_id: _Optional[str] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., progress: _Optional[_Union[_model_v1_pb2.StageProgress, _Mapping]] = ..., result: _Optional[_Union[_model_v1_pb2.Result, _Mapping]] = ..., payload_lost: _Optional[bool] = ..., shared: _Optional[bool] = ...) -> None: ...
 
 class Accepted(_message.Message):
     __slots__ = ("application", "repeated", "content_hash")

@@ -4,9 +4,9 @@ from esg.console.interrupts import ended_at_once
 
 COMMANDS = {
     "apps": (
-        "requests.apps:apps",
-        "core",
-        "Show the applications, their functions and the cluster.",
+        "requests.apps_command:app",
+        "",
+        "Show applications; add, update and remove those of a mesh.",
     ),
     "plan": ("explain.plan:plan", "core", "Find the cheapest configs that keep a deadline."),
     "demo": ("demo.command:demo", "all", "See a whole mesh at work, for a minute."),
@@ -14,6 +14,11 @@ COMMANDS = {
         "evaluation.emulate:emulate",
         "evaluation",
         "Compare policies on the same requests, in virtual time.",
+    ),
+    "capacity": (
+        "evaluation.capacity:capacity",
+        "evaluation",
+        "Find the highest rate at which requests are in time.",
     ),
     "replay": (
         "evaluation.history:replay",
@@ -47,6 +52,7 @@ COMMANDS = {
         "Show the processes of a mesh that esg up started.",
     ),
     "top": ("requests.top:top", "", "Watch a mesh: its applications, queues, nodes and slices."),
+    "logs": ("bringup.logs:logs", "mesh", "Show the logs of a mesh that esg up started."),
     "down": ("bringup.down:down", "mesh", "Stop a mesh, and wait until it has stopped."),
     "submit": ("requests.submit:submit", "", "Run files through an application of a live mesh."),
     "get": ("requests.get:get", "", "Show the state or the result of a request."),

@@ -3,8 +3,10 @@
     from esg.client import Client
 
     with Client("127.0.0.1:50051") as mesh:
-        result = mesh.submit("image-classification", picture, slo_ms=600)
+        result = mesh.submit("image-classification", picture, slo_ms=600).raise_for_outcome()
         print(result.slo_met, result.latency_ms, result.outputs)
+
+Everything that it raises is a `ClientError`; `esg.client.errors` lists the kinds.
 
 Where the gateway wants to know who calls: `Client(address, token=...)`, or ESG_TOKEN in the
 environment; for TLS see `Credentials`.
@@ -15,8 +17,16 @@ environment; for TLS see `Credentials`.
 from esg.client.aio import AsyncClient
 from esg.client.applications import ApplicationInfo, PipelineStage
 from esg.client.credentials import Credentials
-from esg.client.errors import ClientError, NoGateway, NotTrusted
-from esg.client.results import Progress, RequestState, Result, StageResult
+from esg.client.errors import ClientError, Misconfigured, NoGateway, NotTrusted
+from esg.client.results import (
+    Progress,
+    RequestCancelled,
+    RequestDropped,
+    RequestFailed,
+    RequestState,
+    Result,
+    StageResult,
+)
 from esg.client.status import (
     ApplicationStatus,
     MeshStatus,
@@ -40,6 +50,7 @@ from esg.runtime.rpc.status import (
     InvalidRequest,
     NotFound,
     ServerError,
+    TooLarge,
     Unauthenticated,
     Unavailable,
 )
@@ -77,10 +88,15 @@ __all__ = [
     "FailedPrecondition",
     "Forbidden",
     "InvalidRequest",
+    "Misconfigured",
     "NoGateway",
     "NotFound",
     "NotTrusted",
+    "RequestCancelled",
+    "RequestDropped",
+    "RequestFailed",
     "ServerError",
+    "TooLarge",
     "Unauthenticated",
     "Unavailable",
 ]

@@ -5,6 +5,7 @@ cannot be done just now is tried again under the same id, so that a retry never 
 """
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -20,8 +21,8 @@ from esg.client.applications import (
     definition,
 )
 from esg.client.calls import Calls
-from esg.client.credentials import Credentials, authorized
-from esg.client.errors import ClientError, call_error
+from esg.client.credentials import GATEWAY, Credentials, authorized
+from esg.client.errors import ClientError, call_error, refused_as_misconfigured
 from esg.client.results import Progress, RequestState, Result, progress_of, result_of
 from esg.client.status import MeshStatus, status_of
 from esg.client.stream import RequestStream
@@ -36,27 +37,36 @@ from esg.runtime.security.plain import FOR_CLIENTS
 
 
 class AsyncClient:
-    """A connection to a gateway. Use it with `async with`, or `close` it.
+    """A connection to a gateway for asyncio. Use it with `async with`, or `close` it.
 
-    `patience_s` is how long a call without a timeout of its own is tried again while the mesh is
-    unavailable; 0: not at all. Without `credentials`, they are as the environment says; `token` is
-    for those who only need one.
+    Args:
+        address: The gateway's, as host:port; ESG_GATEWAY by default, or 127.0.0.1:50051.
+        patience_s: How long a call without a timeout of its own is tried again while the mesh is
+            unavailable, in seconds; 0: not at all.
+        token: As `esg tokens add` printed it; ESG_TOKEN by default.
+        credentials: A token and files for TLS; as the environment says by default.
+
+    Raises:
+        Misconfigured: The address, the token or the files for TLS cannot be used.
     """
 
     def __init__(
         self,
-        address: str = DEFAULT_GATEWAY,
+        address: str | None = None,
         *,
         patience_s: float = 10.0,
         token: str | None = None,
         credentials: Credentials | None = None,
     ) -> None:
+        if address is None:
+            address = os.environ.get(GATEWAY) or DEFAULT_GATEWAY
         self.address = address
         shown = credentials or Credentials.from_environment()
         if token is not None:
             shown = replace(shown, token=token)
-        self._channel = channel(address, shown.security(), advice=FOR_CLIENTS)
-        stub = authorized(public_grpc.PipelinesStub(self._channel), shown)
+        with refused_as_misconfigured():
+            self._channel = channel(address, shown.security(), advice=FOR_CLIENTS)
+            stub = authorized(public_grpc.PipelinesStub(self._channel), shown)
         self._calls = Calls(stub, address, patience_s)
 
     async def __aenter__(self) -> Self:
@@ -71,7 +81,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the channel; calls that still wait for an answer end with `Unavailable`."""
+        """Close the client; calls that still wait for an answer end with `Unavailable`."""
         self._calls.closing.begin()
         await self._channel.close()
 
@@ -87,10 +97,29 @@ class AsyncClient:
         all_stages: bool = False,
         timeout_s: float | None = None,
     ) -> Result:
-        """Run a pipeline and wait for its result, which may be that it failed (see `Result`).
+        """Run a pipeline and wait for its result.
 
-        Its outputs are those of the last stages, or with `all_stages` those of all. A timeout
-        shorter than the SLO becomes the SLO. If the waiting is cancelled, so is the request.
+        A request that failed, was dropped or cancelled is returned, too: see `Result.ok` and
+        `Result.raise_for_outcome`. If the waiting is broken off, the request is cancelled.
+
+        Args:
+            application: Its name, as `list_applications` tells it.
+            payload: The bytes that the first stage reads: the content of a picture's file, say.
+            slo_ms: Deadline in milliseconds after its arrival; the application's by default.
+            request_id: Idempotency key: sent again under the same id, a request runs once. Up to
+                100 letters, digits and any of - _ . : and made up by default.
+            all_stages: Give the outputs of all stages, not only those of the last ones.
+            timeout_s: Longest time to wait, in seconds; if it is shorter than the SLO, it becomes
+                the SLO. By default there is no limit.
+
+        Raises:
+            NotFound: There is no such application.
+            InvalidRequest: The payload is empty, or no config can meet the SLO.
+            TooLarge: The gateway never accepts a payload of that size.
+            Exhausted: A limit is reached for now; see its `retry_after_s`.
+            AlreadyExists: The request id was used for other content.
+            Unavailable: The mesh could not be reached, or not do it, within the patience.
+            DeadlineExceeded: `timeout_s` is over.
         """
         options = SubmitOptions(
             request_id=given_or_new(request_id),
@@ -110,7 +139,22 @@ class AsyncClient:
         all_stages: bool = False,
         timeout_s: float | None = None,
     ) -> str:
-        """Have a request accepted, and do not wait for its result: its id, for `fetch`."""
+        """Have a request accepted without waiting for its result; gives its id.
+
+        `watch` and `get` tell how it goes, `fetch` waits for its result and outputs, `cancel`
+        stops it.
+
+        Args:
+            application: Its name, as `list_applications` tells it.
+            payload: The bytes that the first stage reads: the content of a picture's file, say.
+            slo_ms: Deadline in milliseconds after its arrival; the application's by default.
+            request_id: Idempotency key: sent again under the same id, a request runs once. Up to
+                100 letters, digits and any of - _ . : and made up by default.
+            all_stages: Give the outputs of all stages, not only those of the last ones.
+            timeout_s: Longest time to wait until it is accepted, in seconds.
+
+        Raises what `submit` raises.
+        """
         options = SubmitOptions(
             request_id=given_or_new(request_id),
             slo_ms=slo_ms,
@@ -120,12 +164,24 @@ class AsyncClient:
         return await self._calls.submit_async(application, payload, options)
 
     def stream(self) -> RequestStream:
-        """For many requests: `async with client.stream() as stream: stream.submit(...)`."""
+        """Many requests over one stream: the cheap way to send thousands.
+
+        Use it with `with` (`async with` for `AsyncClient`) and call its `submit`, which gives a
+        future for each request. At the end of the block everything has been answered.
+        """
         with self._calls.closing.told():
             return RequestStream(self._calls)
 
     async def get(self, request_id: str, *, timeout_s: float | None = None) -> RequestState:
-        """What has become of a request; does not wait for it."""
+        """Tell what has become of a request, without waiting for it.
+
+        Args:
+            request_id: As `submit_async` gave it.
+            timeout_s: Longest time to wait for the answer, in seconds.
+
+        Raises:
+            NotFound: There is no such request, or it ended too long ago.
+        """
         asked = public.GetRequest(request_id=request_id)
         told: public.RequestState = await self._calls.unary("Get", asked, timeout_s)
         return RequestState(
@@ -136,12 +192,25 @@ class AsyncClient:
         )
 
     async def fetch(self, request_id: str, *, timeout_s: float | None = None) -> Result:
-        """Wait for a request's result and get its outputs. They can be fetched once."""
+        """Wait for a request's result and get its outputs. They can be fetched once.
+
+        Args:
+            request_id: As `submit_async` gave it.
+            timeout_s: Longest time to wait, in seconds.
+
+        Raises:
+            NotFound: There is no such request, or its outputs are gone.
+            DeadlineExceeded: `timeout_s` is over, and the request goes on.
+        """
         return await self._calls.fetch(request_id, timeout_s)
 
     async def watch(self, request_id: str) -> AsyncIterator[Progress | Result]:
-        """Every stage as it begins and ends, those in the past too; the result (without outputs)
-        comes last."""
+        """Follow a request: every stage as it begins and ends, those in the past too, then its
+        result, without outputs (`fetch` has them).
+
+        Args:
+            request_id: As `submit_async` gave it.
+        """
         asked = public.WatchRequest(request_id=request_id)
         patience = self._calls.patience()
         told: set[tuple[str, str, bool]] = set()
@@ -171,7 +240,12 @@ class AsyncClient:
             await asyncio.sleep(pause_s)
 
     async def cancel(self, request_id: str, *, timeout_s: float | None = None) -> bool:
-        """Whether it was cancelled; false if it had ended before."""
+        """Cancel a request. Gives True if it was cancelled, False if it had ended before.
+
+        Args:
+            request_id: As given to `submit`, or by `submit_async`.
+            timeout_s: Longest time to wait for the answer, in seconds.
+        """
         asked = public.CancelRequest(request_id=request_id)
         reply: public.CancelReply = await self._calls.unary("Cancel", asked, timeout_s)
         return reply.cancelled
@@ -188,7 +262,20 @@ class AsyncClient:
         late_requests: LateRequests | LateRequestsName = LateRequests.FINISH,
         timeout_s: float | None = None,
     ) -> ApplicationInfo:
-        """Add an application. Its SLO is a time, or a multiple of its time alone; 1 by default."""
+        """Add an application to the running mesh, made of functions of its catalog.
+
+        Args:
+            name: What `submit` is to call it.
+            stages: Its DAG; `[PipelineStage("a"), PipelineStage("b", after=("a",))]` is a chain.
+            slo_ms: Deadline of its requests in milliseconds; or give `slo_scale`.
+            slo_scale: The same as a multiple of its time alone at the minimum config; 1 by default.
+            late_requests: What becomes of requests that will be late: "finish" or "drop".
+            timeout_s: Longest time to wait for the answer, in seconds.
+
+        Raises:
+            AlreadyExists: There is one of that name; see `update_application`.
+            InvalidRequest: A malformed DAG, an unknown function, an SLO that no config can meet.
+        """
         asked = definition(name, stages, slo_ms, slo_scale, late_requests)
         return application_of(await self._calls.unary("RegisterApplication", asked, timeout_s))
 
@@ -202,13 +289,32 @@ class AsyncClient:
         late_requests: LateRequests | LateRequestsName = LateRequests.FINISH,
         timeout_s: float | None = None,
     ) -> ApplicationInfo:
-        """Replace an application; requests under way go on with the version they began with."""
+        """Replace an application; requests under way go on with the version they began with.
+
+        Args:
+            name: What `submit` is to call it.
+            stages: Its DAG; `[PipelineStage("a"), PipelineStage("b", after=("a",))]` is a chain.
+            slo_ms: Deadline of its requests in milliseconds; or give `slo_scale`.
+            slo_scale: The same as a multiple of its time alone at the minimum config; 1 by default.
+            late_requests: What becomes of requests that will be late: "finish" or "drop".
+            timeout_s: Longest time to wait for the answer, in seconds.
+
+        Raises:
+            NotFound: There is no such application.
+            Forbidden: It is everybody's, and not this client's to change.
+            InvalidRequest: A malformed DAG, an unknown function, an SLO that no config can meet.
+        """
         asked = public.UpdateApplicationRequest(
             application=definition(name, stages, slo_ms, slo_scale, late_requests)
         )
         return application_of(await self._calls.unary("UpdateApplication", asked, timeout_s))
 
     async def list_applications(self, *, timeout_s: float | None = None) -> list[ApplicationInfo]:
+        """List the applications that this client can submit to.
+
+        Args:
+            timeout_s: Longest time to wait for the answer, in seconds.
+        """
         asked = public.ListApplicationsRequest()
         told = await self._calls.unary("ListApplications", asked, timeout_s)
         return [application_of(application) for application in told.applications]
@@ -216,18 +322,40 @@ class AsyncClient:
     async def describe_application(
         self, name: str, *, timeout_s: float | None = None
     ) -> ApplicationInfo:
+        """Describe one application: its stages, SLO and version.
+
+        Args:
+            name: As `list_applications` tells it.
+            timeout_s: Longest time to wait for the answer, in seconds.
+
+        Raises:
+            NotFound: There is no such application.
+        """
         asked = public.DescribeApplicationRequest(name=name)
         return application_of(await self._calls.unary("DescribeApplication", asked, timeout_s))
 
     async def delete_application(self, name: str, *, timeout_s: float | None = None) -> None:
-        """Take no more requests for it; those under way are answered."""
+        """Remove an application; requests under way are answered, new ones are not taken.
+
+        Args:
+            name: As `list_applications` tells it.
+            timeout_s: Longest time to wait for the answer, in seconds.
+
+        Raises:
+            NotFound: There is no such application.
+            Forbidden: It is everybody's, and not this client's to change.
+        """
         asked = public.DeleteApplicationRequest(name=name)
         await self._calls.unary("DeleteApplication", asked, timeout_s)
 
     # ---- the mesh
 
     async def watch_mesh(self, interval_ms: int = 1000) -> AsyncIterator[MeshStatus]:
-        """The state of the mesh, every so often. With 0: once."""
+        """Watch the state of the mesh: queues, nodes, applications, counts.
+
+        Args:
+            interval_ms: Milliseconds between two looks; 0: one look, then it ends.
+        """
         with self._calls.closing.told():
             call = self._calls.stub.WatchMesh(public.WatchMeshRequest(interval_ms=interval_ms))
         try:

@@ -17,24 +17,34 @@ LateRequestsName = Literal["finish", "drop"]
 
 @dataclass(frozen=True, slots=True)
 class PipelineStage:
-    """One function's place: after which stages it comes. Its name is the function's by default."""
+    """One function's place in an application's DAG."""
 
     function: str
+    """Name of a function that the mesh's catalog has."""
     after: tuple[str, ...] = ()
+    """Names of the stages whose outputs it reads. Exactly one stage, the first, has none."""
     name: str = ""
+    """Name of the stage, to tell two of one function apart; the function's by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationInfo:
+    """An application, as the mesh knows it."""
+
     name: str
+    """What `submit` calls it."""
     stages: tuple[PipelineStage, ...]
+    """Its stages in topological order, the first one first."""
     slo_ms: float
+    """Deadline of requests that are submitted without one, in milliseconds."""
     version: int
+    """1, and one more with every update."""
     alone_ms: float
-    """Its time alone at the minimum config."""
+    """Its time alone at the minimum config, in milliseconds: what `slo_scale` is a multiple of."""
     fastest_ms: float
-    """With every stage at its fastest config: no SLO can be shorter."""
+    """With every stage at its fastest config, in milliseconds: no SLO can be shorter."""
     late_requests: LateRequests = LateRequests.FINISH
+    """What becomes of requests that will be late: finished all the same, or dropped."""
 
 
 def application_of(told: model.Application) -> ApplicationInfo:

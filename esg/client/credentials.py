@@ -3,6 +3,7 @@
 What a program does not say itself is as the environment says, so that every tool of the mesh
 understands the same few variables:
 
+    ESG_GATEWAY                              its address, as host:port
     ESG_TOKEN                                the token, as `esg tokens add` printed it
     ESG_CLIENT_CA                            whom to trust; with it, TLS is spoken
     ESG_CLIENT_CERTIFICATE, ESG_CLIENT_KEY   what to show to a gateway that asks for a certificate
@@ -22,6 +23,7 @@ from esg.errors import Rejected
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.runtime.security.tls import ClientTls, Identity, Security
 
+GATEWAY = "ESG_GATEWAY"
 TOKEN, CA = "ESG_TOKEN", "ESG_CLIENT_CA"
 CERTIFICATE, KEY = "ESG_CLIENT_CERTIFICATE", "ESG_CLIENT_KEY"
 SERVER_NAME = "ESG_CLIENT_SERVER_NAME"
@@ -32,22 +34,28 @@ _SENDABLE = re.compile(r"[\x21-\x7e]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """`ca`: the file with the authorities to trust; without one, TLS is not spoken. `server_name`
-    is what the gateway's certificate must be made out to; empty: the host in the address.
+    """A client's token, and its files for TLS.
 
-    `certificate` and `key` go together. They are read when the client is made; a long-lived one
-    sees to new ones by itself.
+    The files are read when the client is made, and again by a long-lived one when they change.
     """
 
     token: str = ""
+    """As `esg tokens add` printed it; empty: none is shown."""
     ca: str | Path = ""
+    """PEM file of the certificate authorities to trust; empty: TLS is not spoken."""
     certificate: str | Path = ""
+    """PEM file to show to a gateway that asks for a certificate; goes with `key`."""
     key: str | Path = ""
+    """PEM file of the certificate's private key."""
     server_name: str = ""
+    """What the gateway's certificate must be made out to; empty: the host in the address."""
     insecure: bool = False
+    """Call even another machine without TLS: everyone on the way can read and change all."""
 
     @staticmethod
     def from_environment(environ: Mapping[str, str] = os.environ) -> "Credentials":
+        """As the variables ESG_TOKEN, ESG_CLIENT_CA, ESG_CLIENT_CERTIFICATE, ESG_CLIENT_KEY and
+        ESG_INSECURE say."""
         return Credentials(
             token=environ.get(TOKEN, ""),
             ca=environ.get(CA, ""),
@@ -58,6 +66,7 @@ class Credentials:
         )
 
     def security(self) -> Security:
+        """What a channel is made with; refused if files are missing or wrong."""
         if bool(self.certificate) != bool(self.key):
             raise Rejected(f"a certificate needs its key: give both ({CERTIFICATE}, {KEY})")
         if not self.ca:

@@ -1,14 +1,20 @@
-"""What a call can raise, besides what its status says (`esg.runtime.rpc.status`).
+"""The client's exceptions: all are a `ClientError`, most by the status of a call
+(`esg.runtime.rpc.status`).
 
 ClientError
-  refused, the same again will not do:     InvalidRequest, NotFound, AlreadyExists, Exhausted,
-                                           Unauthenticated, Forbidden, NotTrusted
+  refused, the same again will not do:     InvalidRequest, NotFound, AlreadyExists, TooLarge,
+                                           Unauthenticated, Forbidden, NotTrusted, Misconfigured
+  refused, later may do:                   Exhausted, with `retry_after_s` if that is known
   failed, and no retry cures it:           FailedPrecondition
   failed, the same again may work:         Unavailable (NoGateway), DeadlineExceeded, Cancelled,
                                            ServerError
+  a request's end, by raise_for_outcome:   RequestFailed (RequestDropped, RequestCancelled)
 
 The words are the gateway's, and say what to do.
 """
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import grpc
 
@@ -18,14 +24,18 @@ from esg.errors import Rejected
 from esg.runtime.rpc.status import (
     CallError,
     DeadlineExceeded,
-    Exhausted,
+    TooLarge,
     Unavailable,
     error_of,
     told_retry_after_us,
 )
 
 ClientError = CallError
-"""Something that was asked of the mesh was not done."""
+"""Something that was asked of the mesh was not done. Every exception of the client is one."""
+
+
+class Misconfigured(ClientError, Rejected):
+    """The address, the token or the TLS files that a client was given cannot be used."""
 
 
 class NotTrusted(ClientError, Rejected):
@@ -33,7 +43,20 @@ class NotTrusted(ClientError, Rejected):
 
 
 class NoGateway(Unavailable):
-    """No gateway listens at that address."""
+    """No gateway listens at `address`."""
+
+    def __init__(self, message: str, address: str = "") -> None:
+        super().__init__(message)
+        self.address = address
+
+
+@contextmanager
+def refused_as_misconfigured() -> Iterator[None]:
+    """While a client is made: what is wrong with its address or its files is a `ClientError`."""
+    try:
+        yield
+    except Rejected as error:
+        raise Misconfigured(str(error)) from None
 
 
 def call_error(error: grpc.aio.AioRpcError, address: str) -> ClientError:
@@ -45,7 +68,7 @@ def call_error(error: grpc.aio.AioRpcError, address: str) -> ClientError:
         return DeadlineExceeded("the time for this call is over; allow more with timeout_s")
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED and says(details, grpc_wording.MESSAGE_TOO_LARGE):
         # Such a message is refused before the gateway could see it
-        return Exhausted(
+        return TooLarge(
             "payload: is larger than this gateway accepts; send a smaller one, or raise "
             "max_payload_bytes of the gateway"
         )
@@ -67,4 +90,8 @@ def _no_connection(address: str, details: str | None) -> ClientError:
             f"{address} breaks off every connection: if it speaks TLS, ESG_CLIENT_CA is missing, "
             "or it wants a certificate (ESG_CLIENT_CERTIFICATE, ESG_CLIENT_KEY)"
         )
-    return NoGateway(f"no gateway at {address}")
+    return NoGateway(
+        f"no gateway at {address}; start a mesh with esg up, or correct the client's address "
+        "(or ESG_GATEWAY)",
+        address,
+    )

@@ -1,72 +1,149 @@
 """What became of a request. Times are milliseconds from its arrival at the mesh."""
 
 from dataclasses import dataclass, field
+from typing import Self
 
 from esg.core.catalog.config import Config
 from esg.core.messages.outcome import Outcome
+from esg.errors import Fault
 from esg.protos import model_v1_pb2 as model
+from esg.runtime.rpc.status import CallError
 from esg.runtime.wire.enums import config_from_wire, outcome_from_wire
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageResult:
-    """How one stage went. Requests with the same `task` ran it together, as one batch."""
+    """How one stage of a request went."""
 
     stage: str
+    """Name of the stage, which is its function's unless the application gives another."""
     task: str
+    """Id of the task that ran it. Requests with the same one ran together, as one batch."""
     node: str
+    """Name of the worker node that ran it."""
     config: Config
+    """Jobs in the batch, vCPUs and vGPUs (MIG slices) of the task."""
     ready_ms: float
+    """When its inputs were there, and it began to wait."""
     started_ms: float
+    """When its task started on the node."""
     finished_ms: float
+    """When its output was there."""
     cost_usd: float
+    """This request's share of the task's cost, in US dollars."""
 
     @property
     def wait_ms(self) -> float:
+        """From ready to started: time in the queue."""
         return self.started_ms - self.ready_ms
 
     @property
     def run_ms(self) -> float:
+        """From started to finished."""
         return self.finished_ms - self.started_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The end of a request. It may have failed: see `outcome`, and `reason` if it is not done."""
+    """The end of a request. It may have failed: see `ok`, or call `raise_for_outcome`."""
 
     request_id: str
+    """Id of the request, as given to `submit` or made up there."""
     application: str
+    """Name of the application that it ran through."""
     outcome: Outcome
+    """done, failed, cancelled or dropped (too late for an application that drops such)."""
     reason: str
+    """Why it is not done; empty if it is."""
     slo_met: bool
+    """Whether it was done within its deadline. One that is done late is `ok`, and this is False."""
     slo_ms: float
+    """Its deadline: the one given to `submit`, or the application's."""
     latency_ms: float
+    """From its arrival at the mesh to its end."""
     cost_usd: float
+    """What its stages cost, in US dollars."""
     stages: tuple[StageResult, ...]
+    """The stages that were run, in order."""
     outputs: dict[str, bytes] = field(default_factory=dict, repr=False)
     """By the stage that made them; empty if the result was looked up without them."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is done, in time or not (see `slo_met`)."""
+        return self.outcome is Outcome.DONE
+
+    def raise_for_outcome(self) -> Self:
+        """Raise `RequestFailed` (or its `RequestDropped`, `RequestCancelled`) unless it is done.
+
+        Gives the result itself, so that calls can be chained:
+
+            outputs = mesh.submit(application, payload).raise_for_outcome().outputs
+        """
+        if not self.ok:
+            raise _ENDINGS.get(self.outcome, RequestFailed)(self)
+        return self
+
+
+class RequestFailed(CallError, Fault):
+    """A request was accepted and is not done; `result` tells how it ended."""
+
+    def __init__(self, result: Result) -> None:
+        super().__init__(result)
+        self.result = result
+
+    def __str__(self) -> str:
+        reason = f": {self.result.reason}" if self.result.reason else ""
+        return f"request {self.result.request_id} {_HOW[self.result.outcome]}{reason}"
+
+
+class RequestDropped(RequestFailed):
+    """It could not be done in time any more, and its application drops such requests."""
+
+
+class RequestCancelled(RequestFailed):
+    """Somebody cancelled it."""
+
+
+_ENDINGS = {Outcome.DROPPED: RequestDropped, Outcome.CANCELLED: RequestCancelled}
+_HOW = {
+    Outcome.DONE: "is done",
+    Outcome.FAILED: "failed",
+    Outcome.DROPPED: "was dropped",
+    Outcome.CANCELLED: "was cancelled",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """A stage began, or (`finished`) ended."""
+    """A stage of a request began, or (`finished`) ended."""
 
     stage: str
+    """Name of the stage."""
     task: str
+    """Id of the task that runs it; the same for all requests in its batch."""
     node: str
+    """Name of the worker node."""
     config: Config
+    """Jobs in the batch, vCPUs and vGPUs (MIG slices) of the task."""
     finished: bool
+    """False: the stage began; True: it ended."""
     at_ms: float
+    """When."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestState:
-    """What is known of a request now; `result` is there when it has ended."""
+    """What is known of a request now."""
 
     request_id: str
+    """Id of the request."""
     application: str
+    """Name of the application that it runs through."""
     progress: tuple[Progress, ...]
+    """Stages that began and ended so far, in order."""
     result: Result | None
+    """How it ended, without outputs (`fetch` has them); None while it is under way."""
 
 
 def result_of(told: model.Result, outputs: dict[str, bytes] | None = None) -> Result:

@@ -7,79 +7,126 @@ from esg.protos import model_v1_pb2 as model
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStatus:
+    """The queue of one stage of an application."""
+
     application: str
+    """Name of the application; `NAME@2` is its second version."""
     stage: str
+    """Name of the stage."""
     waiting: int
+    """Jobs that wait."""
     running: int
+    """Jobs that are part of a running task."""
     oldest_ms: float
     """How long its first job has been waiting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceStatus:
+    """One slice of a GPU (a vGPU)."""
+
     task: str
-    """Empty: it is free."""
+    """Id of the task that runs on it; empty: it is free."""
     function: str
+    """Function of that task; empty: it is free."""
     resident: tuple[str, ...]
+    """Functions whose models are in its memory (warm)."""
     loading: tuple[str, ...]
+    """Functions whose models are being loaded."""
     lost: bool = False
     """Its server is gone; it is given no work until it is back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatus:
+    """One worker node."""
+
     node: str
+    """Its name."""
     vcpus: int
+    """vCPUs that it has for tasks."""
     vcpus_free: int
+    """Those of them that no task holds."""
     slices: tuple[SliceStatus, ...]
+    """Its vGPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationStatus:
-    """Counted since the controller started; the percentiles are over the latest requests."""
+    """Requests of one application, counted since the controller started."""
 
     application: str
+    """Its name."""
     arrived: int
+    """Requests that came, whatever became of them."""
     done: int
+    """Those that are done, in time or not."""
     in_time: int
+    """Of the done: within their deadline."""
     failed: int
+    """Those that were tried, and could not be done."""
     cancelled: int
+    """Those that somebody cancelled."""
     dropped: int
+    """Those that were accepted and given up, as they would have been late."""
     refused: int
-    overloaded: int  # of the refused: there was too much to do
+    """Those that were not accepted."""
+    overloaded: int
+    """Of the refused: there was too much to do."""
     cost_usd: float
+    """What all of them cost, in US dollars."""
     latency_ms_p50: float
+    """Median latency of the latest requests, in milliseconds."""
     latency_ms_p99: float
+    """99th percentile of the latency of the latest requests, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileStatus:
-    """What the latest warm tasks of one function and batch size took, as a multiple of what is
-    profiled; and what plans go by."""
+    """Drift of one function's profile at one batch size: what its warm tasks really took."""
 
     function: str
+    """Name of the function."""
     batch: int
+    """Jobs per task."""
     tasks: int
+    """How many tasks were measured."""
     profiled_ms: float
-    """With the smallest config."""
+    """Profiled time with the smallest config, in milliseconds."""
     measured: float
+    """What the latest tasks took, as a multiple of what is profiled."""
     planned: float
+    """The multiple that plans go by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeshStatus:
+    """The whole mesh at one moment; what is counted is so since the controller started."""
+
     uptime_ms: float
+    """Since the controller started, in milliseconds."""
     policy: str
+    """Name of the scheduling policy."""
     under_way: int
+    """Requests that are accepted and have not ended."""
     tasks: int
+    """Tasks (batches) that were dispatched."""
     jobs: int
+    """Jobs in them: stages of requests."""
     cold_starts: int
+    """Tasks that had to wait for a model to be loaded."""
     local_transfers: int
+    """Inputs that were on the node of their task."""
     remote_transfers: int
+    """Inputs that came from another node, through Redis."""
     queues: tuple[QueueStatus, ...]
+    """One per stage of each application."""
     nodes: tuple[NodeStatus, ...]
+    """The worker nodes that are connected."""
     applications: tuple[ApplicationStatus, ...]
+    """One per application."""
     profiles: tuple[ProfileStatus, ...] = ()
+    """One per function and batch size that was measured."""
     refusing: str = ""
     """Why no new requests are taken, if that is so."""
 

@@ -98,9 +98,16 @@ class RequestStream:
         request_id: str | None = None,
         all_stages: bool = False,
     ) -> asyncio.Future[Result]:
-        """Send a request; await what is returned to get its result.
+        """Send a request; the future gives its result.
 
         Cancelling the future only stops the waiting: the request goes on.
+
+        Args:
+            application: Its name, as `list_applications` tells it.
+            payload: The bytes that the first stage reads.
+            slo_ms: Deadline in milliseconds after its arrival; the application's by default.
+            request_id: Idempotency key, as for `Client.submit`; made up by default.
+            all_stages: Give the outputs of all stages, not only those of the last ones.
         """
         if self._runner is None or self._runner.done() or self._ending:
             raise Unavailable("this stream is closed; open another one")

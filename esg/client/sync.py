@@ -1,46 +1,46 @@
-"""The client for programs without asyncio: an `AsyncClient` on a loop in a thread of its own."""
+"""The client for programs without asyncio: an `AsyncClient` on a loop in a thread of its own.
+
+Its methods are written out, with the docstrings of `AsyncClient`, so that editors can show them;
+tests/unit/client keeps the two alike.
+"""
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Self
 
 from esg.client.aio import AsyncClient
-from esg.client.closing import client_closed
+from esg.client.applications import ApplicationInfo, LateRequestsName, PipelineStage
 from esg.client.credentials import Credentials
-from esg.client.results import Progress, Result
+from esg.client.loop_thread import LoopThread
+from esg.client.results import Progress, RequestState, Result
 from esg.client.status import MeshStatus
 from esg.client.stream import RequestStream
-from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
+from esg.core.catalog.late_requests import LateRequests
 
-P = ParamSpec("P")
-T = TypeVar("T")
 LAST_WORDS_S = 5.0
 """How long those who wait in other threads may take to hear that the client is closed."""
 
 
-def _waiting(
-    method: Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate["Client", P], T]:
-    """A method of `AsyncClient`, with its types and its docstring, that waits."""
-
-    @wraps(method)
-    def wait(client: "Client", /, *args: P.args, **named: P.kwargs) -> T:
-        return client._wait(method(client._client, *args, **named))
-
-    return wait
-
-
 class Client:
-    """The same methods as `AsyncClient`, each of which waits. Any thread may call them."""
+    """A connection to a gateway. Use it with `with`, or `close` it; any thread may call it.
+
+    Args:
+        address: The gateway's, as host:port; ESG_GATEWAY by default, or 127.0.0.1:50051.
+        patience_s: How long a call without a timeout of its own is tried again while the mesh is
+            unavailable, in seconds; 0: not at all.
+        token: As `esg tokens add` printed it; ESG_TOKEN by default.
+        credentials: A token and files for TLS; as the environment says by default.
+
+    Raises:
+        Misconfigured: The address, the token or the files for TLS cannot be used.
+    """
 
     def __init__(
         self,
-        address: str = DEFAULT_GATEWAY,
+        address: str | None = None,
         *,
         patience_s: float = 10.0,
         token: str | None = None,
@@ -49,15 +49,13 @@ class Client:
         async def made() -> AsyncClient:  # gRPC wants the loop to be running
             return AsyncClient(address, patience_s=patience_s, token=token, credentials=credentials)
 
-        self.address = address
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="esg", daemon=True)
-        self._thread.start()
+        self._loop = LoopThread()
         try:
-            self._client = self._wait(made())
+            self._client = self._loop.wait(made())
         except BaseException:
-            self._end_thread()
+            self._loop.end()
             raise
+        self.address = self._client.address
 
     def __enter__(self) -> Self:
         return self
@@ -71,83 +69,274 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close the client; calls that still wait in other threads end with `Unavailable`."""
-        if self._loop.is_closed():
-            return
-        self._wait(_closed(self._client))
-        self._wait(self._loop.shutdown_asyncgens())
-        self._end_thread()
+        """Close the client; calls that still wait for an answer end with `Unavailable`."""
+        if not self._loop.ended:
+            self._loop.wait(_closed(self._client))
+            self._loop.end()
 
-    def _end_thread(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+    # ---- requests
 
-    submit = _waiting(AsyncClient.submit)
-    submit_async = _waiting(AsyncClient.submit_async)
-    get = _waiting(AsyncClient.get)
-    fetch = _waiting(AsyncClient.fetch)
-    cancel = _waiting(AsyncClient.cancel)
-    register_application = _waiting(AsyncClient.register_application)
-    update_application = _waiting(AsyncClient.update_application)
-    list_applications = _waiting(AsyncClient.list_applications)
-    describe_application = _waiting(AsyncClient.describe_application)
-    delete_application = _waiting(AsyncClient.delete_application)
+    def submit(
+        self,
+        application: str,
+        payload: bytes,
+        *,
+        slo_ms: float | None = None,
+        request_id: str | None = None,
+        all_stages: bool = False,
+        timeout_s: float | None = None,
+    ) -> Result:
+        """Run a pipeline and wait for its result.
+
+        A request that failed, was dropped or cancelled is returned, too: see `Result.ok` and
+        `Result.raise_for_outcome`. If the waiting is broken off, the request is cancelled.
+
+        Args:
+            application: Its name, as `list_applications` tells it.
+            payload: The bytes that the first stage reads: the content of a picture's file, say.
+            slo_ms: Deadline in milliseconds after its arrival; the application's by default.
+            request_id: Idempotency key: sent again under the same id, a request runs once. Up to
+                100 letters, digits and any of - _ . : and made up by default.
+            all_stages: Give the outputs of all stages, not only those of the last ones.
+            timeout_s: Longest time to wait, in seconds; if it is shorter than the SLO, it becomes
+                the SLO. By default there is no limit.
+
+        Raises:
+            NotFound: There is no such application.
+            InvalidRequest: The payload is empty, or no config can meet the SLO.
+            TooLarge: The gateway never accepts a payload of that size.
+            Exhausted: A limit is reached for now; see its `retry_after_s`.
+            AlreadyExists: The request id was used for other content.
+            Unavailable: The mesh could not be reached, or not do it, within the patience.
+            DeadlineExceeded: `timeout_s` is over.
+        """
+        return self._loop.wait(
+            self._client.submit(
+                application,
+                payload,
+                slo_ms=slo_ms,
+                request_id=request_id,
+                all_stages=all_stages,
+                timeout_s=timeout_s,
+            )
+        )
+
+    def submit_async(
+        self,
+        application: str,
+        payload: bytes,
+        *,
+        slo_ms: float | None = None,
+        request_id: str | None = None,
+        all_stages: bool = False,
+        timeout_s: float | None = None,
+    ) -> str:
+        """Have a request accepted without waiting for its result; gives its id.
+
+        `watch` and `get` tell how it goes, `fetch` waits for its result and outputs, `cancel`
+        stops it.
+
+        Args:
+            application: Its name, as `list_applications` tells it.
+            payload: The bytes that the first stage reads: the content of a picture's file, say.
+            slo_ms: Deadline in milliseconds after its arrival; the application's by default.
+            request_id: Idempotency key: sent again under the same id, a request runs once. Up to
+                100 letters, digits and any of - _ . : and made up by default.
+            all_stages: Give the outputs of all stages, not only those of the last ones.
+            timeout_s: Longest time to wait until it is accepted, in seconds.
+
+        Raises what `submit` raises.
+        """
+        return self._loop.wait(
+            self._client.submit_async(
+                application,
+                payload,
+                slo_ms=slo_ms,
+                request_id=request_id,
+                all_stages=all_stages,
+                timeout_s=timeout_s,
+            )
+        )
 
     @contextmanager
     def stream(self) -> Iterator["SyncRequestStream"]:
-        """For many requests; at the end of the block everything has been answered."""
-        stream = self._wait(_opened(self._client))
+        """Many requests over one stream: the cheap way to send thousands.
+
+        Use it with `with` (`async with` for `AsyncClient`) and call its `submit`, which gives a
+        future for each request. At the end of the block everything has been answered.
+        """
+        stream = self._loop.wait(_opened(self._client))
         try:
             yield SyncRequestStream(self._loop, stream)
         except BaseException as error:
-            self._at_last(stream.__aexit__(type(error), error, None))
+            self._loop.at_last(stream.__aexit__(type(error), error, None))
             raise
-        self._at_last(stream.__aexit__(None, None, None))
+        self._loop.at_last(stream.__aexit__(None, None, None))
+
+    def get(self, request_id: str, *, timeout_s: float | None = None) -> RequestState:
+        """Tell what has become of a request, without waiting for it.
+
+        Args:
+            request_id: As `submit_async` gave it.
+            timeout_s: Longest time to wait for the answer, in seconds.
+
+        Raises:
+            NotFound: There is no such request, or it ended too long ago.
+        """
+        return self._loop.wait(self._client.get(request_id, timeout_s=timeout_s))
+
+    def fetch(self, request_id: str, *, timeout_s: float | None = None) -> Result:
+        """Wait for a request's result and get its outputs. They can be fetched once.
+
+        Args:
+            request_id: As `submit_async` gave it.
+            timeout_s: Longest time to wait, in seconds.
+
+        Raises:
+            NotFound: There is no such request, or its outputs are gone.
+            DeadlineExceeded: `timeout_s` is over, and the request goes on.
+        """
+        return self._loop.wait(self._client.fetch(request_id, timeout_s=timeout_s))
 
     def watch(self, request_id: str) -> Iterator[Progress | Result]:
-        return self._each(self._client.watch(request_id))
+        """Follow a request: every stage as it begins and ends, those in the past too, then its
+        result, without outputs (`fetch` has them).
+
+        Args:
+            request_id: As `submit_async` gave it.
+        """
+        return self._loop.each(self._client.watch(request_id))
+
+    def cancel(self, request_id: str, *, timeout_s: float | None = None) -> bool:
+        """Cancel a request. Gives True if it was cancelled, False if it had ended before.
+
+        Args:
+            request_id: As given to `submit`, or by `submit_async`.
+            timeout_s: Longest time to wait for the answer, in seconds.
+        """
+        return self._loop.wait(self._client.cancel(request_id, timeout_s=timeout_s))
+
+    # ---- applications
+
+    def register_application(
+        self,
+        name: str,
+        stages: Sequence[PipelineStage],
+        *,
+        slo_ms: float | None = None,
+        slo_scale: float | None = None,
+        late_requests: LateRequests | LateRequestsName = LateRequests.FINISH,
+        timeout_s: float | None = None,
+    ) -> ApplicationInfo:
+        """Add an application to the running mesh, made of functions of its catalog.
+
+        Args:
+            name: What `submit` is to call it.
+            stages: Its DAG; `[PipelineStage("a"), PipelineStage("b", after=("a",))]` is a chain.
+            slo_ms: Deadline of its requests in milliseconds; or give `slo_scale`.
+            slo_scale: The same as a multiple of its time alone at the minimum config; 1 by default.
+            late_requests: What becomes of requests that will be late: "finish" or "drop".
+            timeout_s: Longest time to wait for the answer, in seconds.
+
+        Raises:
+            AlreadyExists: There is one of that name; see `update_application`.
+            InvalidRequest: A malformed DAG, an unknown function, an SLO that no config can meet.
+        """
+        return self._loop.wait(
+            self._client.register_application(
+                name,
+                stages,
+                slo_ms=slo_ms,
+                slo_scale=slo_scale,
+                late_requests=late_requests,
+                timeout_s=timeout_s,
+            )
+        )
+
+    def update_application(
+        self,
+        name: str,
+        stages: Sequence[PipelineStage],
+        *,
+        slo_ms: float | None = None,
+        slo_scale: float | None = None,
+        late_requests: LateRequests | LateRequestsName = LateRequests.FINISH,
+        timeout_s: float | None = None,
+    ) -> ApplicationInfo:
+        """Replace an application; requests under way go on with the version they began with.
+
+        Args:
+            name: What `submit` is to call it.
+            stages: Its DAG; `[PipelineStage("a"), PipelineStage("b", after=("a",))]` is a chain.
+            slo_ms: Deadline of its requests in milliseconds; or give `slo_scale`.
+            slo_scale: The same as a multiple of its time alone at the minimum config; 1 by default.
+            late_requests: What becomes of requests that will be late: "finish" or "drop".
+            timeout_s: Longest time to wait for the answer, in seconds.
+
+        Raises:
+            NotFound: There is no such application.
+            Forbidden: It is everybody's, and not this client's to change.
+            InvalidRequest: A malformed DAG, an unknown function, an SLO that no config can meet.
+        """
+        return self._loop.wait(
+            self._client.update_application(
+                name,
+                stages,
+                slo_ms=slo_ms,
+                slo_scale=slo_scale,
+                late_requests=late_requests,
+                timeout_s=timeout_s,
+            )
+        )
+
+    def list_applications(self, *, timeout_s: float | None = None) -> list[ApplicationInfo]:
+        """List the applications that this client can submit to.
+
+        Args:
+            timeout_s: Longest time to wait for the answer, in seconds.
+        """
+        return self._loop.wait(self._client.list_applications(timeout_s=timeout_s))
+
+    def describe_application(self, name: str, *, timeout_s: float | None = None) -> ApplicationInfo:
+        """Describe one application: its stages, SLO and version.
+
+        Args:
+            name: As `list_applications` tells it.
+            timeout_s: Longest time to wait for the answer, in seconds.
+
+        Raises:
+            NotFound: There is no such application.
+        """
+        return self._loop.wait(self._client.describe_application(name, timeout_s=timeout_s))
+
+    def delete_application(self, name: str, *, timeout_s: float | None = None) -> None:
+        """Remove an application; requests under way are answered, new ones are not taken.
+
+        Args:
+            name: As `list_applications` tells it.
+            timeout_s: Longest time to wait for the answer, in seconds.
+
+        Raises:
+            NotFound: There is no such application.
+            Forbidden: It is everybody's, and not this client's to change.
+        """
+        self._loop.wait(self._client.delete_application(name, timeout_s=timeout_s))
+
+    # ---- the mesh
 
     def watch_mesh(self, interval_ms: int = 1000) -> Iterator[MeshStatus]:
-        return self._each(self._client.watch_mesh(interval_ms))
+        """Watch the state of the mesh: queues, nodes, applications, counts.
 
-    # ---- waiting
-
-    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        future = _begun(work, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()  # Ctrl-C while waiting: nothing goes on in the background
-            raise
-
-    def _at_last(self, work: Coroutine[Any, Any, None]) -> None:
-        """Tidy up, unless the client was closed meanwhile: that has ended everything."""
-        if self._loop.is_closed():
-            work.close()
-        else:
-            self._wait(work)
-
-    def _each(self, items: AsyncIterator[T]) -> Iterator[T]:
-        ended = object()
-
-        async def following() -> Any:
-            return await anext(items, ended)
-
-        async def closing() -> None:
-            await items.aclose()  # type: ignore[attr-defined] # all of ours are generators
-
-        try:
-            while (item := self._wait(following())) is not ended:
-                yield item
-        finally:
-            self._at_last(closing())
+        Args:
+            interval_ms: Milliseconds between two looks; 0: one look, then it ends.
+        """
+        return self._loop.each(self._client.watch_mesh(interval_ms))
 
 
 class SyncRequestStream:
     """`RequestStream` for threads: answers are `concurrent.futures.Future`s."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, stream: RequestStream) -> None:
+    def __init__(self, loop: LoopThread, stream: RequestStream) -> None:
         self._loop = loop
         self._stream = stream
 
@@ -160,20 +349,24 @@ class SyncRequestStream:
         request_id: str | None = None,
         all_stages: bool = False,
     ) -> "Future[Result]":
+        """Send a request; the future gives its result.
+
+        Cancelling the future only stops the waiting: the request goes on.
+
+        Args:
+            application: Its name, as `list_applications` tells it.
+            payload: The bytes that the first stage reads.
+            slo_ms: Deadline in milliseconds after its arrival; the application's by default.
+            request_id: Idempotency key, as for `Client.submit`; made up by default.
+            all_stages: Give the outputs of all stages, not only those of the last ones.
+        """
+
         async def answer() -> Result:
             return await self._stream.submit(
                 application, payload, slo_ms=slo_ms, request_id=request_id, all_stages=all_stages
             )
 
-        return _begun(answer(), self._loop)
-
-
-def _begun(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> "Future[T]":
-    try:
-        return asyncio.run_coroutine_threadsafe(work, loop)
-    except RuntimeError:  # the loop is closed, perhaps by another thread just now
-        work.close()
-        raise client_closed() from None
+        return self._loop.begin(answer())
 
 
 async def _closed(client: AsyncClient) -> None:
@@ -185,6 +378,7 @@ async def _closed(client: AsyncClient) -> None:
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()
 
 
 async def _opened(client: AsyncClient) -> RequestStream:

@@ -1,13 +1,15 @@
 """The option `--catalog`, and the catalog that it names."""
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from esg.core.catalog.file import DEFAULT, load_catalog
-from esg.core.catalog.model import Catalog
 from esg.errors import Rejected
+
+if TYPE_CHECKING:
+    from esg.core.catalog.model import Catalog
 
 CatalogFile = Annotated[
     Path | None,
@@ -21,8 +23,10 @@ CatalogFile = Annotated[
 ]
 
 
-def read_catalog(path: Path | None) -> Catalog:
+def read_catalog(path: Path | None) -> "Catalog":
     """The catalog in a file, or the one shipped with ESG."""
+    from esg.core.catalog.file import DEFAULT, load_catalog  # needs an extra; the option does not
+
     if path is None:
         return load_catalog(DEFAULT)
     try:
@@ -33,3 +37,19 @@ def read_catalog(path: Path | None) -> Catalog:
             f"{path}: {reason}; correct --catalog (or ESG_CATALOG), or leave it out"
         ) from None
     return load_catalog(path)
+
+
+def warn_of_deadlines(known: "Catalog", path: Path | None) -> None:
+    """Say on stderr which applications can never be in time: nothing else would, before their
+    requests are all refused."""
+    for complaint in deadline_complaints(known, path):
+        print(f"warning: {complaint}", file=sys.stderr)
+
+
+def deadline_complaints(known: "Catalog", path: Path | None) -> list[str]:
+    """What is wrong with the SLOs of a catalog, where, and what to do."""
+    source = "the catalog of ESG" if path is None else str(path)
+    return [
+        f"{source}: applications.{name}: {why}; give it a longer one"
+        for name, why in known.unmeetable().items()
+    ]

@@ -1,7 +1,7 @@
 """Options about the conditions of an emulated run, and their values."""
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import combinations
 from pathlib import Path
@@ -186,6 +186,17 @@ def note_what_has_no_effect(
     given: Collection[str], policies: Sequence[str], scenario: Scenario
 ) -> None:
     """Print a note about options that were given and change nothing about any of the policies."""
+    print_notes(what_has_no_effect(given, policies, scenario))
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+
+
+def what_has_no_effect(
+    given: Collection[str], policies: Sequence[str], scenario: Scenario
+) -> list[str]:
     notes = []
     for option in ("--engine", "--k", "--group-size"):
         setting = option.removeprefix("--").replace("-", "_")
@@ -198,8 +209,7 @@ def note_what_has_no_effect(
         notes.append(f"--no-locality changes nothing about {joined(policies)}")
     if "--search-steps-per-ms" in given and not _effort_counts(scenario, policies):
         notes.append(f"--search-steps-per-ms changes nothing here: overhead is {scenario.overhead}")
-    for note in notes:
-        typer.echo(f"note: {note}", err=True)
+    return notes
 
 
 def _use(policies: Collection[str], setting: str) -> bool:

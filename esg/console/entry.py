@@ -1,11 +1,6 @@
 """Running a command line so that whatever goes wrong is one line, and an exit code.
 
-    0    done; also when the reader of our output had enough (`esg ... | head -1`)
-    1    the world failed: the disk is full, say
-    2    refused: a bad argument, a bad file; one line on stderr says what, where and what to do
-    130  Ctrl-C, or asked to end in another way
-
-A traceback is left for what should never happen.
+`exit_codes` has them. A traceback is left for what should never happen.
 """
 
 import io
@@ -20,7 +15,13 @@ from threading import current_thread, main_thread
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from esg.console.interrupts import INTERRUPTED
+from esg.console.exit_codes import (
+    INTERRUPTED,
+    NOT_WELL,
+    NOTHING_THERE,
+    REFUSED,
+    NothingThere,
+)
 from esg.console.lazy import DISTRIBUTION, LazyCommand, extra_to_install
 from esg.errors import Rejected
 
@@ -39,6 +40,9 @@ def run_app(
         if sys.stdout is not None:
             sys.stdout.flush()
         return code if isinstance(code, int) else 0
+    except NothingThere as error:
+        _say(str(error))
+        return NOTHING_THERE
     except Rejected as error:
         return _refuse(str(error))
     except typer.TyperException as error:
@@ -62,7 +66,7 @@ def run_app(
     except OSError as error:
         _drop_stdout()
         _say(f"{error.filename or 'cannot write the output'}: {error.strerror or error}")
-        return 1
+        return NOT_WELL
 
 
 @contextmanager
@@ -118,7 +122,7 @@ def _missing(
 
 def _refuse(message: str) -> int:
     _say(message)
-    return 2
+    return REFUSED
 
 
 def _say(message: str) -> None:

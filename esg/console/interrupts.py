@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import current_thread, main_thread
 
-INTERRUPTED = 130
-"""The exit code after Ctrl-C."""
+from esg.console.exit_codes import INTERRUPTED
 
 
 @contextmanager

@@ -15,11 +15,11 @@ from esg.units import to_ms, to_usd
 
 Number = TypeVar("Number", int, float)
 
-CAPTION = (
+RATE_AND_COST = (
     "hit rate: done within the SLO, of the requests that were due: done, failed, dropped or "
-    "refused for overload; not cancelled or invalid ones. Cost: USD per 1000 due requests. "
-    "p50, p99: observed latencies of what was done."
+    "refused for overload; not cancelled or invalid ones. Cost: USD per 1000 due requests."
 )
+CAPTION = f"{RATE_AND_COST} p50, p99: observed latencies of what was done."
 """The definitions in short, for under a table; docs/figures.md has them in full."""
 
 

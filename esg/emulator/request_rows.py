@@ -33,22 +33,28 @@ class RequestRow(NamedTuple):
 
 
 class RequestRows:
-    """Observes a run and writes a row for each request that ends, so that memory stays bounded."""
+    """Observes a run and writes a row for each request that ends, so that memory stays bounded.
 
-    def __init__(self, file: TextIO, policy: str, seed: int) -> None:
+    Of a run at a point of a grid, rows begin with what varies there.
+    """
+
+    def __init__(
+        self, file: TextIO, policy: str, seed: int, *, point: Sequence[object] = ()
+    ) -> None:
         self._rows = csv.writer(file, lineterminator="\n")
         self._run = policy, seed
+        self._point = point
 
     @staticmethod
-    def write_heading(file: TextIO) -> None:
-        csv.writer(file, lineterminator="\n").writerow(RequestRow._fields)
+    def write_heading(file: TextIO, varied: Sequence[str] = ()) -> None:
+        csv.writer(file, lineterminator="\n").writerow((*varied, *RequestRow._fields))
 
     def observe(self, now_us: int, event: Event, commands: Sequence[Command]) -> None:
         for command in commands:
             if isinstance(command, AnswerRequest):
-                self._rows.writerow(self._answered(now_us, command))
+                self._rows.writerow((*self._point, *self._answered(now_us, command)))
             elif isinstance(command, RefuseRequest):
-                self._rows.writerow(self._refused(now_us, command))
+                self._rows.writerow((*self._point, *self._refused(now_us, command)))
 
     def _answered(self, now_us: int, answer: AnswerRequest) -> RequestRow:
         stages = sorted(answer.stages, key=lambda stage: stage.finished_us)

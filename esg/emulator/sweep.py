@@ -64,13 +64,16 @@ class Generated:
 @dataclass(frozen=True, slots=True)
 class SweepRun:
     """One run. `label` is the caller's; `catalog` is the full one; a row for each request goes to
-    the file `rows`."""
+    the file `rows`, and begins with the values of `point`. With an extent, our own workers tell how
+    far it is."""
 
     label: str
     catalog: Catalog
     scenario: Scenario
     load: Source
     rows: Path | None = None
+    point: tuple[object, ...] = ()
+    extent: Extent | None = None
 
 
 @dataclass(slots=True)
@@ -87,8 +90,9 @@ def run_job(job: SweepRun) -> RunOutcome:
     """One run, in whatever process."""
     arrivals = job.load.arrivals(list(job.catalog.applications), job.scenario.seed)
     with nullcontext() if job.rows is None else job.rows.open("w", encoding="utf-8") as file:
-        rows = RequestRows(file, job.label, job.scenario.seed) if file is not None else None
-        observe = rows.observe if rows is not None else None
+        observe = None
+        if file is not None:
+            observe = RequestRows(file, job.label, job.scenario.seed, point=job.point).observe
         emulation = emulate(job.catalog, job.scenario, arrivals, observe=observe)
     series = {
         name: (tally.answered_us, tally.latency_us)
@@ -112,17 +116,18 @@ def sweep(
     run: Callable[[SweepRun], RunOutcome] = run_job,
     executor: Executor | None = None,
     workers: int | None = None,
-    extent: Extent | None = None,
     watch: Callable[[Sequence[float]], None] = lambda shares: None,
 ) -> list[RunOutcome]:
-    """All jobs, in their order (see `each`); our own workers tell how far their jobs are, given the
-    extent of these."""
-    if executor is None and extent is not None:
-        jobs = [
-            replace(job, load=Watched(job.load, extent, partial(tell, number)))
-            for number, job in enumerate(jobs)
-        ]
+    """All jobs, in their order (see `each`)."""
+    if executor is None:
+        jobs = [_watched(job, number) for number, job in enumerate(jobs)]
     return each(run, jobs, executor=executor, workers=workers, watch=watch)
+
+
+def _watched(job: SweepRun, number: int) -> SweepRun:
+    if job.extent is None:
+        return job
+    return replace(job, load=Watched(job.load, job.extent, partial(tell, number)))
 
 
 @dataclass(frozen=True, slots=True)

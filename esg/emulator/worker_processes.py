@@ -3,16 +3,25 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator, MutableSequence, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from multiprocessing import active_children, get_context, parent_process
 from queue import Empty, SimpleQueue
 from threading import Thread, current_thread, main_thread
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, with what had been finished before: results by the numbers of their items."""
+
+    def __init__(self, finished: Mapping[int, Any]) -> None:
+        super().__init__()
+        self.finished = finished
+
 
 LOOK_S = 0.2
 """How often the progress of other processes is looked at."""
@@ -34,7 +43,7 @@ def each(
 
     Without an executor there are `workers` processes, or one per core, in which `run` can `tell`
     how far it is; of other executors only the ends are known. The first failure ends them all, and
-    so does Ctrl-C.
+    so does Ctrl-C, which then brings what was finished (`Interrupted`).
     """
     shares: MutableSequence[float] = [0.0] * len(items)
     with ExitStack() as stack:
@@ -57,11 +66,21 @@ def each(
                 future.result()
                 shares[numbers.pop(future)] = 1.0
                 watch(shares)
-        except BaseException:
+        except BaseException as error:
             for future in futures:  # an executor that was given goes on with what it has
                 future.cancel()
+            if isinstance(error, KeyboardInterrupt):
+                raise Interrupted(_finished(futures)) from None
             raise
         return [future.result() for future in futures]
+
+
+def _finished(futures: Sequence[Future[Result]]) -> dict[int, Result]:
+    return {
+        number: future.result()
+        for number, future in enumerate(futures)
+        if future.done() and not future.cancelled() and future.exception() is None
+    }
 
 
 def usable_cores() -> int:
@@ -93,6 +112,13 @@ def _end_with_parent() -> None:
 def tell(number: int, share: float) -> None:
     """In a worker of ours: so much of the item of this number is done."""
     _shares[number] = share
+
+
+@contextmanager
+def own_workers(count: int | None = None) -> Iterator[Executor]:
+    """Processes for `each` that stay between several calls of it: as many, or one per core."""
+    with _own_workers(count or usable_cores(), SPAWN.RawArray("d", 1)) as executor:
+        yield executor
 
 
 @contextmanager

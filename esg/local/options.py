@@ -22,6 +22,7 @@ from esg.runtime.slice_kinds import Addresses, Emulated, Mig, parse_slices
 VCPUS = 16
 VGPUS = 7
 MOST_NODES = 1_000
+MOST_GATEWAYS = 100
 """More processes than that on one machine are a slip."""
 
 
@@ -30,6 +31,7 @@ class MeshOptions:
     """A mesh to start; the defaults disturb nobody: any free port, a Redis of its own."""
 
     nodes: int = 4
+    gateways: int = 1
     vcpus: int | None = None
     vgpus: int | None = None
     slices: str | None = None
@@ -76,9 +78,12 @@ class Chosen:
     def __init__(self, options: MeshOptions, environ: Mapping[str, str] | None = None) -> None:
         if not 1 <= options.nodes <= MOST_NODES:
             raise Rejected(f"nodes is {options.nodes}; it must be from 1 to {MOST_NODES}")
+        if not 1 <= options.gateways <= MOST_GATEWAYS:
+            raise Rejected(f"gateways is {options.gateways}; it must be from 1 to {MOST_GATEWAYS}")
         if options.vgpus is not None and options.slices is not None:
             raise Rejected("vgpus are emulated slices; give either vgpus or slices, not both")
         self.nodes = options.nodes
+        self.gateways = options.gateways
         self.environ = dict(os.environ if environ is None else environ)
         for name in (READY_FILE, *CLIENT_VARIABLES):
             self.environ.pop(name, None)

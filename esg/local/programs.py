@@ -19,7 +19,7 @@ from esg.local.secure import CLIENT, SecureFolder, probing
 from esg.names import node_names
 from esg.runtime.rpc.addresses import READY_FILE, socket_address
 from esg.runtime.security.tls import Security
-from esg.runtime.settings import InvokerSettings
+from esg.runtime.settings import GatewaySettings, InvokerSettings
 from esg.runtime.settings_file import environment
 
 REDIS, CONTROLLER, GATEWAY, INVOKER = "redis", "controller", "gateway", "invoker"
@@ -39,6 +39,16 @@ MALLOC_TUNING = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "
 """So that memory goes back to the system after a flood: with glibc's defaults, which grow with what
 was freed, a gateway and a Redis that had held 300 MB kept them for good. Payloads are mapped by
 themselves then, and unmapped when they are freed."""
+
+
+def service_of(process: str) -> str:
+    """What a process of a mesh runs, by its name.
+
+    >>> [service_of(name) for name in ("redis", "controller", "gateway", "gateway1", "node0")]
+    ['redis', 'controller', 'gateway', 'gateway', 'invoker']
+    """
+    kind = process.rstrip("0123456789")
+    return kind if kind in (REDIS, CONTROLLER, GATEWAY) else INVOKER
 
 
 class Programs:
@@ -88,8 +98,17 @@ class Programs:
         own = {"journal_salvage": True} if self._chosen.salvage else {}
         return self._service(CONTROLLER, CONTROLLER, own)
 
-    def gateway(self, controller: str) -> Program:
-        return self._service(GATEWAY, GATEWAY, {"controller": controller})
+    @property
+    def gateways(self) -> list[str]:
+        """The first is simply the gateway: most meshes have one."""
+        return [GATEWAY, *(f"{GATEWAY}{n}" for n in range(1, self._chosen.gateways))]
+
+    def gateway(self, name: str, controller: str) -> Program:
+        """Where ports were chosen, the first gateway has those, and the others the next ones."""
+        settings, place = self._chosen.settings.of(GatewaySettings), self.gateways.index(name)
+        ports = {"port": settings.port, "metrics_port": settings.metrics_port}
+        own = {setting: first + place for setting, first in ports.items() if first}
+        return self._service(name, GATEWAY, {"controller": controller, **own})
 
     def node(self, name: str, controller: str) -> Program:
         store = self._directory.store(name)
@@ -109,7 +128,7 @@ class Programs:
         """A program that is started again: at the same address, so that its peers find it."""
         if program.name == REDIS:
             return program  # its socket has a fixed name, and its log has the data
-        service = program.name if program.name in (CONTROLLER, GATEWAY) else INVOKER
+        service = service_of(program.name)
         port = socket_address(address)[1]
         self._ready_file(program.name).unlink(missing_ok=True)
         own: dict[str, Any] = {"port": port}

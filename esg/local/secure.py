@@ -5,6 +5,8 @@
     DIRECTORY/security/tokens.toml                the gateway's clients; `me` is one of them
     DIRECTORY/security/client.token               the token of `me`
     DIRECTORY/security/client.env                 for a shell that is to call this mesh
+    DIRECTORY/security/remote.env                 the same for one that others call by name, if
+                                                  `esg secrets` was told the name
 
 All of it is for its user alone, and stays when the mesh ends.
 """
@@ -17,7 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from esg.files import written
-from esg.runtime.rpc.addresses import EVERY_INTERFACE, callable_address, service_name
+from esg.runtime.rpc.addresses import (
+    EVERY_INTERFACE,
+    GATEWAY_PORT,
+    callable_address,
+    service_name,
+)
 from esg.runtime.security.authority import make_certificates, names_in
 from esg.runtime.security.plain import is_loopback
 from esg.runtime.security.policy import between_services
@@ -40,6 +47,7 @@ class SecureFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.client_env = path / "client.env"
+        self.remote_env = path / "remote.env"
         self._tokens = path / "tokens.toml"
         self._token = path / "client.token"
 
@@ -62,6 +70,18 @@ class SecureFolder:
         self.let_me_in()
 
     def say_how_to_call(self, gateway: str) -> None:
+        self._write_variables(self.client_env, gateway)
+
+    def say_how_others_call(self, host: str | None) -> None:
+        """The same for who calls the gateway by a name that others know; without one there is no
+        such file, for no certificate has the name."""
+        if host is None:
+            self.remote_env.unlink(missing_ok=True)
+        else:
+            written_as = f"[{host}]" if ":" in host else host
+            self._write_variables(self.remote_env, f"{written_as}:{GATEWAY_PORT}")
+
+    def _write_variables(self, path: Path, gateway: str) -> None:
         variables = {
             "ESG_GATEWAY": callable_address(gateway),
             "ESG_CLIENT_CA": self.path / "ca.pem",
@@ -69,7 +89,7 @@ class SecureFolder:
             "ESG_CLIENT_KEY": self.path / f"{CLIENT}.key",
             "ESG_CLIENT_SERVER_NAME": service_name("gateway"),
         }
-        with written(self.client_env, private=True) as file:
+        with written(path, private=True) as file:
             for name, value in variables.items():
                 file.write(f"export {name}={shlex.quote(str(value))}\n")
             file.write(f'export ESG_TOKEN="$(cat {shlex.quote(str(self._token))})"\n')

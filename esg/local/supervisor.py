@@ -3,9 +3,9 @@
     async with Mesh(MeshOptions(nodes=2, scale=0.1)) as mesh:
         ...  # mesh.gateway is its address
 
-Redis starts first, then the controller, then the gateway and the nodes; each is ready when it says
+Redis starts first, then the controller, then gateways and nodes; each is ready when it says
 so itself and its health service agrees. They are stopped the other way round, so that whatever is
-under way can end: the gateway takes no more, the nodes finish, the controller hears of it. Nothing
+under way can end: gateways take no more, the nodes finish, the controller hears of it. Nothing
 is left behind but, in a directory that was named, logs, journal and what Redis was given. One that
 dies after that is started again at its address, after a pause, as often as it takes; and so is one
 that does not answer any more, which is killed first.
@@ -78,6 +78,11 @@ class Mesh:
         return self._named(GATEWAY).address
 
     @property
+    def gateways(self) -> list[str]:
+        """The addresses of all gateways: any of them will do."""
+        return [self._named(name).address for name in self._programs.gateways]
+
+    @property
     def controller(self) -> str:
         return self._named(CONTROLLER).address
 
@@ -91,7 +96,8 @@ class Mesh:
 
     @property
     def processes(self) -> dict[str, int]:
-        """The pids of what runs, by name: redis, controller, gateway, node0, node1, ..."""
+        """The pids of what runs, by name: redis, controller, gateway, gateway1, ..., node0,
+        ..."""
         return {n: p.pid for n, p in self._all.items() if p.state is not ProcessState.ENDED}
 
     @property
@@ -145,7 +151,8 @@ class Mesh:
             await check_redis(programs.redis_url)
         await self._start([programs.controller()])
         nodes = [programs.node(name, self.controller) for name in programs.nodes]
-        await self._start([programs.gateway(self.controller), *nodes])
+        gateways = [programs.gateway(name, self.controller) for name in programs.gateways]
+        await self._start([*gateways, *nodes])
         if secure is not None:
             secure.say_how_to_call(self.gateway)
         self._write(up=True)
@@ -180,7 +187,7 @@ class Mesh:
         await self._drop_tasks()
         nodes = [name for name in self._all if name in self.nodes]
         try:
-            for names in ([GATEWAY], nodes, [CONTROLLER], [REDIS]):
+            for names in (self._programs.gateways, nodes, [CONTROLLER], [REDIS]):
                 there = [self._all[name] for name in names if name in self._all]
                 await asyncio.gather(*(process.stop(self._stop_limit_s) for process in there))
         finally:
@@ -268,6 +275,9 @@ class Mesh:
                 "supervisor": {"pid": me.pid, "began": me.began},
                 "up": up,
                 "gateway": self._all[GATEWAY].address if GATEWAY in self._all else "",
+                "gateways": [
+                    self._all[name].address for name in self._programs.gateways if name in self._all
+                ],
                 "controller": self._all[CONTROLLER].address if CONTROLLER in self._all else "",
                 "nodes": self.nodes,
                 "stop_limit_s": self._stop_limit_s,

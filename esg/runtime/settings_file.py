@@ -2,12 +2,14 @@
 environment, which wins.
 
 `[gateway] port = 50051` and `ESG_GATEWAY_PORT=50051` say the same. Unknown keys are refused: a
-misspelt one that is silently ignored costs an afternoon.
+misspelt one that is silently ignored costs an afternoon. Variables that a platform has set, for a
+Service of Kubernetes that is called `esg` or `esg-gateway`, are ignored, and the log says so.
 """
 
 import os
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +18,7 @@ from esg.core.catalog.toml_fields import TomlFields
 from esg.errors import Rejected
 from esg.runtime.rpc.addresses import READY_FILE
 from esg.runtime.settings import SECTIONS
-from esg.suggest import did_you_mean
+from esg.suggest import closest, did_you_mean, shortened
 
 T = TypeVar("T")
 PREFIX = "ESG_"
@@ -30,6 +32,11 @@ CLIENT_VARIABLES = {
 }
 OTHER_VARIABLES = {FILE_VARIABLE, READY_FILE, "ESG_GATEWAY", "ESG_DIR", *CLIENT_VARIABLES}
 """Variables that are no setting of a service: clients and the command line have their own."""
+SERVICE_LINKS = re.compile(
+    r"ESG_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
+)
+SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://.*")
+"""What a variable ESG_PORT, or ESG_GATEWAY_PORT, has if it is a platform's."""
 
 
 class Settings:
@@ -38,13 +45,15 @@ class Settings:
     def __init__(self, environ: Mapping[str, str], file: Path | None = None) -> None:
         if file is None and environ.get(FILE_VARIABLE):
             file = Path(environ[FILE_VARIABLE])
-        self._environ = environ
+        self.ignored = sorted(name for name in environ if is_service_link(name, environ[name]))
+        """Variables that a platform has set, not a person."""
+        self._environ = {n: v for n, v in environ.items() if n not in self.ignored}
         self._tables = _read(file) if file is not None else {}
         settings = {variable(name, f) for name, kind in SECTIONS.items() for f in fields(kind)}
         known = sorted(settings | OTHER_VARIABLES)
-        for name in environ:
+        for name in self._environ:
             if name.startswith(PREFIX) and name not in known:
-                raise Rejected(f"environment: {did_you_mean('variable', name, known)}")
+                raise Rejected(f"environment: {_unknown_variable(name, known)}")
         for kind in SECTIONS.values():
             self.of(kind)
 
@@ -67,6 +76,27 @@ class Settings:
                 table = TomlFields(str(self._tables["file"]), section, self._tables[section])
                 values[known.name] = _checked(table, known.name, known)
         return kind(**values)
+
+
+def is_service_link(name: str, value: str) -> bool:
+    """Whether a variable tells where a Service of Kubernetes is: every pod of its namespace has it.
+
+    >>> is_service_link("ESG_SERVICE_HOST", "10.0.0.1"), is_service_link("ESG_PORT_80_TCP", "")
+    (True, True)
+    >>> is_service_link("ESG_PORT", "tcp://10.0.0.1:80"), is_service_link("ESG_GATEWAY_PORT", "80")
+    (True, False)
+    """
+    if name.startswith(PREFIX) and name.endswith("_PORT") and SERVICE_ADDRESS.fullmatch(value):
+        return True
+    return SERVICE_LINKS.fullmatch(name) is not None
+
+
+def _unknown_variable(name: str, known: Iterable[str]) -> str:
+    """That no setting is called so, and which was probably meant: the prefix, which all have, makes
+    no name like another."""
+    close = closest(name.removeprefix(PREFIX), (one.removeprefix(PREFIX) for one in known))
+    meant = "docs/settings.md lists them all" if close is None else f"did you mean {PREFIX}{close}?"
+    return f"unknown variable {shortened(name)!r}; {meant}"
 
 
 def service_settings() -> Settings:

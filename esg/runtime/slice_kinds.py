@@ -7,6 +7,10 @@ from esg.runtime.rpc.addresses import is_address, is_unix
 
 MOST = 256
 """More slices than that on one node are a slip."""
+COUNTED_AT_MOST = 64
+"""A number up to this behind a bare word is a count of slices of a kind that there is not: Triton
+servers have no such ports."""
+KINDS = "emulated:N, cpu:N, mig, or Triton servers as host:port,host:port,... or unix:PATH,..."
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +63,12 @@ def parse_slices(text: str) -> Kind:
                 f"invoker.slices: {text!r}: say mig; every MIG instance of this host is a slice"
             )
         return Mig()
+    if kind.isalpha() and kind != "localhost" and number in map(str, range(COUNTED_AT_MOST + 1)):
+        raise Rejected(f"invoker.slices: unknown slices {text!r}; known: {KINDS}")
     addresses = tuple(address.strip() for address in text.split(","))
     for address in addresses:
         if not is_address(address) and not is_unix(address):
-            raise Rejected(
-                f"invoker.slices: {address!r} is no address; give emulated:N, cpu:N, mig, or "
-                "Triton servers as host:port,host:port,... or unix:PATH,..."
-            )
+            raise Rejected(f"invoker.slices: {address!r} is no address; give {KINDS}")
         if addresses.count(address) > 1:
             raise Rejected(
                 f"invoker.slices: {address} is there twice; every slice has a server of its own"

@@ -24,6 +24,7 @@ import asyncio
 import importlib
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -37,6 +38,8 @@ from esg.invoker.handlers.worker_processes import OutOfTime, WorkerDied, Workers
 from esg.invoker.tensors.arrays import Tensors, checked
 
 Bytes = bytes | memoryview
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+"""Of an object in a worker's memory, as in Python's default `repr`: it tells nobody anything."""
 
 
 class InvalidInput(Rejected):
@@ -161,7 +164,7 @@ def _call(handler: str, method: str, job: tuple[Any, ...], core: int | None) -> 
     except Fault as error:  # in words that are meant for people
         raise Fault(f"handler {handler}: {method}: {error}") from None
     except (Exception, SystemExit) as error:
-        what = f"{type(error).__name__}: {error}"
+        what = _ADDRESS.sub("", f"{type(error).__name__}: {error}")
         raise Fault(f"handler {handler}: {method}: {what}") from None
 
 

@@ -1,6 +1,5 @@
-"""The progress of a run: on stderr, and only if somebody looks."""
+"""The progress of a run, on stderr: a live view on a terminal, elsewhere a line now and then."""
 
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from rich.live import Live
 from rich.text import Text
 
 from esg.console.formatting import latency_text, rate_text
+from esg.console.progress import ProgressLines, on_terminal
 from esg.loadgen.report.summary import outcome_table
 from esg.loadgen.run import LoadFindings
 from esg.workload.plan import Workload
@@ -23,11 +23,15 @@ RATE_OVER = 4
 @contextmanager
 def live_view(plan: Workload, *, shown: bool) -> Iterator[Callable[[LoadFindings], None]]:
     """A live view of a run: gives a function that is told how things are, as often as one likes."""
-    if not shown or sys.stderr is None or not sys.stderr.isatty():
+    view = ProgressView(plan)
+    if not on_terminal():
+        lines = ProgressLines()
+        yield lambda found: lines.tell(lambda _: view.line(found))
+        return
+    if not shown:
         yield lambda _: None
         return
 
-    view = ProgressView(plan)
     with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
         next_at = 0.0
 
@@ -67,6 +71,12 @@ class ProgressView:
             waiting = "waiting for what is in flight; Ctrl-C again: do not wait"
             lines.append(Text(waiting, "yellow"))
         return Group(*lines, Text(), outcome_table(found.outcome))
+
+    def line(self, found: LoadFindings) -> str:
+        """How things are, in a line of a log."""
+        in_time = rate_text(found.outcome.total.served.hit_rate)
+        counts = f"{found.sent} sent, {found.in_flight} in flight, {in_time} in time"
+        return f"{self._plan.text()}: {self._progress(found)}; {counts}"
 
     def _progress(self, found: LoadFindings) -> str:
         if found.sending or found.interrupted:

@@ -57,10 +57,16 @@ def chaos(catalog: Path, tmp_path: Path) -> Chaos:
             for section in {*QUICKLY, *(more or {})}
         }
         options = MeshOptions(
-            catalog=catalog, nodes=3, vcpus=4, vgpus=2, log_level="info", more=settings
+            catalog=catalog,
+            nodes=3,
+            gateways=2,
+            vcpus=4,
+            vgpus=2,
+            log_level="info",
+            more=settings,
         )
         async with kind(options, tmp_path / "m") as mesh:
-            async with Load(mesh.gateway) as load:
+            async with Load(mesh.gateways) as load:
                 scene = Scene(mesh, load)
                 await load.goes_on(20)
                 yield scene

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -18,13 +18,14 @@ APPLICATIONS = {"photo": photo, "scene": scene}
 class Load:
     """Some dozen clients, each with one request under way at any time, until the end of the block.
 
-    They submit over a stream, by calls, or without waiting for the result and fetch it later.
+    They submit over a stream, by calls, or without waiting for the result and fetch it later,
+    through another gateway. Each uses the gateways in turn.
     """
 
-    def __init__(self, address: str, clients: int = 18) -> None:
+    def __init__(self, addresses: Sequence[str], clients: int = 18) -> None:
         self._clients = clients
-        self._client = AsyncClient(address, patience_s=RETRY_TIMEOUT_S)
-        self._stream: RequestStream | None = None
+        self._gateways = [AsyncClient(at, patience_s=RETRY_TIMEOUT_S) for at in addresses]
+        self._streams: list[RequestStream] = []
         self._stopping = asyncio.Event()
         self._running: list[asyncio.Task[None]] = []
         self.wrong: list[str] = []
@@ -33,7 +34,7 @@ class Load:
         """When each request was, whose result has the right bytes."""
 
     async def __aenter__(self) -> Self:
-        self._stream = await self._client.stream().__aenter__()
+        self._streams = [await gateway.stream().__aenter__() for gateway in self._gateways]
         ways = (self._by_stream, self._by_call, self._later)
         self._running = [
             asyncio.create_task(self._keep_asking(number, ways[number % len(ways)]))
@@ -55,9 +56,10 @@ class Load:
         finally:
             for task in self._running:
                 task.cancel()
-            assert self._stream is not None
-            await self._stream.__aexit__(kind, error, trace)
-            await self._client.close()
+            for stream in self._streams:
+                await stream.__aexit__(kind, error, trace)
+            for gateway in self._gateways:
+                await gateway.close()
 
     async def goes_on(self, count: int = 60) -> None:
         """Wait until so many requests were answered that begin from now on."""
@@ -71,7 +73,7 @@ class Load:
                 await asyncio.sleep(0.02)
 
     async def _keep_asking(
-        self, number: int, way: Callable[[str, str, bytes], Awaitable[Result]]
+        self, number: int, way: Callable[[int, str, str, bytes], Awaitable[Result]]
     ) -> None:
         made = 0
         while not self._stopping.is_set():
@@ -81,7 +83,7 @@ class Load:
             payload = request.encode()
             self.begun[request] = time.monotonic()
             try:
-                result = await way(application, request, payload)
+                result = await way(number + made, application, request, payload)
             except Exception as error:
                 self.wrong.append(f"{request}: {type(error).__name__}: {error}")
                 return
@@ -92,13 +94,16 @@ class Load:
             else:
                 self.answered[request] = time.monotonic()
 
-    async def _by_stream(self, application: str, request: str, payload: bytes) -> Result:
-        assert self._stream is not None
-        return await self._stream.submit(application, payload, request_id=request)
+    async def _by_stream(self, turn: int, application: str, request: str, payload: bytes) -> Result:
+        stream = self._streams[turn % len(self._streams)]
+        return await stream.submit(application, payload, request_id=request)
 
-    async def _by_call(self, application: str, request: str, payload: bytes) -> Result:
-        return await self._client.submit(application, payload, request_id=request)
+    async def _by_call(self, turn: int, application: str, request: str, payload: bytes) -> Result:
+        return await self._gateway(turn).submit(application, payload, request_id=request)
 
-    async def _later(self, application: str, request: str, payload: bytes) -> Result:
-        await self._client.submit_async(application, payload, request_id=request)
-        return await self._client.fetch(request)
+    async def _later(self, turn: int, application: str, request: str, payload: bytes) -> Result:
+        await self._gateway(turn).submit_async(application, payload, request_id=request)
+        return await self._gateway(turn + 1).fetch(request)
+
+    def _gateway(self, turn: int) -> AsyncClient:
+        return self._gateways[turn % len(self._gateways)]

@@ -1,5 +1,6 @@
 """`esg compose`: the part of docker-compose.yml that depends on a host's GPUs, on made-up ones."""
 
+import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ def make(esg: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             0,
             f"{file}: {len(find_instances(nvml))} slices",
         )
+        told = json.loads(esg("compose", "--output", file, "--json").out)
+        assert [one["uuid"] for one in told["slices"]] == [i.uuid for i in find_instances(nvml)]
         assert specification_errors(file) == ""
         return merged(MESH, file)
 

@@ -9,6 +9,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from esg.runtime.rpc.addresses import service_name
 from esg.runtime.security.authority import CALLERS, SERVICES
 from esg.runtime.settings_file import Settings
 from tests.deploy.engine import ROOT
@@ -69,6 +70,12 @@ def environment(container: Any) -> dict[str, str]:
 def test_every_resource_follows_the_schema_of_kubernetes(mesh: str, version: str) -> None:
     for resource in resources(FOLDER / mesh):
         kubernetes_validate.validate(resource, version, strict=True)
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+def test_no_pod_is_given_variables_for_every_service(mesh: str) -> None:
+    for name, pod in pods(mesh).items():
+        assert pod["spec"]["enableServiceLinks"] is False, name
 
 
 def test_the_check_against_the_schema_can_fail() -> None:
@@ -182,3 +189,39 @@ def test_network_policies_let_through_every_call_that_the_settings_name(mesh: st
             caller = "node" if name == "invoker" else name
             assert caller in expression["values"]
     assert policies["nobody"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+
+
+def examples() -> list[Any]:
+    """The YAML in the README."""
+    text = (FOLDER / "README.md").read_text("utf-8")
+    return [
+        yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", text, re.M | re.S)
+    ]
+
+
+def test_pod_in_the_readme_is_one_that_the_namespace_lets_in() -> None:
+    (pod,) = [one for one in examples() if one.get("kind") == "Pod"]
+    for version in VERSIONS:
+        kubernetes_validate.validate(pod, version, strict=True)
+    assert pod["spec"]["securityContext"] == pods("gpu")["node"]["spec"]["securityContext"]
+    (claim,) = of("gpu", "PersistentVolumeClaim")
+    (volume,) = pod["spec"]["volumes"]
+    assert volume["persistentVolumeClaim"] == {"claimName": claim["metadata"]["name"]}
+
+
+def test_scrape_config_in_the_readme_reads_every_pod_that_has_metrics() -> None:
+    (found,) = [one for one in examples() if "scrape_configs" in one]
+    scraped = {}
+    for job in found["scrape_configs"]:
+        rules = {tuple(rule["source_labels"]): rule for rule in job["relabel_configs"]}
+        app = rules[("__meta_kubernetes_pod_label_app",)]["regex"]
+        scraped[app] = job["tls_config"]["server_name"]
+        files = {Path(v).name for k, v in job["tls_config"].items() if k.endswith("_file")}
+        assert files == {"ca.pem", "observer.pem", "observer.key"}
+    wanted = {
+        pod["metadata"]["labels"]["app"]: service_name(container["args"][0])
+        for pod in pods("gpu").values()
+        for container in pod["spec"]["containers"]
+        if any(port["name"] == "metrics" for port in container.get("ports", []))
+    }
+    assert scraped == wanted

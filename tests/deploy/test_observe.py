@@ -2,12 +2,14 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import yaml
 from prometheus_client import CollectorRegistry
 
 from esg.controller.counters import Counters
+from esg.controller.dead_letters import DeadLetters
 from esg.controller.metrics import MeshMetrics
 from esg.core.metrics import CAPTION
 from esg.gateway.metrics import RequestMetrics
@@ -24,7 +26,8 @@ def shown(desk: Desk) -> set[str]:
     """The names of all numbers that some process of a mesh shows."""
     registry = CollectorRegistry()
     registry.register(RequestMetrics(lambda: 0))
-    registry.register(MeshMetrics(desk.scheduler, Counters()))
+    dead_letters = DeadLetters(Path("none"), lambda: desk.scheduler)
+    registry.register(MeshMetrics(lambda: desk.scheduler, Counters(), dead_letters))
     registry.register(NodeMetrics(new_pool()))
     names = set()
     for family in registry.collect():
@@ -41,6 +44,7 @@ def test_every_panel_shows_numbers_that_there_are(desk: Desk) -> None:
     dashboard = json.loads((DEPLOY / "grafana/dashboards/esg.json").read_text("utf-8"))
     queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     assert asked_for(queries)
+    queries += [one.get("definition", "") for one in dashboard["templating"]["list"]]
     assert asked_for(queries) <= shown(desk)
 
 
@@ -87,7 +91,25 @@ def test_grafana_finds_its_dashboard_and_its_source() -> None:
     assert provider["options"]["path"] == f"{here}/dashboards"
     (source,) = _read("grafana/datasources/prometheus.yml")["datasources"]
     dashboard = json.loads((DEPLOY / "grafana/dashboards/esg.json").read_text("utf-8"))
-    assert {panel["datasource"]["uid"] for panel in dashboard["panels"]} == {source["uid"]}
+    assert source["isDefault"]
+    variables = {one["name"]: one for one in dashboard["templating"]["list"]}
+    assert (variables["source"]["type"], variables["source"]["query"]) == (
+        "datasource",
+        source["type"],
+    )
+    assert {panel["datasource"]["uid"] for panel in dashboard["panels"]} == {"${source}"}
+
+
+def test_applications_and_nodes_of_the_dashboard_can_be_chosen() -> None:
+    dashboard = json.loads((DEPLOY / "grafana/dashboards/esg.json").read_text("utf-8"))
+    variables = {one["name"]: one for one in dashboard["templating"]["list"]}
+    for name in ("application", "node"):
+        assert variables[name]["definition"].endswith(f", {name})")
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    for query in queries:
+        for name in ("application", "node"):
+            if re.search(rf"by \([^)]*\b{name}\b", query):
+                assert f'{name}=~"${name}"' in query
 
 
 def _read(file: str) -> Any:

@@ -44,6 +44,7 @@ AFTER = {
 CHANGED = {
     # It needs a terminal, and ends when somebody ends it
     "esg top": ":",
+    "esg logs -f": "esg logs",
     # Shorter, as all that matters is that it runs
     "--duration 600": "--duration 10",
     "--duration 60": "--duration 5",

@@ -7,6 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from esg.cli.evaluation.emulate_options import EmulateOptions
+from esg.cli.evaluation.grid import GridPoint, read_grid
+from esg.cli.requests.application_file import read_applications
+from esg.console.arrivals import ArrivalOptions
+from esg.console.lazy import LazyCommand
 from esg.core.catalog.file import DEFAULT, MANIFEST, load_catalog, load_profile
 from esg.core.catalog.model import Catalog
 from esg.core.catalog.profile import Prices
@@ -55,6 +60,16 @@ function = "depth"
 [applications.fork.stages.b]
 function = "label"
 after = ["a"]
+"""
+EMULATE = LazyCommand("emulate", "esg.cli.evaluation.emulate:emulate", "")
+GRID = b"""
+policy = ["esg", "apex"]
+seeds = 3
+nodes = [8, 16]
+slo-scale = [0.8, 1.2]
+cold-start = [true, false]
+rate = "heavy"
+trace = "day.csv"
 """
 EXTENDING = b"""
 extends = "default"
@@ -160,6 +175,7 @@ def test_files_that_are_spoilt_below_were_good(folder: Path) -> None:
     assert isinstance(load_catalog(folder / "catalog.toml"), Catalog)
     (folder / "e").write_bytes(EXTENDING)
     assert "pair" in load_catalog(folder / "e").applications
+    assert [told.name for told in read_applications(folder / "catalog.toml")] == ["pair", "fork"]
     load_profile(folder / "measured.toml", PRICES)
     for name, content in {"s": SETTINGS, "t": TOKENS, "a": ARRIVALS}.items():
         (folder / name).write_bytes(content)
@@ -176,6 +192,13 @@ def test_files_that_are_spoilt_below_were_good(folder: Path) -> None:
 def test_a_catalog(folder: Path, content: bytes) -> None:
     (folder / "spoilt.toml").write_bytes(content)
     gives_a_value_or_is_refused(lambda: load_catalog(folder / "spoilt.toml"))
+
+
+@fuzzed()
+@given(spoilt([CATALOG, EXTENDING]))
+def test_applications_for_a_live_mesh(folder: Path, content: bytes) -> None:
+    (folder / "spoilt.toml").write_bytes(content)
+    gives_a_value_or_is_refused(lambda: read_applications(folder / "spoilt.toml"))
 
 
 @fuzzed()
@@ -254,6 +277,16 @@ def test_a_trace(folder: Path, format: str, content: bytes) -> None:
 def test_saved_arrivals(folder: Path, content: bytes) -> None:
     (folder / "arrivals.csv").write_bytes(content)
     gives_a_value_or_is_refused(lambda: list(read_arrivals(folder / "arrivals.csv")))
+
+
+@fuzzed()
+@given(spoilt([GRID]))
+def test_a_grid(folder: Path, content: bytes) -> None:
+    file = folder / "grid.toml"
+    file.write_bytes(content)
+    context = EMULATE.make_context("emulate", [])
+    none = GridPoint(options=EmulateOptions(), arrivals=ArrivalOptions(), catalog=None, varied={})
+    gives_a_value_or_is_refused(lambda: read_grid(file, none, context))
 
 
 @fuzzed()

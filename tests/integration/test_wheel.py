@@ -3,6 +3,7 @@
 The environment borrows the dependencies of this one, but nothing of the checkout can be imported.
 """
 
+import csv
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -17,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.examples import programs
 from tests.support.paths import ROOT
 from tests.support.waiting import LIMIT_S, names
 
@@ -159,6 +162,34 @@ def test_importing_esg_imports_neither_grpc_nor_numpy(environment: Environment) 
     assert ran(environment.bin / "python", "-c", code, cwd=Path("/")).stdout == "[]\n"
 
 
+def test_a_researcher_compares_a_policy_of_their_own_on_a_trace(
+    environment: Environment, tmp_path: Path
+) -> None:
+    (program,) = programs(ROOT / "CONTRIBUTING.md")
+    (tmp_path / "my_policies.py").write_text(program, "utf-8")
+    (tmp_path / "calls.csv").write_text("minute,count\n0,12\n1,18\n", "utf-8")
+    policies, seeds = ["esg", "my_policies:Frugal"], 10
+    compared = ("--policy", ",".join(policies), "--trace", "calls.csv", "--seeds", seeds)
+    rows = ("--csv", "requests.csv")
+    found = json.loads(
+        ran(environment.bin / "esg", "emulate", *compared, *rows, "--json", cwd=tmp_path).stdout
+    )
+    assert [one["policy"] for one in found["results"]] == policies
+    difference = found["results"][1]["to_first"]
+    assert difference["cost_relative_margin"] is not None
+    assert difference["slo_hit_rate_margin"] is not None
+    with (tmp_path / "requests.csv").open(encoding="utf-8") as file:
+        written = [(row["policy"], row["seed"]) for row in csv.DictReader(file)]
+    assert Counter(written) == {
+        (policy, str(seed)): 30 for policy in policies for seed in range(seeds)
+    }
+
+    (tmp_path / "sweep.toml").write_text("seeds = 2\nrequests = 20\nnodes = [4, 8]\n", "utf-8")
+    own = ("--policy", "esg,my_policies:Frugal", "--grid", "sweep.toml", "--json")
+    points = json.loads(ran(environment.bin / "esg", "emulate", *own, cwd=tmp_path).stdout)
+    assert [point["point"] for point in points["points"]] == [{"nodes": 4}, {"nodes": 8}]
+
+
 @pytest.fixture
 def gateway(environment: Environment, folder: Path) -> Iterator[str]:
     """That of a small mesh, which the wheel's own `esg up` started in the user's folder."""
@@ -177,12 +208,36 @@ def test_a_wheel_works_beside_a_users_own_modules_of_old_names(
     script = folder / "submit.py"
     script.write_text(
         f"""
-from esg import Client
+from esg.client import Client, ClientError
 with Client({gateway!r}) as mesh:
-    print(mesh.submit("image-classification", b"a picture", slo_ms=60_000).outcome.value)
+    result = mesh.submit("image-classification", b"a picture", slo_ms=60_000)
+    print(result.raise_for_outcome().outcome.value)
+    for application, payload, slo_ms in (
+        ("image-clasification", b"a picture", None),
+        ("image-classification", b"", None),
+        ("image-classification", b"a picture", 0.001),
+        ("image-classification", bytes(70 * 2**20), None),
+    ):
+        try:
+            mesh.submit(application, payload, slo_ms=slo_ms)
+        except ClientError as error:
+            print(type(error).__name__)
+for address in ("127.0.0.1", "127.0.0.1:1"):
+    try:
+        with Client(address, patience_s=0) as nobody:
+            nobody.list_applications()
+    except ClientError as error:
+        print(type(error).__name__)
 """
     )
-    assert ran(environment.bin / "python", script, cwd=folder).stdout == "done\n"
+    assert ran(environment.bin / "python", script, cwd=folder).stdout.split() == [
+        "done",
+        "NotFound",
+        *["InvalidRequest"] * 2,
+        "TooLarge",
+        "Misconfigured",
+        "NoGateway",
+    ]
 
     arguments = ("image-classification", script, "--slo-ms", 60_000, "--gateway", gateway, "--json")
     submitted = ran(environment.bin / "esg", "submit", *arguments, cwd=folder)

@@ -100,18 +100,18 @@ def check_the_end(story: Story, mesh: SimulatedMesh) -> None:
 
 
 def _check_answers(story: Story, mesh: SimulatedMesh) -> None:
-    answers = mesh.clients.answers
-    unanswered = sorted(story.requests() - answers.keys())
-    assert not unanswered, f"never answered: {', '.join(unanswered)}"
-    latest_us = HEAL_US + story.work_us + story.patience_us
-    for name, at_us in mesh.clients.answered_us.items():
-        assert at_us <= latest_us, f"{name} waited until {to_ms(at_us):.0f} ms"
-    for name, said in answers.items():
-        if isinstance(said, AnswerRequest) and said.outcome is Outcome.DONE:
-            for stage in said.results:
-                assert (name, stage) in mesh.storage.published, (
-                    f"{name} is done, and what {stage} made for it is nowhere"
-                )
+    for gateway in mesh.clients.gateways.values():
+        unanswered = sorted(story.requests(gateway.session) - gateway.answers.keys())
+        assert not unanswered, f"never answered: {', '.join(unanswered)}"
+        latest_us = HEAL_US + story.work_us + story.patience_us
+        for name, at_us in gateway.answered_us.items():
+            assert at_us <= latest_us, f"{name} waited until {to_ms(at_us):.0f} ms"
+        for name, said in gateway.answers.items():
+            if isinstance(said, AnswerRequest) and said.outcome is Outcome.DONE:
+                for stage in said.results:
+                    assert (name, stage) in mesh.storage.published, (
+                        f"{name} is done, and what {stage} made for it is nowhere"
+                    )
 
 
 def _check_nothing_is_held(story: Story, mesh: SimulatedMesh) -> None:

@@ -19,6 +19,7 @@ from esg.core.messages.events import (
     ApplicationRegistered,
     ApplicationRetired,
     RequestArrived,
+    RequestWanted,
     StageSpec,
 )
 from esg.core.policies.interface import Policy
@@ -35,6 +36,7 @@ from tests.simulation.faults.observer import MeshObserver
 from tests.simulation.faults.schedule import (
     ApplicationChanges,
     Cancellation,
+    ClientLeaves,
     ClockJumps,
     ControllerCrashes,
     DataExpires,
@@ -145,8 +147,13 @@ class Story:
         slices = len(self.nodes) * len(self.memories_mb)
         return len(self.requests()) * longest_us // slices
 
-    def requests(self) -> set[str]:
-        return {fault.event.request for fault in self.faults if isinstance(fault, RequestComes)}
+    def requests(self, gateway: str = "") -> set[str]:
+        """All that are asked for; of one gateway, those that come through it."""
+        return {
+            fault.event.request
+            for fault in self.faults
+            if isinstance(fault, RequestComes) and gateway in ("", fault.gateway)
+        }
 
 
 @cache
@@ -179,7 +186,9 @@ def draw(seed: int, policy_name: str | None = None) -> Story:
             fetch_timeout_us=chance.choice((ms(1), ms(30))),
             unload_us=chance.choice((ms(1), ms(200))),
         ),
-        faults=tuple(sorted([*teller.all(), *poison(seed)], key=lambda fault: fault.at_us)),
+        faults=tuple(
+            sorted([*_through_two_gateways(seed, teller.all()), *poison(seed)], key=_when)
+        ),
         latency_us=chance.choice((0, ms(1), ms(5))),
         fragile=chance.choice((0.0, 0.0, 0.0, 0.3)),
         sync_us=chance.choice((0, 0, ms(1), ms(5))),
@@ -192,10 +201,40 @@ def poison(seed: int) -> list[Fault]:
     """Events at which the scheduler fails: in some stories none, in others a few."""
     chance = Random(f"{seed}:poison")
     count = chance.randint(1, 4) if chance.random() < 0.35 else 0
+    # Who asks for a request that is there would be refused alone, and not ask again: no story
+    kinds = [kind.__name__ for kind in EVENTS if kind is not RequestWanted]
     return [
-        EventPoisoned(at_us=chance.randrange(SPAN_US), kind=chance.choice(EVENTS).__name__)
+        EventPoisoned(at_us=chance.randrange(SPAN_US), kind=chance.choice(kinds))
         for _ in range(count)
     ]
+
+
+def _when(fault: Fault) -> int:
+    return fault.at_us
+
+
+def _through_two_gateways(seed: int, faults: list[Fault]) -> list[Fault]:
+    """In some stories, clients of another gateway ask for the same requests, and any may leave."""
+    chance = Random(f"{seed}:gateways")
+    if chance.random() < 0.5:
+        return faults
+    more: list[Fault] = []
+    for index, fault in enumerate(faults):
+        if isinstance(fault, GatewayLinkBreaks):
+            faults[index] = replace(fault, gateway=chance.choice(("g0", "g1")))
+        if not isinstance(fault, RequestComes):
+            continue
+        both = [fault]
+        if chance.random() < 0.5:
+            at_us, later = fault.at_us + chance.randrange(ms(50)), chance.random() < 0.3
+            both.append(replace(fault, gateway="g1", at_us=at_us, later=later))
+        more += both[1:]
+        for comes in both:
+            if chance.random() < 0.4:
+                at_us = comes.at_us + chance.randrange(ms(200))
+                name = comes.event.request
+                more.append(ClientLeaves(at_us=at_us, request=name, gateway=comes.gateway))
+    return faults + more
 
 
 class _Teller:

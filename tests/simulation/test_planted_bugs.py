@@ -13,6 +13,7 @@ from esg.core.scheduler.retries import Retries
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.sessions.controller_end import NodeSession, NodeSessions, Welcome
 from esg.core.sessions.inquiry import Inquiry
+from esg.core.sessions.interest import Interest
 from esg.core.sessions.node_end import NodeNote, NodeReporter
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import NEVER_US, Queue, State
@@ -269,3 +270,25 @@ def test_questions_that_are_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> 
 def test_requests_that_are_not_followed_on_another_link(monkeypatch: pytest.MonkeyPatch) -> None:
     instead(monkeypatch, Inquiry, "again", lambda right, self, _: right(self, None))
     assert "never answered" in broken_promise()
+
+
+# ---- in who wants a request
+
+# attack: F1
+
+
+def test_leaving_that_cancels_what_somebody_else_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def selfish(right: Any, self: Interest, request: str, gateway: str) -> bool:
+        right(self, request, gateway)
+        return True
+
+    instead(monkeypatch, Interest, "leave", selfish)
+    assert "although" in broken_promise()
+
+
+def test_who_waited_before_a_restart_and_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(right: Any, self: Interest, request: str, _: Any, *, kept: bool) -> None:
+        right(self, request, (), kept=kept)
+
+    instead(monkeypatch, Interest, "recall", forgetful)
+    assert "although" in broken_promise(300)

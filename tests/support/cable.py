@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from esg.local.process import Program
+from esg.local.programs import service_of
 from esg.local.supervisor import Mesh
 
 
@@ -63,7 +64,7 @@ class Cable:
 
 
 class CabledMesh(Mesh):
-    """A mesh whose gateway and nodes reach the controller by cables, one each."""
+    """A mesh whose gateways and nodes reach the controller by cables, one each."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -73,9 +74,7 @@ class CabledMesh(Mesh):
         await super()._start([await self._by_cable(program) for program in programs])
 
     async def _by_cable(self, program: Program) -> Program:
-        setting = (
-            "ESG_GATEWAY_CONTROLLER" if program.name == "gateway" else "ESG_INVOKER_CONTROLLER"
-        )
+        setting = f"ESG_{service_of(program.name).upper()}_CONTROLLER"
         if program.name in self.cables or setting not in program.environ:
             return program
         cable = self.cables[program.name] = await Cable(program.environ[setting]).laid()

@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,8 @@ class Failing:
         match inputs[0]:
             case b"raise":
                 raise ValueError("not a picture")
+            case b"raise with an address":
+                raise ValueError(f"not {BytesIO()}")
             case b"refuse":
                 raise Rejected("no picture; send one")
             case b"raise something odd":

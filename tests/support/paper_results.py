@@ -67,6 +67,7 @@ def _summaries(catalog: Catalog) -> Iterator[tuple[str, dict[str, Any]]]:
                     summary["plan_miss_rate"] = PLAN_MISSES[policy][number] / 100 + 0.01
                 yield main(setting, policy), summary
         yield main(setting, "esg-astar"), _summary(catalog, "ESG")
+        yield main(setting, "apex"), _summary(catalog, "ESG")
         limits = {"slo_hit_rate": 1.0, "cost_usd_per_1k_requests": 0.9}
         yield main(setting, "limits"), limits
     for k in K_VALUES:

@@ -31,6 +31,8 @@ from tests.support.waiting import LIMIT_S
 PREFIX = "test"
 KNOWN = "reversal"
 ENDLESS = "endless"
+FAILING = "failing"
+"""Its requests fail, for the reason that is their payload."""
 Context = grpc.aio.ServicerContext[Any, Any]
 # ruff: noqa: N802 - the names are gRPC's
 
@@ -55,6 +57,8 @@ class ScriptedController(wire_grpc.ControllerServicer):
         self.playing = playing
         self.said: list[wire.GatewayNote] = []
         """What gateways have said, and no `hears` has asked for yet."""
+        self.sessions: list[str] = []
+        """Of each stream, which gateway's it was."""
         self.applications = {KNOWN: application(KNOWN)}
         self._heard = asyncio.Condition()
         self._links: list[Link] = []
@@ -210,6 +214,9 @@ class ScriptedController(wire_grpc.ControllerServicer):
                 self._heard.notify_all()
 
     def _note(self, link: Link, note: wire.GatewayNote) -> None:
+        if note.HasField("session"):
+            self.sessions.append(note.session)
+            return
         if note.HasField("submission"):
             self._requests[note.submission.request_id].unanswered.append((link, note))
         elif note.HasField("follow"):
@@ -233,6 +240,7 @@ class ScriptedController(wire_grpc.ControllerServicer):
                 stages=request.stages,
                 slo_us=request.slo_us or int(request.slo_scale * 1e6),
                 version=version,
+                late_requests=request.late_requests,
             )
             self.applications[request.name] = told
             return told
@@ -279,8 +287,8 @@ class ScriptedController(wire_grpc.ControllerServicer):
                 self.accept(note.follow)
             case "follow":
                 self.refuse(note.follow, NotFound(f"unknown request {note.follow!r}"))
-            case "cancel":
-                self.end(note.cancel, model.OUTCOME_CANCELLED, reason="cancelled")
+            case "cancel" | "leave" as kind:
+                self.end(getattr(note, kind), model.OUTCOME_CANCELLED, reason="cancelled")
             case _:
                 pass
 
@@ -305,6 +313,9 @@ class ScriptedController(wire_grpc.ControllerServicer):
 
     async def _played(self, submission: wire.Submission) -> None:
         payload, request = await self.payload(submission), submission.request_id
+        if submission.application == FAILING:
+            self.end(request, model.OUTCOME_FAILED, reason=payload.decode())
+            return
         for stage in _stages():
             self.progress(request, stage.stage, finished=False, at_us=stage.started_us)
             self.progress(request, stage.stage, finished=True, at_us=stage.finished_us)
@@ -346,7 +357,8 @@ def _stages() -> list[model.StageResult]:
 async def _serve(redis_url: str) -> None:
     store = RedisStore(redis_url, prefix=PREFIX, ttl_s=600)
     controller = ScriptedController(store, playing=True)
-    controller.applications[ENDLESS] = application(ENDLESS)
+    for name in (ENDLESS, FAILING):
+        controller.applications[name] = application(name)
     say_ready(await controller.start())
     await asyncio.Event().wait()
 

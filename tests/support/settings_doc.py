@@ -27,9 +27,10 @@ ESG_GATEWAY_PORT=50051
 ```
 
 A name that is not below is refused, in the file and (if it begins with `ESG_`) in the environment;
-so is a value of the wrong type. What `esg up` is told on its command line wins over both. It wires
-its processes itself: a node's name, store and port, and where others find the controller, are its
-own to choose.
+so is a value of the wrong type. Variables that Kubernetes sets for Services (`ESG_SERVICE_HOST`,
+`ESG_PORT=tcp://...`) are ignored, with a warning in the log. What `esg up` is told on its command
+line wins over both. It wires its processes itself: a node's name, store and port, and where others
+find the controller, are its own to choose.
 """
 
 OTHERS = f"""

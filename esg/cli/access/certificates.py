@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from esg.console.options import MOST_DAYS, at_least
+from esg.console.options import MOST_DAYS, AsJson, at_least
+from esg.console.terminal import print_json
 from esg.runtime.security.authority import CALLERS, SERVICES, make_certificates
 
 
@@ -27,6 +28,7 @@ def certificates(
             metavar="N", callback=at_least(1, at_most=MOST_DAYS), help="How long they are valid."
         ),
     ] = 90,
+    as_json: AsJson = False,
 ) -> None:
     """Create a private certificate authority (CA), and certificates for services and clients.
 
@@ -40,6 +42,10 @@ def certificates(
       esg certificates ./tls --host mesh.example.com --host 10.0.0.7 --days 30
     """
     new = make_certificates(directory, hosts=host or (), days=days)
+    if as_json:
+        made = [*SERVICES, *CALLERS]
+        print_json({"directory": str(directory), "new_authority": new, "certificates": made})
+        return
     print(f"{directory}: {'a new authority' if new else 'the authority is kept'}, new certificates")
     for service in (*SERVICES, *CALLERS):
         print(f"  {service:10} {service}.pem {service}.key")

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from esg.console.options import MOST_DAYS, at_least
+from esg.console.options import MOST_DAYS, AsJson, at_least
+from esg.console.terminal import print_json
 from esg.local.secure import SecureFolder
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 from esg.runtime.security.authority import make_certificates
@@ -33,13 +34,15 @@ def secrets(
             help="How long certificates are valid.",
         ),
     ] = 90,
+    as_json: AsJson = False,
 ) -> None:
     """Make what a mesh in containers keeps to itself: certificates, tokens.
 
     There is a certificate for each service, for clients and for Prometheus, and a token for you,
-    client.token. The directory is for you alone; containers are given single files of it. Made
-    again in the same directory, the authority and the tokens stay, and the certificates are new;
-    docker compose restart makes containers take them up.
+    client.token. client.env has the variables for calling a mesh on this host, and with --host
+    remote.env those for calling it by that name, as in a cluster. The directory is for you alone;
+    containers are given single files of it. Made again in the same directory, the authority and the
+    tokens stay, and the certificates are new; docker compose restart makes containers take them up.
 
     \b
     Examples:
@@ -52,9 +55,26 @@ def secrets(
     folder = SecureFolder(directory.absolute())
     folder.let_me_in()
     folder.say_how_to_call(DEFAULT_GATEWAY)
+    name = next((one for one in host or () if not one.startswith("*")), None)
+    folder.say_how_others_call(name)
     _let_containers_read(directory)
+    if as_json:
+        print_json(
+            {
+                "directory": str(folder.path),
+                "new_authority": new,
+                "client_env": str(folder.client_env),
+                "remote_env": str(folder.remote_env) if name else None,
+            }
+        )
+        return
     print(f"{directory}: {'a new authority' if new else 'the authority is kept'}, new certificates")
-    print(f"to call the mesh from this host: source {folder.client_env}")
+    print(f"to call a mesh in containers on this host: source {folder.client_env}")
+    if name is not None:
+        print(f"to call it at {name}, here or in a cluster: source {folder.remote_env}")
+        print(
+            f"others need ca.pem, and a token: esg tokens add NAME --file {directory}/tokens.toml"
+        )
 
 
 def _let_containers_read(directory: Path) -> None:

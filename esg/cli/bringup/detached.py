@@ -8,9 +8,9 @@ from pathlib import Path
 from subprocess import PIPE, STDOUT, Popen
 from typing import Any
 
-from esg.cli.bringup.foreground import try_text
+from esg.cli.bringup.foreground import gateways_text, try_text
 from esg.console.formatting import counted
-from esg.console.terminal import terminal
+from esg.console.terminal import print_json, terminal
 from esg.errors import Rejected
 from esg.local.options import MeshOptions
 from esg.local.run_directory import RunDirectory, default_directory, running
@@ -20,7 +20,7 @@ POLL_S = 0.02
 REFUSED = 2
 
 
-def start_detached(options: MeshOptions, path: Path) -> int:
+def start_detached(options: MeshOptions, path: Path, *, as_json: bool = False) -> int:
     """Start a mesh in the background, and give the exit code: 0 when the mesh is up, else the
     supervisor's own."""
     directory = RunDirectory(path)
@@ -47,7 +47,11 @@ def start_detached(options: MeshOptions, path: Path) -> int:
         raise
     if record is None:
         return _tell_of_failure(directory, supervisor.returncode)
-    _say_up(directory, record, secure=options.secure)  # if nobody listens, it stays up
+    # If nobody listens, it stays up
+    if as_json:
+        print_json(_document(directory, record, secure=options.secure))
+    else:
+        _say_up(directory, record, secure=options.secure)
     return 0
 
 
@@ -61,6 +65,17 @@ def _once_up(directory: RunDirectory, supervisor: Popen[bytes]) -> dict[str, Any
     return None
 
 
+def _document(directory: RunDirectory, record: dict[str, Any], *, secure: bool) -> dict[str, Any]:
+    client_env = SecureFolder(directory.security).client_env if secure else None
+    return {
+        "directory": str(directory.path),
+        "gateway": record["gateway"],
+        "nodes": len(record["nodes"]),
+        "logs": str(directory.logs),
+        "client_env": None if client_env is None else str(client_env),
+    }
+
+
 def _say_up(directory: RunDirectory, record: dict[str, Any], *, secure: bool) -> None:
     screen = terminal()
     gateway, nodes = record["gateway"], counted(len(record["nodes"]), "node")
@@ -70,7 +85,7 @@ def _say_up(directory: RunDirectory, record: dict[str, Any], *, secure: bool) ->
     if directory.path != default_directory().absolute():
         where = f" --dir {shlex.quote(str(directory.path))}"
     for line in (
-        f"mesh is up: gateway {gateway}; {nodes}; logs in {directory.logs}",
+        f"mesh is up: {gateways_text(record['gateways'])}; {nodes}; logs in {directory.logs}",
         try_text(gateway, client_env, catalog),
         f"esg status{where} shows it, esg down{where} stops it",
     ):

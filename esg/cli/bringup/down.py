@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from esg.cli.bringup.foreground import down_text, left_text
-from esg.console.options import RunDir
-from esg.console.terminal import terminal
+from esg.console.exit_codes import NOT_WELL, NothingThere
+from esg.console.options import AsJson, RunDir
+from esg.console.terminal import print_json, terminal
 from esg.errors import Rejected
 from esg.local.procfs import alive, send
 from esg.local.run_directory import Record, RunDirectory, default_directory, running
@@ -24,7 +25,7 @@ Discard = Annotated[
 ]
 
 
-def down(directory: RunDir = None, discard: Discard = False) -> None:
+def down(directory: RunDir = None, discard: Discard = False, as_json: AsJson = False) -> None:
     """Stop a mesh, wherever it was started from, and wait until it has stopped.
 
     Requests in flight are finished first. Logs, journal and Redis' data are kept; if the data
@@ -39,29 +40,34 @@ def down(directory: RunDir = None, discard: Discard = False) -> None:
     place = RunDirectory(directory or default_directory())
     record = place.read()
     if record is None:
-        raise Rejected(
+        raise NothingThere(
             f"no mesh is running in {place.path}; start one with esg up, or name its directory "
             "with --dir or ESG_DIR"
         )
-    if running(record):
-        told = _stop(place, record)
-    else:
+    crashed = not running(record)
+    if crashed:
         place.clear_up(keep=not discard)
         told = f"the mesh in {place.path} had ended; what it left is cleaned up; logs: {place.logs}"
+    else:
+        _stop(place, record)
+        told = down_text(place.logs, _journal(record))
     left = place.left_behind
     if left is not None and discard:
         place.clear_up(keep=False)
         left = None
-    screen = terminal()
-    if left is None:
-        screen.print(told, soft_wrap=True)
-        return
-    screen.print(f"the mesh is down; {left_text(place, left)}", style="bold red", soft_wrap=True)
-    raise typer.Exit(1)
+    if as_json:
+        _print_document(place, record, crashed=crashed, left=left)
+    elif left is None:
+        terminal().print(told, soft_wrap=True)
+    else:
+        told = f"the mesh is down; {left_text(place, left)}"
+        terminal().print(told, style="bold red", soft_wrap=True)
+    if left is not None:
+        raise typer.Exit(NOT_WELL)
 
 
-def _stop(place: RunDirectory, record: Record) -> str:
-    """Have its supervisor end it; then where to read what happened."""
+def _stop(place: RunDirectory, record: Record) -> None:
+    """Have its supervisor end it, and wait until it has."""
     supervisor = record["supervisor"]
     pid, began = supervisor["pid"], supervisor["began"]
     give_up = time.monotonic() + LAYERS * record["stop_limit_s"]
@@ -73,5 +79,24 @@ def _stop(place: RunDirectory, record: Record) -> str:
                 "then run esg down again"
             )
         time.sleep(POLL_S)
+
+
+def _journal(record: Record) -> Path | None:
     journal = record["settings"]["controller"]["journal"]
-    return down_text(place.logs, Path(journal) if journal else None)
+    return Path(journal) if journal else None
+
+
+def _print_document(
+    place: RunDirectory, record: Record, *, crashed: bool, left: Path | None
+) -> None:
+    journal = _journal(record)
+    kept = journal is not None and journal.exists()
+    print_json(
+        {
+            "directory": str(place.path),
+            "had_crashed": crashed,
+            "left_behind": None if left is None else str(left),
+            "logs": str(place.logs),
+            "journal": str(journal) if kept else None,
+        }
+    )

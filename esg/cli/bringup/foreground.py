@@ -110,7 +110,8 @@ class ForegroundView:
         settings = mesh.settings
         size = f"{settings['invoker']['vcpus']} vCPUs, {slices_text(settings['invoker']['slices'])}"
         self.say(
-            f"\nmesh is up: gateway {mesh.gateway}; {counted(len(mesh.nodes), 'node')} of {size}; "
+            f"\nmesh is up: {gateways_text(mesh.gateways)}; "
+            f"{counted(len(mesh.nodes), 'node')} of {size}; "
             f"policy {settings['controller']['policy']}; logs in {mesh.directory.logs}",
             "bold green",
         )
@@ -144,6 +145,14 @@ def slices_text(slices: str) -> str:
             return "a Triton server on every MIG instance"
         case Addresses(addresses):
             return counted(len(addresses), "Triton server")
+
+
+def gateways_text(addresses: list[str]) -> str:
+    """
+    >>> gateways_text(["127.0.0.1:50051"]), gateways_text(["127.0.0.1:50051", "127.0.0.1:50052"])
+    ('gateway 127.0.0.1:50051', 'gateways 127.0.0.1:50051, 127.0.0.1:50052')
+    """
+    return f"gateway{'s' * (len(addresses) > 1)} {', '.join(addresses)}"
 
 
 def try_text(gateway: str, client_env: Path | None, catalog: str) -> str:

@@ -1,5 +1,9 @@
 """What would keep a mesh from coming up, seen before any process of it is started."""
 
+from pathlib import Path
+
+from esg.console.catalog import deadline_complaints, read_catalog
+from esg.console.formatting import counted
 from esg.errors import Rejected
 from esg.invoker.slices.mig import find_instances
 from esg.invoker.triton.install import find_triton
@@ -17,6 +21,16 @@ def check_door(chosen: Chosen) -> None:
     plain = not chosen.secure and public_door(chosen.common, own).server is None
     if plain and not chosen.common.insecure and not is_loopback(own.host):
         raise Rejected(f"would listen on {own.host} without TLS; use --secure, or set {INSIST}")
+
+
+def check_deadlines(chosen: Chosen) -> None:
+    """Refuse a catalog with an application that can never be in time, as its registration at run
+    time would be."""
+    path = Path(chosen.common.catalog) if chosen.common.catalog else None
+    complaints = deadline_complaints(read_catalog(path), path)
+    if complaints:
+        others = len(complaints) - 1
+        raise Rejected(complaints[0] + (f" (and {counted(others, 'other')})" if others else ""))
 
 
 def check_slices(chosen: Chosen) -> None:

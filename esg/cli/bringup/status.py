@@ -7,12 +7,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from esg.cli.bringup.foreground import gateways_text
+from esg.console.exit_codes import NothingThere
 from esg.console.options import AsJson, RunDir
 from esg.console.terminal import fits, open_table, print_json, print_line, terminal
-from esg.errors import Rejected
 from esg.local.health import is_refusing, is_serving, redis_answers
 from esg.local.procfs import alive, in_session
-from esg.local.programs import CONTROLLER
+from esg.local.programs import CONTROLLER, service_of
 from esg.local.run_directory import Record, RunDirectory, default_directory, running
 from esg.local.secure import probing
 
@@ -40,13 +41,14 @@ def status(directory: RunDir = None, as_json: AsJson = False) -> None:
             if record
             else "; start one with esg up"
         )
-        raise Rejected(f"{crashed} {place.path}{ending}")
+        raise NothingThere(f"{crashed} {place.path}{ending}")
     rows = asyncio.run(_rows(place, record))
     if as_json:
         print_json(
             {
                 "directory": str(place.path),
                 "gateway": record["gateway"],
+                "gateways": record["gateways"],
                 "controller": record["controller"],
                 "up": record["up"],
                 "settings": record["settings"],
@@ -63,7 +65,7 @@ def status(directory: RunDir = None, as_json: AsJson = False) -> None:
         if row["last_words"]:
             words = f"has ended and is being restarted; its log ends: {row['last_words']}"
             print_line(screen, f"\n{row['name']} {words}")
-    print_line(screen, f"\ngateway {record['gateway']}; logs: {place.logs}")
+    print_line(screen, f"\n{gateways_text(record['gateways'])}; logs: {place.logs}")
 
 
 async def _rows(place: RunDirectory, record: Record) -> list[dict[str, Any]]:
@@ -97,7 +99,7 @@ async def _state(process: dict[str, Any], settings: dict[str, Any]) -> str:
     address = process["address"]
     if address.startswith("unix:"):
         return "serving" if await redis_answers(address) else "not serving"
-    security = probing(process["name"], settings)
+    security = probing(service_of(process["name"]), settings)
     if not await is_serving(address, security):
         return "not serving"
     if process["name"] == CONTROLLER and await is_refusing(address, security, TAKES_REQUESTS):

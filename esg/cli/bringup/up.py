@@ -8,14 +8,15 @@ import typer
 
 from esg.cli.bringup.detached import start_detached
 from esg.cli.bringup.foreground import run_mesh
-from esg.cli.bringup.preflight import check_door, check_slices
+from esg.cli.bringup.preflight import check_deadlines, check_door, check_slices
 from esg.cli.bringup.up_options import UpOptions
 from esg.cli.evaluation.training import trained_file
 from esg.console.catalog import CatalogFile, read_catalog
-from esg.console.options import RunDir
+from esg.console.options import AsJson, RunDir
 from esg.core.catalog.model import Catalog
 from esg.core.policies.table import learns
 from esg.emulator.scenario import Scenario, applied
+from esg.errors import Rejected
 from esg.local.options import Chosen, MeshOptions
 from esg.local.run_directory import default_directory
 from esg.runtime.catalog import load
@@ -33,6 +34,7 @@ def up(
         ),
     ] = False,
     catalog: CatalogFile = None,
+    as_json: AsJson = False,
 ) -> None:
     """Start a whole mesh on this machine: Redis, controller, gateway and worker nodes.
 
@@ -47,17 +49,21 @@ def up(
       esg up --slices cpu:2
       esg up --secure --dir ./my-mesh
       esg up --resume --dir ./my-mesh
-      esg up --detach --port 0 --dir ./my-mesh
+      esg up --detach --port 0 --dir ./my-mesh --json | jq -r .gateway
       ESG_CONTROLLER_PREWARM=false esg up --policy infless
     """
+    if as_json and not detach:
+        raise Rejected("--json tells where a mesh is that runs on; say --detach as well")
     asked = options.mesh(catalog)
     if catalog is not None:
         read_catalog(catalog)
     chosen = Chosen(asked)  # what is wrong with settings is said before anything starts
+    check_deadlines(chosen)
     check_door(chosen)
     check_slices(chosen)
-    start = start_detached if detach else run_mesh
-    raise typer.Exit(start(_with_what_was_learnt(asked, chosen), directory or default_directory()))
+    learnt, place = _with_what_was_learnt(asked, chosen), directory or default_directory()
+    code = start_detached(learnt, place, as_json=as_json) if detach else run_mesh(learnt, place)
+    raise typer.Exit(code)
 
 
 def _with_what_was_learnt(options: MeshOptions, chosen: Chosen) -> MeshOptions:

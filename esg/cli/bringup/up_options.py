@@ -30,6 +30,14 @@ class UpOptions:
             help="Worker nodes.",
         ),
     ] = None
+    gateways: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            callback=at_least(1),
+            help="Gateways; clients may use any, and the next ports are for the others.",
+        ),
+    ] = 1
     vcpus: Annotated[
         int | None,
         typer.Option(

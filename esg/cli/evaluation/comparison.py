@@ -201,10 +201,10 @@ def _table(
         table.add_row(
             at_hyphens(name, 12),
             rate_text(result["slo_hit_rate"])
-            + _margin(gap, result.get("slo_hit_rate_margin"), 100, decimals=1),
+            + margin_text(gap, result.get("slo_hit_rate_margin"), 100, decimals=1),
             cost_text(result["cost_usd_per_1k_requests"])
-            + _margin(gap, result.get("cost_usd_per_1k_requests_margin"), 1, decimals=4),
-            "" if result is first else _change(to_first(result, first), gap),
+            + margin_text(gap, result.get("cost_usd_per_1k_requests_margin"), 1, decimals=4),
+            "" if result is first else change_text(to_first(result, first), gap),
             *(column.text(result) for column in columns),
         )
     table.add_section()
@@ -279,17 +279,17 @@ def _count(count: float) -> str:
     return f"{count:.1f}".removesuffix(".0")
 
 
-def _margin(gap: str, margin: float | None, scale: float, *, decimals: int) -> str:
+def margin_text(gap: str, margin: float | None, scale: float, *, decimals: int) -> str:
     return "" if margin is None else f"{gap}±{scale * margin:.{decimals}f}"
 
 
-def _change(difference: Mapping[str, float | None], gap: str) -> str:
+def change_text(difference: Mapping[str, float | None], gap: str) -> str:
     change, margin = difference["cost_relative"], difference["cost_relative_margin"]
     if change is None:
         return "-"
     if margin is None:
         return _percent(change)
-    return f"{100 * change:+.1f}%" + _margin(gap, margin, 100, decimals=1)
+    return f"{100 * change:+.1f}%" + margin_text(gap, margin, 100, decimals=1)
 
 
 def _percent(change: float) -> str:

@@ -1,35 +1,34 @@
 """`esg emulate`: policies against each other on the same work, in virtual time."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from esg.cli.evaluation.comparison import print_comparison
 from esg.cli.evaluation.emulate_options import EmulateOptions
-from esg.cli.evaluation.study import PolicyStudy, carry_out
+from esg.cli.evaluation.emulated import Emulated
+from esg.cli.evaluation.grid import GridPoint, read_grid
+from esg.cli.evaluation.grid_run import run_grid
+from esg.cli.evaluation.study import carry_out, end_if_interrupted
 from esg.console.arrivals import ArrivalOptions
-from esg.console.catalog import CatalogFile, read_catalog
+from esg.console.catalog import CatalogFile, warn_of_deadlines
 from esg.console.conditions import (
     Csv,
     Workers,
     all_different,
-    conditions,
     conditions_text,
-    note_what_has_no_effect,
     only_one_run,
+    print_notes,
 )
-from esg.console.formatting import counted
 from esg.console.options import AsJson
 from esg.console.terminal import print_json, print_line, terminal
-from esg.emulator.sweep import Generated
 from esg.errors import Rejected
-from esg.workload.plan import Workload
 
 
 def emulate(
+    context: typer.Context,
     options: EmulateOptions,
     arrivals: ArrivalOptions,
     journal: Annotated[
@@ -41,6 +40,14 @@ def emulate(
         typer.Option(metavar="FILE", help="Write all tasks, for Perfetto or chrome://tracing."),
     ] = None,
     csv: Csv = None,
+    grid: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Run all combinations of the values that this TOML file lists for options, as in "
+            "nodes = [8, 16] (docs/emulator.md).",
+        ),
+    ] = None,
     workers: Workers = None,
     catalog: CatalogFile = None,
     as_json: AsJson = False,
@@ -51,6 +58,9 @@ def emulate(
     --slo-scale, --rate and --trace, deadlines are the applications' own and the rate is heavy, or
     the trace's. Nodes are as many and as large as the catalog says, unless told otherwise.
 
+    Ctrl-C shows what is complete by then: the seeds that all policies have finished. The exit code
+    is 130.
+
     \b
     Examples:
       esg emulate
@@ -60,78 +70,42 @@ def emulate(
       esg emulate --rate 60/s --burst --mix image-classification=1
       esg emulate --policy apex --without holding,risk
       esg emulate --policy esg,my_policy:Mine --seeds 5 --csv requests.csv
+      esg emulate --grid sweep.toml --csv requests.csv
       esg emulate --journal run.journal --trace-out run.json
     """
-    options, arrivals = options.settled(arrivals)
-    policies, seeds = options.policies, options.all_seeds
-    load = arrivals.workload(seeds[0])
+    written = {"--journal": journal, "--trace-out": trace_out, "--csv": csv}
+    read = {"--trace": arrivals.trace, "--arrivals": arrivals.arrivals, "--catalog": catalog}
+    all_different({**read, "--grid": grid, **written})
+    if grid is not None:
+        if journal is not None or trace_out is not None:
+            raise Rejected("--journal and --trace-out are about one run; leave --grid out")
+        base = GridPoint(options=options, arrivals=arrivals, catalog=catalog, varied={})
+        points = read_grid(grid, base, context)
+        run_grid(grid, points, workers=workers, csv=csv, as_json=as_json)
+        return
+    asked = Emulated.of(options, arrivals, catalog)
+    study = asked.study
     for option, file in (("--journal", journal), ("--trace-out", trace_out)):
         if file is not None:
-            only_one_run(option, policies, seeds)
-    written = {"--journal": journal, "--trace-out": trace_out, "--csv": csv}
-    read = {"--trace": load.trace, "--arrivals": load.saved, "--catalog": catalog}
-    all_different({**read, **written})
-
-    known = read_catalog(catalog)
-    scenario = options.scenario(known.cluster)
-    extent = load.extent()
-    if not extent.requests and load.rate is not None and replace(load, rate=None).extent().requests:
-        raise Rejected(f"{load.trace}: no request comes at the rate {load.rate}; give a higher one")
-    study = PolicyStudy(
-        catalog=known,
-        scenario=scenario,
-        policies=policies,
-        seeds=seeds,
-        load=Generated(load),
-        requests=extent.requests,
-        duration_s=extent.duration_s,
-        file=load.trace or load.saved,
-    )
-    note_what_has_no_effect(options.without_effect_on_some, policies, scenario)
+            only_one_run(option, study.policies, study.seeds)
+    warn_of_deadlines(study.catalog, catalog)
+    print_notes(asked.notes)
     findings = carry_out(
         study, workers=workers, shown=not as_json, journal=journal, trace_out=trace_out, csv=csv
     )
     if as_json:
-        setting = {"name": options.setting, **_load_document(load), **conditions(scenario)}
         print_json(
             {
-                "setting": setting,
-                "seeds": seeds,
+                "setting": asked.document(),
+                "seeds": findings.seeds,
                 "limits": asdict(findings.limits),
                 "results": list(findings.results.values()),
             }
         )
-        return
-    screen = terminal()
-    heading = f"{options.setting}: " if options.setting else ""
-    came = round(findings.results[policies[0]]["requests"])
-    print_line(screen, f"{heading}{_load_text(load, came)}; {_seeds_text(seeds)}.")
-    screen.print(f"{conditions_text(scenario, policies)}.\n")
-    print_comparison(screen, findings.results, findings.limits)
-
-
-def _load_document(load: Workload) -> dict[str, Any]:
-    return {
-        **load.document(),
-        "mix": load.mix,
-        "format": None if load.trace is None else load.format or "auto",
-        "requests": load.requests,
-        "duration_s": load.duration_s,
-    }
-
-
-def _load_text(load: Workload, came: int) -> str:
-    """The load in words. A trace may have ended before as many came as were asked for."""
-    count = counted(came, "request")
-    if load.duration_s is not None:
-        count += f" within {load.duration_s:g} s"
-    if load.saved is not None:
-        return f"{count} as in {load.saved}"
-    if load.trace is None:
-        how = {"steady": "", "poisson": ", Poisson", "burst": ", in bursts"}[load.pattern]
-        return f"{count} at the rate {load.rate}{how}"
-    return f"{count} as in {load.trace}" + (f", scaled to {load.rate}" if load.rate else "")
-
-
-def _seeds_text(seeds: Sequence[int]) -> str:
-    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
+    else:
+        screen = terminal()
+        came = round(findings.results[study.policies[0]]["requests"])
+        print_line(screen, asked.heading(came, findings.seeds))
+        screen.print(f"{conditions_text(study.scenario, study.policies)}.\n")
+        print_comparison(screen, findings.results, findings.limits)
+    end_if_interrupted([study], {0: findings})

@@ -198,6 +198,14 @@ class EmulateOptions:
             rate = DEFAULT_RATE
         if requests is None and arrivals.duration is None and not recorded:
             requests = DEFAULT_REQUESTS
+        self.check()
+        return (
+            replace(self, setting=setting, slo_scale=slo_scale),
+            replace(arrivals, rate=rate, requests=requests),
+        )
+
+    def check(self) -> None:
+        """Refuse names that are not known, and options that contradict each other."""
         if self.seed is not None and self.seeds is not None:
             raise Rejected("--seed and --seeds are two ways to choose; give one of them")
         policies = policy_names(self.policy)
@@ -205,10 +213,6 @@ class EmulateOptions:
             known_engine(self.engine)
         if self.without and "apex" not in policies:
             raise Rejected("--without is about policy apex; name it with --policy")
-        return (
-            replace(self, setting=setting, slo_scale=slo_scale),
-            replace(arrivals, rate=rate, requests=requests),
-        )
 
     @property
     def policies(self) -> list[str]:

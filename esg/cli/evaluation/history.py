@@ -26,6 +26,7 @@ from esg.console.conditions import (
     note_what_has_no_effect,
     policy_names,
 )
+from esg.console.exit_codes import NOT_WELL
 from esg.console.formatting import counted
 from esg.console.options import AsJson
 from esg.console.terminal import print_json, terminal
@@ -35,9 +36,6 @@ from esg.core.policies.table import learns, policy
 from esg.emulator.history import Recorded, replay_strictly, scenario_of
 from esg.emulator.scenario import Scenario, applied
 from esg.errors import Bug, Rejected
-
-DIVERGED = 1
-"""Exit code of a replay that did not go as the journal says."""
 
 
 def replay(journal: JournalFile, catalog: CatalogFile = None, as_json: AsJson = False) -> None:
@@ -156,7 +154,7 @@ def replayed_strictly(journal: Path, catalog: Catalog) -> tuple[Replayed, float]
         return replay_strictly(journal, catalog), perf_counter() - began
     except (Diverged, Bug) as error:
         typer.echo(f"error: the replay is not identical: {error}", err=True)
-        raise typer.Exit(DIVERGED) from None
+        raise typer.Exit(NOT_WELL) from None
 
 
 def _still_learnt(

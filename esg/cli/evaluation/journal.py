@@ -8,6 +8,7 @@ import typer
 
 from esg.console.catalog import CatalogFile, read_catalog
 from esg.console.conditions import JournalFile
+from esg.console.exit_codes import NOT_WELL
 from esg.console.options import AsJson
 from esg.console.terminal import open_table, print_json, print_line, terminal
 from esg.core.catalog.model import Catalog
@@ -18,9 +19,6 @@ from esg.runtime.journal_check import SegmentCheck, check_journal
 from esg.units import US_PER_S
 
 app = typer.Typer(rich_markup_mode=None)
-
-NOT_WHOLE = 1
-"""Exit code, if anything is not as it was written."""
 
 
 @app.callback(invoke_without_command=True)
@@ -68,7 +66,7 @@ def check(
     if difference and as_json:
         typer.echo(f"error: {difference}", err=True)
     if difference or not whole:
-        raise typer.Exit(NOT_WHOLE)
+        raise typer.Exit(NOT_WELL)
 
 
 def _difference(journal: Path, catalog: Catalog) -> str:

@@ -113,14 +113,29 @@ def _study(size: Size, *, command: str, workers: int | None, shown: bool) -> Stu
     courses = len(SETTINGS) * len(catalog.applications)
     with progress_bar("training Aquatope", courses, shown=shown) as advance:
         plan = StudyPlan.of(catalog, size, _training(advance, workers or usable_cores()))
+    done = 0.0
+
+    def progress(steps: float) -> None:
+        nonlocal done
+        done = steps
+        advance(steps)
+
     with progress_bar(counted(len(plan.runs), "run"), plan.steps, shown=shown) as advance:
-        return conduct(
-            plan,
-            training=_training_text(),
-            command=command,
-            workers=workers,
-            progress=advance,
-        )
+        try:
+            return conduct(
+                plan,
+                training=_training_text(),
+                command=command,
+                workers=workers,
+                progress=progress,
+            )
+        except KeyboardInterrupt:
+            typer.echo(
+                f"interrupted: {done / plan.steps:.0%} was done; the report needs all of it, and "
+                "fewer --requests or --seeds take less time",
+                err=True,
+            )
+            raise
 
 
 def _training(advance: Callable[[float], None], workers: int) -> Train:
@@ -189,6 +204,7 @@ def _readings_table(results: Results) -> Table:
         for policy in readings:
             table.add_row(policy, *_cells(results, policy))
     table.add_row("esg, with A*", *_cells(results, "esg-astar"))
+    table.add_row("apex (ours)", *_cells(results, "apex"))
     return table
 
 

@@ -11,7 +11,8 @@ import typer
 from esg.console.catalog import CatalogFile, read_catalog
 from esg.console.conditions import all_different
 from esg.console.formatting import counted
-from esg.console.terminal import print_line, terminal
+from esg.console.options import AsJson
+from esg.console.terminal import print_json, print_line, terminal
 from esg.console.training import train as learn
 from esg.core.catalog.model import Catalog
 from esg.core.messages.codec import digest
@@ -24,6 +25,7 @@ from esg.runtime.trained_configs import learnt_text
 def train(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
     catalog: CatalogFile = None,
+    as_json: AsJson = False,
 ) -> None:
     """Train policy aquatope, for controllers that run it.
 
@@ -38,7 +40,10 @@ def train(
     """
     all_different({"FILE": file, "--catalog": catalog})
     known = read_catalog(catalog)
-    _keep(file, learnt_text(learn(known, shown=True)))
+    _keep(file, learnt_text(learn(known, shown=not as_json)))
+    if as_json:
+        print_json({"file": str(file), "applications": list(known.applications)})
+        return
     applications = counted(len(known.applications), "application")
     print_line(terminal(), f"written: {file} ({applications})")
 

@@ -8,7 +8,8 @@ from rich.table import Table
 from esg.cli.explain.overview import print_overview
 from esg.cli.explain.question import Question, ask_timed, build_timed, plan_document, stage_named
 from esg.cli.explain.reasons import reasons
-from esg.console.catalog import CatalogFile, read_catalog
+from esg.console.catalog import CatalogFile, read_catalog, warn_of_deadlines
+from esg.console.exit_codes import NOT_WELL
 from esg.console.formatting import (
     COST_HEADING,
     at_hyphens,
@@ -22,7 +23,7 @@ from esg.console.shapes import shape_text
 from esg.console.terminal import fits, open_table, print_json, terminal
 from esg.core.catalog.config import CONFIG_LEGEND
 from esg.core.policies.settings import PolicySettings
-from esg.core.search import Answer
+from esg.core.search import Answer, Engine
 from esg.errors import Rejected
 from esg.limits import LONGEST_SLO_MS
 from esg.units import ms, to_ms
@@ -102,6 +103,7 @@ def plan(
       esg plan expanded-image-classification --engine astar --json
     """
     known = read_catalog(catalog)
+    warn_of_deadlines(known, catalog)
     if application is None:
         _check_overview(context)
         print_overview(known, as_json=as_json)
@@ -120,12 +122,17 @@ def plan(
     if as_json:
         took = {"elapsed_us": elapsed_us, "build_ms": build_ms}
         print_json(_document(question, engine, answer) | took)
-        return
+    else:
+        _print(question, engine, built, answer, f"{elapsed_us:.0f} us, after {build_ms:.1f} ms")
+    if not answer.feasible:
+        raise typer.Exit(NOT_WELL)
 
+
+def _print(question: Question, engine: str, built: Engine, answer: Answer, took: str) -> None:
     screen = terminal()
     screen.print(_heading(question, answer))
     screen.print(
-        f"Found by {engine} in {elapsed_us:.0f} us, after {build_ms:.1f} ms to get ready. "
+        f"Found by {engine} in {took} to get ready. "
         f"A config is {CONFIG_LEGEND}; spare is the time left over."
     )
     table = _table(answer, named=True)

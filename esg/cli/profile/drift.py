@@ -14,9 +14,14 @@ from esg.client import AsyncClient, ProfileStatus
 from esg.console.catalog import CatalogFile, read_catalog
 from esg.console.options import AsJson, Gateway
 from esg.console.terminal import open_table, print_json, terminal
-from esg.core.estimation.drift import drifts
+from esg.core.estimation.drift import ENOUGH, drifts
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 from esg.units import PPM, to_ms
+
+FEW = (
+    f"*: fewer than {ENOUGH} tasks. Their median says little yet, and plans do not follow it "
+    "before."
+)
 
 
 def drift(
@@ -45,7 +50,10 @@ def drift(
     if as_json:
         print_json({"profiles": [_document(one) for one in found]})
     elif found:
-        terminal().print(_table(found))
+        screen = terminal()
+        screen.print(_table(found))
+        if any(map(_few, found)):
+            screen.print(f"\n{FEW}")
     else:
         terminal().print(
             "Nothing was measured yet: no warm task has ended, or profiles are not followed."
@@ -75,9 +83,14 @@ def _replayed(journal: Path, catalog: Path | None) -> Sequence[ProfileStatus]:
     ]
 
 
+def _few(one: ProfileStatus) -> bool:
+    return one.tasks < ENOUGH
+
+
 def _document(one: ProfileStatus) -> dict[str, Any]:
     return {
         **asdict(one),
+        "few_tasks": _few(one),
         "measured_ms": one.profiled_ms * one.measured,
         "planned_ms": one.profiled_ms * one.planned,
     }
@@ -99,7 +112,7 @@ def _table(found: Sequence[ProfileStatus]) -> Table:
         table.add_row(
             one.function,
             str(one.batch),
-            str(one.tasks),
+            f"{one.tasks}{'*' * _few(one)}",
             f"{one.profiled_ms:.1f}",
             f"{one.profiled_ms * one.measured:.1f}",
             f"{one.measured:.3f}",

@@ -1,32 +1,30 @@
-"""`esg apps`: what there is to plan for."""
+"""The catalog's side of `esg apps`: what there is to plan for."""
 
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
-from esg.console.catalog import CatalogFile, read_catalog
+from esg.console.catalog import read_catalog, warn_of_deadlines
 from esg.console.formatting import ms_text
-from esg.console.options import AsJson
 from esg.console.shapes import shape_text
-from esg.console.terminal import open_table, print_json, terminal
+from esg.console.terminal import open_table, print_json, print_line, terminal
+from esg.core.catalog.file import DEFAULT
 from esg.core.catalog.model import Application, Catalog, Function
 from esg.units import to_ms
 
 
-def apps(catalog: CatalogFile = None, as_json: AsJson = False) -> None:
-    """Show the applications, their functions and the cluster.
-
-    \b
-    Examples:
-      esg apps
-      esg apps --json | jq '.applications[].name'
-    """
+def show_catalog(catalog: Path | None, *, as_json: bool) -> None:
+    """Show a catalog's applications, their functions and the cluster."""
     known = read_catalog(catalog)
+    warn_of_deadlines(known, catalog)
     if as_json:
-        print_json(_document(known))
+        print_json({"catalog": str(catalog or DEFAULT), **_document(known)})
         return
     screen = terminal()
+    named = "ESG's own catalog" if catalog is None else f"the catalog {catalog}"
+    print_line(screen, f"Applications of {named}; --gateway shows those of a mesh.\n")
     screen.print(_applications_table(known))
     screen.print(
         "\nL is the time alone at the minimum config; fastest is with every stage at its fastest.\n"

@@ -1,7 +1,7 @@
 """Running a command that deals with a live mesh: in an event loop, and to a clean end.
 
 Ctrl-C, SIGTERM and SIGHUP all cancel the command, so that whatever it opened is closed again. What
-the world did wrong is told on stderr, with exit code 1.
+the world did wrong is told on stderr, with an exit code.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import typer
 
 from esg.client import NoGateway
+from esg.console.exit_codes import NOT_WELL, NothingThere
 from esg.errors import Fault
 
 T = TypeVar("T")
@@ -25,10 +26,13 @@ def run_live(command: Coroutine[Any, Any, T]) -> T:
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     except NoGateway as error:
-        _say(f"{error}; start a mesh with esg up, or name its gateway: --gateway or ESG_GATEWAY")
+        raise NothingThere(
+            f"no gateway at {error.address}; start a mesh with esg up, or name its gateway: "
+            "--gateway or ESG_GATEWAY"
+        ) from None
     except Fault as error:
-        _say(str(error))
-    raise typer.Exit(1)
+        say_error(str(error))
+    raise typer.Exit(NOT_WELL)
 
 
 async def _cancelled_by_signals(command: Coroutine[Any, Any, T]) -> T:
@@ -39,8 +43,9 @@ async def _cancelled_by_signals(command: Coroutine[Any, Any, T]) -> T:
     return await command
 
 
-def _say(message: str) -> None:
-    """Several lines if there are: the end of a log, say. Control codes do not get through."""
+def say_error(message: str) -> None:
+    """Tell on stderr what went wrong, in several lines if there are: the end of a log, say. Control
+    codes do not get through."""
     shown = "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in message)
     if sys.stderr is not None:
         print(f"error: {shown}", file=sys.stderr)

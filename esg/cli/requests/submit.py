@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from esg.cli.requests.connection import run_live
+from esg.cli.requests.connection import run_live, say_error
 from esg.cli.requests.outputs import Folder
 from esg.cli.requests.view import EMULATED, StageBars, is_emulated, print_result, result_document
 from esg.client import AsyncClient, Progress, Result
@@ -208,7 +208,7 @@ def _document(file: Sent, written: dict[str, Path]) -> dict[str, Any]:
 def _print(sent: list[Sent], written: dict[Path, dict[str, Path]], *, wait: bool) -> None:
     screen = terminal()
     for file in sent:
-        if file.result is not None:
+        if file.result is not None and file.result.ok:  # what went wrong is told on stderr
             print_result(screen, str(file.path), file.result, written.get(file.path))
         elif not wait and file.error is None:
             print(file.request_id)
@@ -217,22 +217,17 @@ def _print(sent: list[Sent], written: dict[Path, dict[str, Path]], *, wait: bool
 
 
 def _end(sent: list[Sent]) -> None:
-    """Say what went wrong, and end with the code for it."""
-    refused = [file for file in sent if isinstance(file.error, Rejected)]
-    failed = [
-        file
-        for file in sent
-        if isinstance(file.error, Fault)
-        or (file.result is not None and file.result.outcome != "done")
-    ]
-    if not refused and not failed:
-        return
-    first = (refused or failed)[0]
-    reason = first.error or (first.result and first.result.reason) or "no reason was given"
-    others = len(refused) + len(failed) - 1
-    more = f" (and {counted(others, 'other')})" if others else ""
-    message = f"{first.path}: {reason}{more}"
-    if refused:
-        raise Rejected(message)
-    typer.echo(f"error: {message}", err=True)
-    raise typer.Exit(1)
+    """Say what went wrong, a line for each reason, and end with the code for it."""
+    reasons: dict[str, list[Path]] = {}
+    for file in sent:
+        if file.error is not None:
+            reasons.setdefault(str(file.error), []).append(file.path)
+        elif file.result is not None and not file.result.ok:
+            how = f"{file.result.outcome.value}: {file.result.reason or 'no reason was given'}"
+            reasons.setdefault(how, []).append(file.path)
+    for reason, (first, *others) in reasons.items():
+        more = f" (and {counted(len(others), 'other')})" if others else ""
+        say_error(f"{first}: {' '.join(reason.split())}{more}")
+    if reasons:
+        refused = any(isinstance(file.error, Rejected) for file in sent)
+        raise typer.Exit(2 if refused else 1)

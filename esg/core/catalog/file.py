@@ -29,15 +29,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from esg.core.catalog.application_table import application_table
 from esg.core.catalog.config import Config
-from esg.core.catalog.late_requests import LateRequests
 from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.catalog.profile_model import Grid, TimeModel
 from esg.core.catalog.toml_fields import TomlFields
 from esg.errors import Rejected
 from esg.limits import LONGEST_PART_MS, MOST_MB, MOST_USD_PER_HOUR
-from esg.suggest import did_you_mean, shortened
+from esg.suggest import shortened
 from esg.units import ms
 
 EXTENDS, SHIPPED = "extends", "default"
@@ -232,53 +232,17 @@ def _handler(fields: TomlFields, beside: Path) -> str:
 
 
 def _application(name: str, fields: TomlFields, functions: dict[str, Function]) -> Application:
-    if fields.has("chain") == fields.has("stages"):
-        raise fields.error("chain", "an application has either chain or stages; give one of them")
-    if fields.has("chain"):
-        stages = _chain(fields, functions)
-    else:
-        stages = [_stage(stage, inner, functions) for stage, inner in fields.tables("stages")]
-    if fields.has("slo_ms") and fields.has("slo_scale"):
-        raise fields.error("slo_ms", "give either slo_ms or slo_scale, not both")
-    slo_us = (
-        ms(fields.number("slo_ms", above=0, maximum=LONGEST_PART_MS))
-        if fields.has("slo_ms")
-        else None
-    )
-    slo_scale = fields.number("slo_scale", above=0, default=1.0)
-    late_requests = _late_requests(fields)
-    fields.finish()
+    told = application_table(name, fields, functions)
     try:
         return Application.of(
-            name, stages, slo_us=slo_us, slo_scale=slo_scale, late_requests=late_requests
+            name,
+            [Stage(stage.name, functions[stage.function], stage.after) for stage in told.stages],
+            slo_us=None if told.slo_ms is None else ms(told.slo_ms),
+            slo_scale=1.0 if told.slo_scale is None else told.slo_scale,
+            late_requests=told.late_requests,
         )
     except Rejected as error:
         raise fields.error("", str(error)) from None
-
-
-def _late_requests(fields: TomlFields) -> LateRequests:
-    said = fields.text("late_requests", default=LateRequests.FINISH)
-    known = [way.value for way in LateRequests]
-    if said not in known:
-        raise fields.error("late_requests", did_you_mean("way", said, known))
-    return LateRequests(said)
-
-
-def _chain(fields: TomlFields, functions: dict[str, Function]) -> list[Stage]:
-    names = fields.names("chain")
-    for name in names:
-        if name not in functions:
-            raise fields.error("chain", did_you_mean("function", name, functions))
-    return [Stage(name, functions[name], tuple(names[i - 1 : i])) for i, name in enumerate(names)]
-
-
-def _stage(name: str, fields: TomlFields, functions: dict[str, Function]) -> Stage:
-    function = fields.text("function", default=name)
-    if function not in functions:
-        raise fields.error("function", did_you_mean("function", function, functions))
-    stage = Stage(name, functions[function], tuple(fields.names("after", default=())))
-    fields.finish()
-    return stage
 
 
 def _model(fields: TomlFields) -> tuple[TimeModel, float]:

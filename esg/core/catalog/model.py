@@ -16,6 +16,7 @@ from esg.errors import Rejected
 from esg.limits import LONGEST_US
 from esg.names import complaint
 from esg.suggest import did_you_mean
+from esg.units import to_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -219,6 +220,26 @@ class Catalog:
             return self.functions[name]
         except KeyError:
             raise Rejected(did_you_mean("function", name, self.functions)) from None
+
+    def unmeetable(self) -> dict[str, str]:
+        """Applications that can never be in time, with the reason: whose requests, as long as they
+        bring no SLO of their own, are all refused."""
+        found = {}
+        for name, application in self.applications.items():
+            fastest_us = application.fastest_us()[application.root]
+            if (why := slo_complaint(name, application.slo_us, fastest_us)) is not None:
+                found[name] = why
+        return found
+
+
+def slo_complaint(name: str, slo_us: int, fastest_us: int) -> str | None:
+    """Why an application cannot be done within an SLO, if it cannot."""
+    if slo_us >= fastest_us:
+        return None
+    return (
+        f"an SLO of {to_ms(slo_us):g} ms cannot be met: {name} takes {to_ms(fastest_us):g} ms "
+        "with the fastest configs"
+    )
 
 
 def scaled(catalog: Catalog, factor: float) -> Catalog:

@@ -178,9 +178,12 @@ def read_header(line: str, *, any_version: bool = False) -> Header:
     """Who wrote a journal, if it was code that writes as this does. Of a segment that holds nothing
     but a snapshot, the writer may have been of `any_version`: then only that is known of it, and it
     is of no catalog."""
-    raw = _json(line, 1)
+    try:
+        raw = json.loads(line)
+    except (ValueError, RecursionError):
+        raw = None
     if not isinstance(raw, dict) or "journal" not in raw or "esg" not in raw:
-        raise Rejected("journal line 1: not a journal's header; is this the right file?")
+        raise Rejected("this is no journal: its first line is not a journal's header")
     ours = raw["journal"] == FORMAT and raw["esg"] == __version__
     # Between two releases the version says little; which settings were known says something
     settings = raw.get("settings")

@@ -34,6 +34,13 @@ class RequestCancelled(Message, frozen=True, kw_only=True):
     request: str
 
 
+class RequestWanted(Message, frozen=True, kw_only=True):
+    """One more asks for a request that is known. No decision follows from it: it is in the journal
+    because whoever is told that it was accepted may rely on that (see `sessions.interest`)."""
+
+    request: str
+
+
 class StageSpec(Message, frozen=True, kw_only=True):
     """One stage of an application as it is registered: what it runs, and what it waits for."""
 
@@ -210,7 +217,9 @@ class ProfilesCorrected(Message, frozen=True, kw_only=True):
 
 
 ApplicationChange = ApplicationRegistered | ApplicationRetired
-Exogenous = RequestArrived | RequestCancelled | ApplicationChange | ProfilesCorrected
+Exogenous = (
+    RequestArrived | RequestCancelled | RequestWanted | ApplicationChange | ProfilesCorrected
+)
 InvokerNews = (
     InvokerJoined
     | InvokerReported

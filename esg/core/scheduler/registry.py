@@ -18,7 +18,7 @@ happened; adopting it cannot fail.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from esg.core.catalog.model import Application, Catalog, Stage
+from esg.core.catalog.model import Application, Catalog, Stage, slo_complaint
 from esg.core.messages.commands import RefusalKind
 from esg.core.messages.events import ApplicationChange, ApplicationRegistered, StageSpec
 from esg.core.scheduler.admission import Rejection
@@ -141,15 +141,11 @@ class Registry:
 
 def slo_rejection(name: str, slo_us: int, fastest_us: int) -> Rejection | None:
     """Why an SLO cannot be promised, if it cannot."""
-    slo = f"an SLO of {to_ms(slo_us):g} ms"
     if slo_us > LONGEST_US:
-        reason = f"{slo} is longer than years; give a shorter one"
+        reason = f"an SLO of {to_ms(slo_us):g} ms is longer than years; give a shorter one"
         return Rejection(RefusalKind.INVALID, reason)
-    if slo_us < fastest_us:
-        fastest = f"{to_ms(fastest_us):g} ms with the fastest configs"
-        reason = f"{slo} cannot be met: {name} takes {fastest}"
-        return Rejection(RefusalKind.IMPOSSIBLE, reason)
-    return None
+    why = slo_complaint(name, slo_us, fastest_us)
+    return None if why is None else Rejection(RefusalKind.IMPOSSIBLE, why)
 
 
 def _checked(event: ApplicationRegistered, base: Catalog) -> Application:

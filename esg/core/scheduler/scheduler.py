@@ -44,6 +44,7 @@ from esg.core.messages.events import (
     ProfilesCorrected,
     RequestArrived,
     RequestCancelled,
+    RequestWanted,
     TaskFailed,
     TaskFinished,
     Woke,
@@ -215,7 +216,7 @@ class Scheduler:
                 self._tasks.finished(now_us, event)
             case RequestArrived():
                 self._request_arrived(now_us, event)
-            case Woke():
+            case Woke() | RequestWanted():
                 pass  # what is due is done after every event
             case RequestCancelled():
                 request = self.state.requests.get(event.request)

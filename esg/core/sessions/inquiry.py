@@ -1,8 +1,9 @@
 """A gateway's questions about one request: what was asked, what was answered, what is asked again.
 
 Submissions and follows are questions: the controller accepts or refuses each, in the order in which
-they were asked on one link. A cancellation is none; it is said again whenever a question has been
-accepted, as it may have been lost with a link.
+they were asked on one link. That all clients here have left, or that one has cancelled the request,
+is none; it is said again whenever a question has been accepted, as it may have been lost with a
+link. And whoever asks after all have left says so by a question.
 
 When a link breaks, the next one asks again what was not answered. A request about which no question
 is open is followed anew, from its beginning, so that news that were lost come again.
@@ -35,23 +36,24 @@ class Inquiry(Generic[Q]):
         self.watching = None if submitted else origin
         """Once it is accepted, all stages are heard of."""
         self.open = deque((origin,))
-        self.first = False
-        """Whether the request runs because it was submitted here."""
+        self.left = False
+        """Whether the controller was told that nobody waits here any more."""
         self.cancelled = False
 
     def ask(self, question: Q) -> Q:
         """One more question; if there is no link, it is asked on the next one."""
         self.open.append(question)
+        self.left = False
         return question
 
-    def accepted(self, *, repeated: bool) -> Q | None:
-        """The controller has accepted something: the oldest question that is open."""
-        if not self.open:
-            return None
-        question = self.open.popleft()
-        if question is self.submission:
-            self.first = not repeated
+    def submit_again(self, question: Q) -> Q:
+        """A submission of what was submitted before, which asks for more than that did."""
+        self.origin = self.submission = self.ask(question)
         return question
+
+    def accepted(self) -> Q | None:
+        """The controller has accepted something: the oldest question that is open."""
+        return self.open.popleft() if self.open else None
 
     def refused(self) -> tuple[Q, RefusalScope]:
         """The controller has refused something: the oldest question that is open, or else what was

@@ -136,6 +136,7 @@ def jobs(catalog: Catalog, size: Size, train: Train) -> Iterator[SweepRun]:
                 label = main(name, policy)
                 yield from _runs(label, catalog, setting, size, policy=policy, **learnt)
         yield from _runs(main(name, "esg-astar"), catalog, setting, size, engine="astar")
+        yield from _runs(main(name, "apex"), catalog, setting, size, policy="apex")
     for k in K_VALUES:
         yield from _runs(f"k/{k}", catalog, SETTINGS[strict], size, k=k, engine="astar")
     for group_size in GROUP_SIZES:
@@ -198,7 +199,6 @@ def run_all(
                 run=run,
                 executor=executor,
                 workers=workers,
-                extent=Extent(requests=size.requests),
                 watch=watch,
             )
         )
@@ -221,5 +221,7 @@ def _runs(
     label: str, catalog: Catalog, setting: Setting, size: Size, **changes: Any
 ) -> Iterator[SweepRun]:
     load = Generated(Workload(rate=setting.rate, requests=size.requests))
+    extent = Extent(requests=size.requests)
     for seed in range(size.seeds):
-        yield SweepRun(label, catalog, _scenario(catalog, setting, seed=seed, **changes), load)
+        scenario = _scenario(catalog, setting, seed=seed, **changes)
+        yield SweepRun(label, catalog, scenario, load, extent=extent)

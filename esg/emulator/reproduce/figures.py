@@ -6,7 +6,6 @@ from a catalog is escaped: plotly takes some tags in its texts for markup.
 
 import math
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 import plotly.graph_objects as go
@@ -27,14 +26,13 @@ from esg.emulator.reproduce.experiments import (
 from esg.emulator.reproduce.standings import standing
 from esg.emulator.reproduce.study import Study
 from esg.emulator.reproduce.texts import percent, rate, signed, span
+from esg.emulator.reproduce.traces import bars, line, marks, paper_marks
 from esg.emulator.scenario import SETTINGS
 from esg.emulator.sweep import Estimate
-from esg.reporting.plots import GREY, PALETTE, Figure, Panel, empty_plot, log_ticks, tick
+from esg.reporting.plots import GREY, PALETTE, Figure, Panel, empty_plot, log_ticks
 from esg.units import US_PER_S, to_ms
 
 COLOURS = dict(zip(SYSTEMS, PALETTE, strict=True))
-DASH_PX = 48
-"""As wide as a group of bars on a phone."""
 MOST_POINTS = 250
 """Per line of a latency panel; more would only make the file larger."""
 
@@ -57,8 +55,8 @@ def _main(results: Results) -> Figure:
     settings = list(SETTINGS)
     hits, costs = _systems(results, "slo_hit_rate", COST)
     limits = [main(setting, "limits") for setting in settings]
-    hits.add_trace(_marks("ceiling", settings, [_hits(results, lb).mean for lb in limits]))
-    costs.add_trace(_marks("floor", settings, [_relative(results, lb).mean for lb in limits]))
+    hits.add_trace(marks("ceiling", settings, [_hits(results, lb).mean for lb in limits]))
+    costs.add_trace(marks("floor", settings, [_relative(results, lb).mean for lb in limits]))
     for plot in (hits, costs):
         # plotly would make room for the dashes, and push the labels together
         plot.update_xaxes(range=[-0.5, len(settings) - 0.5])
@@ -151,7 +149,8 @@ def _orion(results: Results) -> Figure:
     modes = dict(zip(colours, ("none", "counted"), strict=True))
     for name, colour in colours.items():
         found = [_hits(results, f"orion/{ms}/{modes[name]}") for ms in ORION_CUTOFFS_MS]
-        plot.add_trace(_line(name, colour, [f"{ms}" for ms in ORION_CUTOFFS_MS], found))
+        ticks = [f"{ms}" for ms in ORION_CUTOFFS_MS]
+        plot.add_trace(line(name, colour, ticks, found, most=100))
     plot.update_xaxes(title={"text": "cut-off of the search, ms"}, type="category")
     drops = [
         _hits(results, f"orion/{ms}/none").mean - _hits(results, f"orion/{ms}/counted").mean
@@ -173,8 +172,8 @@ def _plan_misses(results: Results) -> Figure:
     for policy, paper in PLAN_MISSES.items():
         plot = empty_plot("plans missed, %")
         here = [percent(results.estimate(main(s, policy), "plan_miss_rate")) for s in SETTINGS]
-        plot.add_trace(_bars("paper", GREY, list(SETTINGS), [Estimate(p, 0) for p in paper]))
-        plot.add_trace(_bars("here", COLOURS["ESG"], list(SETTINGS), here))
+        plot.add_trace(bars("paper", GREY, list(SETTINGS), [Estimate(p, 0) for p in paper]))
+        plot.add_trace(bars("here", COLOURS["ESG"], list(SETTINGS), here))
         panels.append(Panel(policy, plot))
         ours.append(f"{policy} {' / '.join(f'{e.mean:.1f}' for e in here)} %")
     return Figure(
@@ -194,13 +193,13 @@ def _overhead(study: Study) -> Figure:
     times = [overhead.search[setting, 3, 5] for setting in settings]
     means = [Estimate(t.mean_ms, 0) for t in times]
     p99s = [Estimate(t.p99_ms, 0) for t in times]
-    by_setting.add_trace(_bars("mean", COLOURS["ESG"], settings, means))
-    by_setting.add_trace(_bars("p99", COLOURS["Orion"], settings, p99s))
+    by_setting.add_trace(bars("mean", COLOURS["ESG"], settings, means))
+    by_setting.add_trace(bars("p99", COLOURS["Orion"], settings, p99s))
     by_k = empty_plot("ms per decision")
     values = [overhead.mean_ms(3, k) for k in K_VALUES]
     ks = [f"K = {k}" for k in K_VALUES]
-    by_k.add_trace(_line("mean", COLOURS["ESG"], ks, [Estimate(v, 0) for v in values]))
-    by_k.add_trace(_paper([ks[0], ks[-1]], [3, 8]))
+    by_k.add_trace(line("mean", COLOURS["ESG"], ks, [Estimate(v, 0) for v in values]))
+    by_k.add_trace(paper_marks([ks[0], ks[-1]], [3, 8]))
     return Figure(
         "Search overhead",
         [Panel("By setting (group of 3, K = 5)", by_setting), Panel("By K (group of 3)", by_k)],
@@ -242,12 +241,12 @@ def _group_size(study: Study) -> Figure:
     hits = [_hits(results, label) for label in labels]
     costs = [results.relative(label, "group/3", COST) for label in labels]
     search = _single("ms per decision", sizes, times)
-    search.add_trace(_paper(["4"], [1201]))
+    search.add_trace(paper_marks(["4"], [1201]))
     search.update_yaxes(type="log", rangemode="normal")
     return Figure(
         "Group size (strict-light)",
         [
-            Panel("Hit rate", _single("%", sizes, hits)),
+            Panel("Hit rate", _single("%", sizes, hits, most=100)),
             Panel("Cost, groups of 3 are 1", _single("cost", sizes, costs, spread=0.02)),
             Panel("Time per decision", search),
         ],
@@ -269,7 +268,7 @@ def _ablation(results: Results) -> Figure:
     return Figure(
         "Without GPU sharing, without batching (relaxed-heavy)",
         [
-            Panel("Hit rate", _single_bars("%", names, hits)),
+            Panel("Hit rate", _single_bars("%", names, hits, most=100)),
             Panel("Cost, ESG = 1", _single_bars("cost", names, costs)),
             Panel("Median latency", _single_bars("ms", names, waits)),
         ],
@@ -292,8 +291,8 @@ def _systems(results: Results, rate_key: str, cost_key: str) -> tuple[Any, Any]:
         labels = [main(setting, results.reading(system)) for setting in settings]
         rates = [percent(results.estimate(label, rate_key)) for label in labels]
         paid = [_relative(results, label, cost_key) for label in labels]
-        hits.add_trace(_bars(system, colour, settings, rates))
-        costs.add_trace(_bars(system, colour, settings, paid))
+        hits.add_trace(bars(system, colour, settings, rates, most=100))
+        costs.add_trace(bars(system, colour, settings, paid))
     return hits, costs
 
 
@@ -328,62 +327,16 @@ def _rate_plot() -> Any:
     return plot
 
 
-def _bars(name: str, colour: str, x: Sequence[str], found: Sequence[Estimate]) -> Any:
-    return go.Bar(
-        name=escape(name),
-        x=[tick(text) for text in x],
-        y=[round(e.mean, 4) for e in found],
-        error_y=_error_bars(found),
-        marker={"color": colour},
-    )
-
-
-def _line(name: str, colour: str, x: Sequence[str], found: Sequence[Estimate]) -> Any:
-    return go.Scatter(
-        name=escape(name),
-        x=[tick(text) for text in x],
-        y=[round(e.mean, 4) for e in found],
-        error_y=_error_bars(found),
-        mode="lines+markers",
-        line={"color": colour, "width": 2},
-        marker={"size": 7},
-    )
-
-
-def _marks(name: str, x: Sequence[str], y: Sequence[float]) -> Any:
-    """A dash across each group of bars."""
-    return go.Scatter(
-        name=escape(name),
-        x=[tick(text) for text in x],
-        y=[round(value, 4) for value in y],
-        mode="markers",
-        marker={"symbol": "line-ew", "size": DASH_PX, "line": {"width": 2, "color": GREY}},
-    )
-
-
-def _paper(x: Sequence[str], y: Sequence[float]) -> Any:
-    """What the paper has, as diamonds."""
-    style = {"symbol": "diamond", "size": 11, "color": GREY}
-    return go.Scatter(name="paper", x=x, y=y, mode="markers", marker=style)
-
-
-def _error_bars(found: Sequence[Estimate]) -> dict[str, Any]:
-    if not any(e.margin for e in found):
-        return {"visible": False}
-    return {
-        "array": [round(e.margin, 4) for e in found],
-        "color": GREY,
-        "thickness": 1.2,
-        "width": 3,
-    }
-
-
 def _single(
-    y_title: str, x: Sequence[str], found: Sequence[Estimate], spread: float | None = None
+    y_title: str,
+    x: Sequence[str],
+    found: Sequence[Estimate],
+    spread: float | None = None,
+    most: float = math.inf,
 ) -> Any:
     """One line. With a `spread` the axis shows that much around the values, or all of them."""
     plot = empty_plot(y_title, above_zero=spread is None)
-    plot.add_trace(_line("here", COLOURS["ESG"], x, found))
+    plot.add_trace(line("here", COLOURS["ESG"], x, found, most=most))
     plot.update_xaxes(type="category")
     if spread is not None:
         low = min(*(e.mean - e.margin for e in found), 1 - spread)
@@ -392,7 +345,9 @@ def _single(
     return plot
 
 
-def _single_bars(y_title: str, x: Sequence[str], found: Sequence[Estimate]) -> Any:
+def _single_bars(
+    y_title: str, x: Sequence[str], found: Sequence[Estimate], most: float = math.inf
+) -> Any:
     plot = empty_plot(y_title)
-    plot.add_trace(_bars("here", COLOURS["ESG"], x, found))
+    plot.add_trace(bars("here", COLOURS["ESG"], x, found, most=most))
     return plot

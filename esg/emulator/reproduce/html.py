@@ -161,6 +161,7 @@ def _readings(results: Results) -> str:
             kind = "best" if policy == best else ""
             rows.append(row("td", (system, policy, *_pair(results, policy)), kind))
     rows.append(row("td", ("ESG", "esg, with A*", *_pair(results, "esg-astar"))))
+    rows.append(row("td", ("Ours", "apex", *_pair(results, "apex"))))
     rows.append(row("td", ("Limits", "ceiling, floor", *_pair(results, "limits"))))
     table = f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
     return f'{intro}<div class="wide">{table}</div>{_what_they_are(results)}'

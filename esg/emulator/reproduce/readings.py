@@ -10,6 +10,7 @@ READINGS = {
     **{name: POLICIES[name].reading for names in SYSTEMS.values() for name in names},
     "esg, with A*": "The search of the paper: best-first over groups of three functions, each with "
     "its quota of the SLO.",
+    "apex": "No system of the paper: the policy that a mesh runs here unless told otherwise.",
 }
 
 DEVIATIONS = {

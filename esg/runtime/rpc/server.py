@@ -143,6 +143,8 @@ def run_service(name: str, main: Main) -> int:
         settings = service_settings()
         common = settings.of(CommonSettings)
         start_logging(name, common.log_level, common.log_format)
+        if settings.ignored:  # in a pod, enableServiceLinks: false leaves them out
+            log.warning("variables ignored", extra=about(names=",".join(settings.ignored)))
         check_redis(common.redis_url, insecure=common.insecure)
         uvloop.run(_until_told(main, settings, common))
     except (Rejected, Fault) as error:

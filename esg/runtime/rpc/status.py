@@ -55,9 +55,14 @@ class Forbidden(CallError, Rejected):
     """Who asks is known, and may not."""
 
 
+class TooLarge(CallError, Rejected):
+    """The payload is larger than is ever accepted; no retry will do, a smaller one will."""
+
+
 class Exhausted(CallError, Rejected):
-    """A limit: payload size, requests under way, requests per second; or more requests than can be
-    done in time. Fewer, smaller or later will do; if later, then perhaps after this time."""
+    """A limit, reached for now: requests under way, requests per second, bytes per day; or more
+    requests than can be done in time. Fewer or later will do; if it is known when, then after
+    `retry_after_s`."""
 
     def __init__(self, message: str, retry_after_us: int | None = None) -> None:
         super().__init__(message)
@@ -65,6 +70,7 @@ class Exhausted(CallError, Rejected):
 
     @property
     def retry_after_s(self) -> float | None:
+        """After how many seconds it may be worth trying again; None: that is not known."""
         return None if self.retry_after_us is None else self.retry_after_us / US_PER_S
 
 
@@ -100,6 +106,7 @@ _CODES: dict[type[Exception], grpc.StatusCode] = {
     AlreadyExists: grpc.StatusCode.ALREADY_EXISTS,
     Unauthenticated: grpc.StatusCode.UNAUTHENTICATED,
     Forbidden: grpc.StatusCode.PERMISSION_DENIED,
+    TooLarge: grpc.StatusCode.OUT_OF_RANGE,
     Exhausted: grpc.StatusCode.RESOURCE_EXHAUSTED,
     FailedPrecondition: grpc.StatusCode.FAILED_PRECONDITION,
     Unavailable: grpc.StatusCode.UNAVAILABLE,

@@ -1,3 +1,4 @@
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -5,6 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from esg.cli import program as cli_program
+from esg.console import progress
 from esg.console.entry import run_app
 from esg.core.catalog.file import DEFAULT
 from esg.loadgen import program as loadgen_program
@@ -23,8 +25,10 @@ Run = Callable[..., Ran]
 
 @pytest.fixture(autouse=True)
 def _plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ESG_CATALOG", raising=False)
+    for name in ("ESG_CATALOG", "ESG_GATEWAY"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(progress, "FIRST_LINE_S", math.inf)  # on a busy machine any command is slow
 
 
 @pytest.fixture

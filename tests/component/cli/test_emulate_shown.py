@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from esg.cli.evaluation import study
+from esg.console import progress
 from tests.component.cli.conftest import Run
 from tests.support.emulated_command import APPLICATIONS, ESG, SHORT, document, result
 from tests.support.emulated_command import counts as counts
@@ -78,6 +79,19 @@ def test_cold_starts_are_told_where_there_are_some(
     assert re.search(shown.format(count=count), told, re.MULTILINE)
     assert "cold starts: tasks that were sent out before" in " ".join(told.split())
     assert "cold" not in esg("emulate", *SHORT).out
+
+
+@pytest.mark.parametrize("how", [[], ["--json"]])
+def test_progress_without_a_terminal_is_lines_on_stderr(
+    esg: Run, monkeypatch: pytest.MonkeyPatch, how: list[str]
+) -> None:
+    quiet = esg("emulate", "--requests", 300, *how)
+    monkeypatch.setattr(progress, "FIRST_LINE_S", 0.0)
+    told = esg("emulate", "--requests", 300, *how)
+    assert quiet.err == ""
+    assert re.search(r"^esg: 33% after \d+ s, about \d+ s left$", told.err, re.MULTILINE)
+    assert re.search(r"^limits: 100% after \d+ s, about 0 s left$", told.err, re.MULTILINE)
+    assert "after" not in told.out
 
 
 @pytest.fixture

@@ -41,6 +41,14 @@ def test_a_command_for_application_developers_needs_no_extra(name: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_the_applications_of_a_mesh_need_no_extra_and_those_of_a_catalog_do() -> None:
+    done = ran("esg.cli.main", "apps", "--gateway", "127.0.0.1:1")
+    assert (done.returncode, done.stderr[:20]) == (3, "error: no gateway at")
+    done = ran("esg.cli.main", "apps")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith("pip install 'esg-mesh[core]'\n")
+
+
 def test_a_command_whose_extra_is_missing_names_it_in_one_line() -> None:
     done = ran("esg.cli.main", "up", "--nodes", "1")
     assert (done.returncode, done.stdout) == (2, "")

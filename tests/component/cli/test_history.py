@@ -146,8 +146,9 @@ def test_an_event_that_was_never_written_is_found(esg: Run, journal: Path) -> No
     ("content", "words"),
     [
         ("", "...run.journal: empty, so it is no journal"),
-        ("at_us,application\n5,a\n", "...run.journal: journal line 1: not JSON: ..."),
-        ("{}\n", "...run.journal: ...header..."),
+        ("at_us,application\n5,a\n", "...run.journal: this is no journal: ..."),
+        ("# ESG\n\nServes models.\n", "...run.journal: this is no journal: ..."),
+        ("{}\n", "...run.journal: this is no journal: ..."),
     ],
 )
 def test_file_that_is_no_journal_is_refused(

@@ -36,6 +36,21 @@ def test_drift_fits_the_screen(journal: Path, esg: Run) -> None:
     assert "super-resolution" in ran.out
 
 
+def test_figures_of_few_tasks_are_marked_as_such(tmp_path: Path, journal: Path, esg: Run) -> None:
+    many, few = journal, tmp_path / "few.journal"
+    short = ("--nodes", 2, "--follow-profiles", "--requests", 2, "--rate", "light")
+    assert esg("emulate", "--journal", few, *short).code == 0
+    shown = esg("profile", "drift", "--journal", few).out
+    assert "*: fewer than 8 tasks. Their median says little yet" in shown
+    rows = json.loads(esg("profile", "drift", "--journal", few, "--json").out)["profiles"]
+    assert all(one["few_tasks"] for one in rows)
+    for one in rows:
+        assert f" {one['tasks']}* " in shown
+    enough = json.loads(esg("profile", "drift", "--journal", many, "--json").out)["profiles"]
+    assert [one["few_tasks"] for one in enough] == [one["tasks"] < 8 for one in enough]
+    assert not all(one["few_tasks"] for one in enough)
+
+
 def test_a_mesh_that_does_not_follow_has_nothing_to_tell(tmp_path: Path, esg: Run) -> None:
     path = tmp_path / "run.journal"
     esg("emulate", "--journal", path, "--nodes", 2, "--requests", 10)

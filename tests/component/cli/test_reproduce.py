@@ -1,6 +1,7 @@
 """`esg reproduce`: what it refuses, and one real study, as small as it gets."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -16,7 +17,7 @@ from esg.core.policies.settings import Trained
 from esg.emulator.reproduce.claims import judge
 from esg.emulator.reproduce.experiments import SYSTEMS, Results
 from esg.emulator.reproduce.standings import level_rule
-from esg.emulator.reproduce.study import Study
+from esg.emulator.reproduce.study import Study, StudyPlan
 from tests.component.cli.conftest import Run
 from tests.component.cli.test_refusals import assert_refused
 from tests.support.paper_results import overhead_as_in_the_paper, put, results_as_in_the_paper
@@ -74,6 +75,21 @@ def test_a_study_is_run_and_written(
     assert len(told["claims"]) == 21
     assert told["results"]["moderate-normal/esg"]["slo_hit_rate"] == {"mean": 1.0, "margin": 0.0}
     assert told["results"]["ablation/no-batching"]["mean_batch"]["mean"] == 1.0
+
+
+def test_an_interrupted_study_says_how_much_was_done(
+    esg: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(plan: StudyPlan, *, progress: Callable[[float], None], **_: object) -> Study:
+        progress(plan.steps / 4)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reproduce, "trained_configs", learn_the_minimum)
+    monkeypatch.setattr(reproduce, "conduct", interrupted)
+    ran = esg("reproduce", "--quick", "--requests", 30, "--seeds", 1)
+    assert (ran.code, ran.out) == (130, "")
+    assert ran.err.startswith("interrupted: 25% was done; the report needs all of it")
+    assert list(tmp_path.iterdir()) == []
 
 
 def printed_study(results: Results, catalog: Catalog, width: int) -> str:

@@ -43,7 +43,7 @@ def test_esg_refuses_with_exit_code_2() -> None:
 
 def test_loadgen_needs_a_gateway() -> None:
     done = ran(LOADGEN, "--rate", "heavy", "--gateway", "127.0.0.1:1")
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith("error: no gateway at 127.0.0.1:1; start a mesh with esg up")
     assert done.stderr.count("\n") == 1
 

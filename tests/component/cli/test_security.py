@@ -198,6 +198,9 @@ def test_certificates_are_made_with_one_command(esg: Run, tmp_path: Path) -> Non
     assert (ran.code, ran.err) == (0, "")
     assert "a new authority" in ran.out
     assert "the authority is kept" in esg("certificates", tmp_path / "tls").out
+    told = json.loads(esg("certificates", tmp_path / "tls", "--json").out)
+    assert (told["directory"], told["new_authority"]) == (str(tmp_path / "tls"), False)
+    assert all((tmp_path / "tls" / f"{name}.pem").exists() for name in told["certificates"])
     ran = esg("certificates", tmp_path / "tls", "--days", 0)
     assert (ran.code, ran.err) == (2, "error: --days is 0; it must be at least 1\n")
 

@@ -20,7 +20,7 @@ from esg.errors import Rejected
 from tests.component.cli.conftest import Run
 from tests.support.redis_server import RedisServer
 from tests.support.running_gateway import playing_mesh
-from tests.support.scripted_controller import ENDLESS, KNOWN
+from tests.support.scripted_controller import ENDLESS, FAILING, KNOWN
 from tests.support.waiting import LIMIT_S, until, wait_until
 
 
@@ -250,6 +250,23 @@ def test_a_refusal_is_one_line_and_the_other_files_are_done(esg: Run, photos: li
 
 
 @pytest.mark.usefixtures("gateway")
+def test_failed_requests_are_told_once_with_a_line_for_each_reason(
+    esg: Run, photos: list[Path], tmp_path: Path
+) -> None:
+    twin = tmp_path / "three.jpg"
+    twin.write_bytes(b"abc")
+    ran = esg("submit", FAILING, *photos, twin)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.splitlines() == [
+        f"error: {photos[0]}: failed: abc (and 1 other)",
+        f"error: {photos[1]}: failed: defg",
+    ]
+    ran = esg("submit", FAILING, photos[0], "--json")
+    assert (ran.code, ran.err.count("abc")) == (1, 1)
+    assert json.loads(ran.out)["requests"][0]["outcome"] == "failed"
+
+
+@pytest.mark.usefixtures("gateway")
 def test_names_that_the_mesh_does_not_know_are_refused(esg: Run, photos: list[Path]) -> None:
     for arguments, words in (
         (("submit", "reversl", photos[0]), "did you mean 'reversal'?"),
@@ -285,6 +302,6 @@ def test_esg_submit_without_a_gateway_says_what_to_do_in_one_line(
     esg: Run, photos: list[Path]
 ) -> None:
     ran = esg("submit", KNOWN, photos[0], "--gateway", "127.0.0.1:1")
-    assert (ran.code, ran.out) == (1, "")
+    assert (ran.code, ran.out) == (3, "")
     assert ran.err.startswith("error: no gateway at 127.0.0.1:1; start a mesh with esg up")
     assert ran.err.count("\n") == 1

@@ -195,7 +195,7 @@ def _read_to_end(terminal: int) -> bytes:
 @pytest.mark.parametrize("arguments", [(), ("--once",), ("--json",), ("--once", "--json")])
 def test_esg_top_without_a_gateway_prints_one_line(esg: Run, arguments: tuple[str, ...]) -> None:
     ran = esg("top", *arguments, "--gateway", "127.0.0.1:1")
-    assert (ran.code, ran.out) == (1, "")
+    assert (ran.code, ran.out) == (3, "")
     assert re.fullmatch(r"error: no gateway at 127\.0\.0\.1:1; .*esg up.*--gateway.*\n", ran.err)
 
 

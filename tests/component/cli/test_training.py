@@ -1,6 +1,7 @@
 """`esg train`, and meshes with a policy that learns before it runs."""
 
 import errno
+import json
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[MeshOptions]:
     """The options of meshes that would have been started."""
     found: list[MeshOptions] = []
 
-    def start(options: MeshOptions, _: Path) -> int:
+    def start(options: MeshOptions, _: Path, **__: object) -> int:
         found.append(options)
         return 0
 
@@ -48,6 +49,8 @@ def test_esg_train_writes_learnt_configs_to_a_file(esg: Run, tmp_path: Path) -> 
     file = tmp_path / "new" / "learnt.json"
     ran = esg("train", file)
     assert (ran.code, ran.out) == (0, f"written: {file} (4 applications)\n")
+    told = json.loads(esg("train", file, "--json").out)
+    assert told == {"file": str(file), "applications": list(load_catalog().applications)}
     assert read_learnt(file) == minimum(load_catalog())
 
 

@@ -150,6 +150,32 @@ def test_detached_mesh_goes_on_until_esg_down(directory: RunDirectory) -> None:
     assert "mesh is up" in directory.log.read_text("utf-8")
 
 
+def test_scripts_learn_where_a_mesh_is_and_that_it_is_gone(directory: RunDirectory) -> None:
+    done = ran("up", *SMALL, "--detach", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == {
+        "directory": str(directory.path),
+        "gateway": record(directory)["gateway"],
+        "nodes": 2,
+        "logs": str(directory.logs),
+        "client_env": None,
+    }
+    done = ran("down", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == {
+        "directory": str(directory.path),
+        "had_crashed": False,
+        "left_behind": None,
+        "logs": str(directory.logs),
+        "journal": None,
+    }
+
+
+def test_a_mesh_in_the_foreground_has_no_document(directory: RunDirectory, esg: Run) -> None:
+    assert_refused(esg("up", "--json"), "--json tells where a mesh is...; say --detach as well")
+    assert not directory.path.exists()
+
+
 def test_the_commands_that_it_names_are_for_this_very_mesh(
     directory: RunDirectory, tmp_path: Path
 ) -> None:
@@ -190,7 +216,7 @@ def test_mesh_that_cannot_come_up_is_refused_before_anything_starts(
     def no_driver() -> None:
         raise _no_driver(pynvml, pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND))
 
-    def started(*_: object) -> int:
+    def started(*_: object, **__: object) -> int:
         raise AssertionError("it was started")
 
     monkeypatch.setattr(bringup_up, "run_mesh", started)
@@ -257,8 +283,8 @@ def test_esg_status_and_esg_down_say_that_no_mesh_is_running(
     directory: RunDirectory, esg: Run
 ) -> None:
     words = f"no mesh is running in {directory.path}; start one with esg up..."
-    assert_refused(esg("down"), words)
-    assert_refused(esg("status"), words)
+    assert_refused(esg("down"), words, code=3)
+    assert_refused(esg("status"), words, code=3)
 
 
 def test_two_meshes_need_two_directories(directory: RunDirectory, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from esg.client import AsyncClient, Credentials
+from esg.client import AsyncClient, Client, ClientError, Credentials, Misconfigured
 from esg.errors import Rejected
 
 
@@ -58,7 +58,7 @@ def test_files_that_do_not_belong_together_are_refused(given: dict[str, str], wo
 async def test_another_machine_is_not_called_in_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ESG_CLIENT_CA", "ESG_INSECURE"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(Rejected, match="without TLS; say whom to trust"):
+    with pytest.raises(Misconfigured, match="without TLS; say whom to trust"):
         AsyncClient("mesh.example.com:50051")
     await AsyncClient("mesh.example.com:50051", credentials=Credentials(insecure=True)).close()
 
@@ -82,6 +82,39 @@ NO_ADDRESSES = (
 @pytest.mark.parametrize("insecure", [False, True])
 async def test_an_address_is_a_host_and_a_port(address: str, insecure: bool) -> None:
     """Before it is asked whether plain text may go there: there is no such place."""
-    with pytest.raises(Rejected, match=r"must be host:port, as in 127\.0\.0\.1:50051") as refused:
+    with pytest.raises(
+        Misconfigured, match=r"must be host:port, as in 127\.0\.0\.1:50051"
+    ) as refused:
         AsyncClient(address, credentials=Credentials(insecure=insecure))
     assert len(str(refused.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("address", "credentials"),
+    [
+        ("http://127.0.0.1:50051", Credentials()),
+        ("127.0.0.1", Credentials()),
+        ("mesh.example.com:50051", Credentials()),
+        ("127.0.0.1:50051", Credentials(token="a b")),
+        ("127.0.0.1:50051", Credentials(certificate="c.pem")),
+        ("127.0.0.1:50051", Credentials(ca="/nowhere/ca.pem")),
+        ("127.0.0.1:50051", Credentials(ca=__file__)),
+    ],
+)
+def test_client_that_cannot_be_made_raises_an_error_of_the_client(
+    address: str, credentials: Credentials
+) -> None:
+    with pytest.raises(ClientError) as raised:
+        Client(address, credentials=credentials)
+    assert isinstance(raised.value, Misconfigured)
+
+
+def test_the_environment_says_which_gateway_if_a_program_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ESG_GATEWAY", "127.0.0.1:7")
+    with Client() as mesh, Client("127.0.0.1:8") as other:
+        assert (mesh.address, other.address) == ("127.0.0.1:7", "127.0.0.1:8")
+    monkeypatch.setenv("ESG_GATEWAY", "")
+    with Client() as mesh:
+        assert mesh.address == "127.0.0.1:50051"

@@ -13,6 +13,7 @@ from esg.client import (
     NoGateway,
     Outcome,
     Result,
+    TooLarge,
     Unavailable,
 )
 from esg.protos import model_v1_pb2 as model
@@ -80,7 +81,7 @@ async def test_a_payload_that_is_too_large_is_refused_alone(
     async with AsyncClient(address) as mesh, mesh.stream() as stream:
         small = stream.submit(KNOWN, b"abc", request_id="r1")
         await controller.takes_in("r1")
-        with pytest.raises(Exhausted, match="payload: is larger than"):
+        with pytest.raises(TooLarge, match="payload: is larger than"):
             await stream.submit(KNOWN, LARGE)
         await controller.finish("r1", second=b"y")
         assert (await small).outputs == {"second": b"y"}

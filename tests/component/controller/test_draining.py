@@ -93,7 +93,7 @@ async def test_a_controller_that_goes_waits_for_a_request_that_it_has_only_just_
         node.say(greeting(), joined())
         await until(lambda: controller.state.nodes)
         door.say(submission("r1"))
-        await until(lambda: controller.live.gateways._submitted)
+        await until(lambda: controller.live.gateways._undecided)
         assert not controller.state.requests
         finishing = asyncio.create_task(controller.live.finish())
         await asyncio.sleep(0)

@@ -15,6 +15,7 @@ from esg.core.messages.commands import (
 )
 from esg.core.messages.events import TaskFinished
 from esg.core.messages.outcome import Outcome
+from esg.core.state.state import Measured
 from esg.units import PUSD_PER_USD, ms
 from tests.support.desk import Desk, arrived, joined
 
@@ -67,6 +68,24 @@ def test_requests_are_counted_by_what_became_of_them(desk: Desk) -> None:
     assert value("esg_cold_starts_total") == 1
 
 
+def test_applications_have_zeros_before_their_first_request(desk: Desk) -> None:
+    value = values_of(desk, Counters())
+    assert desk.scheduler.applications
+    for name in desk.scheduler.applications:
+        assert value("esg_requests_total", application=name, outcome="failed") == 0
+        assert value("esg_requests_due_total", application=name) == 0
+
+
+def test_drift_of_profiles_is_a_ratio_to_the_profile(desk: Desk) -> None:
+    measured = Measured(1, tasks=3, latest_us=ms(5), paces_ppm=[1_000_000, 1_500_000, 2_000_000])
+    desk.scheduler.state.measured["detect"] = [measured]
+    of_detect = {"function": "detect", "batch": "1"}
+    value = values_of(desk, Counters())
+    assert value("esg_profile_measured_ratio", **of_detect) == 1.5
+    assert value("esg_profile_planned_ratio", **of_detect) == 1.0
+    del desk.scheduler.state.measured["detect"]  # for the desk tells its story again
+
+
 def test_the_hit_rate_is_not_of_mistakes_nor_of_what_was_called_off(desk: Desk) -> None:
     tally = Counters()
     tally.answered(answer(Outcome.DONE, in_time=True), ms(100))
@@ -108,6 +127,6 @@ def answer(outcome: Outcome, *, in_time: bool) -> AnswerRequest:
 
 def values_of(desk: Desk, tally: Counters) -> Any:
     registry = CollectorRegistry()
-    registry.register(MeshMetrics(lambda: desk.scheduler.state, tally))
+    registry.register(MeshMetrics(lambda: desk.scheduler, tally))
     assert generate_latest(registry)
     return lambda name, **labels: registry.get_sample_value(name, labels)

@@ -63,6 +63,20 @@ async def test_impossible_submission_is_refused_with_a_reason(
 
 
 @pytest.mark.parametrize(
+    ("more", "said"),
+    [({"deadline_us": 50_000}, True), ({"deadline_us": 50_000, "slo_us": 40_000}, False)],
+)
+async def test_refusal_says_that_the_timeout_of_a_call_became_its_slo(
+    more: dict[str, int], said: bool
+) -> None:
+    async with running_controller() as controller, gateway(controller) as door:
+        door.say(submission("r1", "photo", **more))
+        (note,) = await door.hears("refused")
+        assert refusal_code(note) is grpc.StatusCode.INVALID_ARGUMENT
+        assert ("the timeout of the call" in note.refused.message) is said
+
+
+@pytest.mark.parametrize(
     ("more", "slo_us"),
     [
         ({}, 600_000),
@@ -132,6 +146,9 @@ async def test_a_request_is_taken_from_its_owners_share() -> None:
 
 class Hearing:
     """A follower that keeps what it hears."""
+
+    session = "a gateway's"
+    gone = False
 
     def __init__(self, heard: list[wire.ControllerNote]) -> None:
         self._heard = heard

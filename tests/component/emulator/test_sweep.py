@@ -25,6 +25,7 @@ from esg.emulator.sweep import (
     run_limits,
     sweep,
 )
+from esg.emulator.worker_processes import Interrupted
 from esg.errors import Rejected
 from esg.workload.plan import Extent, Workload
 from tests.support.emulated_runs import paper, run, scenario
@@ -70,7 +71,8 @@ def _stop_in_the_middle(job: SweepRun) -> RunOutcome:
 def test_workers_tell_how_far_they_are_before_a_run_ends(tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     load = Generated(Workload(rate="heavy", requests=300))
-    wanted = [replace(job, label=str(seen), load=load) for job in jobs(0, 1)]
+    extent = Extent(requests=400)
+    wanted = [replace(job, label=str(seen), load=load, extent=extent) for job in jobs(0, 1)]
     told: list[list[float]] = []
 
     def watch(shares: Sequence[float]) -> None:
@@ -78,7 +80,7 @@ def test_workers_tell_how_far_they_are_before_a_run_ends(tmp_path: Path) -> None
         if told[-1] == [0.75, 0.75]:
             seen.touch()
 
-    sweep(wanted, run=_stop_in_the_middle, workers=2, extent=Extent(requests=400), watch=watch)
+    sweep(wanted, run=_stop_in_the_middle, workers=2, watch=watch)
     assert [0.75, 0.75] in told
     assert told[-1] == [1, 1]
 
@@ -87,10 +89,9 @@ def test_foreign_executors_tell_only_of_the_ends_of_runs() -> None:
     told: list[list[float]] = []
     with ThreadPoolExecutor(1) as executor:
         sweep(
-            jobs(0, 1),
+            [replace(job, extent=Extent(requests=40)) for job in jobs(0, 1)],
             executor=executor,
             run=run_limits,
-            extent=Extent(requests=40),
             watch=lambda shares: told.append(list(shares)),
         )
     assert told[-1] == [1, 1]
@@ -149,6 +150,24 @@ def test_first_failed_run_of_a_sweep_ends_all_the_others() -> None:
     with pytest.raises(Rejected, match="not this one"):
         sweep(jobs(0, 1, 2, 3), run=_refuse_or_sleep, workers=2)
     assert multiprocessing.active_children() == []
+
+
+def test_an_interrupted_sweep_brings_what_was_finished() -> None:
+    def interrupt(shares: Sequence[float]) -> None:
+        if shares[0] == 1:
+            raise KeyboardInterrupt
+
+    def first_only(job: SweepRun) -> RunOutcome:
+        if job.scenario.seed != 0:
+            holding.wait()
+        return run_limits(job)
+
+    holding = threading.Event()
+    with ThreadPoolExecutor(1) as executor:
+        with pytest.raises(Interrupted) as interrupted:
+            sweep(jobs(0, 1, 2), executor=executor, run=first_only, watch=interrupt)
+        holding.set()
+    assert {number: one.seed for number, one in interrupted.value.finished.items()} == {0: 0}
 
 
 INTERRUPTED = """

@@ -66,11 +66,11 @@ async def test_a_cancellation_is_not_lost_with_the_link(
     call = stub.Submit(asked("r1"))
     await controller.takes_in("r1")
     call.cancel()
-    assert await controller.hears("cancel") == "r1"
+    assert await controller.hears("leave") == "r1"
     controller.break_links()
     assert await controller.hears("follow") == "r1"
     controller.accept("r1")
-    assert await controller.hears("cancel") == "r1"
+    assert await controller.hears("leave") == "r1"
 
 
 async def test_a_controller_that_has_forgotten_a_request_makes_its_client_try_again(

@@ -93,6 +93,7 @@ async def test_a_watcher_that_goes_away_changes_nothing(
     controller.progress("r1", "first", finished=False)
     await anext(replies)
     watch.cancel()
+    assert await controller.hears("leave") == "r1"
     state = stub.Get(GET)
     await controller.hears("follow")  # it was forgotten here, and not cancelled
     assert controller.said == []

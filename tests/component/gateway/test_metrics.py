@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from esg.core.messages.outcome import Outcome
 from esg.gateway.metrics import RequestMetrics
 from esg.gateway.request_table import RequestTable
 from esg.protos import controller_v1_pb2 as wire
@@ -64,6 +65,22 @@ def test_numbers_of_an_application_go_when_it_was_missed_twice() -> None:
     assert b'"trial"' in generate_latest(registry)
 
 
+def test_numbers_of_an_application_are_there_before_its_first_request() -> None:
+    _, metrics, registry = counted()
+    metrics.begin("photo")
+    for outcome in Outcome:
+        never = {"application": "photo", "outcome": outcome, "in_time": "no"}
+        assert registry.get_sample_value("esg_gateway_requests_total", never) == 0
+    assert (
+        registry.get_sample_value("esg_gateway_latency_seconds_count", {"application": "photo"})
+        == 0
+    )
+    metrics.ended(model.Result(application="photo", outcome=model.OUTCOME_FAILED))
+    metrics.begin("photo")
+    failed = {"application": "photo", "outcome": "failed", "in_time": "no"}
+    assert registry.get_sample_value("esg_gateway_requests_total", failed) == 1
+
+
 def test_applications_of_requests_under_way_are_needed() -> None:
     book, _, _ = counted()
     book.submit(wire.Submission(request_id="alice~r1", content_hash=b"1", owner="alice"))
@@ -88,6 +105,7 @@ async def test_a_gateway_forgets_applications_that_were_deleted_elsewhere(
     (metrics,) = made
     registry = CollectorRegistry()
     registry.register(metrics)
+    await until(lambda: KNOWN.encode() in generate_latest(registry))  # nobody has asked for it yet
     for name in (KNOWN, "trial"):
         metrics.ended(model.Result(application=name, outcome=model.OUTCOME_DONE))
     assert b'"trial"' in generate_latest(registry)

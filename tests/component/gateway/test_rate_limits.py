@@ -4,7 +4,7 @@ from esg.errors import Fault, Rejected
 from esg.gateway.identity import Caller
 from esg.gateway.memory_budget import MemoryBudget
 from esg.gateway.rate_limits import ClientQuotas
-from esg.runtime.rpc.status import Exhausted
+from esg.runtime.rpc.status import Exhausted, TooLarge
 from esg.runtime.security.tokens import Quota
 from esg.runtime.token_bucket import FORGET_EVERY
 from esg.units import DAY_S
@@ -80,7 +80,7 @@ def test_a_days_bytes_come_back_over_a_day() -> None:
 
 def test_a_payload_larger_than_a_days_bytes_will_never_do() -> None:
     door = Door(Quota(bytes_per_day=1000))
-    with pytest.raises(Exhausted, match="larger than the 1000 bytes that alice may send in a day"):
+    with pytest.raises(TooLarge, match="larger than the 1000 bytes that alice may send in a day"):
         door.take(payload_bytes=1001)
 
 

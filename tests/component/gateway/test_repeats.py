@@ -144,6 +144,7 @@ async def test_a_repeat_through_another_gateway_may_go_away(
         call = stub.Submit(ASKED)
         await controller.takes_in("r1", repeated=True)
         call.cancel()
+        assert await controller.hears("leave") == "r1"
         with pytest.raises(grpc.aio.AioRpcError):
             await stub.Submit(OTHER)
         assert controller.said == []  # above all, no cancellation
@@ -200,7 +201,7 @@ async def test_a_payload_that_could_not_be_stored_comes_with_the_repeat(
 ) -> None:
     redis_server.kill()
     try:
-        calls = [stub.Submit(ASKED), stub.SubmitAsync(ASKED)]
+        calls = [stub.Submit(ASKED), stub.Submit(ASKED)]
         submission = await controller.hears("submission")
         controller.accept("r1")
         for call in calls:

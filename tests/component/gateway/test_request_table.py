@@ -30,8 +30,10 @@ class Told:
         self.said.clear()
         self.book.link_made(self._say)
 
-    def submit(self, content_hash: bytes = b"1") -> TrackedRequest:
-        return self.book.submit(wire.Submission(request_id="r1", content_hash=content_hash))
+    def submit(self, content_hash: bytes = b"1", *, later: bool = False) -> TrackedRequest:
+        return self.book.submit(
+            wire.Submission(request_id="r1", content_hash=content_hash, fetched_later=later)
+        )
 
     def accept(self, *, repeated: bool = False) -> None:
         accepted = wire.Accepted(application="photo", repeated=repeated, content_hash=b"1")
@@ -40,8 +42,8 @@ class Told:
     def refuse(self, error: Exception) -> None:
         self._hear(refused=wire.Refused(code=status(error)[0].value[0], message=str(error)))
 
-    def end(self, outcome: Any = model.OUTCOME_DONE) -> None:
-        self._hear(result=model.Result(outcome=outcome, output_stages=["last"]))
+    def end(self, outcome: Any = model.OUTCOME_DONE, *, shared: bool = False) -> None:
+        self._hear(result=model.Result(outcome=outcome, output_stages=["last"]), shared=shared)
 
     def lose_payload(self) -> None:
         self._hear(payload_lost=True)
@@ -121,7 +123,7 @@ async def test_the_answer_decides_about_a_request_that_nobody_waits_for(
     told.book.leave(told.submit())
     assert told.said == [("submission", "r1")]
     told.accept(repeated=repeated)
-    assert told.said[1:] == ([] if repeated else [("cancel", "r1")])
+    assert told.said[1:] == [("leave", "r1")]
     told.end(model.OUTCOME_CANCELLED)
     assert told.deleted == [("r1", [PAYLOAD, "last"])]
     assert forgotten(told)
@@ -321,3 +323,65 @@ async def test_a_request_that_nobody_could_bring_again_is_not_disturbed(told: To
         assert (await known.history.end()).outcome == model.OUTCOME_FAILED
         told.book.leave(known)
     assert forgotten(told)
+
+
+# ---- several gateways (attack: F1)
+
+
+async def test_outputs_that_others_may_come_for_stay_when_they_were_delivered(told: Told) -> None:
+    request = told.submit()
+    told.accept()
+    told.end(shared=True)
+    request.delivered = True
+    told.book.leave(request)
+    assert told.deleted == [("r1", [PAYLOAD])]
+    assert forgotten(told)
+
+
+async def test_a_call_that_comes_after_all_have_left_is_said_to_the_controller(told: Told) -> None:
+    told.book.leave(told.submit())
+    told.accept()
+    request = told.submit()
+    told.accept()
+    told.book.leave(request)
+    assert told.said == [
+        ("submission", "r1"),
+        ("leave", "r1"),
+        ("follow", "r1"),
+        ("leave", "r1"),
+    ]
+
+
+async def test_that_nobody_waits_is_said_again_on_another_link(told: Told) -> None:
+    told.book.leave(told.submit())
+    told.accept()
+    told.link()
+    assert told.said == [("follow", "r1")]
+    told.accept()
+    assert told.said == [("follow", "r1"), ("leave", "r1")]
+
+
+async def test_what_is_waited_for_and_then_to_be_fetched_later_is_submitted_again(
+    told: Told,
+) -> None:
+    waits = told.submit()
+    told.accept()
+    told.submit(later=True)
+    told.submit(later=True)  # a repeat of that asks for no more
+    assert told.said == [("submission", "r1")] * 2
+    told.accept()
+    waits.kept = True
+    for _ in range(3):
+        told.book.leave(waits)
+    assert told.said == [("submission", "r1")] * 2
+    told.end()
+    assert told.deleted == [("r1", [PAYLOAD])]
+
+
+async def test_what_cannot_be_kept_is_taken_back_and_may_be_asked_for_again(told: Told) -> None:
+    request = told.submit(later=True)
+    told.accept()
+    told.book.keep_not(request)
+    assert told.said == [("submission", "r1"), ("keep_not", "r1")]
+    told.submit(later=True)
+    assert told.said[2:] == [("submission", "r1")]

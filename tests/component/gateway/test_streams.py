@@ -182,7 +182,7 @@ async def test_a_stream_that_breaks_cancels_what_it_waited_for(
         controller.accept(submission.request_id)
         await controller.payload(submission)
     call.cancel()
-    cancelled = {await controller.hears("cancel") for _ in range(2)}
+    cancelled = {await controller.hears("leave") for _ in range(2)}
     assert cancelled == {"r1", "r2"}
     for request in cancelled:
         controller.end(request, model.OUTCOME_CANCELLED)

@@ -158,7 +158,7 @@ async def test_a_call_whose_time_is_over_cancels_its_request(
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await call
     assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-    assert await controller.hears("cancel") == "r1"
+    assert await controller.hears("leave") == "r1"
 
 
 async def test_a_client_that_goes_away_cancels_its_request_and_nothing_is_left(
@@ -167,7 +167,7 @@ async def test_a_client_that_goes_away_cancels_its_request_and_nothing_is_left(
     call = stub.Submit(ASKED)
     await controller.takes_in("r1")
     call.cancel()
-    assert await controller.hears("cancel") == "r1"
+    assert await controller.hears("leave") == "r1"
     controller.end("r1", model.OUTCOME_CANCELLED)
     await until(lambda: keys() == [])
 
@@ -182,7 +182,7 @@ async def test_a_client_that_goes_away_before_the_controller_has_answered_cancel
     await answered(stub, controller, "r2")  # by now the gateway knows that its client has gone
     assert controller.said == []  # it might be somebody else's
     controller.accept("r1")
-    assert await controller.hears("cancel") == "r1"
+    assert await controller.hears("leave") == "r1"
     controller.end("r1", model.OUTCOME_CANCELLED)
     await until(lambda: keys() == [])
     await forgotten(stub, controller, "r1")
@@ -208,7 +208,7 @@ async def test_outputs_that_nobody_took_wait_for_a_repeat(
     call = stub.Submit(ASKED)
     await controller.takes_in("r1")
     call.cancel()
-    await controller.hears("cancel")
+    await controller.hears("leave")
     await controller.finish("r1", second=b"too late")  # it was done by then
     await until(lambda: keys() == ["test/r1/second"])
     again = stub.Submit(ASKED)
@@ -263,7 +263,7 @@ async def test_a_request_that_nobody_waits_for_is_not_accepted_without_its_paylo
                 await call
             assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION  # no retry cures it
             assert "appendonly yes, or set durable_payloads" in (caught.value.details() or "")
-            await controller.hears("cancel")
+            await controller.hears("leave")
             await answered(stub, controller, "r2")  # whoever waits can bring it again
         finally:
             inside.config_set("appendonly", "yes")
@@ -278,11 +278,16 @@ async def test_nor_is_one_that_somebody_waits_for_as_well(
         try:
             waits = stub.Submit(ASKED)
             await controller.takes_in("r1")
+            later = stub.SubmitAsync(ASKED)
+            await controller.takes_in("r1", repeated=True)
             with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await stub.SubmitAsync(ASKED)
+                await later
             assert "appendonly yes, or set durable_payloads" in (caught.value.details() or "")
+            assert await controller.hears("keep_not") == "r1"
         finally:
             inside.config_set("appendonly", "yes")
-    assert (await stub.SubmitAsync(ASKED)).request_id == "r1"
+    later = stub.SubmitAsync(ASKED)
+    await controller.takes_in("r1", repeated=True)
+    assert (await later).request_id == "r1"
     await controller.finish("r1", second=b"y")
     assert (await waits).outputs[0].content == b"y"

@@ -144,6 +144,7 @@ async def test_a_handler_that_cannot_be_made_is_no_fault_of_the_input(
     ("job", "words"),
     [
         (b"raise", "ValueError: not a picture"),
+        (b"raise with an address", "ValueError: not <_io.BytesIO object>"),
         (b"raise something odd", "Odd: this and that"),
         (b"exit", "SystemExit: enough"),
         (b"text", "TypeError: it gave str where arrays by the model's inputs are wanted"),

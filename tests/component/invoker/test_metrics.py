@@ -17,6 +17,7 @@ def test_slices_models_and_tasks_are_counted() -> None:
     def value(name: str, **labels: str) -> float | None:
         return registry.get_sample_value(name, labels)
 
+    assert value("esg_node_tasks_total", outcome="failed") == 0
     node.at(0, start("t1", "blur", 0), warm(1, "crop"))
     assert value("esg_node_slices", state="busy") == 1
     assert value("esg_node_models", function="blur", state="loading") == 1

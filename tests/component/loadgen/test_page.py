@@ -2,20 +2,46 @@
 
 import json
 import re
+from datetime import UTC, datetime
 from html import escape
 
 import pytest
 
+from esg.client.applications import ApplicationInfo
+from esg.client.status import status_of
 from esg.loadgen.outcome import LoadOutcome
 from esg.loadgen.record import SentRecord
 from esg.loadgen.report.figures import figures
-from esg.loadgen.report.page import report
+from esg.loadgen.report.page import Circumstances, report
 from esg.loadgen.run import LoadFindings
+from esg.loadgen.target import Target
+from esg.protos import model_v1_pb2 as model
 from esg.units import seconds
+from esg.version import __version__
 from esg.workload.plan import Workload
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>&amp;'
 PLAN = Workload(rate="heavy")
+PHOTO = ApplicationInfo(
+    name="photo", stages=(), slo_ms=526.0, version=1, alone_ms=500.0, fastest_ms=100.0
+)
+UNDER = Circumstances(
+    target=Target(
+        "10.0.0.7:50051",
+        {"photo": PHOTO},
+        status_of(
+            model.MeshStatus(
+                policy="apex",
+                nodes=[
+                    model.NodeStatus(node=name, vcpus=16, slices=[model.SliceStatus()] * 7)
+                    for name in ("node0", "node1")
+                ],
+            )
+        ),
+    ),
+    command=f"loadgen --rate heavy --csv '{HOSTILE}'",
+    ended=datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC),
+)
 
 
 def record(number: int, application: str, *, done: bool = True) -> SentRecord:
@@ -38,7 +64,7 @@ def found() -> LoadFindings:
 
 @pytest.fixture(scope="module")
 def page(found: LoadFindings) -> str:
-    return report(PLAN, found)
+    return report(PLAN, found, under=UNDER)
 
 
 def plots(page: str) -> list[dict[str, object]]:
@@ -88,7 +114,28 @@ def test_the_emulators_run_stands_beside_it(found: LoadFindings) -> None:
     _, _, rates, _ = figures(found, emulated)
     assert list(rates.legend) == ["live", "emulated"]
     assert all(len(panel.plot.data) == 2 for panel in rates.panels)
-    assert "<h2>Emulated</h2>" in report(PLAN, found, emulated)
+    assert "<h2>Emulated</h2>" in report(PLAN, found, emulated, under=UNDER)
+
+
+def test_pages_of_two_runs_can_be_told_apart(page: str) -> None:
+    facts = dict(re.findall(r"<tr><td>(\w+)</td><td>([^<]*)</td></tr>", page))
+    assert facts == {
+        "Ended": "2026-03-04 05:06:07+00:00",
+        "Command": escape(UNDER.command),
+        "Version": f"esg {__version__}",
+        "Gateway": "10.0.0.7:50051",
+        "Policy": "apex",
+        "Nodes": "2: 2 with 7 vGPUs and 16 vCPUs",
+    }
+    assert "<tr><td>photo</td><td>526</td><td>21</td>" in page
+
+
+def test_report_page_says_that_the_mesh_fell_behind(page: str) -> None:
+    assert "The mesh fell behind" not in page
+    late = LoadFindings(sent=2, sending_s=1.0, elapsed_s=2.0)
+    for number in range(2):
+        late.fold(record(number, "photo")._replace(in_time=False))
+    assert "<strong>The mesh fell behind. " in report(PLAN, late, under=UNDER)
 
 
 def test_report_page_loads_nothing(page: str) -> None:
@@ -112,6 +159,6 @@ def test_report_page_tells_the_errors_of_the_run(page: str) -> None:
 
 
 def test_a_run_without_answers_is_a_page_too() -> None:
-    page = report(PLAN, LoadFindings())
+    page = report(PLAN, LoadFindings(), under=UNDER)
     assert plots(page) == []
     assert "0 requests sent" in page

@@ -49,6 +49,13 @@ def test_the_rate_is_that_of_the_last_moments() -> None:
     assert "Ctrl-C" not in second
 
 
+def test_progress_without_a_terminal_is_a_line() -> None:
+    view = ProgressView(Workload(rate="heavy", duration_s=30))
+    found = findings(record(1), record(2, in_time=False), sent=100, in_flight=98, elapsed_s=11.0)
+    line = "heavy, seed 0: 11 of 30 s; 100 sent, 98 in flight, 50.0% in time"
+    assert view.line(found) == line
+
+
 def test_view_says_that_it_waits_for_answers_when_all_are_sent() -> None:
     view = ProgressView(Workload(rate="heavy", duration_s=4))
     found = findings(sent=300, in_flight=200, sending_s=4.0, elapsed_s=24.0)

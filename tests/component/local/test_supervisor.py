@@ -312,6 +312,7 @@ async def test_the_record_tells_others_what_runs(tmp_path: Path) -> None:
         assert record is not None
         assert record["up"]
         assert record["gateway"] == mesh.gateway
+        assert record["gateways"] == mesh.gateways == [mesh.gateway]
         assert record["supervisor"]["pid"] == os.getpid()
         assert {p["name"]: p["pid"] for p in record["processes"]} == mesh.processes
         assert {p["state"] for p in record["processes"]} == {"ready"}
@@ -326,3 +327,13 @@ async def test_the_record_tells_others_what_runs(tmp_path: Path) -> None:
 def _environ(pid: int) -> dict[str, str]:
     content = Path(f"/proc/{pid}/environ").read_text("utf-8")
     return dict(entry.split("=", 1) for entry in content.split("\0") if "=" in entry)
+
+
+async def test_several_gateways_have_addresses_of_their_own_and_come_back_there() -> None:
+    async with Mesh(MeshOptions(nodes=1, gateways=2)) as mesh:
+        assert {"gateway", "gateway1"} <= mesh.processes.keys()
+        first, second = mesh.gateways
+        assert first == mesh.gateway != second
+        await mesh.kill("gateway1")
+        await mesh.restart("gateway1")
+        assert mesh.gateways == [first, second]

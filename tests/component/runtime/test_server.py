@@ -164,6 +164,20 @@ async def test_a_process_serves_until_it_is_told_to_stop(
     assert '"event": "ended"' in said
 
 
+async def test_a_process_says_that_it_ignores_variables_of_its_platform(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    links = {"ESG_SERVICE_HOST": "10.0.0.1", "ESG_PORT": "tcp://10.0.0.1:50051"}
+    process = serve(ready, **links)
+    try:
+        await until(ready.exists)
+    finally:
+        process.terminate()
+        _, said = process.communicate(timeout=60)
+    (line,) = [line for line in said.splitlines() if "variables ignored" in line]
+    assert '"level": "warning"' in line
+    assert "ESG_PORT,ESG_SERVICE_HOST" in line
+
+
 # attack: I1
 async def test_a_stream_to_a_process_that_was_stopped_breaks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

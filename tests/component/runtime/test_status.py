@@ -22,6 +22,7 @@ from esg.runtime.rpc.status import (
     InvalidRequest,
     NotFound,
     ServerError,
+    TooLarge,
     Unauthenticated,
     Unavailable,
     aborting,
@@ -37,6 +38,7 @@ PAIRS = [
     (AlreadyExists, grpc.StatusCode.ALREADY_EXISTS),
     (Unauthenticated, grpc.StatusCode.UNAUTHENTICATED),
     (Forbidden, grpc.StatusCode.PERMISSION_DENIED),
+    (TooLarge, grpc.StatusCode.OUT_OF_RANGE),
     (Exhausted, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (InvalidRequest, grpc.StatusCode.INVALID_ARGUMENT),
     (FailedPrecondition, grpc.StatusCode.FAILED_PRECONDITION),
@@ -56,7 +58,12 @@ def test_an_error_survives_the_wire(kind: type[CallError], code: grpc.StatusCode
 
 @pytest.mark.parametrize("kind", [controller.Refused, public.Refusal])
 def test_an_error_survives_as_a_message_on_a_stream(kind: Any) -> None:
-    for error in (Exhausted("too many", 1_500_000), Exhausted("too large"), NotFound("no such")):
+    for error in (
+        Exhausted("too many", 1_500_000),
+        Exhausted("too many"),
+        TooLarge("never"),
+        NotFound("no such"),
+    ):
         back = refusal_error(refusal(kind, error))
         assert (type(back), str(back), vars(back)) == (type(error), str(error), vars(error))
     assert str(refusal_error(refusal(kind, NotFound("bob~r1")), "r1")) == "r1"

@@ -19,7 +19,7 @@ from esg.controller.dead_letters import TOLD_AGAIN
 from esg.core.journal.format import JournalEntry, Memo, entry_line, orders_digest, read_entries
 from esg.core.journal.replay import replay
 from esg.core.messages.commands import AnswerRequest, Command, RefuseRequest
-from esg.core.messages.events import Event, Woke
+from esg.core.messages.events import Event, RequestArrived, RequestWanted, Woke
 from esg.core.scheduler.scheduler import Scheduler
 from esg.core.sessions.controller_end import remember
 from esg.emulator.world import Action
@@ -46,7 +46,7 @@ class Controller:
 
     `build` makes a scheduler from a snapshot, or a new one. `perform` gets every event that is on
     disk, with its orders, and returns those that can be sent; only then is `then` done. `sessions`
-    are those that the journal comes to.
+    are those that the journal comes to, and `wanted` what it has of who asked for each request.
     """
 
     def __init__(
@@ -63,6 +63,7 @@ class Controller:
         self.journal: list[str] = []
         self.answers: dict[str, AnswerRequest] = {}
         self.sessions: dict[str, str] = {}
+        self.wanted: dict[str, list[Memo]] = {}
         self.skew_us = 0
         self._build = build
         self._observer = observer
@@ -72,6 +73,7 @@ class Controller:
         self._snapshot_every = snapshot_every
         self._snapshot: Any = None
         self._sessions_then: dict[str, str] = {}
+        self._wanted_then: dict[str, list[Memo]] = {}
         self._snapshot_at = 0  # how much of the journal is in it
         self._told: dict[int, tuple[Event, Memo | None, Action]] = {}
         self._tail: list[Handled] = []
@@ -133,10 +135,11 @@ class Controller:
     def restart(self) -> None:
         scheduler = self._build(self._snapshot)
         self.sessions = dict(self._sessions_then)
+        self.wanted = {request: list(memos) for request, memos in self._wanted_then.items()}
 
         def relived() -> Iterator[JournalEntry]:
             for entry in read_entries(self.journal[self._snapshot_at :]):
-                remember(self.sessions, entry.event, entry.memo)
+                self._remember(entry.event, entry.memo)
                 yield entry
 
         def recall(_: int, __: Event, commands: list[Command]) -> None:
@@ -147,6 +150,11 @@ class Controller:
         replay(scheduler, relived(), recall)
         self.scheduler = scheduler
         self._observer.controller_started()
+
+    def _remember(self, event: Event, memo: Memo | None) -> None:
+        remember(self.sessions, event, memo)
+        if isinstance(event, RequestArrived | RequestWanted) and memo is not None:
+            self.wanted.setdefault(event.request, []).append(memo)
 
     def _is_refused(self, event: Event) -> bool:
         """Whether the scheduler failed at the same before, and it is not tried again."""
@@ -177,6 +185,7 @@ class Controller:
         if len(self.journal) - self._snapshot_at >= self._snapshot_every:
             self._snapshot = self.running.snapshot()
             self._sessions_then = dict(self.sessions)
+            self._wanted_then = {request: list(memos) for request, memos in self.wanted.items()}
             self._snapshot_at = len(self.journal)
         return released
 
@@ -185,7 +194,7 @@ class Controller:
         for event, commands, memo, then, line in self._tail:
             self.journal.append(line)
             self._observer.on_disk(event)
-            remember(self.sessions, event, memo)
+            self._remember(event, memo)
             for answer in _answers(commands):
                 if answer.request in self.answers:
                     raise Bug(f"{answer.request} was answered twice")

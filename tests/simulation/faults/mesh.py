@@ -12,13 +12,7 @@ from typing import Any, assert_never
 from esg.core.durations import Durations
 from esg.core.journal.format import Memo
 from esg.core.messages.commands import Command, StartTask, invoker_order
-from esg.core.messages.events import (
-    Event,
-    InvokerJoined,
-    InvokerLost,
-    InvokerNews,
-    RequestCancelled,
-)
+from esg.core.messages.events import Event, InvokerJoined, InvokerLost, InvokerNews
 from esg.core.messages.node import ExecutionEnded, SliceBack, SliceLost
 from esg.core.pool.pool import Pool
 from esg.core.scheduler.scheduler import Scheduler
@@ -32,6 +26,7 @@ from tests.simulation.faults.observer import MeshObserver
 from tests.simulation.faults.schedule import (
     ApplicationChanges,
     Cancellation,
+    ClientLeaves,
     ClockJumps,
     ControllerCrashes,
     DataExpires,
@@ -116,10 +111,14 @@ class SimulatedMesh:
     def _suffer(self, fault: Fault) -> None:
         world, links, now_us = self.world, self.links, self.world.now_us
         match fault:
-            case RequestComes(event=event) | ApplicationChanges(event=event):
-                self.clients.ask(event)
+            case RequestComes(gateway=gateway, event=event):
+                self.clients.gateways[gateway].submit(event, later=fault.later)
+            case ClientLeaves(gateway=gateway, request=request):
+                self.clients.gateways[gateway].leave(request)
+            case ApplicationChanges(event=change):
+                self.clients.change(change)
             case Cancellation(request=request):
-                self.clients.ask(RequestCancelled(request=request))
+                self.clients.gateways["g0"].cancel(request)
             case NodeCrashes(node=node):
                 self._end_process(node, noticed=fault.noticed)
                 world.at(now_us + fault.for_us, lambda: self._start_process(node))
@@ -137,7 +136,7 @@ class SimulatedMesh:
             case StreamStalls(node=node):
                 links.stall(node, fault.for_us)
             case GatewayLinkBreaks():
-                self.clients.cut(fault.for_us)
+                self.clients.gateways[fault.gateway].cut(fault.for_us)
             case ControllerCrashes():
                 self._crash_controller(fault)
             case ClockJumps(by_us=by_us):

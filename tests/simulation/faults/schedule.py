@@ -12,7 +12,19 @@ class Happening:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestComes(Happening):
+    """Through a gateway; perhaps to be fetched `later`."""
+
     event: RequestArrived
+    gateway: str = "g0"
+    later: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientLeaves(Happening):
+    """Whoever waits for a request, through one gateway, waits no longer."""
+
+    request: str
+    gateway: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +90,10 @@ class StreamStalls(Happening):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayLinkBreaks(Happening):
-    """Between the gateway and the controller; there is another one after a while."""
+    """Between a gateway and the controller; there is another one after a while."""
 
     for_us: int
+    gateway: str = "g0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +126,7 @@ class EventPoisoned(Happening):
 
 Fault = (
     RequestComes
+    | ClientLeaves
     | Cancellation
     | ApplicationChanges
     | NodeCrashes

@@ -36,6 +36,7 @@ from esg.core.messages.events import Event
 from esg.core.messages.task_order import Payload, TaskOrder
 from esg.core.scheduler.scheduler import build_scheduler
 from esg.core.sessions.controller_end import session_memo
+from esg.core.sessions.interest import wanted_memo
 from esg.names import payload_stage
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.settings import ControllerSettings
@@ -55,7 +56,7 @@ from tests.support.small_catalog import SMALL
 SETTINGS = ControllerSettings(policy="esg", prewarm=False, follow_profiles=True)
 WARM = {0: ("detect", "resize", "label"), 1: ("detect", "resize", "label")}
 HASH = b"content"
-MEMO = request_memo(HASH, fetched_later=False)
+MEMO = request_memo(HASH, wanted_memo("g1", fetched_later=False))
 
 
 class Table:
@@ -101,7 +102,9 @@ def with_node(table: Table) -> Table:
 
 
 def test_a_request_that_is_admitted_is_remembered_with_its_memo(table: Table) -> None:
-    table.at(ms(5), arrived("r1", "thumb"), request_memo(HASH, fetched_later=True))
+    table.at(
+        ms(5), arrived("r1", "thumb"), request_memo(HASH, wanted_memo("g1", fetched_later=True))
+    )
     (accepted,) = table.effects
     assert isinstance(accepted, TellAccepted)
     record = table.shell.requests.under_way["r1"]

@@ -127,8 +127,8 @@ def test_a_torn_journal_is_refused_by_its_line(
     [
         (b"", "empty, so it is no journal"),
         (b"\xff\xfe\x00\n", "not a journal: it is not text"),
-        (b"at_us,application\n5,photo\n", "journal line 1: not JSON"),
-        (b"{}\n", "header"),
+        (b"at_us,application\n5,photo\n", "this is no journal"),
+        (b"{}\n", "this is no journal"),
         (b'{"journal":4,"esg":"9","catalog":"","policy":"esg","settings":{}}\n', "only the same"),
     ],
 )

@@ -137,7 +137,8 @@ def test_reproduction_page_shows_only_a_perfect_rate_as_one() -> None:
 
 
 def test_reproduction_page_says_what_every_reading_is(parsed: Page) -> None:
-    shown = [policy for readings in SYSTEMS.values() for policy in readings] + ["esg, with A*"]
+    shown = [policy for readings in SYSTEMS.values() for policy in readings]
+    shown += ["esg, with A*", "apex"]
     assert list(READINGS) == shown
     for policy, text in READINGS.items():
         assert f"{policy} : {text}" in parsed.text
@@ -148,6 +149,27 @@ def test_reproduction_page_says_where_systems_deviate_from_the_paper(parsed: Pag
     assert set(DEVIATIONS) == {"Aquatope", "INFless"}
     for system, text in DEVIATIONS.items():
         assert f"{system} : {text}" in parsed.text
+
+
+def test_intervals_of_hit_rates_stay_within_0_and_100_percent() -> None:
+    study = study_of(load_catalog(DEFAULT))
+    for label, values in {
+        "relaxed-heavy/esg": (0.91, 1.0),
+        "relaxed-heavy/orion": (0.0, 0.1),
+    }.items():
+        for outcome, value in zip(study.results.outcomes[label], values, strict=True):
+            outcome.summary["slo_hit_rate"] = value
+    (hits, costs) = figures(study)[0].panels
+    found = 0
+    for trace in hits.plot.data:
+        bars = trace.error_y
+        if bars.array is None:
+            continue
+        found += 1
+        for mean, up, down in zip(trace.y, bars.array, bars.arrayminus, strict=True):
+            assert 0 <= mean - down <= mean + up <= 100
+    assert found
+    assert costs.plot.data
 
 
 def test_readings_that_gave_the_same_orders_are_named_and_no_others(parsed: Page) -> None:

@@ -109,6 +109,7 @@ def test_paths_hold_wherever_a_child_looks_from(
     ("options", "words"),
     [
         (MeshOptions(nodes=0), "nodes is 0; it must be from 1 to 1000"),
+        (MeshOptions(gateways=0), "gateways is 0; it must be from 1 to 100"),
         (MeshOptions(vcpus=-1), "ESG_INVOKER_VCPUS: is -1"),
         (MeshOptions(more={"controller": {"prewram": 1}}), "did you mean 'prewarm'"),
         (MeshOptions(settings_file=Path("/nowhere/mesh.toml")), "cannot be read"),

@@ -70,7 +70,9 @@ def test_settings_ignore_other_variables() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("ESG_GATEWAY_PROT", "1", "unknown variable 'ESG_GATEWAY_PROT'; did you mean 'ESG_GATEWAY"),
+        ("ESG_GATEWAY_PROT", "1", "unknown variable 'ESG_GATEWAY_PROT'; did you mean ESG_GATEWAY_"),
+        ("ESG_FOO", "1", "unknown variable 'ESG_FOO'; docs/settings.md lists them all"),
+        ("ESG_PORT", "80", "unknown variable 'ESG_PORT'"),
         ("ESG_GATEWAY_PORT", "x", "ESG_GATEWAY_PORT: is 'x'; it must be a whole number"),
         ("ESG_GATEWAY_PORT", "-1", "ESG_GATEWAY_PORT: is -1; it must be at least 0"),
         ("ESG_GATEWAY_PORT", "65536", "ESG_GATEWAY_PORT: is 65536; it must be at most 65535"),
@@ -84,6 +86,21 @@ def test_a_bad_variable_is_refused_by_name(name: str, value: str, words: str) ->
     with pytest.raises(Rejected, match="environment: ") as refused:
         Settings({name: value})
     assert words in str(refused.value)
+
+
+def test_variables_that_a_platform_has_set_are_ignored_and_named() -> None:
+    links = {
+        "ESG_SERVICE_HOST": "10.0.0.1",
+        "ESG_SERVICE_PORT_GRPC": "50051",
+        "ESG_PORT": "tcp://10.0.0.1:50051",
+        "ESG_PORT_50051_TCP_ADDR": "10.0.0.1",
+        "ESG_GATEWAY_SERVICE_PORT": "50051",
+        "ESG_GATEWAY_PORT": "tcp://10.0.0.1:50051",
+    }
+    settings = Settings({**links, "ESG_GATEWAY_BURST": "9"})
+    assert settings.ignored == sorted(links)
+    assert settings.of(GatewaySettings) == GatewaySettings(burst=9)
+    assert not settings.says("gateway", "port")
 
 
 @pytest.mark.parametrize(

@@ -276,3 +276,7 @@ def test_the_catalog_in_the_docs_is_one_as_it_is_printed(tmp_path: Path) -> None
     (tmp_path / "my.toml").write_text(printed, "utf-8")
     scene = load_catalog(tmp_path / "my.toml").application("street-scene")
     assert scene.series == ("upscale", Parallel((("cars",), ("distance",))), "label")
+
+
+def test_every_application_of_the_default_catalog_can_be_in_time() -> None:
+    assert load_catalog().unmeetable() == {}

@@ -43,6 +43,7 @@ from esg.core.messages.events import (
     ProfilesCorrected,
     RequestArrived,
     RequestCancelled,
+    RequestWanted,
     RunningTask,
     SliceInventory,
     StageSpec,
@@ -78,6 +79,7 @@ EVENT_SAMPLES: list[Event] = [
     RequestArrived(request="r1", application="app"),
     RequestArrived(request="Straße \u2028 \n\"'\\", application="", slo_us=-1),
     RequestCancelled(request="r1"),
+    RequestWanted(request="r1"),
     ApplicationRegistered(
         application="app", stages=(StageSpec(name="s", function="f", after=("r",)),), slo_scale=1.5
     ),
