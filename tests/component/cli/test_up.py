@@ -338,6 +338,7 @@ def test_status_says_why_a_process_is_started_again(directory: RunDirectory, esg
             "supervisor": {"pid": me.pid, "began": me.began},
             "up": True,
             "gateway": "",
+            "gateways": [""],
             "controller": "",
             "settings": {},
             "processes": [{**process, "state": "ended"}],
