@@ -107,7 +107,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo 'This Python cannot make virtual environments (no ensurepip). On Debian or Ubuntu: apt install python3-venv' >&2; exit 1; }
 	@echo 'Making .venv'
 	@$(PYTHON) -m venv .venv
-	@echo 'Installing the pinned dependencies (180 MB to fetch; less than a minute)'
+	@echo 'Installing the pinned dependencies (180 MB to fetch)'
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --requirement requirements.lock
 	@echo 'Installing ESG itself, editable'
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .

@@ -14,7 +14,7 @@ from esg.console.arrivals import ArrivalOptions
 from esg.console.catalog import CatalogFile, read_catalog
 from esg.console.conditions import all_different
 from esg.console.exit_codes import INTERRUPTED, NOT_WELL
-from esg.console.options import AsJson, Gateway
+from esg.console.options import AsJson, Gateway, Version
 from esg.console.terminal import print_json, terminal
 from esg.console.training import trained_for
 from esg.core.catalog.model import Catalog
@@ -55,14 +55,15 @@ def loadgen(
     html: options.HtmlFile = None,
     catalog: CatalogFile = None,
     as_json: AsJson = False,
+    version: Version = False,
 ) -> None:
-    """Send requests to a mesh, each at its planned instant, and measure what comes of it.
+    """Send requests to a mesh, each at its planned instant, and measure the outcome.
 
     The paper's rates have uniform intervals of 10-16.8 ms (heavy), 20-33.6 ms (normal) or 40-67.2
     ms (light), and each application is as likely as any other. The four nodes of esg up are for the
-    light rate; the heavy one is for esg up --nodes 16. A slow mesh does not slow the sending down,
-    and latency counts from the plan. Ctrl-C stops sending, waits a little for what is in flight,
-    and shows what there is; a second one does not wait.
+    light rate; the heavy one is for esg up --nodes 16. The load is open loop: a slow mesh does not
+    slow the sending down, and latency counts from the planned instant. Ctrl-C stops sending, waits
+    a little for what is in flight, and shows the results so far; a second Ctrl-C does not wait.
 
     The exit code is 0 if the mesh coped, 1 if too many requests failed, 2 if nothing could be sent,
     3 if there is no gateway, and 130 after Ctrl-C.

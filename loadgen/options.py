@@ -13,7 +13,9 @@ LARGEST_PAYLOAD_SCALE = 1_000
 Seed = Annotated[int, typer.Option(metavar="S", help="The same seed gives the same arrivals.")]
 SaveArrivals = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", show_default=False, help="Write them as CSV: at_us,application."),
+    typer.Option(
+        metavar="FILE", show_default=False, help="Write the arrivals as CSV: at_us,application."
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Summarise the arrivals; send nothing.")]
 PayloadFolder = Annotated[
@@ -22,7 +24,7 @@ PayloadFolder = Annotated[
         "--payload",
         metavar="DIR",
         show_default="generated",
-        help="Pictures to send, in turn.",
+        help="Folder of pictures to send, in turn.",
     ),
 ]
 PayloadScale = Annotated[
@@ -34,16 +36,14 @@ PayloadScale = Annotated[
         help="Size of generated pictures, relative to the catalog's: with 1, the paper's.",
     ),
 ]
-Workers = Annotated[
-    int, typer.Option(metavar="N", callback=at_least(1), help="Processes that send.")
-]
+Workers = Annotated[int, typer.Option(metavar="N", callback=at_least(1), help="Sender processes.")]
 WaitS = Annotated[
     float,
     typer.Option(
         "--wait",
         metavar="SECONDS",
         callback=from_zero(LONGEST_S),
-        help="How long the last answers may take, after the last request.",
+        help="How long to wait for answers after the last request.",
     ),
 ]
 MaxErrorRate = Annotated[
@@ -51,7 +51,7 @@ MaxErrorRate = Annotated[
     typer.Option(
         metavar="SHARE",
         callback=from_zero(1),
-        help="The exit code is 1 if a larger share of requests fails.",
+        help="Exit with code 1 if a larger share of requests fails.",
     ),
 ]
 Emulate = Annotated[

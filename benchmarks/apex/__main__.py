@@ -3,9 +3,9 @@
     .venv/bin/python -m benchmarks.apex [--quick] [--results FILE] [--trace FILE ...] [--only TABLE]
 
 Four tables: the paper's three settings (warm and cold) with every policy, beside how far any policy
-could get (`apex_floors` explains the steps); apex without each of its features; conditions that
-the paper does not have; and how long a decision takes. Every run meets the requests and the weather
-of its seed, whatever the policy. Behind ± is how far a mean over seeds may be off (95 %).
+could get (`benchmarks.apex.floors` explains the steps); apex without each of its features;
+conditions that the paper does not have; and how long a decision takes. Every run has the requests
+and the noise of its seed, whatever the policy. ±: 95 % confidence interval of a mean over seeds.
 
 Figures are kept in the results file as they come: a run that was measured before is not repeated,
 so a long measurement can be interrupted.

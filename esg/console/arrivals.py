@@ -27,7 +27,9 @@ Rate = Annotated[
 Poisson = Annotated[bool, typer.Option("--poisson", help="Poisson arrivals at that average rate.")]
 Burst = Annotated[
     bool,
-    typer.Option("--burst", help="In bursts of a second, five times as dense, and 4 s silence."),
+    typer.Option(
+        "--burst", help="Bursts of one second at five times the rate, then 4 s of silence."
+    ),
 ]
 TraceFile = Annotated[
     Path | None,
@@ -35,7 +37,7 @@ TraceFile = Annotated[
         "--trace",
         metavar="FILE",
         show_default=False,
-        help="Replay a trace; with --rate, its mean is scaled to that.",
+        help="Replay a trace; with --rate, its mean rate is scaled to that.",
     ),
 ]
 Format = Annotated[
@@ -62,7 +64,7 @@ StartMinute = Annotated[
         metavar="N",
         callback=at_least(0),
         show_default="0",
-        help="Where in the trace to begin, from its start.",
+        help="Minute of the trace to start at.",
     ),
 ]
 InMinute = Annotated[
@@ -79,7 +81,7 @@ SavedArrivals = Annotated[
         "--arrivals",
         metavar="FILE",
         show_default=False,
-        help="Exactly what loadgen --save-arrivals wrote.",
+        help="Replay arrivals that loadgen --save-arrivals wrote.",
     ),
 ]
 Requests = Annotated[
@@ -105,15 +107,13 @@ MixOfApplications = Annotated[
     typer.Option(
         "--mix",
         metavar="NAME=WEIGHT,...",
-        show_default="all alike",
+        show_default="equal weights",
         help="Applications by weight.",
     ),
 ]
 ByFunction = Annotated[
     bool,
-    typer.Option(
-        "--by-function", help="A function of the trace always stands for the same application."
-    ),
+    typer.Option("--by-function", help="Map each function of the trace to one application."),
 ]
 
 

@@ -81,7 +81,7 @@ Workers = Annotated[
         metavar="N",
         callback=at_least(1),
         show_default="one per core",
-        help="Processes, if there are several runs.",
+        help="Worker processes, if there are several runs.",
     ),
 ]
 Csv = Annotated[
@@ -96,7 +96,7 @@ JournalFile = Annotated[
     Path,
     typer.Argument(
         metavar="JOURNAL",
-        help="A file that esg emulate --journal wrote, or a mesh's directory mesh.journal.",
+        help="A file that esg emulate --journal wrote, or the mesh.journal of a mesh's directory.",
     ),
 ]
 
@@ -124,13 +124,15 @@ class ScenarioChanges:
             metavar="K",
             callback=at_least(1),
             show_default=False,
-            help="Plans that esg offers.",
+            help="Plans that policy esg offers.",
         ),
     ] = None
     engine: Annotated[
         str | None,
         typer.Option(
-            metavar="ENGINE", show_default=False, help="What esg searches with: frontier or astar."
+            metavar="ENGINE",
+            show_default=False,
+            help="Search engine of policy esg: frontier or astar.",
         ),
     ] = None
 

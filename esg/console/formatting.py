@@ -26,19 +26,6 @@ def exact_ms_text(time_us: int) -> str:
     return f"{to_ms(time_us):.3f}".rstrip("0").rstrip(".")
 
 
-def million_text(cost_pusd: int) -> str:
-    """The cost of a million requests or tasks in dollars: a single one costs too little to read.
-
-    >>> million_text(77_581_234), million_text(1_087_000_000), million_text(2_150)
-    ('77.58', '1087.00', '0.00215')
-    """
-    usd = to_usd(cost_pusd * 1_000_000)
-    decimals = 2
-    while 0 < abs(usd) * 10**decimals < 100 and decimals < 6:
-        decimals += 1
-    return f"{usd:.{decimals}f}"
-
-
 def percent_text(part: float, whole: float) -> str:
     """A share in percent.
 
@@ -102,10 +89,24 @@ def latency_text(latency_ms: float | None) -> str:
     return "-" if latency_ms is None else f"{latency_ms:.0f}"
 
 
-def cost_text(usd_per_1k: float | None) -> str:
+def cost_text(usd_per_1k: float | None, decimals: int = 4) -> str:
     """The cost of a thousand requests (see `COST_HEADING`): a single one costs too little to read.
+    Small costs keep three significant digits.
 
-    >>> cost_text(0.21094), cost_text(None)
-    ('0.2109', '-')
+    >>> cost_text(0.21094), cost_text(1.087), cost_text(0.00000215), cost_text(0), cost_text(None)
+    ('0.2109', '1.0870', '0.00000215', '0.0000', '-')
     """
-    return "-" if usd_per_1k is None else f"{usd_per_1k:.4f}"
+    if usd_per_1k is None:
+        return "-"
+    while 0 < abs(usd_per_1k) * 10**decimals < 99.5 and decimals < 9:
+        decimals += 1
+    return f"{usd_per_1k:.{decimals}f}"
+
+
+def job_cost_text(cost_pusd: int) -> str:
+    """The cost of a thousand jobs or tasks, given that of one; plans often differ by less than 1 %.
+
+    >>> job_cost_text(77_581_234), job_cost_text(77_638_000)
+    ('0.07758', '0.07764')
+    """
+    return cost_text(to_usd(1000 * cost_pusd), decimals=5)

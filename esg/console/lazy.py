@@ -11,6 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from esg.console.interrupts import ended_at_once
 from esg.console.option_groups import with_single_options
 
 DISTRIBUTION = "esg-mesh"
@@ -41,20 +42,25 @@ class LazyCommand(TyperCommand):
     """A command that is known by its summary, and imported when it is run or asked for its help.
 
     `target` is `module:name` of a function, or of a `typer.Typer` with commands of its own; `extra`
-    is the extra of the distribution that has all it needs.
+    is the extra of the distribution that has all it needs. A `program` is no command of another
+    one, and has the options that install shell completion.
     """
 
-    def __init__(self, name: str, target: str, summary: str, extra: str = "") -> None:
+    def __init__(
+        self, name: str, target: str, summary: str, extra: str = "", *, program: bool = False
+    ) -> None:
         super().__init__(name, short_help=summary, rich_markup_mode=None)
         self.extra = extra
         self._target = target
+        self._program = program
 
     def load(self) -> TyperCommand | TyperGroup:
         module, _, name = self._target.partition(":")
-        found = getattr(import_module(module), name)
+        with ended_at_once():
+            found = getattr(import_module(module), name)
         if isinstance(found, typer.Typer):
             return typer.main.get_group(found)
-        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        alone = typer.Typer(add_completion=self._program, rich_markup_mode=None)
         alone.command(self.name, context_settings={"help_option_names": ["-h", "--help"]})(
             with_single_options(found)
         )
@@ -62,9 +68,20 @@ class LazyCommand(TyperCommand):
         assert isinstance(command, TyperCommand)
         return command
 
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Run it as a program, or complete a command line of it."""
+        return self.load().main(*arguments, **options)
+
     def make_context(self, *arguments: Any, **options: Any) -> Any:
-        """The context of the real command, which is told the arguments."""
-        return self.load().make_context(*arguments, **options)
+        """The context of the real command, which is told the arguments. While a shell completes
+        a line, a command whose extra is missing has no options."""
+        try:
+            command = self.load()
+        except ModuleNotFoundError:
+            if options.get("resilient_parsing"):
+                return super().make_context(*arguments, **options)
+            raise
+        return command.make_context(*arguments, **options)
 
     def invoke(self, ctx: Any) -> Any:
         return ctx.command.invoke(ctx)

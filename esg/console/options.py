@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from esg.errors import Rejected
+from esg.version import __version__
 
 MOST_DAYS = 36_525
 """A century; calendars end some time after."""
@@ -57,8 +58,8 @@ RunDir = Annotated[
         "--dir",
         metavar="DIR",
         envvar="ESG_DIR",
-        show_default="one of your own that is gone after a reboot",
-        help="The mesh's directory: logs, journal, and the processes that run.",
+        show_default="$XDG_RUNTIME_DIR/esg, or /tmp/esg-UID",
+        help="The mesh's directory: logs, journal, process records.",
     ),
 ]
 
@@ -68,10 +69,22 @@ Gateway = Annotated[
         "--gateway",
         metavar="ADDRESS",
         envvar="ESG_GATEWAY",
-        help="Where the mesh's gateway listens, as host:port.",
+        help="Address of the mesh's gateway, as host:port.",
     ),
 ]
 
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document instead, and nothing else.")
+
+def _print_version(context: typer.Context, wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"{context.find_root().info_name} {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option(
+        "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+    ),
 ]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]

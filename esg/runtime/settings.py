@@ -37,7 +37,7 @@ def port_setting(default: int, help: str) -> Any:
 
 def metrics_port_setting() -> Any:
     return setting(
-        0, "the port of its page for Prometheus, /metrics; 0: none", minimum=0, maximum=HIGHEST_PORT
+        0, "port of its Prometheus endpoint, /metrics; 0: none", minimum=0, maximum=HIGHEST_PORT
     )
 
 
@@ -55,28 +55,28 @@ class CommonSettings:
     redis_url: str = setting("redis://127.0.0.1:6379/0", "the store for data between nodes")
     redis_max_mb: int = setting(
         0,
-        "data that the Redis of `esg up` holds at most; 0: a quarter of the machine's memory",
+        "most data that the Redis of `esg up` holds; 0: a quarter of the machine's memory",
         minimum=0,
     )
-    key_prefix: str = setting("esg", "what the names of all keys in Redis begin with")
-    data_ttl_s: int = setting(600, "how long data stays in Redis if nobody deletes it", minimum=1)
+    key_prefix: str = setting("esg", "prefix of all keys in Redis")
+    data_ttl_s: int = setting(600, "how long data stays in Redis if it is not deleted", minimum=1)
     tls_ca: str = setting(
         "",
-        "the certificates (PEM) of the authorities that services trust; with it they speak TLS, "
-        "and each shows its certificate; empty: no TLS",
+        "the CA certificates (PEM) that services trust; with them they use TLS, and authenticate "
+        "each other (mTLS); empty: no TLS",
     )
     tls_certificate: str = setting("", "this process' certificate (PEM)")
     tls_key: str = setting("", "the certificate's private key (PEM)")
     tls_domain: str = setting(
         SERVICE_DOMAIN,
-        "what services' certificates are made out to, behind their names (controller.esg), and "
-        "those who call them check; empty: the hosts where they are called",
+        "the domain of the names in services' certificates (controller.esg), which callers "
+        "verify; empty: they verify the host that they call",
     )
     insecure: bool = setting(
         False, "whether services may listen and call without TLS off the loopback"
     )
     metrics_host: str = setting(
-        LOOPBACK, "the address of the pages for Prometheus; 0.0.0.0 for every interface"
+        LOOPBACK, "the address of the Prometheus endpoints; 0.0.0.0 for every interface"
     )
     log_level: str = setting("info", "debug, info, warning or error")
     log_format: str = setting("json", "json (an object per line) or text")
@@ -87,7 +87,7 @@ class CommonSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewaySettings:
-    """The public door."""
+    """The public entry point."""
 
     host: str = setting(LOOPBACK, "the address to listen on; 0.0.0.0 for every interface")
     port: int = port_setting(GATEWAY_PORT, "the port to listen on")
@@ -99,12 +99,12 @@ class GatewaySettings:
     tls_key: str = setting("", "the private key (PEM) of that certificate")
     tls_client_ca: str = setting(
         "",
-        "the certificates (PEM) of the authorities whose clients are let in; empty: clients need "
-        "no certificate",
+        "the CA certificates (PEM) that clients' certificates are verified with; empty: clients "
+        "need no certificate",
     )
     tokens: str = setting(
         "",
-        "the file with the tokens of those who may call, as esg tokens makes it; empty: anyone may",
+        "the file with the clients' tokens, written by esg tokens; empty: anyone may call",
     )
     audit_log: str = setting(
         "",
@@ -119,7 +119,7 @@ class GatewaySettings:
     )
     durable_payloads: bool = setting(
         True,
-        "whether a request that nobody waits for is accepted only when Redis has its payload on "
+        "whether an asynchronous request is accepted only when Redis has its payload on "
         "disk (Redis from 7.2 on, or Valkey, with appendonly yes)",
     )
     max_under_way: int = setting(
@@ -172,7 +172,7 @@ class GatewaySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSettings:
-    """The scheduler's shell."""
+    """The scheduler, as a service."""
 
     host: str = setting(LOOPBACK, "the address to listen on")
     port: int = port_setting(50052, "the port to listen on")
@@ -190,11 +190,11 @@ class ControllerSettings:
         "", "parts of policy apex to leave out, separated by commas (docs/apex.md)"
     )
     trained: str = setting(
-        "", "the file with what policy aquatope has learnt of the catalog, as esg train makes it"
+        "", "what policy aquatope has learnt of the catalog: a file written by esg train"
     )
     prewarm: bool = setting(True, "whether models are loaded ahead of predicted calls")
     follow_profiles: bool = setting(
-        True, "whether plans follow what tasks really take, where that is not what is profiled"
+        True, "whether plans follow measured task times where these differ from the profiles"
     )
     max_attempts: int = setting(
         _USUAL.max_attempts,
@@ -222,13 +222,13 @@ class ControllerSettings:
     )
     journal: str = setting(
         "",
-        "the directory that every event is written to, and that a controller which starts again "
-        "goes on from; empty: none, and it remembers nothing",
+        "the directory of the journal, a write-ahead log of all events from which a restarted "
+        "controller resumes; empty: none, and a restart forgets everything",
     )
     journal_salvage: bool = setting(
         False,
-        "whether a controller whose journal is damaged goes on from the last group before that, "
-        "without what came later; the damaged segment is kept, as *.damaged",
+        "whether a controller whose journal is damaged resumes from the last group before the "
+        "damage, without what came later; the damaged segment is kept, as *.damaged",
     )
     sync: bool = setting(
         True,
@@ -259,7 +259,7 @@ class ControllerSettings:
     )
     max_wait_s: int = setting(
         60,
-        "a request is refused that would wait for longer, going by how often those of the same "
+        "a request that would wait longer is refused, going by how often those of the same "
         "client for the same application have been answered lately; 0: any time",
         minimum=0,
         maximum=86_400,
@@ -298,11 +298,13 @@ class ControllerSettings:
         300, "changes of applications that one client may make in a minute", minimum=1
     )
     heartbeat_ms: int = setting(
-        SESSIONS.heartbeat_us // US_PER_MS, "how often an invoker sends its inventory", minimum=10
+        SESSIONS.heartbeat_us // US_PER_MS,
+        "interval between inventories that an invoker sends",
+        minimum=10,
     )
     lost_after_ms: int = setting(
         SESSIONS.lost_after_us // US_PER_MS,
-        "an invoker that has been silent for so long is lost, with all it ran",
+        "an invoker that has been silent for this long is lost, with all it ran",
         minimum=10,
     )
     rejoin_ms: int = setting(
@@ -312,11 +314,11 @@ class ControllerSettings:
     )
     remembered: int = setting(
         100_000,
-        "answered requests that are remembered, at most",
+        "most answered requests to remember",
         minimum=1,
     )
     remembered_s: int = setting(
-        600, "how long the result of a request is remembered that nobody waited for", minimum=1
+        600, "how long the result of an asynchronous request is remembered", minimum=1
     )
     repeats_s: int = setting(
         60, "how long other answered requests are remembered, for clients that ask again", minimum=1
@@ -335,14 +337,14 @@ class InvokerSettings:
     vcpus: int = setting(0, "vCPUs to give to tasks; 0: as many as the machine has", minimum=0)
     slices: str = setting(
         "emulated:7",
-        "emulated:N (a process of its own that speaks Triton's protocol and takes the profiled "
-        "times), cpu:N (as many Triton servers without a GPU), mig (a Triton server on every MIG "
-        "instance of this host), or the addresses of Triton servers that run already: "
+        "emulated:N (one process that speaks Triton's protocol and takes the profiled times), "
+        "cpu:N (N Triton servers without a GPU), mig (a Triton server on every MIG instance of "
+        "this host), or the addresses of running Triton servers: "
         "host:port,host:port,... or unix:PATH,...",
     )
     slice_memory_mb: int = setting(
         0,
-        "memory per slice; 0: of MIG instances what NVML says, else as the catalog says",
+        "memory per slice; 0: as NVML says of MIG instances, otherwise as in the catalog",
         minimum=0,
     )
     triton: str = setting(
@@ -351,12 +353,12 @@ class InvokerSettings:
         "environment; empty: the one on the PATH, else that of `esg models install`",
     )
     slice_logs: str = setting(
-        "", "the directory for the logs of Triton servers; empty: one that goes with the process"
+        "", "the directory for the logs of Triton servers; empty: a temporary one"
     )
     slice_silent_s: float = setting(
         10.0,
-        "a slice that has not answered for so long is lost; a Triton server of this node's own is "
-        "then started again",
+        "a slice that has not answered for this long is lost; a Triton server that this node "
+        "started is then restarted",
         minimum=0.1,
     )
     shared_memory_mb: int = setting(
@@ -369,10 +371,10 @@ class InvokerSettings:
     payload_scale: float = setting(
         1.0, "size of emulated models' outputs, relative to the catalog's input sizes", minimum=0
     )
-    noise: float = setting(1.0, "of emulated times, relative to the profiles' own", minimum=0)
-    seed: int = setting(0, "of emulated times", minimum=0)
+    noise: float = setting(1.0, "spread of emulated times, relative to the profiles'", minimum=0)
+    seed: int = setting(0, "seed of emulated times", minimum=0)
     warm_start: bool = setting(
-        False, "whether emulated slices begin with every model that fits, already loaded"
+        False, "whether emulated slices start with every model that fits already loaded"
     )
     load_timeout_s: float = setting(
         600.0, "how long loading a model may take before it counts as failed", minimum=0.1
@@ -387,7 +389,7 @@ class InvokerSettings:
     handler_timeout_s: float = setting(
         60.0,
         "how long a function's handler may take for one job, before and again after the model; "
-        "then its process is ended, and the job has failed",
+        "then its process is killed, and the job fails",
         minimum=0.1,
     )
 

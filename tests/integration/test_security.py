@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from esg.cli.main import app
+from esg.cli.program import app
 from esg.client import (
     AsyncClient,
     Credentials,

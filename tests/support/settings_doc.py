@@ -34,7 +34,7 @@ find the controller, are its own to choose.
 """
 
 OTHERS = f"""
-## Variables that are no settings
+## Other environment variables
 
 | variable | meaning |
 |---|---|

@@ -19,7 +19,7 @@ def certificates(
         typer.Option(
             metavar="NAME",
             show_default="this machine's loopback only",
-            help="A name or address under which clients call the gateway; again for more.",
+            help="A name or address under which clients call the gateway; can be repeated.",
         ),
     ] = None,
     days: Annotated[
@@ -30,11 +30,11 @@ def certificates(
     ] = 90,
     as_json: AsJson = False,
 ) -> None:
-    """Make an authority of your own, and a certificate for each service and for clients.
+    """Create a private certificate authority (CA), and certificates for services and clients.
 
-    One more, observer, is for Prometheus. In a directory that has an authority already, it stays,
-    and the certificates are made anew: running services take them up without a restart. Keep ca.key
-    to yourself; each service needs ca.pem and its own two files. docs/security.md says what to set.
+    One more, observer, is for Prometheus. If the directory has a CA already, it is kept and only
+    the certificates are renewed; running services pick them up without a restart. Keep ca.key
+    secret; each service needs ca.pem and its own two files. docs/security.md says what to set.
 
     \b
     Examples:

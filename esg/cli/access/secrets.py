@@ -23,7 +23,7 @@ def secrets(
         typer.Option(
             metavar="NAME",
             show_default="containers on this host, and its loopback",
-            help="A name or address under which others call this host; again for more.",
+            help="A name or address under which others call this host; can be repeated.",
         ),
     ] = None,
     days: Annotated[

@@ -1,4 +1,4 @@
-"""`esg tokens`: who may call a gateway, and how much."""
+"""`esg tokens`: the clients of a gateway, with their tokens and quotas."""
 
 import re
 import time
@@ -28,7 +28,7 @@ from esg.suggest import did_you_mean, shortened
 app = typer.Typer(rich_markup_mode=None)
 
 MOST = 10**9
-ANY = "any number"
+ANY = "unlimited"
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 AGE = re.compile(r"([0-9]{1,9})([smhd])")
 
@@ -38,17 +38,17 @@ TokensFile = Annotated[
         "--file",
         metavar="FILE",
         envvar="ESG_GATEWAY_TOKENS",
-        help="The gateway's file of tokens (its setting tokens).",
+        help="The gateway's token file (its setting gateway.tokens).",
     ),
 ]
-ClientName = Annotated[str, typer.Argument(metavar="NAME", help="Of the client.")]
+ClientName = Annotated[str, typer.Argument(metavar="NAME", help="The client's name.")]
 
 
 @app.callback(invoke_without_command=True)
 def tokens(context: typer.Context) -> None:
-    """Say who may call a gateway, how much, and until when.
+    """Manage the clients of a gateway: their tokens, quotas and expiry.
 
-    The file holds digests of the tokens, not the tokens. A running gateway takes changes up at
+    The file holds digests of the tokens, not the tokens. A running gateway picks up changes at
     once.
     """
     if context.invoked_subcommand is None:
@@ -75,7 +75,7 @@ def add(
             metavar="N",
             callback=from_zero(MOST),
             show_default=ANY,
-            help="Requests per second; 0: any number.",
+            help="Requests per second; 0: unlimited.",
         ),
     ] = None,
     burst: Annotated[
@@ -84,7 +84,7 @@ def add(
             metavar="N",
             callback=at_least(1),
             show_default=str(Quota().burst),
-            help="Requests at once beyond that rate.",
+            help="Requests in a burst above that rate.",
         ),
     ] = None,
     in_flight: Annotated[
@@ -93,7 +93,7 @@ def add(
             metavar="N",
             callback=at_least(0),
             show_default=ANY,
-            help="Requests under way at a time; 0: any number.",
+            help="Requests in flight; 0: unlimited.",
         ),
     ] = None,
     bytes_per_day: Annotated[
@@ -102,7 +102,7 @@ def add(
             metavar="N",
             callback=at_least(0),
             show_default=ANY,
-            help="Bytes of payloads in a day; 0: any number.",
+            help="Payload bytes per day; 0: unlimited.",
         ),
     ] = None,
     operator: Annotated[
@@ -110,19 +110,19 @@ def add(
         typer.Option(
             "--operator/--no-operator",
             show_default="no",
-            help="May see and change what belongs to others.",
+            help="Whether it may see and change what belongs to others.",
         ),
     ] = None,
     expires: Expires = None,
     replace_old: Annotated[
         bool,
         typer.Option(
-            "--replace", help="Give a client that is there a new token; the rest stays as it is."
+            "--replace", help="Replace the token of an existing client; the rest stays as it is."
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let a client in: prints its token, this once.
+    """Add a client and print its token (shown once).
 
     \b
     Examples:
@@ -164,16 +164,14 @@ def rotate(
     file: TokensFile,
     keep_old: Annotated[
         str,
-        typer.Option(
-            metavar="TIME", help="How long the old token is good beside it: 1h, 30m, 2d, 0s."
-        ),
+        typer.Option(metavar="TIME", help="How long the old token stays valid: 1h, 30m, 2d, 0s."),
     ] = "1h",
     expires: Expires = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give a client a new token, and time to change: for a while both are good.
+    """Print a new token; the old one stays valid for a while.
 
-    Everything else stays as it is. Prints the new token, this once.
+    Everything else stays as it is. The new token is shown once.
 
     \b
     Examples:
@@ -200,7 +198,7 @@ def rotate(
 
 @app.command()
 def remove(name: ClientName, file: TokensFile) -> None:
-    """Let a client in no more. What it has under way is answered."""
+    """Revoke a client's token. Requests in flight are still answered."""
     known = read_entries(file)
     if name not in known:
         raise Rejected(did_you_mean("client", name, known))
@@ -209,7 +207,7 @@ def remove(name: ClientName, file: TokensFile) -> None:
 
 @app.command("list")
 def list_clients(file: TokensFile, as_json: AsJson = False) -> None:
-    """Show who may call, and how much."""
+    """List clients, with their quotas and expiry."""
     entries = list(read_entries(file).values())
     if as_json:
         print_json({"clients": [_document(entry) for entry in entries]})

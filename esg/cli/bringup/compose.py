@@ -18,18 +18,17 @@ def compose(
         Path,
         typer.Option(
             metavar="FILE",
-            help="Where it goes. docker compose reads the default by itself, beside "
-            "docker-compose.yml; another one has to be named with -f.",
+            help="The file to write. docker compose finds the default by itself; another one needs "
+            "-f.",
         ),
     ] = Path("docker-compose.override.yml"),
     catalog: CatalogFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write what docker-compose.yml lacks about this host: its MIG instances.
+    """Write a Compose file with this host's MIG instances, to go with docker-compose.yml.
 
-    They are found with NVML. Each gets a container with a Triton server of its own, and the invoker
-    is told where they are. Run it again when the GPUs have been partitioned anew; the file is
-    replaced.
+    They are found with NVML. Each gets a container with its own Triton server, and the invoker is
+    told where they are. Run it again after repartitioning the GPUs; the file is replaced.
 
     \b
     Examples:

@@ -21,15 +21,15 @@ LAYERS = 4
 
 
 Discard = Annotated[
-    bool, typer.Option("--discard", help="Delete what Redis was given if there is no room for it.")
+    bool, typer.Option("--discard", help="Delete Redis' data if there is no room for it.")
 ]
 
 
 def down(directory: RunDir = None, discard: Discard = False, as_json: AsJson = False) -> None:
-    """Stop a mesh, wherever it was started from, and wait until it is gone.
+    """Stop a mesh, wherever it was started from, and wait until it has stopped.
 
-    Requests that are under way may end. Logs, journal and what Redis was given stay; if that cannot
-    be copied to the mesh's directory, it stays where it is, and the exit code is 1.
+    Requests in flight are finished first. Logs, journal and Redis' data are kept; if the data
+    cannot be copied to the mesh's directory, it stays where it is, and the exit code is 1.
 
     \b
     Examples:
@@ -76,7 +76,7 @@ def _stop(place: RunDirectory, record: Record) -> None:
         if time.monotonic() > give_up:
             raise Rejected(
                 f"the mesh in {place.path} does not end; kill its supervisor (kill -9 {pid}), "
-                "then say esg down again"
+                "then run esg down again"
             )
         time.sleep(POLL_S)
 

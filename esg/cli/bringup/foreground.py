@@ -69,7 +69,7 @@ async def _until_told(mesh: Mesh, view: "ForegroundView", told: asyncio.Event) -
     try:
         view.up(mesh)
         await stopping
-        view.say("\nstopping: what is under way may end; again to stop at once")
+        view.say("\nstopping: finishing requests; Ctrl-C again to stop now")
     finally:
         await mesh.stop()
     view.say(down_text(mesh.directory.logs, mesh.journal))
@@ -103,7 +103,7 @@ class ForegroundView:
     def _tell_of_death(self, process: Process) -> None:
         tail = "\n".join(f"{INDENT}{line}" for line in process.tail().splitlines())
         when = "" if process.again_after_s is None else f" after {process.again_after_s:g} s"
-        self.say(f"{process.name} {process.end_text()}: it is started again{when}", "bold red")
+        self.say(f"{process.name} {process.end_text()}: restarting{when}", "bold red")
         self.say(f"{tail}\n{INDENT}(the end of {process.program.log})")
 
     def up(self, mesh: Mesh) -> None:
@@ -119,13 +119,13 @@ class ForegroundView:
 
 
 def left_text(directory: RunDirectory, data: Path) -> str:
-    """Where the only copy of what Redis was given is, and what to do about it."""
+    """Where the only copy of Redis' data is, and what to do about it."""
     reason = f": {directory.not_kept}" if directory.not_kept else ""
     named = f"--dir {shlex.quote(str(directory.path))}"
     return (
-        f"what Redis was given could not be copied to {directory.redis}{reason}; it is still in "
-        f"{data}, until this machine is restarted. Make room and say esg down {named} again, or "
-        f"go on with esg up --resume {named}; esg down --discard {named} deletes it"
+        f"Redis' data could not be copied to {directory.redis}{reason}; it is still in {data}, "
+        f"until this machine restarts. Make room and run esg down {named} again, or resume with "
+        f"esg up --resume {named}; esg down --discard {named} deletes it"
     )
 
 

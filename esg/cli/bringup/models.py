@@ -27,12 +27,12 @@ def models(context: typer.Context) -> None:
         typer.echo(context.get_help())
 
 
-@app.command(short_help="Fetch a Triton server, and what models need beside it.")
+@app.command(short_help="Download a Triton server and what its models need.")
 def install(
     directory: Annotated[
         Path | None,
         typer.Option(
-            "--dir", metavar="DIR", show_default="where esg up looks", help="Where to make it."
+            "--dir", metavar="DIR", show_default="where esg up looks", help="Where to create it."
         ),
     ] = None,
     weights: Annotated[
@@ -40,11 +40,11 @@ def install(
         typer.Option("--weights/--no-weights", help="Whether to fetch trained weights as well."),
     ] = True,
 ) -> None:
-    """Make a virtual environment with a Triton server and what models on CPU slices need.
+    """Create a virtual environment with a Triton server and what models on CPU slices need.
 
-    It is apart from ESG's own because they need another numpy. About 120 MB are fetched, with
-    pinned versions and hashes, and 100 MB more for trained weights, which are taken out of packages
-    that others publish under licences of their own. What was there before is replaced.
+    It is separate from ESG's own because models need another numpy. About 120 MB are downloaded,
+    with pinned versions and hashes, and 100 MB more for trained weights, which are extracted from
+    third-party packages under their own licences. An earlier environment is replaced.
 
     \b
     Examples:

@@ -20,7 +20,7 @@ def check_door(chosen: Chosen) -> None:
     own = chosen.settings.of(GatewaySettings)
     plain = not chosen.secure and public_door(chosen.common, own).server is None
     if plain and not chosen.common.insecure and not is_loopback(own.host):
-        raise Rejected(f"would listen on {own.host} without TLS; say --secure, or set {INSIST}")
+        raise Rejected(f"would listen on {own.host} without TLS; use --secure, or set {INSIST}")
 
 
 def check_deadlines(chosen: Chosen) -> None:

@@ -4,12 +4,13 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 
 from esg.cli.bringup.foreground import gateways_text
 from esg.console.exit_codes import NothingThere
 from esg.console.options import AsJson, RunDir
-from esg.console.terminal import open_table, print_json, print_line, terminal
+from esg.console.terminal import fits, open_table, print_json, print_line, terminal
 from esg.local.health import is_refusing, is_serving, redis_answers
 from esg.local.procfs import alive, in_session
 from esg.local.programs import CONTROLLER, service_of
@@ -36,7 +37,7 @@ def status(directory: RunDir = None, as_json: AsJson = False) -> None:
     if record is None or not running(record):
         crashed = "the mesh in" if record else "no mesh is running in"
         ending = (
-            " has ended and left something; esg down clears up"
+            " has ended and left files behind; esg down removes them"
             if record
             else "; start one with esg up"
         )
@@ -56,16 +57,14 @@ def status(directory: RunDir = None, as_json: AsJson = False) -> None:
         )
         return
     screen = terminal()
-    screen.print(_table(rows))
+    print_processes(screen, rows)
     for row in rows:
         if row["state"] == NO_ROOM:
             why = "no room for its journal; new requests are refused until there is"
             print_line(screen, f"\n{row['name']}: {why}")
         if row["last_words"]:
-            words = (
-                f"\n{row['name']} has ended and is started again; its log ends: {row['last_words']}"
-            )
-            print_line(screen, words)
+            words = f"has ended and is being restarted; its log ends: {row['last_words']}"
+            print_line(screen, f"\n{row['name']} {words}")
     print_line(screen, f"\n{gateways_text(record['gateways'])}; logs: {place.logs}")
 
 
@@ -117,14 +116,28 @@ def _last_words(log: Path) -> str:
     return next((line for line in reversed(lines) if line.strip()), "")
 
 
-def _table(rows: list[dict[str, Any]]) -> Table:
+def print_processes(screen: Console, rows: list[dict[str, Any]]) -> None:
+    """Print a table with a row per process. On a narrow screen the addresses are below it, whole:
+    they are there to be copied."""
+    table = _table(rows, addresses=True)
+    if fits(table, screen):
+        screen.print(table)
+        return
+    screen.print(_table(rows, addresses=False))
+    screen.print()
+    for row in rows:
+        print_line(screen, f"{row['name']}: {row['address']}")
+
+
+def _table(rows: list[dict[str, Any]], *, addresses: bool) -> Table:
     table = open_table()
-    for heading in ("name", "state", "address"):
+    for heading in ("name", "state", *["address"] * addresses):
         table.add_column(heading, overflow="fold")
     for heading in ("pid", "up s", "CPU s", "MB"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         figures = (row["uptime_s"], row["cpu_s"], row["memory_mb"])
         shown = ("-" if figure is None else f"{figure:.1f}" for figure in figures)
-        table.add_row(row["name"], row["state"], row["address"], str(row["pid"]), *shown)
+        address = [row["address"]] * addresses
+        table.add_row(row["name"], row["state"], *address, str(row["pid"]), *shown)
     return table

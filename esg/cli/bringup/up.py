@@ -28,16 +28,19 @@ def up(
     options: UpOptions,
     directory: RunDir = None,
     detach: Annotated[
-        bool, typer.Option("--detach", help="Return when all is ready; esg down stops it.")
+        bool,
+        typer.Option(
+            "--detach", help="Run in the background: return when all is ready; esg down stops it."
+        ),
     ] = False,
     catalog: CatalogFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Start a whole mesh on this machine: Redis, controller, gateway and worker nodes.
 
-    Each is a process of its own, and each node has its own local store. Ctrl-C lets requests that
-    are under way end, stops everything, and leaves logs, journal and Redis' data. All settings of
-    the services can be given in a file or in the environment; docs/settings.md lists them.
+    Each is a process of its own, and each node has its own local store. Ctrl-C finishes requests
+    in flight, stops everything, and keeps logs, journal and Redis' data. All settings of the
+    services can be given in a file or in the environment; docs/settings.md lists them.
 
     \b
     Examples:

@@ -68,7 +68,7 @@ class UpOptions:
             metavar="X",
             callback=above_zero(LARGEST_FACTOR),
             show_default="1",
-            help="Multiplies all times and SLOs: with 0.1 all is ten times as fast.",
+            help="Multiplies all times and SLOs: with 0.1 everything is ten times as fast.",
         ),
     ] = None
     policy: Annotated[
@@ -80,7 +80,7 @@ class UpOptions:
         typer.Option(
             metavar="ADDRESS",
             show_default="127.0.0.1",
-            help="Where the gateway listens; 0.0.0.0 is for everyone, and needs --secure.",
+            help="Address the gateway listens on; 0.0.0.0 is all interfaces, and needs --secure.",
         ),
     ] = None
     port: Annotated[
@@ -92,7 +92,7 @@ class UpOptions:
     redis_url: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", show_default="one is started", help="A Redis server that is there."
+            metavar="URL", show_default="a new one", help="Use this Redis instead of starting one."
         ),
     ] = None
     warm_start: Annotated[
@@ -124,7 +124,10 @@ class UpOptions:
     seed: Annotated[
         int | None,
         typer.Option(
-            metavar="S", callback=at_least(0), show_default="0", help="Of the emulated durations."
+            metavar="S",
+            callback=at_least(0),
+            show_default="0",
+            help="Seed of the emulated durations.",
         ),
     ] = None
     journal: Annotated[
@@ -139,24 +142,24 @@ class UpOptions:
         bool,
         typer.Option(
             "--resume",
-            help="Go on where the last mesh in DIR ended, with its applications, requests and "
-            "results; Redis' data are then in DIR all the time, not only from the mesh's end on.",
+            help="Resume the last mesh in DIR, with its applications, requests and results. Redis "
+            "then keeps its data in DIR all the time, rather than copying it there at the end.",
         ),
     ] = False
     salvage: Annotated[
         bool,
         typer.Option(
             "--salvage",
-            help="With --resume, if the journal is damaged: go on without what came after the "
-            "damage, and log what is lost.",
+            help="With --resume, if the journal is damaged: drop what follows the damage, and log "
+            "what is lost.",
         ),
     ] = False
     secure: Annotated[
         bool,
         typer.Option(
             "--secure",
-            help="Services speak TLS, and clients need a certificate and a token; "
-            "DIR/security/client.env tells a shell how to call.",
+            help="Services use TLS, and clients need a certificate and a token; "
+            "DIR/security/client.env sets them in a shell.",
         ),
     ] = False
     log_level: Annotated[

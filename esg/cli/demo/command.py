@@ -32,7 +32,7 @@ def demo(
     ] = 30.0,
     rate: Annotated[
         str,
-        typer.Option(metavar="RATE", help="Of the load: heavy, normal, light, or as in 30/s."),
+        typer.Option(metavar="RATE", help="Rate of the load: heavy, normal, light, or as in 30/s."),
     ] = "light",
     nodes: Annotated[
         int,
@@ -40,10 +40,10 @@ def demo(
     ] = 4,
     real: Annotated[
         bool,
-        typer.Option("--real", help="A photo through real models, on CPUs, instead of all that."),
+        typer.Option("--real", help="Send a photo through real models, on CPUs, instead."),
     ] = False,
     photo: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --real: a photo of yours.")
+        Path | None, typer.Option(metavar="FILE", help="With --real: the photo to send.")
     ] = None,
     out: Annotated[
         Path | None,
@@ -55,7 +55,7 @@ def demo(
 ) -> None:
     """See a mesh at work: start one, send a picture, replay load, take everything down.
 
-    The processes, the scheduling and the data on its way are real; the models are emulated. They
+    The processes, the scheduling and the data transfers are real; the models are emulated. They
     take the profiled times and answer with a digest of their inputs, so every result is checked
     byte for byte. The exit code is 0 if all of them are right.
 

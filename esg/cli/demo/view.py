@@ -106,7 +106,7 @@ class DemoView:
         if late_ms > BUSY_MS:
             self._screen.print(
                 f"This machine is busy: 1 in 100 requests went out {late_ms:.0f} ms late or more. "
-                "The mesh feels that as well.",
+                "This slows the mesh down as well.",
                 style="yellow",
             )
         for reason, count in served.outcome.errors.most_common():

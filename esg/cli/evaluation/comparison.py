@@ -8,7 +8,14 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from esg.console.formatting import at_hyphens, cost_text, counted, latency_text, rate_text
+from esg.console.formatting import (
+    COST_HEADING,
+    at_hyphens,
+    cost_text,
+    counted,
+    latency_text,
+    rate_text,
+)
 from esg.console.terminal import fits, open_table
 from esg.core.messages.codec import digest
 from esg.core.metrics import CAPTION
@@ -128,7 +135,7 @@ def print_summary(screen: Console, result: Result) -> None:
     screen.print(
         f"{counted(result['requests'], 'request')} in {result['virtual_s']:.1f} s: "
         f"{rate_text(result['slo_hit_rate'])} in time, "
-        f"{cost_text(result['cost_usd_per_1k_requests'])} USD per 1000; "
+        f"{cost_text(result['cost_usd_per_1k_requests'])} USD per 1k; "
         f"p50 {latency_text(latency_ms['p50'])} ms, p99 {latency_text(latency_ms['p99'])} ms; "
         f"mean batch {result['mean_batch']:.2f}; "
         f"vGPUs {rate_text(result['vgpu_utilisation'])} in use.\n\n{CAPTION}"
@@ -185,7 +192,8 @@ def _table(
 ) -> Table:
     table = open_table()
     table.add_column("policy", no_wrap=True)
-    for heading in ("hit\nrate", "cost", "to\nfirst", *(column.heading for column in columns)):
+    headings = ("hit\nrate", COST_HEADING, "to\nfirst", *(column.heading for column in columns))
+    for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     first = next(iter(rows.values()))
     gap = "\n" if margins_below else " "

@@ -82,7 +82,7 @@ class EmulateOptions:
             metavar="K",
             callback=at_least(1),
             show_default=str(USUAL.k),
-            help="Plans that esg offers.",
+            help="Plans that policy esg offers.",
         ),
     ] = None
     group_size: Annotated[
@@ -99,7 +99,7 @@ class EmulateOptions:
         typer.Option(
             metavar="ENGINE",
             show_default=USUAL.engine,
-            help="What esg searches with: frontier or astar.",
+            help="Search engine of policy esg: frontier or astar.",
         ),
     ] = None
     no_batching: Annotated[
@@ -112,11 +112,13 @@ class EmulateOptions:
         bool, typer.Option("--no-locality", help="Place tasks anywhere, not where their data is.")
     ] = False
     no_prewarm: Annotated[
-        bool, typer.Option("--no-prewarm", help="Load no models ahead of their use.")
+        bool, typer.Option("--no-prewarm", help="Load models only when they are needed.")
     ] = False
     follow_profiles: Annotated[
         bool,
-        typer.Option("--follow-profiles", help="Plans follow what tasks take, as in a live mesh."),
+        typer.Option(
+            "--follow-profiles", help="Plans follow measured task times, as in a live mesh."
+        ),
     ] = False
     noise: Annotated[
         float,
@@ -131,7 +133,7 @@ class EmulateOptions:
         typer.Option(
             metavar="MS",
             callback=from_zero(DAY_MS),
-            help="What a stage takes beyond its profile; live meshes differ.",
+            help="Overhead of a stage beyond its profile; live meshes differ.",
         ),
     ] = USUAL.stage_delay_ms
     remote_delay_ms: Annotated[
@@ -139,7 +141,7 @@ class EmulateOptions:
         typer.Option(
             metavar="MS",
             callback=from_zero(DAY_MS),
-            help="What an input from another node takes, whatever its size.",
+            help="Latency of reading an input from another node.",
         ),
     ] = USUAL.remote_delay_ms
     remote_mb_per_s: Annotated[
@@ -154,8 +156,8 @@ class EmulateOptions:
         str,
         typer.Option(
             metavar="MODE",
-            help="What scheduling takes: none, counted (from its effort) or measured (here; what "
-            "a policy remembers, as orion does its searches, takes no time then).",
+            help="Time that scheduling takes: none, counted (from the search effort) or measured "
+            "(on this machine; then searches that a policy caches, as orion does, take none).",
         ),
     ] = USUAL.overhead
     search_steps_per_ms: Annotated[
@@ -164,7 +166,7 @@ class EmulateOptions:
             metavar="N",
             callback=at_least(1),
             show_default="each policy's own",
-            help="Search effort that counts as a millisecond.",
+            help="Search steps per millisecond of scheduling time.",
         ),
     ] = None
     without: Annotated[

@@ -39,9 +39,9 @@ from esg.errors import Bug, Rejected
 
 
 def replay(journal: JournalFile, catalog: CatalogFile = None, as_json: AsJson = False) -> None:
-    """Check that a journal's events lead to the orders that it says.
+    """Replay a journal and check that every decision is the same.
 
-    Exit code 1 and one line about the first difference, if there is one.
+    If one differs, the exit code is 1, and one line reports the first difference.
 
     \b
     Examples:
@@ -90,10 +90,10 @@ def what_if(
     catalog: CatalogFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send a journal's requests again, under other conditions.
+    """Rerun a journal's requests under other conditions.
 
     The first row is the run as it was recorded; the others have the same requests at the same
-    times. What is not given is as in the journal.
+    times. Conditions that are not given are the journal's.
 
     \b
     Examples:

@@ -23,7 +23,7 @@ app = typer.Typer(rich_markup_mode=None)
 
 @app.callback(invoke_without_command=True)
 def journal(context: typer.Context) -> None:
-    """Look at a journal, the write-ahead log of a mesh or of an emulated run."""
+    """Inspect a journal, the write-ahead log of a mesh or of an emulated run."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -40,13 +40,14 @@ def check(
     catalog: CatalogFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check that a journal is as it was written.
+    """Check a journal for damage.
 
-    Every line has to be there, unchanged and in its place, and every segment to follow the one
-    before. Exit code 1 if not; the first problem of each segment is said with its line and place.
-    What a crash cut short at the end is no damage: nothing had been done because of it.
+    Every line has to be there, unchanged and in its place, and every segment has to follow the one
+    before it. If not, the exit code is 1, and the first problem of each segment is reported with
+    its line and offset. A torn end, as a crash leaves it, is no damage: nothing had been done
+    because of it.
 
-    \\b
+    \b
     Examples:
       esg journal check my-mesh/mesh.journal
       esg journal check run.journal --replay

@@ -49,7 +49,7 @@ FEWEST_REQUESTS = 20
 def reproduce(
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="Fewer requests and seeds: some three minutes on two cores."),
+        typer.Option("--quick", help="Fewer requests and seeds: about three minutes on two cores."),
     ] = False,
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="Where the report goes, as one HTML page.")
@@ -75,7 +75,7 @@ def reproduce(
     workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
-    """Do the paper's evaluation again and say which of its claims hold.
+    """Repeat the paper's evaluation and report which of its claims hold.
 
     Five systems in three settings with the catalog shipped with ESG, then Orion's search time, the
     time of a decision, K, group size, and ESG without GPU sharing and without batching. What

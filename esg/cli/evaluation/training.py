@@ -23,15 +23,15 @@ from esg.runtime.trained_configs import learnt_text
 
 
 def train(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to keep it.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
     catalog: CatalogFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Learn what policy aquatope needs, for controllers that run it.
+    """Train policy aquatope, for controllers that run it.
 
-    It learns the config of every stage offline, by Bayesian optimisation, in some seconds per
-    application; what was learnt before is looked up. `esg emulate` and `esg up` do this by
-    themselves. A controller elsewhere is told by controller.trained.
+    Bayesian optimisation finds the config of every stage offline, in some seconds per application;
+    earlier results are cached. esg emulate and esg up do this by themselves. A controller elsewhere
+    reads the file that its setting controller.trained names.
 
     \b
     Examples:

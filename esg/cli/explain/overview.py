@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from esg.cli.explain.question import Question, ask_timed, build_timed, plan_document
-from esg.console.formatting import million_text, ms_text
+from esg.console.formatting import COST_HEADING, job_cost_text, ms_text
 from esg.console.shapes import shape_text
 from esg.console.terminal import open_table, print_json, terminal
 from esg.core.catalog.config import CONFIG_LEGEND
@@ -95,7 +95,7 @@ def _table(rows: Sequence[Shown], configs_width: int) -> Table:
     for heading, width in (("SLO", 5), ("SLO\nms", 7)):
         table.add_column(heading, min_width=width, justify="right", no_wrap=True)
     table.add_column("configs", min_width=configs_width)
-    for heading, width in (("time\nms", 7), ("USD per\n1M jobs", 7), ("search\nus", 6), ("", 4)):
+    for heading, width in (("time\nms", 7), (COST_HEADING, 7), ("search\nus", 6), ("", 4)):
         table.add_column(heading, min_width=width, justify="right", no_wrap=True)
     for row in rows:
         answer = row.answer
@@ -105,7 +105,7 @@ def _table(rows: Sequence[Shown], configs_width: int) -> Table:
             ms_text(row.question.slo_us),
             _configs(row),
             ms_text(best.time_us),
-            million_text(best.job_cost_pusd),
+            job_cost_text(best.job_cost_pusd),
             f"{row.elapsed_us:.0f}",
             "" if answer.feasible else "late",
         )

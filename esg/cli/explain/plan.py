@@ -10,7 +10,14 @@ from esg.cli.explain.question import Question, ask_timed, build_timed, plan_docu
 from esg.cli.explain.reasons import reasons
 from esg.console.catalog import CatalogFile, read_catalog, warn_of_deadlines
 from esg.console.exit_codes import NOT_WELL
-from esg.console.formatting import at_hyphens, counted, million_text, ms_text, percent_text
+from esg.console.formatting import (
+    COST_HEADING,
+    at_hyphens,
+    counted,
+    job_cost_text,
+    ms_text,
+    percent_text,
+)
 from esg.console.options import AsJson, above_zero, at_least, from_zero
 from esg.console.shapes import shape_text
 from esg.console.terminal import fits, open_table, print_json, terminal
@@ -31,7 +38,10 @@ def plan(
     context: typer.Context,
     application: Annotated[
         str | None,
-        typer.Argument(metavar="[APPLICATION]", help="Its name (see esg apps); without one: all."),
+        typer.Argument(
+            metavar="[APPLICATION]",
+            help="The application (see esg apps); without one, all of them.",
+        ),
     ] = None,
     slo_ms: Annotated[
         float | None,
@@ -47,7 +57,7 @@ def plan(
         typer.Option(
             metavar="STAGE",
             show_default="the first one",
-            help="Where the jobs wait: a stage, or a function that one stage alone runs.",
+            help="Where the jobs wait: a stage, or a function that only one stage runs.",
         ),
     ] = None,
     queue: Annotated[
@@ -62,7 +72,7 @@ def plan(
         ),
     ] = 0.0,
     k: Annotated[
-        int, typer.Option("--k", metavar="K", callback=at_least(1), help="At most so many plans.")
+        int, typer.Option("--k", metavar="K", callback=at_least(1), help="Most plans to show.")
     ] = USUAL.k,
     engine: Annotated[
         str,
@@ -73,16 +83,16 @@ def plan(
     ] = USUAL.engine,
     group_size: Annotated[
         int,
-        typer.Option(metavar="G", callback=at_least(1), help="Most functions in a group of astar."),
+        typer.Option(metavar="G", callback=at_least(1), help="Largest function group for astar."),
     ] = USUAL.group_size,
     catalog: CatalogFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the cheapest configs that keep a deadline.
 
-    Plans the pipeline from one stage to its end, and says why not cheaper and why not slower.
-    Without an application, it plans every one at three deadlines: 0.8, 1.0 and 1.2 times L, the
-    time alone at the minimum config.
+    Plans the pipeline from one stage to its end, and explains why nothing cheaper or slower will
+    do. Without an application, it plans every one at three deadlines: 0.8, 1.0 and 1.2 times L,
+    its latency alone at the minimum config.
 
     \b
     Examples:
@@ -182,7 +192,7 @@ def _table(answer: Answer, *, named: bool) -> Table:
     for number, step in enumerate(best.steps, 1):
         heading = at_hyphens(step.stage, 12) if named else str(number)
         table.add_column(heading, justify="left", no_wrap=True)
-    for heading in ("time\nms", "spare\nms", "USD per\n1M jobs", "dearer\nby"):
+    for heading in ("time\nms", "spare\nms", COST_HEADING, "dearer\nby"):
         table.add_column(heading, justify="right", no_wrap=True)
     for plan in answer.plans:
         more = plan.job_cost_pusd - best.job_cost_pusd
@@ -190,7 +200,7 @@ def _table(answer: Answer, *, named: bool) -> Table:
             *(str(step.config) for step in plan.steps),
             ms_text(plan.time_us),
             ms_text(answer.budget_us - plan.time_us),
-            million_text(plan.job_cost_pusd),
+            job_cost_text(plan.job_cost_pusd),
             percent_text(more, best.job_cost_pusd) if more else "",
             style="bold" if plan is best else "",
         )

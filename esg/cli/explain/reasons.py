@@ -3,8 +3,8 @@
 from esg.cli.explain.question import Question, least_left_us
 from esg.console.formatting import (
     exact_ms_text,
+    job_cost_text,
     joined,
-    million_text,
     ms_text,
     percent_text,
 )
@@ -43,7 +43,7 @@ def _why_not_cheaper(question: Question, engine: Engine, answer: Answer) -> list
     slower = question.ask(engine, left_us=left_us, k=1).plans[0]
     cheapest = (
         f"Why not cheaper: if time did not matter, {_configs(unhurried)} would cost "
-        f"{million_text(unhurried.job_cost_pusd)} USD per million jobs, "
+        f"{job_cost_text(unhurried.job_cost_pusd)} USD per 1k, "
         f"{_saving(unhurried, best)} less. It takes {ms_text(unhurried.time_us)} ms and would be "
         f"{ms_text(unhurried.time_us - answer.budget_us)} ms late."
     )

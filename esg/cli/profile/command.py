@@ -16,7 +16,7 @@ from esg.errors import Rejected
 app = typer.Typer(rich_markup_mode=None)
 app.command()(show)
 app.command(short_help="Show where the profiles of two catalogs differ.")(compare)
-app.command(short_help="Show what tasks really take, beside their profiles.")(drift)
+app.command(short_help="Compare measured task times with the profiles.")(drift)
 
 MOST = 10_000
 
@@ -39,11 +39,11 @@ def profile(
         typer.Option(
             metavar="SLICES",
             show_default=False,
-            help="What to measure on: cpu:N, mig, emulated:N, or Tritons as host:port,...",
+            help="What to measure on: cpu:N, mig, emulated:N, or Triton servers at host:port,...",
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer configs, each run less often.")
+        bool, typer.Option("--quick", help="Fewer configs, and fewer runs of each.")
     ] = False,
     functions: Annotated[
         str | None,
@@ -66,23 +66,23 @@ def profile(
     payload: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", show_default="a picture is made", help="What first stages get."
+            metavar="FILE", show_default="a generated picture", help="Input for first stages."
         ),
     ] = None,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Where profiles and catalog are written.")
     ] = Path("measured"),
     restart: Annotated[
-        bool, typer.Option("--restart", help="Measure anew what was measured before.")
+        bool, typer.Option("--restart", help="Discard earlier measurements.")
     ] = False,
     catalog: CatalogFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure functions on the slices that are here, or look at their profiles.
+    """Measure functions on this machine's slices, or show their profiles.
 
-    With --slices every function is run on a node of this machine, config by config, and DIR gets a
-    profile of each, with a catalog that esg plan, emulate and up take as it is. Interrupt it at
-    any time; the same command continues.
+    With --slices every function is run on a node of this machine, config by config. DIR gets a
+    profile of each, and a catalog that esg plan, emulate and up accept as it is. Interrupt it at
+    any time; the same command resumes.
 
     \b
     Examples:

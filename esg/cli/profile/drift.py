@@ -28,17 +28,15 @@ def drift(
     gateway: Gateway = DEFAULT_GATEWAY,
     journal: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", show_default="ask the mesh", help="Look into a journal instead."
-        ),
+        typer.Option(metavar="FILE", show_default="ask the mesh", help="Read a journal instead."),
     ] = None,
     catalog: CatalogFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what tasks really take, beside their profiles, and what plans go by.
+    """Compare measured task times with the profiles, and show what plans assume.
 
-    Only tasks that found their model loaded count, from their order to the news of their end. Plans
-    follow as the setting controller.follow_profiles says. Times are those of the smallest config.
+    Only warm tasks count, timed by the controller from dispatch to the report of their end. Whether
+    plans follow is the setting controller.follow_profiles. Times are those of the smallest config.
 
     \b
     Examples:

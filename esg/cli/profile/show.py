@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from esg.console.catalog import CatalogFile, read_catalog
-from esg.console.formatting import million_text, ms_text
+from esg.console.formatting import job_cost_text, ms_text
 from esg.console.options import AsJson, at_least
 from esg.console.terminal import open_table, print_json, terminal
 from esg.core.catalog.profile import Profile
@@ -18,29 +18,31 @@ from esg.units import to_ms, to_usd
 
 
 def show(
-    function: Annotated[str, typer.Argument(metavar="FUNCTION", help="Its name; see esg apps.")],
+    function: Annotated[
+        str, typer.Argument(metavar="FUNCTION", help="The function (see esg apps).")
+    ],
     batch: Annotated[
         int | None,
-        typer.Option(metavar="N", callback=at_least(1), help="Only configs with this batch."),
+        typer.Option(metavar="N", callback=at_least(1), help="Only configs with this batch size."),
     ] = None,
     vcpus: Annotated[
         int | None,
-        typer.Option(metavar="N", callback=at_least(1), help="Only configs with so many vCPUs."),
+        typer.Option(metavar="N", callback=at_least(1), help="Only configs with this many vCPUs."),
     ] = None,
     vgpus: Annotated[
         int | None,
-        typer.Option(metavar="N", callback=at_least(1), help="Only configs with so many vGPUs."),
+        typer.Option(metavar="N", callback=at_least(1), help="Only configs with this many vGPUs."),
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="All configs, also those that another one beats.")
+        bool, typer.Option("--all", help="All configs, not only the Pareto-optimal ones.")
     ] = False,
     catalog: CatalogFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Show time and cost of a function's configs.
 
-    Those are shown that no other one beats, being as fast and as cheap per job or better; with
-    --all, or as JSON, every one.
+    Shows the Pareto-optimal configs: no other is both as fast and as cheap per job. With --all, or
+    as JSON, all of them.
 
     \b
     Examples:
@@ -57,9 +59,7 @@ def show(
     screen = terminal()
     shown = rows if every else _unbeaten(chosen, rows)
     of_all = f" of {len(chosen.configs)}" if len(shown) < len(chosen.configs) else ""
-    why = (
-        " (no other is faster and cheaper; --all shows the rest)" if len(shown) < len(rows) else ""
-    )
+    why = " (the Pareto-optimal ones; --all shows the rest)" if len(shown) < len(rows) else ""
     screen.print(f"{function}: {len(shown)}{of_all} configs{why}\n")
     screen.print(_table(chosen, shown))
     screen.print(f"\nA run's time varies by {chosen.relative_std:.1%} (standard deviation).")
@@ -108,7 +108,8 @@ def _document(profile: Profile, rows: list[int]) -> dict[str, Any]:
             {
                 **profile.configs[row]._asdict(),
                 "time_ms": to_ms(int(profile.time_us[row])),
-                "cost_usd": to_usd(int(profile.task_cost_pusd[row])),
+                "cost_usd_per_task": to_usd(int(profile.task_cost_pusd[row])),
+                "cost_usd_per_job": to_usd(int(profile.job_cost_pusd[row])),
             }
             for row in rows
         ],
@@ -120,7 +121,7 @@ def _table(profile: Profile, rows: list[int]) -> Table:
     fastest = min(rows, key=lambda row: (times[row], costs[row]))
     cheapest = min(rows, key=lambda row: (costs[row], times[row]))
     table = open_table()
-    for heading in ("batch", "vCPUs", "vGPUs", "time\nms", "USD per\n1M tasks", "USD per\n1M jobs"):
+    for heading in ("batch", "vCPUs", "vGPUs", "time\nms", "USD per\n1k tasks", "USD per\n1k jobs"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("")
     for row in rows:
@@ -128,8 +129,8 @@ def _table(profile: Profile, rows: list[int]) -> Table:
         table.add_row(
             *map(str, profile.configs[row]),
             ms_text(times[row]),
-            million_text(int(profile.task_cost_pusd[row])),
-            million_text(costs[row]),
+            job_cost_text(int(profile.task_cost_pusd[row])),
+            job_cost_text(costs[row]),
             Text(" and ".join(marks), style="bold green"),
             style="bold" if marks else "",
         )

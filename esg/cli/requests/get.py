@@ -14,7 +14,9 @@ from esg.console.terminal import print_json, terminal
 from esg.errors import Rejected
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 
-RequestId = Annotated[str, typer.Argument(metavar="ID", help="As esg submit --no-wait printed it.")]
+RequestId = Annotated[
+    str, typer.Argument(metavar="ID", help="The id that esg submit --no-wait printed.")
+]
 
 
 def get(
@@ -26,7 +28,7 @@ def get(
     gateway: Gateway = DEFAULT_GATEWAY,
     as_json: AsJson = False,
 ) -> None:
-    """Show what has become of a request.
+    """Show the state or the result of a request.
 
     With --out its outputs are fetched, which can be done once.
 
@@ -58,7 +60,7 @@ def cancel(
     if as_json:
         print_json({"request_id": request_id, "cancelled": done})
     else:
-        print("cancelled" if done else "it had ended before")
+        print("cancelled" if done else "not cancelled: it had already ended")
 
 
 async def _get(gateway: str, request_id: str, *, fetch: bool) -> tuple[RequestState, Result | None]:

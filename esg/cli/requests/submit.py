@@ -1,6 +1,7 @@
 """`esg submit`: run files through a pipeline of a live mesh."""
 
 import asyncio
+import sys
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ AT_ONCE = 32
 """Files that are read and under way at the same time."""
 CANCELLING_S = 10.0
 """How long a mesh may take to cancel requests; another Ctrl-C does not wait."""
+STDIN = Path("-")
+"""The file that stands for standard input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,7 @@ class Sent:
     """One file, and what became of it."""
 
     path: Path
+    payload: bytes | None = None  # read already, or not yet
     request_id: str = ""
     result: Result | None = None
     error: Exception | None = None
@@ -46,10 +50,13 @@ class Sent:
 
 def submit(
     application: Annotated[
-        str, typer.Argument(metavar="APPLICATION", help="Its name, as the mesh knows it.")
+        str, typer.Argument(metavar="APPLICATION", help="The name of the application.")
     ],
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Each is the payload of one request.")
+        list[Path],
+        typer.Argument(
+            metavar="FILE...", help="Each is the payload of one request; - is standard input."
+        ),
     ],
     slo_ms: Annotated[
         float | None,
@@ -65,7 +72,7 @@ def submit(
     ] = True,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write the outputs there, as FILE.STAGE."),
+        typer.Option(metavar="DIR", help="Write the outputs to this folder, as FILE.STAGE."),
     ] = None,
     all_stages: Annotated[
         bool,
@@ -85,15 +92,16 @@ def submit(
       esg submit image-classification *.jpg --slo-ms 600 --out results
       esg submit image-classification photo.jpg --all-stages --out results
       esg submit image-classification photo.jpg --no-wait
+      curl -s https://example.com/photo.jpg | esg submit image-classification -
     """
     for path in files:
-        if not path.is_file():
+        if path != STDIN and not path.is_file():
             reason = "is not a file" if path.exists() else "no such file"
             raise Rejected(f"{path}: {reason}; name files that can be read")
     if out is not None and not wait:
         raise Rejected("--out needs the results; leave out --no-wait, or esg get them later")
-    folder = None if out is None else Folder(out, files)
-    sent = [Sent(path) for path in files]
+    sent = _payloads(files)
+    folder = None if out is None else Folder(out, [one.path for one in sent])
     asked = SubmitPlan(application, slo_ms, all_stages)
     run_live(_submit(gateway, asked, sent, wait=wait, shown=wait and not as_json))
     if folder is not None:
@@ -104,6 +112,19 @@ def submit(
     else:
         _print(sent, written, wait=wait)
     _end(sent)
+
+
+def _payloads(files: list[Path]) -> list[Sent]:
+    """A payload for every file. Standard input is read here and now: Ctrl-C would not end a thread
+    that waits for it."""
+    if files.count(STDIN) > 1:
+        raise Rejected("- (standard input) can be read only once; name it once")
+    if STDIN in files and sys.stdin is None:
+        raise Rejected("-: standard input is closed; name files")
+    return [
+        Sent(Path("stdin"), sys.stdin.buffer.read()) if path == STDIN else Sent(path)
+        for path in files
+    ]
 
 
 async def _submit(
@@ -117,7 +138,9 @@ async def _submit(
             async def one(file: Sent) -> None:
                 async with turns:
                     try:
-                        payload = await asyncio.to_thread(_read, file.path)
+                        payload = file.payload
+                        if payload is None:
+                            payload = await asyncio.to_thread(_read, file.path)
                         # Known before it is sent: it may be accepted without our hearing of it
                         file.request_id = uuid.uuid4().hex
                         await mesh.submit_async(

@@ -22,23 +22,23 @@ def top(
     gateway: Gateway = DEFAULT_GATEWAY,
     interval: Annotated[
         float,
-        typer.Option(metavar="S", callback=above_zero(LONGEST_S), help="Seconds between looks."),
+        typer.Option(metavar="S", callback=above_zero(LONGEST_S), help="Seconds between updates."),
     ] = 1.0,
     once: Annotated[
-        bool, typer.Option("--once", help="Show one view, with rates over one interval, and exit.")
+        bool, typer.Option("--once", help="Show one view, with rates over one interval, then exit.")
     ] = False,
     as_json: Annotated[
         bool,
         typer.Option(
-            "--json", help="Print JSON instead: a line per look, one document for --once."
+            "--json", help="Print JSON: one line per update, or one document with --once."
         ),
     ] = False,
 ) -> None:
     """Watch a live mesh: its applications, their queues, nodes and slices.
 
-    Everything is counted since the controller started; requests per second are since the look
-    before, and percentiles are of the latest requests. What is due, and what the figures mean, is
-    said below the view. Ctrl-C ends it. In a pipe, one view follows another.
+    Counts are since the controller started, requests per second since the last update, and
+    percentiles are over the latest requests. The figures are explained below the view. Ctrl-C
+    ends it. In a pipe, one view follows another.
 
     \b
     Examples:

@@ -11,11 +11,10 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
 
 from esg.client import Progress, Result
-from esg.console.formatting import million_text
+from esg.console.formatting import cost_text
 from esg.console.terminal import open_table, print_line
 from esg.core.catalog.config import CONFIG_LEGEND
 from esg.core.emulated_output import looks_emulated
-from esg.units import to_pusd
 
 EMULATED = (
     "slices are emulated: outputs are digests, not pictures (esg demo --real has real models)"
@@ -119,13 +118,13 @@ def print_result(
     print_line(
         screen,
         f"{title}: done in {result.latency_ms:.1f} ms, SLO of {result.slo_ms:.1f} ms {kept}; "
-        f"{_million(result.cost_usd)} USD per million; request {result.request_id}",
+        f"{cost_text(1000 * result.cost_usd)} USD per 1k; request {result.request_id}",
     )
     table = open_table()
     table.add_column("stage")
     table.add_column("node")
     table.add_column(CONFIG_LEGEND)
-    for heading in ("wait ms", "run ms", "USD/million"):
+    for heading in ("wait ms", "run ms", "USD per 1k"):
         table.add_column(heading, justify="right")
     for stage in result.stages:
         table.add_row(
@@ -134,7 +133,7 @@ def print_result(
             str(stage.config),
             f"{stage.wait_ms:.1f}",
             f"{stage.run_ms:.1f}",
-            _million(stage.cost_usd),
+            cost_text(1000 * stage.cost_usd),
         )
     screen.print(table)
     sizes = {name: f"{len(content):,} bytes" for name, content in result.outputs.items()}
@@ -145,7 +144,3 @@ def print_result(
         outputs = ", ".join(f"{name} {size}" for name, size in sizes.items())
         print_line(screen, f"outputs: {outputs}")
     screen.print()
-
-
-def _million(cost_usd: float) -> str:
-    return million_text(to_pusd(cost_usd))

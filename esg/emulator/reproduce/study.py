@@ -109,7 +109,7 @@ def wins(results: Results) -> Iterator[Win]:
     """Where each one wins, every system with its best reading."""
     contests: tuple[tuple[str, str, Callable[[float], str]], ...] = (
         ("highest hit rate", "slo_hit_rate", lambda value: f"{rate(value)} %"),
-        ("lowest cost", COST, lambda value: f"${value:.3f} per 1000"),
+        ("lowest cost", COST, lambda value: f"{value:.3f} USD per 1k"),
         ("lowest p99 latency", "latency_ms.p99", lambda value: f"{value:.0f} ms"),
     )
     for setting in SETTINGS:

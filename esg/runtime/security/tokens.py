@@ -176,7 +176,7 @@ def time_text(at_s: int) -> str:
 def write_entries(file: Path, entries: Entries) -> None:
     """For their owner alone, and all at once."""
     with written(file, private=True) as out:
-        out.write("# The gateway's clients. Made by esg tokens, which see.\n")
+        out.write("# The gateway's clients. Written by esg tokens.\n")
         for entry in entries.values():
             out.write(f"\n[{entry.name}]\n")
             for key, value in _document(entry).items():

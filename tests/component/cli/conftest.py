@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import pytest
 
-from esg.cli import main as cli_main
+from esg.cli import program as cli_program
 from esg.console import progress
 from esg.console.entry import run_app
 from esg.core.catalog.file import DEFAULT
-from esg.loadgen import main as loadgen_main
+from esg.loadgen import program as loadgen_program
 
 
 class Ran(NamedTuple):
@@ -34,7 +34,7 @@ def _plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def esg(capsys: pytest.CaptureFixture[str]) -> Run:
     def run(*arguments: object) -> Ran:
-        code = run_app(cli_main.app, "esg", [str(argument) for argument in arguments])
+        code = run_app(cli_program.app, "esg", [str(argument) for argument in arguments])
         return Ran(code, *capsys.readouterr())
 
     return run
@@ -43,7 +43,7 @@ def esg(capsys: pytest.CaptureFixture[str]) -> Run:
 @pytest.fixture
 def load(capsys: pytest.CaptureFixture[str]) -> Run:
     def run(*arguments: object) -> Ran:
-        code = run_app(loadgen_main.app, "loadgen", [str(argument) for argument in arguments])
+        code = run_app(loadgen_program.app, "loadgen", [str(argument) for argument in arguments])
         return Ran(code, *capsys.readouterr())
 
     return run

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from typer.core import TyperGroup
 
-from esg.cli import main
-from esg.loadgen import main as loadgen_main
+from esg.cli import program as cli_program
+from esg.loadgen import program as loadgen_program
 from tests.component.cli.conftest import Run
 from tests.support.examples import commands, pages, programs
 from tests.support.paths import ROOT
@@ -28,7 +28,7 @@ MADE = {"deploy/prometheus/nodes.json"}
 def parse(arguments: list[str]) -> None:
     """Parse a command line down to its last command, and run nothing."""
     name, *rest = arguments
-    command: Any = main.app if name == "esg" else loadgen_main.app
+    command: Any = cli_program.app if name == "esg" else loadgen_program.app
     context: Any = None
     while True:
         context = command.make_context(name, list(rest), parent=context)

@@ -43,7 +43,7 @@ def test_a_command_for_application_developers_needs_no_extra(name: str) -> None:
 
 def test_the_applications_of_a_mesh_need_no_extra_and_those_of_a_catalog_do() -> None:
     done = ran("esg.cli.main", "apps", "--gateway", "127.0.0.1:1")
-    assert (done.returncode, done.stderr[:20]) == (1, "error: no gateway at")
+    assert (done.returncode, done.stderr[:20]) == (3, "error: no gateway at")
     done = ran("esg.cli.main", "apps")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.endswith("pip install 'esg-mesh[core]'\n")
@@ -54,6 +54,16 @@ def test_a_command_whose_extra_is_missing_names_it_in_one_line() -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith('error: esg up needs the extra "mesh" (')
     assert done.stderr.endswith(" is missing): pip install 'esg-mesh[mesh]'\n")
+
+
+def test_a_shell_completes_a_command_whose_extra_is_missing_in_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("_ESG_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "esg\nup\n--")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    done = ran("esg.cli.main")
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["--help"], "")
 
 
 def test_loadgen_without_its_extra_names_it_in_one_line() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from esg.cli import main
+from esg.cli import program
 from esg.cli.evaluation import history
 from esg.console import training as console_training
 from esg.console.entry import run_app
@@ -32,7 +32,7 @@ def first_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, dict[str
     path, out = tmp_path_factory.mktemp("first") / "run.journal", io.StringIO()
     arguments = f"emulate --requests {REQUESTS} --nodes 6 --journal {path} --json"
     with redirect_stdout(out):
-        assert run_app(main.app, "esg", arguments.split()) == 0
+        assert run_app(program.app, "esg", arguments.split()) == 0
     return path.read_bytes(), json.loads(out.getvalue())
 
 

@@ -14,7 +14,9 @@ def test_the_document_has_every_row_in_the_order_of_the_profile(esg: Run) -> Non
     assert document["provenance"] == profile.provenance
     assert [(r["batch"], r["vcpus"], r["vgpus"]) for r in rows] == list(profile.configs)
     assert [r["time_ms"] * 1000 for r in rows] == pytest.approx(profile.time_us.tolist())
-    assert [r["cost_usd"] * 1e12 for r in rows] == pytest.approx(profile.task_cost_pusd.tolist())
+    per_task, per_job = ([r[f"cost_usd_per_{of}"] * 1e12 for r in rows] for of in ("task", "job"))
+    assert per_task == pytest.approx(profile.task_cost_pusd.tolist())
+    assert per_job == pytest.approx(profile.job_cost_pusd.tolist())
 
 
 def test_the_rows_can_be_narrowed(esg: Run) -> None:

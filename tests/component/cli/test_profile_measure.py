@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from esg.cli import main
+from esg.cli import program
 from esg.console.entry import run_app
 from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
@@ -34,7 +34,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def out(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What was measured: batches of one and two."""
     folder = tmp_path_factory.mktemp("measured") / "here"
-    assert run_app(main.app, "esg", arguments(source, folder, "1,2")) == 0
+    assert run_app(program.app, "esg", arguments(source, folder, "1,2")) == 0
     return folder
 
 

@@ -119,7 +119,6 @@ def test_help_does_not_wait_for_numpy_or_tables() -> None:
 def test_esg_alone_shows_its_help(esg: Run) -> None:
     assert esg() == esg("--help")
     assert esg().code == 0
-    assert "--install-completion" not in esg().out
 
 
 def test_esg_knows_its_version(esg: Run) -> None:

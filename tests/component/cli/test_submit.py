@@ -1,6 +1,7 @@
 """`esg submit`, `get` and `cancel`, against a gateway in a process of its own."""
 
 import asyncio
+import io
 import json
 import signal
 import subprocess
@@ -48,10 +49,10 @@ def test_esg_submit_shows_a_table_for_every_file(
     monkeypatch.chdir(photos[0].parent)
     ran = esg("submit", KNOWN, *(photo.name for photo in photos))
     assert (ran.code, ran.err) == (0, "")
-    assert "one.jpg: done in 70.0 ms, SLO of 900.0 ms kept; 120.00 USD per million" in ran.out
+    assert "one.jpg: done in 70.0 ms, SLO of 900.0 ms kept; 0.1200 USD per 1k" in ran.out
     assert ran.out.count("first") == ran.out.count("outputs: second") == 2
     row = next(line for line in ran.out.splitlines() if line.startswith("first"))
-    assert row.split() == ["first", "i0", "1/2/1", "10.0", "30.0", "60.00"]
+    assert row.split() == ["first", "i0", "1/2/1", "10.0", "30.0", "0.0600"]
 
 
 @pytest.mark.usefixtures("gateway")
@@ -68,6 +69,27 @@ def test_outputs_are_written_and_the_document_says_where(
     assert Path(two["outputs"]["second"]["file"]).read_bytes() == b"gfed"
     written = sorted(path.name for path in (tmp_path / "deep" / "out").iterdir())
     assert written == ["one.jpg.second", "two.jpg.second"]
+
+
+@pytest.mark.usefixtures("gateway")
+def test_a_payload_can_come_from_standard_input(
+    esg: Run, photos: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xffpiped")))
+    ran = esg("submit", KNOWN, "-", photos[0], "--json", "--out", tmp_path / "out")
+    assert (ran.code, ran.err) == (0, "")
+    piped, named = json.loads(ran.out)["requests"]
+    assert (piped["file"], named["file"]) == ("stdin", str(photos[0]))
+    written = Path(piped["outputs"]["second"]["file"])
+    assert written == tmp_path / "out" / "stdin.second"
+    assert written.read_bytes() == b"depip\xff"
+
+
+@pytest.mark.usefixtures("gateway")
+def test_standard_input_is_read_once(esg: Run) -> None:
+    ran = esg("submit", KNOWN, "-", "-")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "error: - (standard input) can be read only once; name it once\n"
 
 
 @pytest.mark.usefixtures("gateway")
@@ -161,7 +183,7 @@ def test_esg_submit_without_waiting_prints_ids_whose_results_are_fetched_later(
     assert written.read_bytes() == b"gfed"
     told = esg("get", first, "--out", tmp_path / "out").out
     assert f"written: {tmp_path / 'out' / first}.second (3 bytes)\n" in told
-    assert esg("cancel", first).out == "it had ended before\n"
+    assert esg("cancel", first).out == "not cancelled: it had already ended\n"
     document = json.loads(esg("cancel", first, "--json").out)
     assert document == {"request_id": first, "cancelled": False}
 

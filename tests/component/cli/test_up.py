@@ -199,7 +199,7 @@ def test_a_secure_mesh_is_called_with_what_its_file_says() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--host", "0.0.0.0"], "would listen on 0.0.0.0 without TLS; say --secure, or set ..."),
+        (["--host", "0.0.0.0"], "would listen on 0.0.0.0 without TLS; use --secure, or set ..."),
         (["--slices", "cpu:2"], "invoker.triton: /no/such: no such program; name a ..."),
         (["--slices", "mig"], "slices mig: there is no NVIDIA driver; install one, ..."),
     ],
@@ -255,7 +255,7 @@ def test_esg_down_keeps_what_it_cannot_copy_until_there_is_room(directory: RunDi
         down = ran("down")
         assert down.returncode == 1
         assert down.stdout.startswith(
-            f"the mesh is down; what Redis was given could not be copied to {directory.redis}"
+            f"the mesh is down; Redis' data could not be copied to {directory.redis}"
         )
         assert f"it is still in {data}," in down.stdout
         assert f"esg down --discard --dir {directory.path} deletes it" in down.stdout
@@ -299,7 +299,9 @@ def test_two_meshes_need_two_directories(directory: RunDirectory, tmp_path: Path
     assert ran("status").returncode == 0
 
 
-def test_status_tells_how_every_process_is(directory: RunDirectory) -> None:
+def test_status_tells_how_every_process_is(
+    directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ran("up", *SMALL, "--detach", "--scale", "0.5")
     running = pids(directory)
     os.kill(running["node1"], signal.SIGKILL)
@@ -317,6 +319,7 @@ def test_status_tells_how_every_process_is(directory: RunDirectory) -> None:
     assert rows["gateway"]["memory_mb"] > 1
     assert rows["gateway"]["cpu_s"] > 0
     assert rows["gateway"]["uptime_s"] > 0
+    monkeypatch.setenv("COLUMNS", "200")  # room for the socket in a test's long directory
     table = ran("status").stdout
     assert re.search(rf"^gateway +serving +{found['gateway']} +{running['gateway']} ", table, re.M)
     one_decimal = r"\d+\.\d"
@@ -335,6 +338,7 @@ def test_status_says_why_a_process_is_started_again(directory: RunDirectory, esg
             "supervisor": {"pid": me.pid, "began": me.began},
             "up": True,
             "gateway": "",
+            "gateways": [""],
             "controller": "",
             "settings": {},
             "processes": [{**process, "state": "ended"}],
@@ -346,7 +350,9 @@ def test_status_says_why_a_process_is_started_again(directory: RunDirectory, esg
     finally:
         directory.release()
     assert re.search(r"^redis +restarting ", told, re.M)
-    assert "redis has ended and is started again; its log ends: Can't write: No space left" in told
+    assert (
+        "redis has ended and is being restarted; its log ends: Can't write: No space left" in told
+    )
 
 
 def test_a_stopped_process_is_not_serving(directory: RunDirectory) -> None:
@@ -373,7 +379,7 @@ def test_a_process_that_dies_is_told_with_the_end_of_its_log_and_comes_back(
     process.send_signal(signal.SIGINT)
     code, out, _ = finished(process)
     assert code == 0
-    assert f"{name} was ended by SIGKILL: it is started again" in out
+    assert f"{name} was ended by SIGKILL: restarting" in out
     assert '"event": "serving"' in out
     assert str(directory.logs / f"{name}.log") in out
     assert out.count(f"{name:11} ready") == 2
@@ -389,7 +395,8 @@ def test_processes_of_a_mesh_do_not_outlive_a_supervisor_that_is_killed(
     finished(process)
     wait_until(lambda: not any(alive(p["pid"], p["began"]) for p in left["processes"]))
     assert ran("status").stderr == (
-        f"error: the mesh in {directory.path} has ended and left something; esg down clears up\n"
+        f"error: the mesh in {directory.path} has ended and left files behind; "
+        "esg down removes them\n"
     )
     if clean == "down":
         done = ran("down")

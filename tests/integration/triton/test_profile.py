@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from esg.cli import main
+from esg.cli import program
 from esg.console.entry import run_app
 from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
@@ -18,7 +18,7 @@ def test_functions_are_measured_on_cpu_slices(
     source, out = write_functions(tmp_path), tmp_path / "measured"
     asked = "--quick --json --slices cpu:2 --functions invert,join,broken --batches 1,2 --vcpus 1"
     code = run_app(
-        main.app,
+        program.app,
         "esg",
         ["profile", *asked.split(), "--catalog", f"{source}", "--out", f"{out}"],
     )

@@ -225,7 +225,9 @@ def test_a_correction_of_profiles_is_an_effect(with_node: Table) -> None:
     assert len(seen) == 1
 
 
-@pytest.mark.parametrize("name", ["shell", "effects", "requests/request_log", "counters", "convert"])
+@pytest.mark.parametrize(
+    "name", ["shell", "effects", "requests/request_log", "counters", "convert"]
+)
 def test_the_shell_imports_no_loop_no_clock_and_no_log(name: str) -> None:
     source = Path(esg.controller.__path__[0], f"{name}.py").read_text("utf-8")
     imported = set()
