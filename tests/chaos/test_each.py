@@ -17,6 +17,7 @@ from tests.chaos.faults import (
     snapshot_is_damaged,
     stands_still,
 )
+from tests.chaos.hostile import hostile_clients
 from tests.support.cable import CabledMesh
 
 pytestmark = pytest.mark.slow
@@ -101,3 +102,10 @@ def _small_disk(tmp_path: Path) -> Iterator[None]:
 async def test_the_mesh_s_disk_is_full_for_two_minutes(chaos: Chaos) -> None:
     async with chaos() as scene:
         await mesh_disk_is_full(scene, 120.0)
+
+
+async def test_hostile_clients_cost_nobody_anything(chaos: Chaos) -> None:
+    async with chaos() as scene:
+        before = dict(scene.mesh.processes)
+        await hostile_clients(scene)
+        assert scene.mesh.processes == before
