@@ -22,7 +22,7 @@ MB = 2**20
 
 
 async def hostile_clients(scene: Scene) -> None:
-    """At every gateway: absurd numbers, groups without end, uploads that stop, messages that expand,
+    """At every gateway: absurd numbers, groups without end, uploads that stop, bombs of zeros,
     and connections that say nothing."""
     for address in scene.mesh.gateways:
         async with channel(address) as link:
