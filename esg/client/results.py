@@ -52,7 +52,7 @@ class Result:
     application: str
     """Name of the application that it ran through."""
     outcome: Outcome
-    """done, failed, cancelled or dropped (too late for an application that drops such)."""
+    """done, failed, invalid (its input), cancelled or dropped (too late, where that is wanted)."""
     reason: str
     """Why it is not done; empty if it is."""
     slo_met: bool
@@ -109,6 +109,7 @@ _ENDINGS = {Outcome.DROPPED: RequestDropped, Outcome.CANCELLED: RequestCancelled
 _HOW = {
     Outcome.DONE: "is done",
     Outcome.FAILED: "failed",
+    Outcome.INVALID: "had an input that is not valid",
     Outcome.DROPPED: "was dropped",
     Outcome.CANCELLED: "was cancelled",
 }

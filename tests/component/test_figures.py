@@ -52,7 +52,7 @@ EXPECTED = {
 }
 """What becomes of the story's requests, without their costs."""
 QUOTIENT = re.compile(r"(?:(\d+) \* )?(sum by .+?) / (sum by .+?\)\))(?: <.*)?")
-RATE = re.compile(r"sum by \(application\) \(rate\((esg_\w+)\[[^]]+\]\)\)")
+RATE = re.compile(r"sum by \(application\) \(rate\((esg_\w+)(?:\{[^}]*\})?\[[^]]+\]\)\)")
 
 
 @dataclass

@@ -79,7 +79,7 @@ def test_the_catalog_is_shown_if_it_is_named_whatever_the_environment_says(
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith(f"Applications of the catalog {street}; --gateway shows")
     assert json.loads(esg("apps", "--catalog", street, "--json").out)["catalog"] == str(street)
-    assert esg("apps").code == 1
+    assert esg("apps").code == 3
     monkeypatch.delenv("ESG_GATEWAY")
     assert esg("apps").out.startswith("Applications of ESG's own catalog; ")
 
@@ -119,5 +119,5 @@ def test_what_cannot_be_meant_is_refused(esg: Run, street: Path, tmp_path: Path)
 def test_without_a_gateway_it_is_said_what_to_do(esg: Run, file: Path) -> None:
     for arguments in (("--gateway",), ("add", file, "--gateway"), ("remove", "x", "--gateway")):
         ran = esg("apps", *arguments, "127.0.0.1:1")
-        assert (ran.code, ran.out) == (1, "")
+        assert (ran.code, ran.out) == (3, "")
         assert ran.err.startswith("error: no gateway at 127.0.0.1:1; start a mesh with esg up")

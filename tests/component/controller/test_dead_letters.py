@@ -10,8 +10,9 @@ from typing import Any
 import grpc
 import pytest
 
-from esg.controller import dead_letters, invoker_streams
+from esg.controller import invoker_streams
 from esg.controller.driver import Driver
+from esg.controller.durability import dead_letters
 from esg.controller.durability.dead_letters import DeadLetters, PutAside
 from esg.core.journal.format import read_segment
 from esg.core.journal.replay import replay

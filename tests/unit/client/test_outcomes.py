@@ -29,6 +29,7 @@ DONE = Result(
 ENDINGS = {
     Outcome.FAILED: (RequestFailed, "request r1 failed: no such picture"),
     Outcome.DROPPED: (RequestDropped, "request r1 was dropped: no such picture"),
+    Outcome.INVALID: (RequestFailed, "request r1 had an input that is not valid: no such picture"),
     Outcome.CANCELLED: (RequestCancelled, "request r1 was cancelled: no such picture"),
 }
 
