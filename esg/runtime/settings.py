@@ -7,12 +7,7 @@ from typing import Any
 from esg.core.node_settings import KEEP_ALIVE_US
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.sessions.settings import SessionSettings
-from esg.runtime.rpc.addresses import (
-    GATEWAY_PORT,
-    HIGHEST_PORT,
-    LOOPBACK,
-    SERVICE_DOMAIN,
-)
+from esg.runtime.rpc.addresses import GATEWAY_PORT, HIGHEST_PORT, LOOPBACK, SERVICE_DOMAIN
 from esg.runtime.rpc.batched_sender import LARGEST_GROUP
 from esg.runtime.security.tokens import Quota
 from esg.units import US_PER_MS, US_PER_S, to_ms
