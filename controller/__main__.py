@@ -43,7 +43,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     chosen = deciding(own)
     began_ns = time.monotonic_ns()
     controller = LiveController(
-        build_scheduler(catalog, chosen, known.state),
+        build_scheduler(catalog, chosen, known.state, epoch=known.epoch),
         own,
         journal,
         lambda: known.now_us + (time.monotonic_ns() - began_ns) // 1000,
@@ -54,7 +54,10 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     controller.start()
     if journal is not None:
         header = Header(
-            catalog=catalog_digest(catalog), time_scale=common.time_scale, settings=chosen
+            catalog=catalog_digest(catalog),
+            time_scale=common.time_scale,
+            settings=chosen,
+            epoch=known.epoch,
         )
         journal.begin(header, lambda: opening(controller.driver, controller.shell))
     server = Server(AMONG_OURSELVES, between_services(common), [Decoding()])

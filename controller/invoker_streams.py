@@ -136,7 +136,13 @@ class InvokerStreams:
             )
             self._tell(event, session_memo(session.session), refused=refused)
         else:
-            self._tell(event, then=lambda _: session.acknowledge(note.number), refused=refused)
+            number = note.number
+            self._tell(
+                event,
+                then=lambda _: session.acknowledge(number),
+                refused=refused,
+                urgent=False,  # the node is told along with its next orders
+            )
 
     def _put_aside(self, session: NodeSession, stream: int | None, error: PutAside) -> None:
         """A node's news were not handled: its stream ends, so that it joins again and says all that

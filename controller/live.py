@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from esg.controller.corrector import Corrector
 from esg.controller.driver import Driver, EventLog
@@ -19,7 +20,7 @@ from esg.controller.metrics import MeshMetrics
 from esg.controller.requests.gateway_streams import GatewayStreams
 from esg.controller.shell import NOTHING, ControllerShell, ShellSnapshot
 from esg.core.journal.format import Memo, functions_digest
-from esg.core.messages.commands import Command, CorrectProfiles, RefuseRequest
+from esg.core.messages.commands import Command, CorrectProfiles, DiscardData, RefuseRequest
 from esg.core.messages.events import Event
 from esg.core.scheduler.scheduler import Scheduler
 from esg.runtime.metrics_page import FORGET_S
@@ -78,6 +79,7 @@ class LiveController:
         self.gateways.draining = True
         if not self.gateways.idle:
             await self._idle.wait()
+        await self.driver.rest()
 
     def forget_gone(self) -> None:
         """Forget how applications fared that were deleted, once their last request is answered."""
@@ -93,7 +95,11 @@ class LiveController:
         self, now_us: int, event: Event, memo: Memo | None, commands: list[Command]
     ) -> None:
         for effect in self.shell.apply(now_us, event, memo, commands):
-            self._perform_one(effect)
+            if not _waits(effect):
+                self._perform_one(effect)
+            else:
+                urgent = not isinstance(effect, DiscardData)
+                self.driver.when_durable(partial(self._perform_one, effect), urgent=urgent)
         if self.gateways.draining and self.gateways.idle:
             self._idle.set()
 
@@ -115,3 +121,16 @@ class LiveController:
                 self.corrector.correct(effect.corrections)
             case _:
                 self.invokers.send(effect)
+
+
+def _waits(effect: Effect) -> bool:
+    """Whether an effect cannot be taken back, should this machine fail before the journal is on
+    disk. A client that waits for its request would submit it again; one that will fetch it later
+    would not."""
+    match effect:
+        case TellAccepted():
+            return effect.record.fetched_later
+        case TellAnswered() | DiscardData():
+            return True
+        case _:
+            return False

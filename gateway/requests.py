@@ -98,6 +98,7 @@ class Requests:
             asked, charge, remaining_s, self._settings, caller.owner, fetched_later=fetched_later
         )
         submission.quota.CopyFrom(_over_all(caller, len(charge.content)))
+        submission.awaits_acceptance = len(charge.content) > STORED_AT_ONCE
         with ExitStack() as waiting:
             request = self._table.submit(submission, caller.quota.in_flight)
             waiting.callback(self._table.leave, request)

@@ -76,7 +76,7 @@ class GatewayNote(_message.Message):
     def __init__(self, submission: _Optional[_Union[Submission, _Mapping]] = ..., cancel: _Optional[str] = ..., follow: _Optional[str] = ..., session: _Optional[str] = ..., leave: _Optional[str] = ..., keep_not: _Optional[str] = ...) -> None: ...
 
 class Submission(_message.Message):
-    __slots__ = ("request_id", "application", "slo_us", "content_hash", "deadline_us", "fetched_later", "owner", "all_stages", "quota")
+    __slots__ = ("request_id", "application", "slo_us", "content_hash", "deadline_us", "fetched_later", "owner", "all_stages", "awaits_acceptance", "quota")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     APPLICATION_FIELD_NUMBER: _ClassVar[int]
     SLO_US_FIELD_NUMBER: _ClassVar[int]
@@ -85,6 +85,7 @@ class Submission(_message.Message):
     FETCHED_LATER_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     ALL_STAGES_FIELD_NUMBER: _ClassVar[int]
+    AWAITS_ACCEPTANCE_FIELD_NUMBER: _ClassVar[int]
     QUOTA_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     application: str
@@ -94,8 +95,9 @@ class Submission(_message.Message):
     fetched_later: bool
     owner: str
     all_stages: bool
+    awaits_acceptance: bool
     quota: Quota
-    def __init__(self, request_id: _Optional[str] = ..., application: _Optional[str] = ..., slo_us: _Optional[int] = ..., content_hash: _Optional[bytes] = ..., deadline_us: _Optional[int] = ..., fetched_later: _Optional[bool] = ..., owner: _Optional[str] = ..., all_stages: _Optional[bool] = ..., quota: _Optional[_Union[Quota, _Mapping]] = ...) -> None: ...
+    def __init__(self, request_id: _Optional[str] = ..., application: _Optional[str] = ..., slo_us: _Optional[int] = ..., content_hash: _Optional[bytes] = ..., deadline_us: _Optional[int] = ..., fetched_later: _Optional[bool] = ..., owner: _Optional[str] = ..., all_stages: _Optional[bool] = ..., awaits_acceptance: _Optional[bool] = ..., quota: _Optional[_Union[Quota, _Mapping]] = ...) -> None: ...
 
 class Quota(_message.Message):
     __slots__ = ("client", "requests_per_s", "burst", "in_flight", "bytes_per_day", "payload_bytes")

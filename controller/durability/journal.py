@@ -6,11 +6,14 @@
     JOURNAL/00000006.damaged       one as it was before it was salvaged
     JOURNAL/reserve                room for when there is none (see `journal_reserve`)
 
-Entries are handed over in groups, and a group counts when it is durable: on disk, if `sync` is
-wanted, otherwise with the operating system, from where it survives the end of this process but not
-of the machine. A segment that has become too large, or whose events took too long to handle, is
-followed by another one, whose snapshot makes the older ones dispensable; so the disk used and the
-time to start again stay bounded.
+Entries are handed over in groups. A group is first written, to the operating system, from where it
+survives the end of this process; that takes some ten microseconds, and is done in the loop. It is
+durable, so that it survives the end of the machine, after the next sync. Who needs that asks for a
+sync: one is enough for all groups before it. A disk that syncs quickly is waited for in the loop,
+as handing the work to a thread and back costs more than the work; a slow one in a thread,
+meanwhile groups are written on. A segment that has become too large, or whose events took too long
+to handle, is followed by another one, whose snapshot makes the older ones dispensable; so the disk
+used and the time to start again stay bounded.
 
 A disk without room is a state: what was written of a group is taken back, the reserve gives room,
 and when that is used up, too, the group waits, and is tried again each second. Nothing is done that
@@ -27,15 +30,14 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
-from io import RawIOBase
 from pathlib import Path
 
 from esg.controller.durability.past import ADVICE, read_past
 from esg.controller.durability.reserve import JournalReserve, has_room, is_no_room
 from esg.controller.durability.salvage import salvage
-from esg.core.journal.checksums import Damaged, sealed_group, sealed_header
+from esg.controller.durability.segment_writer import SegmentWriter, SyncFailed
+from esg.core.journal.checksums import Damaged
 from esg.core.journal.format import (
     Header,
     JournalEntry,
@@ -61,10 +63,9 @@ Opening = Callable[[], Callable[[], str]]
 and may be called in another thread."""
 Then = Callable[[Exception | None], None]
 
-RARELY = 4
-"""So many times as long as a snapshot took is worked before there is another one."""
-
 RETRY_S = 1.0
+QUICK_S = 0.001
+"""A disk that took no longer for its last sync is waited for in the loop."""
 FULL = (
     "the journal's disk is full: what is under way goes on, and new requests are taken as soon as "
     "there is room again"
@@ -73,7 +74,7 @@ FULL = (
 
 @dataclass(slots=True)
 class _Group:
-    """What becomes durable together; before it, a segment to begin, unless that has been done."""
+    """What is written together; before it, a segment to begin, unless that has been done."""
 
     lines: list[str]
     following: Callable[[], str] | None
@@ -89,25 +90,16 @@ class Journal:
 
     def __init__(self, directory: Path, settings: ControllerSettings) -> None:
         self._directory = directory
-        self._least_bytes = int(settings.segment_mb * 1_000_000)
-        self._limit_bytes = self._least_bytes
-        self._least_work_s = settings.segment_work_s
-        self._limit_work_s = self._least_work_s
-        self._kept = settings.kept_segments
         self._sync = settings.sync
-        self._pause_s = settings.sync_ms / 1000
-        self._synced_s = 0.0
+        self._pauses = settings.sync_ms > 0
         self._header = ""
         self._opening: Opening | None = None
         self._following: Callable[[], str] | None = None  # a segment to begin with the next group
         self._lines: list[str] = []
-        self._check = 0  # the checksum of the latest line that is written
         self._salvage = settings.journal_salvage
-        self._size = 0  # of the entries in this segment
-        self._worked_s = 0.0  # what they took to be handled, and so will again
         self._group_began_s: float | None = None
-        self._file: RawIOBase | None = None
         self._writer = ThreadPoolExecutor(1, "journal") if settings.sync else None
+        self._handed_over = 0  # jobs that the writer's thread has to do
         self._retry: tuple[asyncio.TimerHandle, Then] | None = (
             None  # of a group that waits for room
         )
@@ -124,6 +116,7 @@ class Journal:
                 "(controller.journal), or stop the other one"
             )
         self._lock = lock
+        self._segment = SegmentWriter(directory, lock, settings)
         for unfinished in directory.glob("*.unfinished"):
             unfinished.unlink()
         self._reserve = JournalReserve(directory)
@@ -152,7 +145,7 @@ class Journal:
             raise Rejected(f"{damage}; {ADVICE}") from None
         except OSError as error:
             raise self._refusal(error) from None
-        self._check = past.check
+        self._segment.check = past.check
         return past.segment
 
     # ---- what happens now
@@ -175,7 +168,8 @@ class Journal:
         what is remembered then is whole. In between, a request that is answered is no longer under
         way, but has not been remembered as ended either. So segments end here, and only here."""
         assert self._opening is not None
-        if self._is_full() and not self.full and has_room(self._directory, self._limit_bytes):
+        segment = self._segment
+        if segment.is_full and not self.full and has_room(self._directory, segment.limit_bytes):
             self._following = self._opening()
         self._group_began_s = time.monotonic()
 
@@ -184,9 +178,10 @@ class Journal:
     ) -> None:
         self._lines.append(entry_line(JournalEntry(now_us, event, orders_digest(commands), memo)))
 
-    def flush(self, then: Then) -> None:
-        """Make durable what was appended; `then` is called in this loop, with what went wrong if
-        anything did. Until then, nothing more may be appended."""
+    def write(self, then: Then) -> None:
+        """Give what was appended to the operating system; `then` is called with what went wrong, if
+        anything did: at once, unless a segment begins, or there is no room. Until then, nothing
+        more may be appended."""
         lines, self._lines = self._lines, []
         following, self._following = self._following, None
         now_s = time.monotonic()
@@ -194,13 +189,38 @@ class Journal:
         self._group_began_s = None
         self._hand_over(_Group(lines, following, worked_s), then)
 
+    def sync(self, then: Then) -> None:
+        """Make durable what has been written so far; `then` is called with what went wrong, if
+        anything did. One at a time."""
+        if not self._sync:
+            then(None)
+        elif self._pauses or self._segment.sync_took_s > QUICK_S or self._handed_over:
+            self._in_thread(self.sync_now, then)
+        else:
+            then(self.sync_now())
+
     def _hand_over(self, group: _Group, then: Then) -> None:
+        def written(error: Exception | None) -> None:
+            self._written(group, then, error)
+
+        if group.following is not None:
+            self._in_thread(lambda: self._tried(group), written)
+        else:
+            written(self._tried(group))
+
+    def _in_thread(self, work: Callable[[], Exception | None], then: Then) -> None:
+        """Do what may take long in the writer's thread, one after the other."""
         if self._writer is None:
-            self._written(group, then, self._tried(group))
+            then(work())
             return
+
+        def done(future: "asyncio.Future[Exception | None]") -> None:
+            self._handed_over -= 1
+            then(future.result())
+
+        self._handed_over += 1
         loop = asyncio.get_running_loop()
-        writing = loop.run_in_executor(self._writer, self._tried, group)
-        writing.add_done_callback(lambda done: self._written(group, then, done.result()))
+        loop.run_in_executor(self._writer, work).add_done_callback(done)
 
     def _written(self, group: _Group, then: Then, error: Exception | None) -> None:
         self._retry = None
@@ -235,7 +255,7 @@ class Journal:
 
     def end_segment(self) -> None:
         """Have another segment begin with the next group."""
-        self._limit_bytes = 0
+        self._segment.limit_bytes = 0
 
     def current(self) -> Segment:
         """The segment that is written to. Only between groups is it whole."""
@@ -259,8 +279,7 @@ class Journal:
         for timer in filter(None, waiting):
             timer.cancel()
         self._end_writer()
-        if self._file is not None:
-            self._file.close()
+        self._segment.close()
         os.close(self._lock)
 
     def _end_writer(self) -> None:
@@ -268,10 +287,7 @@ class Journal:
         if self._writer is not None:
             self._writer.shutdown()
 
-    def _is_full(self) -> bool:
-        return self._size > self._limit_bytes or self._worked_s > self._limit_work_s
-
-    # ---- in the writer's thread
+    # ---- in the loop, or in the writer's thread
 
     def _tried(self, group: _Group) -> Exception | None:
         """Write a group, with what the reserve has if there is no other room: what went wrong."""
@@ -284,75 +300,24 @@ class Journal:
                 self._write_group(group)
         except OSError as error:
             return self._no_room() if is_no_room(error) else self._fault(error)
-        except Fault as fault:
-            return fault
+        except SyncFailed as error:
+            return self._fault(error.__cause__)
         return None
 
     def _write_group(self, group: _Group) -> None:
         if group.following is not None:
-            self._next_segment(group.following)
+            self._segment.begin_segment(self._header, group.following)
             group.following = None
         if group.lines:
-            # Where the last attempt had no room, these are the same bytes
-            data, check = sealed_group(group.lines, self._check)
-            self._write(data)
-            self._check = check
-            self._worked_s += group.worked_s
+            self._segment.write(group.lines, group.worked_s)
 
-    def _write(self, data: bytes) -> None:
-        assert self._file is not None
-        end = self._file.tell()
+    def sync_now(self) -> Exception | None:
+        """Wait until what has been written so far is on disk: what went wrong."""
         try:
-            _write_all(self._file, data)
-        except OSError:
-            # Nobody was told of what is there of it; the next attempt begins where this one did
-            self._file.truncate(end)
-            self._file.seek(end)
-            raise
-        self._size += len(data)
-        if self._sync:
-            # On a slow disk one sync for many groups is cheaper than one for each
-            pause_s = self._synced_s + self._pause_s - time.monotonic()
-            if pause_s > 0:
-                time.sleep(pause_s)
-            self._synced(os.fdatasync, self._file.fileno())
-            self._synced_s = time.monotonic()
-
-    def _synced(self, sync: Callable[[int], None], file: int) -> None:
-        """After a failure the kernel may forget what it could not write, and say nothing the next
-        time: so it is the end, whatever the reason."""
-        try:
-            sync(file)
-        except OSError as error:
-            raise self._fault(error) from None
-
-    def _next_segment(self, following: Callable[[], str]) -> None:
-        """Written under another name first: a segment has its snapshot, or it is not there."""
-        segments = segment_files(self._directory)
-        number = 1 + (int(segments[-1].stem) if segments else 0)
-        unfinished = self._directory / f"{number:08}.unfinished"
-        began_s = time.monotonic()
-        header, check = sealed_header(self._header, self._check)
-        snapshot, check = sealed_group([following()], check)
-        file = unfinished.open("wb", buffering=0)
-        try:
-            _write_all(file, header + snapshot)
-            os.fsync(file.fileno())
-            unfinished.rename(unfinished.with_suffix(".journal"))
-        except OSError:
-            file.close()
-            unfinished.unlink(missing_ok=True)
-            raise
-        self._synced(os.fsync, self._lock)
-        if self._file is not None:
-            self._file.close()
-        # Where much is remembered, snapshots are large, and the more has to happen between them
-        self._file, self._size, self._worked_s, self._check = file, 0, 0.0, check
-        self._limit_bytes = max(self._least_bytes, len(snapshot))
-        self._limit_work_s = max(self._least_work_s, RARELY * (time.monotonic() - began_s))
-        for old in segments[: max(0, len(segments) - self._kept)]:
-            with suppress(FileNotFoundError):
-                old.unlink()
+            self._segment.sync()
+        except SyncFailed as error:
+            return self._fault(error.__cause__)
+        return None
 
     def _refusal(self, error: OSError) -> Rejected:
         return Rejected(
@@ -366,14 +331,9 @@ class Journal:
             "of. Make room there and start the controller again"
         )
 
-    def _fault(self, error: OSError) -> Fault:
+    def _fault(self, error: BaseException | None) -> Fault:
+        why = error.strerror if isinstance(error, OSError) else error
         return Fault(
-            f"journal {self._directory}: cannot be written: {error.strerror}; nothing was done "
+            f"journal {self._directory}: cannot be written: {why}; nothing was promised "
             "that it does not know of. Make room there and start the controller again"
         )
-
-
-def _write_all(file: RawIOBase, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[file.write(view) or 0 :]

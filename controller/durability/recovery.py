@@ -27,7 +27,7 @@ from esg.core.journal.format import Segment, catalog_digest, snapshot_line
 from esg.core.journal.replay import Diverged, replay, replayed
 from esg.core.messages.codec import decode, encode, to_text
 from esg.core.policies.apex.features import listed
-from esg.core.scheduler.scheduler import Scheduler, build_scheduler
+from esg.core.scheduler.scheduler import Scheduler, build_scheduler, next_epoch
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.state.state import Registrations, State
 from esg.errors import Fault, Rejected
@@ -53,6 +53,7 @@ class Remembered:
     state: Any = None
     memory: ShellSnapshot = NOTHING
     now_us: int = 0
+    epoch: int = 0
 
 
 def deciding(own: ControllerSettings) -> SchedulerSettings:
@@ -100,7 +101,9 @@ def recover(past: Segment, catalog: Catalog, own: ControllerSettings) -> Remembe
     start = _beginning(past, catalog, own)
     count = 0
     try:
-        scheduler = build_scheduler(catalog, past.header.settings, start.state)
+        scheduler = build_scheduler(
+            catalog, past.header.settings, start.state, epoch=past.header.epoch
+        )
         shell = ControllerShell(own, start.memory)
         for count, (entry, commands) in enumerate(replayed(scheduler, past.entries), 1):  # noqa: B007
             # The effects are dropped: they were performed when it happened
@@ -125,6 +128,7 @@ def recover(past: Segment, catalog: Catalog, own: ControllerSettings) -> Remembe
         state=scheduler.snapshot(),
         memory=shell.snapshot()(),
         now_us=max(scheduler.state.now_us, start.now_us),
+        epoch=next_epoch(scheduler.state),
     )
 
 
@@ -141,10 +145,12 @@ def _beginning(past: Segment, catalog: Catalog, own: ControllerSettings) -> Reme
 
 def rebuilt(journal: Journal, catalog: Catalog) -> Scheduler:
     """The scheduler that a journal which is being written comes to. The shell around it goes on as
-    it is: it learns of nothing that is not durable."""
+    it is: it learns of nothing that is not written."""
     past = journal.current()
     assert past.snapshot is not None
-    return replay(build_scheduler(catalog, past.header.settings, past.snapshot.state), past.entries)
+    header = past.header
+    scheduler = build_scheduler(catalog, header.settings, past.snapshot.state, epoch=header.epoch)
+    return replay(scheduler, past.entries)
 
 
 def dead_letters_beside(journal: Journal, directory: Path, catalog: Catalog) -> DeadLetters:
@@ -189,4 +195,4 @@ def _carried_over(past: Segment) -> Remembered:
     )
     memory = changed(decode(ShellSnapshot, end.memory), orders=(), sessions={})
     now_us = _now_us(state.now_us, end.wall_us)
-    return Remembered(state=encode(new), memory=memory, now_us=now_us)
+    return Remembered(state=encode(new), memory=memory, now_us=now_us, epoch=next_epoch(new))

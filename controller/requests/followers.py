@@ -17,8 +17,11 @@ class Follower:
         self.session = secrets.token_hex(8)  # until it says which it is
         self.gone = False
 
-    def put(self, note: wire.ControllerNote) -> None:
-        self.outbox.put(note)
+    def put(self, note: wire.ControllerNote, *, lazily: bool = False) -> None:
+        if lazily:
+            self.outbox.put_lazily(note)
+        else:
+            self.outbox.put(note)
 
 
 class Followers:
@@ -38,9 +41,9 @@ class Followers:
     def watchers(self, request: str) -> list[Follower]:
         return self._watchers.get(request, [])
 
-    def tell(self, request: str, note: wire.ControllerNote) -> None:
+    def tell(self, request: str, note: wire.ControllerNote, *, lazily: bool = False) -> None:
         for follower in self._followers.get(request, ()):
-            follower.put(note)
+            follower.put(note, lazily=lazily)
 
     def tell_end(self, request: str, note: wire.ControllerNote) -> None:
         """The last word about a request: nobody follows it any more."""

@@ -5,9 +5,11 @@ those in the past first. Whoever breaks off only stops listening: the request go
 gateway may follow it later. Whoever leaves a request has it cancelled, unless somebody else wants
 it (`esg.core.sessions.interest`).
 
-Nobody is told that a request was accepted before the journal has that they want it: what asks for a
-request whose arrival is being written waits until that is done, and who asks for a known one for
-the first time becomes an event of its own, `RequestWanted`, and is heard again after that.
+Nobody is told that a request is kept for them, or what became of it, before that is on disk. Who
+asks for a request whose arrival is not decided yet waits until it is, and who asks for a known one
+for the first time becomes an event of its own, `RequestWanted`, and is heard again after that. Who
+submits a request and waits for it hears of its acceptance along with something else: the gateway
+has no use for it, unless it says so.
 """
 
 import logging
@@ -54,6 +56,7 @@ class GatewayStreams:
         self._refusing = refusing
         self._undecided: dict[str, list[Repeat]] = {}  # not decided yet, or not on disk
         self._timeouts: set[str] = set()  # those of them whose SLO is the timeout of their call
+        self._awaited: set[str] = set()  # those whose gateway does nothing before it is accepted
         self._followers = Followers()
         self._quotas = RequestQuotas(time.monotonic)
         self._interest = Interest()
@@ -131,9 +134,7 @@ class GatewayStreams:
                     refused=lambda error: _refuse(follower, request, error),
                 )
                 return
-            follower.put(_accepted_note(request, record, repeated=True))
-            if not _told_end(follower, request, record):
-                self._followers.follow(request, follower)
+            self._driver.when_durable(lambda: self._repeat(follower, request))
         elif self.draining:
             _refuse(follower, request, Unavailable("the controller is going away; try again"))
         elif why := self._refusing():
@@ -147,6 +148,8 @@ class GatewayStreams:
             self._followers.follow(request, follower)
             self._interest.ask(request, follower.session, memo)
             slo_us = self._slo_us(submission, application)
+            if later or submission.awaits_acceptance:
+                self._awaited.add(request)
             if submission.HasField("deadline_us") and slo_us == submission.deadline_us:
                 self._timeouts.add(request)
             self._driver.tell(
@@ -160,6 +163,16 @@ class GatewayStreams:
                 request_memo(submission.content_hash, memo),
                 refused=lambda error: self._end(request, error),
             )
+
+    def _repeat(self, follower: Follower, request: str) -> None:
+        """Answer a submission of a request that is known, and wanted by who submitted it again."""
+        known = self._find(request)
+        if known is None:
+            _refuse(follower, request, _unknown(request))
+            return
+        follower.put(_accepted_note(request, known, repeated=True))
+        if not self._told_end(follower, request, known):
+            self._followers.follow(request, follower)
 
     def _too_much(self, submission: wire.Submission) -> Exhausted | None:
         """Why a new request is more than its client may do, if it is."""
@@ -226,7 +239,7 @@ class GatewayStreams:
                 follower.put(note)
         # After the past: whoever hears this knows all that has happened
         follower.put(_accepted_note(request, known))
-        if not _told_end(follower, request, known):
+        if not self._told_end(follower, request, known):
             self._followers.watch(request, follower)
 
     def _past(self, request: Request) -> list[wire.ControllerNote]:
@@ -251,7 +264,7 @@ class GatewayStreams:
         known = self._find(request)
         if known is None and request not in self._undecided:
             _refuse(follower, request, _unknown(request))
-        elif known is None or not _told_end(follower, request, known):
+        elif known is None or not self._told_end(follower, request, known):
             self._followers.follow(request, follower)
             self._driver.tell(RequestCancelled(request=request))
 
@@ -265,7 +278,9 @@ class GatewayStreams:
     def accepted(self, request: str, record: RequestRecord) -> None:
         self._timeouts.discard(request)
         self._quotas.decided(request, accepted=True)
-        self._followers.tell(request, _accepted_note(request, record))
+        lazily = request not in self._awaited
+        self._awaited.discard(request)
+        self._followers.tell(request, _accepted_note(request, record), lazily=lazily)
         for _, ask_again in self._undecided.pop(request, ()):
             ask_again()
 
@@ -280,6 +295,7 @@ class GatewayStreams:
     def _end(self, request: str, error: Exception) -> None:
         """A request is not admitted."""
         self._timeouts.discard(request)
+        self._awaited.discard(request)
         self._quotas.decided(request, accepted=False)
         self._interest.end(request)
         self._followers.tell_end(request, _refused_note(request, error))
@@ -311,6 +327,18 @@ class GatewayStreams:
             extra=about(request=answer.request, outcome=answer.outcome, in_time=answer.slo_met),
         )
 
+    def _told_end(
+        self, follower: Follower, request: str, known: RequestRecord | AnsweredRequest
+    ) -> bool:
+        """Tell a follower the result of a request that has one, once that is durable; whether that
+        is so."""
+        if not isinstance(known, AnsweredRequest):
+            return False
+        result = model.Result.FromString(known.result)
+        note = wire.ControllerNote(request_id=request, result=result, shared=known.shared)
+        self._driver.when_durable(lambda: follower.put(note))
+        return True
+
 
 def _unknown(request: str) -> NotFound:
     return NotFound(
@@ -325,16 +353,6 @@ def _accepted_note(
         application=known.application, repeated=repeated, content_hash=known.content_hash
     )
     return wire.ControllerNote(request_id=request, accepted=accepted)
-
-
-def _told_end(follower: Follower, request: str, known: RequestRecord | AnsweredRequest) -> bool:
-    """Tell a follower the result of a request that has one; whether that was so."""
-    if not isinstance(known, AnsweredRequest):
-        return False
-    result = model.Result.FromString(known.result)
-    note = wire.ControllerNote(request_id=request, result=result, shared=known.shared)
-    follower.put(note)
-    return True
 
 
 def _refuse(follower: Follower, request: str, error: Exception) -> None:

@@ -227,13 +227,13 @@ class ControllerSettings:
     )
     sync: bool = setting(
         True,
-        "whether orders wait until the journal is on disk; without, it survives the end of the "
+        "whether answers wait until the journal is on disk; without, it survives the end of the "
         "process but not of the machine",
     )
     sync_ms: float = setting(
         0.0,
         "the least time from one sync to the next; raise it if syncs keep a slow disk from other "
-        "work: orders then wait for each other",
+        "work: answers then wait for each other",
         minimum=0,
         maximum=1000,
     )

@@ -4,8 +4,6 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from esg.core.journal.format import read_entries
-from esg.core.journal.replay import replay
 from esg.core.messages.commands import AnswerRequest, Command
 from esg.core.messages.events import Event
 from esg.core.messages.outcome import Outcome
@@ -95,7 +93,7 @@ def check_the_end(story: Story, mesh: SimulatedMesh) -> None:
     _check_answers(story, mesh)
     _check_nothing_is_held(story, mesh)
     _check_data(mesh)
-    fresh = replay(story.scheduler(None), read_entries(mesh.controller.journal))
+    fresh = mesh.controller.relived(story.scheduler(None))
     assert as_text(fresh) == as_text(mesh.controller.running), "a replay ends up elsewhere"
 
 
@@ -107,6 +105,10 @@ def _check_answers(story: Story, mesh: SimulatedMesh) -> None:
         for name, at_us in gateway.answered_us.items():
             assert at_us <= latest_us, f"{name} waited until {to_ms(at_us):.0f} ms"
         for name, said in gateway.answers.items():
+            if isinstance(said, AnswerRequest):
+                assert mesh.controller.answers.get(name) == said, (
+                    f"{name} was told what no journal has"
+                )
             if isinstance(said, AnswerRequest) and said.outcome is Outcome.DONE:
                 for stage in said.results:
                     assert (name, stage) in mesh.storage.published, (

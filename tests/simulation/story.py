@@ -368,7 +368,7 @@ class _Teller:
         return GatewayLinkBreaks(at_us=self._when(), for_us=self._while(400))
 
     def _controller_crashes(self) -> Fault:
-        torn = self._chance.random()
+        torn = min(1.0, 2 * self._chance.random())  # half the time the machine goes on
         return ControllerCrashes(at_us=self._when(), for_us=self._while(400), torn=torn)
 
     def _clock_jumps(self) -> Fault:

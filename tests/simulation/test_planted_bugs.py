@@ -1,11 +1,13 @@
 """Bugs planted on purpose: the simulation finds each of them within a few seeds."""
 
 from collections.abc import Callable, Iterable
+from random import Random
 from typing import Any
 
 import pytest
 
-from esg.core.messages.commands import AnswerRequest, DiscardData
+from esg.core.messages.commands import AdmitRequest, AnswerRequest, DiscardData
+from esg.core.messages.events import RequestArrived
 from esg.core.scheduler.dispatch import Dispatcher
 from esg.core.scheduler.lifecycle import Lifecycle
 from esg.core.scheduler.nodes import Nodes
@@ -17,18 +19,21 @@ from esg.core.sessions.interest import Interest
 from esg.core.sessions.node_end import NodeNote, NodeReporter
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import NEVER_US, Queue, State
+from esg.units import ms
 from tests.simulation.checked_run import Broken, tell
+from tests.simulation.faults import controller
 from tests.simulation.faults.controller import Controller
-from tests.simulation.story import draw
+from tests.simulation.faults.schedule import ControllerCrashes, RequestComes
+from tests.simulation.story import SPAN_US, Story, draw
 
 SEEDS = 40
 
 
-def broken_promise(seeds: int = SEEDS) -> str:
+def broken_promise(seeds: int = SEEDS, story: Callable[[int], Story] = draw) -> str:
     """What the first story says that does not end well."""
     for seed in range(seeds):
         try:
-            tell(draw(seed))
+            tell(story(seed))
         except Broken as error:
             return str(error)
     return ""
@@ -157,6 +162,61 @@ def test_a_scheduler_that_is_not_built_again_after_it_failed(
     """It knows of an event that no journal has."""
     monkeypatch.setattr(Controller, "_rebuilt", lambda self: self.running)
     assert broken_promise()
+
+
+# ---- in what waits for the disk
+
+
+def machine_fails(seed: int) -> Story:
+    """The controller's machine fails again and again while requests come that nobody waits for, and
+    whatever was not synced yet is lost."""
+    chance = Random(f"{seed}:machine")
+    requests = [
+        RequestComes(
+            at_us=at_us,
+            event=RequestArrived(request=f"r{at_us}", application="thumb"),
+            later=True,
+        )
+        for at_us in range(0, SPAN_US, ms(10))
+    ]
+    crashes = [
+        ControllerCrashes(at_us=at_us + chance.randrange(ms(60)), for_us=ms(5), torn=0.0)
+        for at_us in range(ms(20), SPAN_US, ms(80))
+    ]
+    faults = sorted([*requests, *crashes], key=lambda fault: fault.at_us)
+    return Story(seed=seed, faults=tuple(faults), latency_us=ms(1), sync_us=ms(5))
+
+
+def test_machine_that_fails_breaks_no_promise() -> None:
+    for seed in range(3):
+        tell(machine_fails(seed))
+
+
+def hurried(kind: type) -> Callable[..., bool]:
+    """Orders of a kind leave before they are on disk."""
+
+    def waits(right: Any, self: Controller, command: Any) -> bool:
+        return not isinstance(command, kind) and right(self, command)
+
+    return waits
+
+
+def test_answers_that_leave_before_they_are_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    instead(monkeypatch, Controller, "_waits", hurried(AnswerRequest))
+    assert "was told what no journal has" in broken_promise(3, machine_fails)
+
+
+def test_acceptances_for_good_that_leave_before_they_are_on_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    instead(monkeypatch, Controller, "_waits", hurried(AdmitRequest))
+    assert "was accepted for good, and forgotten" in broken_promise(3, machine_fails)
+
+
+def test_task_numbers_that_are_used_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes may run tasks that the journal lost with its machine."""
+    monkeypatch.setattr(controller, "next_epoch", lambda state: state.tasks_started)
+    assert broken_promise(3, machine_fails)
 
 
 # ---- in the sessions between nodes and controller

@@ -56,7 +56,7 @@ async def running_controller(**settings: Any) -> AsyncIterator[Running]:
     past = None if journal is None else journal.past()
     known = Remembered() if past is None else recover(past, SMALL, own)
     clock = [known.now_us]
-    scheduler = build_scheduler(SMALL, deciding(own), known.state)
+    scheduler = build_scheduler(SMALL, deciding(own), known.state, epoch=known.epoch)
     dead_letters = (
         None if journal is None else dead_letters_beside(journal, Path(own.journal), SMALL)
     )
@@ -66,7 +66,7 @@ async def running_controller(**settings: Any) -> AsyncIterator[Running]:
     )
     live.start()
     if journal is not None:
-        header = Header(catalog=catalog_digest(SMALL), settings=deciding(own))
+        header = Header(catalog=catalog_digest(SMALL), settings=deciding(own), epoch=known.epoch)
         journal.begin(header, lambda: opening(live.driver, live.shell))
     server = Server()
     servicer = ControllerServicer(live, own)

@@ -1,5 +1,6 @@
 """A journal as a controller writes it, of a few requests in two segments, without a controller."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,14 +40,16 @@ class WrittenJournal:
         self._journal.begin(HEADER, self._opening)
         self._keep()
 
-    def group(self, *events: Event) -> None:
+    def group(self, *events: Event, synced: bool = True) -> None:
         self._now_us += ms(20)
         for event in events:
             commands = self._scheduler.handle(self._now_us, event)
             memo = _memo(event)
             self._journal.append(self._now_us, event, commands, memo)
             self._shell.apply(self._now_us, event, memo, commands)
-        self._journal.flush(_written)
+        self._journal.write(_written)
+        if synced:
+            _written(self._journal.sync_now())
         self._keep()
 
     def close(self) -> None:
@@ -73,8 +76,31 @@ def _written(error: Exception | None) -> None:
     assert error is None
 
 
-def write_journal(folder: Path, *, entries_in_second: bool = True) -> list[Known]:
-    """Two segments; returns what was known after every group, in order."""
+def made_durable(journal: Journal) -> asyncio.Future[None]:
+    """Write what was appended to a journal, and sync it."""
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def synced(error: Exception | None) -> None:
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
+
+    def written(error: Exception | None) -> None:
+        if error is None:
+            journal.sync(synced)
+        else:
+            synced(error)
+
+    journal.write(written)
+    return done
+
+
+def write_journal(
+    folder: Path, *, entries_in_second: bool = True, unsynced: int = 0
+) -> list[Known]:
+    """Two segments, of which the last groups, so many of four, were not synced; returns what was
+    known after every group, in order."""
     journal = WrittenJournal(folder)
     journal.begin()
     journal.group(joined(resident=WARM))
@@ -82,10 +108,14 @@ def write_journal(folder: Path, *, entries_in_second: bool = True) -> list[Known
     journal.group(finished("t1"))
     journal.begin()
     if entries_in_second:
-        journal.group(finished("t2"), arrived("run4", "thumb"))
-        journal.group(arrived("run5", "scan", slo_us=ms(60_000)))
-        journal.group(finished("t3"))
-        journal.group(arrived("run6", "thumb"), arrived("run7", "watch"), finished("t4"))
+        groups = (
+            (finished("t2"), arrived("run4", "thumb")),
+            (arrived("run5", "scan", slo_us=ms(60_000)),),
+            (finished("t3"),),
+            (arrived("run6", "thumb"), arrived("run7", "watch"), finished("t4")),
+        )
+        for number, events in enumerate(groups):
+            journal.group(*events, synced=number < len(groups) - unsynced)
     journal.close()
     return journal.known
 

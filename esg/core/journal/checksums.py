@@ -1,19 +1,22 @@
 """Checksums of a journal's lines (CRC-32), each chained with the one before.
 
-    {"journal":5,...,"after":"00000000","crc":"8d21c0de"}
+    {"journal":6,...,"after":"00000000","crc":"8d21c0de"}
     {"snapshot":{...},...,"crc":"1f0a77b3"}
     {"at":12000,...,"orders":"9c...","more":true,"crc":"77e01b2c"}
     {"at":12003,...,"orders":"","crc":"c4b1d0aa"}
+    {"at":15870,...,"orders":"","synced":4711,"crc":"0c55e1f2"}
 
 A line's checksum is that of all bytes before it, and goes on from the checksum of the line before:
 a line that was changed, cut, doubled, removed or put elsewhere does not fit. `after` is what the
 segment before this one ended with.
 
-Lines that were written together are a group; all but its last one say that there is `more`. A crash
-can only tear the group that was being written, which nobody has acted upon. So a torn end is what
-follows the last whole group, if that is the beginning of a line, or has a hole: bytes that never
-reached the disk and are zero. Everything else that does not fit is damage, and never cut off: a
-line that was written to its end may have been acted upon.
+Lines that were written together are a group; all but its last one say that there is `more`. Where a
+group begins after a sync, its first line says how many bytes of the file are on disk since then,
+as `synced`. A crash of the machine can only tear what was not: nobody outside the mesh has heard
+of it. So a torn end is what follows the last whole group, if that is the beginning of a line, or
+has a hole, that is, bytes that never reached the disk and are zero, and if no later line says that
+it had been on disk. Everything else that does not fit is damage, and never cut off: what was on
+disk may have been promised to somebody.
 """
 
 import re
@@ -30,6 +33,8 @@ _SEAL_BYTES = len(_SEAL % 0)
 _SEAL_FORM = re.compile(rb',"crc":"([0-9a-f]{8})"}\n?')
 _AFTER_BYTES = len(b',"after":"00000000"')
 _MORE = b',"more":true'
+_SYNCED = b',"synced":%d'
+_SYNCED_FORM = re.compile(rb',"synced":(\d{1,18})\Z')
 _HOLE = b"\0\0"
 _SNAPSHOT_END = re.compile(rb'"wall_us":\d+,"crc":"[0-9a-f]{8}"}\n\Z')
 _OPENING_LINES = 2
@@ -59,16 +64,17 @@ def sealed_header(line: str, after: int = 0) -> tuple[bytes, int]:
     return _sealed(f'{line[:-1]},"after":"{after:08x}"'.encode(), 0)
 
 
-def sealed_group(lines: Sequence[str], check: int) -> tuple[bytes, int]:
+def sealed_group(lines: Sequence[str], check: int, synced: int | None = None) -> tuple[bytes, int]:
     """Lines to be written together with their checksums, and the last one; `check` is that of the
-    line before them."""
+    line before them. With `synced`, so many bytes of the file are known to be on disk."""
+    mark = b"" if synced is None else _SYNCED % synced
+    last = len(lines) - 1
     sealed = []
-    for line in lines[:-1]:
-        data, check = _sealed(line[:-1].encode() + _MORE, check)
+    for number, line in enumerate(lines):
+        body = line[:-1].encode() + mark + (_MORE if number < last else b"")
+        data, check = _sealed(body, check)
         sealed.append(data)
-    for line in lines[-1:]:
-        data, check = _sealed(line[:-1].encode(), check)
-        sealed.append(data)
+        mark = b""
     return b"".join(sealed), check
 
 
@@ -102,14 +108,14 @@ def read_groups(
         body = line[:-_SEAL_BYTES]
         check = crc32(body, check)
         if line[-_SEAL_BYTES:] != _SEAL % check:
-            if may_be_torn and number > _OPENING_LINES and _is_torn(line, rest):
+            if may_be_torn and number > _OPENING_LINES and _is_torn(line, rest, position):
                 return
             raise Damaged(_problem(line, number, position), line=number, whole=whole)
         position += len(line)
         if body.endswith(_MORE):
-            group.append(_text(body[: -len(_MORE)]))
+            group.append(_text(_unmarked(body)))
             continue
-        group.append(_text(body[:-_AFTER_BYTES] if number == 1 else body))
+        group.append(_text(body[:-_AFTER_BYTES] if number == 1 else _unmarked(body)))
         whole = position
         yield Group(group, whole, check)
         group = []
@@ -120,7 +126,12 @@ def read_groups(
 
 def unsealed(line: bytes) -> str:
     """A line without its checksum, whether that fits or not, if it is text at all."""
-    return _text(line[:-_SEAL_BYTES].removesuffix(_MORE))
+    return _text(_unmarked(line[:-_SEAL_BYTES]))
+
+
+def _unmarked(body: bytes) -> bytes:
+    """A line without what only this module writes and reads."""
+    return _SYNCED_FORM.sub(b"", body.removesuffix(_MORE))
 
 
 def _stored_check(line: bytes) -> int:
@@ -158,19 +169,20 @@ def _decoded(data: bytes) -> str:
         raise Rejected("not a journal: it is not text") from None
 
 
-def _is_torn(line: bytes, rest: Iterator[bytes]) -> bool:
-    """Whether a line that does not fit, and all after it, can be the rest of one group."""
-    if _HOLE in line:  # the disk need not write in order: the end of the group may be there
-        return sum(_ends_group(later) for later in chain([line], rest)) <= 1
+def _is_torn(line: bytes, rest: Iterator[bytes], position: int) -> bool:
+    """Whether a line that does not fit, and all after it, may never have been on disk."""
+    if _HOLE in line:  # the disk need not write in order: later lines may be there
+        return all(_synced_then(later) <= position for later in chain([line], rest))
     if line.endswith(b"\n"):
         return False
     ended = _SEAL_FORM.search(line)
     return ended is None or ended.end() == len(line)  # otherwise its line break was damaged
 
 
-def _ends_group(line: bytes) -> bool:
-    seal = _SEAL_FORM.fullmatch(line[-_SEAL_BYTES:])
-    return seal is not None and not line[:-_SEAL_BYTES].endswith(_MORE)
+def _synced_then(line: bytes) -> int:
+    """How many bytes were on disk when a line was written, as far as it says so."""
+    found = _SYNCED_FORM.search(line[:-_SEAL_BYTES].removesuffix(_MORE))
+    return int(found[1]) if found else 0
 
 
 def _problem(line: bytes, number: int, position: int) -> str:

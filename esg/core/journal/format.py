@@ -1,9 +1,10 @@
 """The journal, a write-ahead log: every event with its time, and a digest of the orders that
-followed. No order is carried out before its event is written.
+followed. No order is carried out before its event is written, and no promise is made to anybody
+outside the mesh before it is on disk.
 
 One line of JSON each, the first being a header that says which code, catalog and policy wrote it:
 
-    {"journal": 5, "esg": "0.1.0", "catalog": "f3...", "settings": {"policy": "esg", ...}, ...}
+    {"journal": 6, "esg": "0.1.0", "catalog": "f3...", "settings": {"policy": "esg", ...}, ...}
     {"snapshot": {...}, "memory": {...}, "wall_us": 1793870400000000}
     {"at": 12000, "event": "RequestArrived", "is": {"request": "r1", ...}, "orders": "9c..."}
 
@@ -36,21 +37,23 @@ from esg.errors import Rejected
 from esg.suggest import shortened
 from esg.version import __version__
 
-FORMAT = 5
+FORMAT = 6
 _SETTINGS = {field.name for field in fields(SchedulerSettings)}
 _EVENT_READERS = {kind.__name__: msgspec.json.Decoder(kind).decode for kind in EVENTS}
 
 
 class Header(Message, frozen=True, kw_only=True):
     """Who wrote a journal, and all that is needed to build the same scheduler again: its settings,
-    and the catalog of this digest, with times multiplied by `time_scale`. `world` is the rest of an
-    emulated run's scenario; a live mesh has none."""
+    and the catalog of this digest, with times multiplied by `time_scale`. `epoch` is the
+    number after which a controller's process counts its tasks (see `next_epoch`). `world` is the
+    rest of an emulated run's scenario; a live mesh has none."""
 
     journal: int = FORMAT
     esg: str = __version__
     catalog: str
     time_scale: float = 1.0
     settings: SchedulerSettings
+    epoch: int = 0
     world: dict[str, Any] = msgspec.field(default_factory=dict)
 
 

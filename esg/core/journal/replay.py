@@ -7,7 +7,8 @@ does the replay; at the beginning of every other one, the state has to be what i
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+
+from msgspec.structs import replace
 
 from esg.core.catalog.model import Catalog
 from esg.core.journal.format import JournalEntry, Segment, orders_digest
@@ -84,18 +85,21 @@ def replay_segments(
     Raises `Diverged` where orders differ."""
     first: Segment | None = None
     fingerprint, count = Fingerprint(), 0
-    state: Any = None
+    scheduler: Scheduler | None = None
     for segment in segments:
         first = first or segment
-        if segment.header != first.header:
+        if replace(segment.header, epoch=0) != replace(first.header, epoch=0):
             raise Rejected(
                 "its segments were written under different conditions, as by a controller that was "
                 "started again with another policy; replay one segment at a time"
             )
         snapshot = None if segment.snapshot is None else segment.snapshot.state
-        if state not in (None, snapshot):
-            raise Rejected("a segment's snapshot is not where the one before it ended")
-        scheduler = build_scheduler(catalog, segment.header.settings, snapshot)
+        epoch = segment.header.epoch
+        if scheduler is not None:
+            scheduler.begin_epoch(epoch)
+            if scheduler.snapshot() != snapshot:
+                raise Rejected("a segment's snapshot is not where the one before it ended")
+        scheduler = build_scheduler(catalog, segment.header.settings, snapshot, epoch=epoch)
         if segment is first:
             report = Report.from_here(scheduler.state)
         for entry, commands in replayed(scheduler, segment.entries):
@@ -103,5 +107,5 @@ def replay_segments(
             report.observe(entry.now_us, entry.event, commands)
             fingerprint.add(commands)
             observe(entry.now_us, entry.event, commands)
-        state = scheduler.snapshot()
+    assert scheduler is not None
     return Replayed(count, report, fingerprint.hexdigest(), scheduler)

@@ -69,6 +69,9 @@ from esg.errors import Bug, Rejected
 from esg.suggest import did_you_mean
 from esg.units import NEVER_US
 
+TASKS_AHEAD = 1_000_000
+"""Far more tasks than can be ordered before a journal is on disk."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlanningBasis:
@@ -128,6 +131,10 @@ class Scheduler:
         if self._prewarmer is not None and now_us >= self._prewarmer.next_us:
             self._prewarmer.run_due(now_us)
         return self._orders
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Number tasks from here on, unless that is so already."""
+        self.state.tasks_started = max(self.state.tasks_started, epoch)
 
     @property
     def next_wake(self) -> int | None:
@@ -303,10 +310,18 @@ class Scheduler:
 
 
 def build_scheduler(
-    catalog: Catalog, settings: SchedulerSettings, snapshot: Any = None
+    catalog: Catalog, settings: SchedulerSettings, snapshot: Any = None, *, epoch: int = 0
 ) -> Scheduler:
     """The scheduler that some settings ask for, with the policy that they name; it goes on from a
-    snapshot if there is one."""
+    snapshot if there is one, and gives tasks numbers above `epoch`."""
     policy_for = policy_maker(settings.policy, settings)
     policy = policy_for(catalog)
-    return Scheduler(catalog, policy, settings, snapshot=snapshot, policy_for=policy_for)
+    scheduler = Scheduler(catalog, policy, settings, snapshot=snapshot, policy_for=policy_for)
+    scheduler.begin_epoch(epoch)
+    return scheduler
+
+
+def next_epoch(state: State) -> int:
+    """The epoch of a process that goes on from a state. If the machine of the one before it failed,
+    nodes may run tasks that its journal does not know: their numbers are not used again."""
+    return state.tasks_started + TASKS_AHEAD

@@ -204,6 +204,20 @@ def test_a_torn_end_is_what_follows_the_last_whole_group(
     assert last.read_bytes() == b"".join(lines[:-3])
 
 
+@pytest.mark.parametrize("line", [4, 5])
+def test_a_hole_in_what_was_not_synced_is_a_torn_end_whatever_follows(
+    folder: Path, last: Path, line: int
+) -> None:
+    """The kernel writes pages in any order: later groups may be on disk, and earlier ones not."""
+    known = write_journal(folder, unsynced=3)
+    lines = lines_of(last)
+    whole = b"".join(lines[:line])
+    lines[line] = b"\0" * (len(lines[line]) - 1) + b"\n"
+    last.write_bytes(b"".join(lines))
+    assert resumed(folder) == known[line - 8]
+    assert last.read_bytes() == whole
+
+
 def test_a_hole_that_other_groups_follow_is_damage(
     folder: Path, last: Path, known: list[Known]
 ) -> None:

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from esg.controller import driver as driver_module
 from esg.controller.driver import Driver
 from esg.core.journal.format import Memo
 from esg.core.messages.commands import Command
 from esg.core.messages.events import Event, RequestArrived, Woke
 from esg.errors import Bug, Fault
+from tests.support.waiting import until
 
 
 class FakeScheduler:
@@ -37,6 +39,8 @@ class Story:
     def __init__(self) -> None:
         self.told: list[str] = []
         self.clock_us = 0
+        self.no_room = False
+        self.writing: list[Callable[[Exception | None], None]] = []
         self.disk_is_slow = False
         self.syncing: list[Callable[[Exception | None], None]] = []
         self.scheduler: Any = FakeScheduler()
@@ -50,12 +54,22 @@ class Story:
     ) -> None:
         self.told.append(f"wrote {type(event).__name__}")
 
-    def flush(self, then: Callable[[Exception | None], None]) -> None:
-        self.told.append("flushed")
+    def write(self, then: Callable[[Exception | None], None]) -> None:
+        self.told.append("written")
+        if self.no_room:
+            self.writing.append(then)
+        else:
+            then(None)
+
+    def sync(self, then: Callable[[Exception | None], None]) -> None:
+        self.told.append("synced")
         if self.disk_is_slow:
             self.syncing.append(then)
         else:
             then(None)
+
+    def end_segment(self) -> None:
+        raise AssertionError("no event was put aside")
 
     def perform(
         self, now_us: int, event: Event, memo: Memo | None, commands: list[Command]
@@ -76,7 +90,7 @@ async def test_orders_leave_only_after_all_is_written() -> None:
         "began",
         "wrote RequestArrived",
         "wrote Woke",
-        "flushed",
+        "written",
         "did RequestArrived at 0",
         "did Woke at 0",
     ]
@@ -87,63 +101,147 @@ async def turns(number: int = 3) -> None:
         await asyncio.sleep(0)
 
 
-async def test_events_that_come_while_the_disk_is_busy_go_into_the_next_group() -> None:
+async def test_events_that_come_while_a_group_is_written_go_into_the_next_one() -> None:
     story = Story()
-    story.disk_is_slow = True
+    story.no_room = True
     for event in (ARRIVAL, Woke(), Woke()):
         story.driver.tell(event)
         await turns()
-    assert story.told == ["began", "wrote RequestArrived", "flushed"]
-    story.syncing.pop()(None)
+    assert story.told == ["began", "wrote RequestArrived", "written"]
+    story.writing.pop()(None)
     await turns()
     assert story.told[3:] == [
         "did RequestArrived at 0",
         "began",
         "wrote Woke",
         "wrote Woke",
-        "flushed",
+        "written",
     ]
 
 
 async def test_orders_that_could_not_be_written_are_not_carried_out() -> None:
     story = Story()
-    story.disk_is_slow = True
+    story.no_room = True
     story.driver.tell(ARRIVAL)
     await turns()
-    story.syncing.pop()(Fault("no space left"))
+    story.writing.pop()(Fault("no space left"))
     with pytest.raises(Fault, match="no space left"):
         await story.driver.failed
     story.driver.tell(Woke())
     await turns()
-    assert story.told == ["began", "wrote RequestArrived", "flushed"]
+    assert story.told == ["began", "wrote RequestArrived", "written"]
 
 
-async def test_driver_rests_once_all_is_done_that_it_was_told() -> None:
+async def test_orders_leave_while_the_disk_is_busy_and_promises_do_not() -> None:
+    story = Story()
+    story.disk_is_slow = True
+    story.driver.tell(ARRIVAL, then=lambda _: story.told.append("promised"))
+    await turns()
+    story.driver.tell(Woke())
+    await turns()
+    assert "did RequestArrived at 0" in story.told
+    assert "did Woke at 0" in story.told
+    assert "promised" not in story.told
+    story.syncing.pop()(None)
+    assert story.told[-1] == "promised"
+
+
+async def test_one_sync_serves_all_who_wait_and_the_next_one_those_who_came_later() -> None:
+    story = Story()
+    story.disk_is_slow = True
+    done: list[str] = []
+    for name in ("a", "b"):
+        story.driver.tell(Woke(), then=lambda _, name=name: done.append(name))  # type: ignore[misc]
+    await turns()
+    story.driver.tell(Woke(), then=lambda _: done.append("later"))
+    await turns()
+    assert story.told.count("synced") == 1
+    story.syncing.pop()(None)
+    assert done == ["a", "b"]
+    await turns()
+    story.syncing.pop()(None)
+    assert done == ["a", "b", "later"]
+    assert story.told.count("synced") == 2
+
+
+async def test_what_is_not_urgent_goes_with_what_is() -> None:
+    story = Story()
+    done: list[str] = []
+    story.driver.tell(Woke(), then=lambda _: done.append("news"), urgent=False)
+    await turns()
+    assert done == []
+    story.driver.tell(Woke(), then=lambda _: done.append("answer"))
+    await turns()
+    assert done == ["news", "answer"]
+    assert story.told.count("synced") == 1
+
+
+async def test_what_is_not_urgent_does_not_wait_for_ever() -> None:
+    story = Story()
+    done: list[str] = []
+    story.driver.tell(Woke(), then=lambda _: done.append("news"), urgent=False)
+    await until(lambda: done == ["news"])
+
+
+async def test_what_waits_for_the_disk_is_done_at_once_when_nothing_is_under_way_to_it() -> None:
+    story = Story()
+    done: list[str] = []
+    story.driver.when_durable(lambda: done.append("now"))
+    assert done == ["now"]
+    assert story.told == []
+
+
+async def test_a_sync_that_fails_ends_the_driver_and_nothing_is_promised() -> None:
+    story = Story()
+    story.disk_is_slow = True
+    done: list[str] = []
+    story.driver.tell(ARRIVAL, then=lambda _: done.append("promised"))
+    await turns()
+    story.syncing.pop()(Fault("the disk is gone"))
+    with pytest.raises(Fault, match="the disk is gone"):
+        await story.driver.failed
+    assert done == []
+
+
+async def test_driver_waits_for_a_disk_that_is_far_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_module, "MOST_UNSYNCED", 2)
+    story = Story()
+    story.disk_is_slow = True
+    for _ in range(3):
+        story.driver.tell(Woke())
+    await turns()
+    story.driver.tell(ARRIVAL)
+    await turns()
+    assert "wrote RequestArrived" not in story.told
+    story.syncing.pop()(None)
+    await turns()
+    assert "wrote RequestArrived" in story.told
+
+
+async def test_driver_rests_once_all_is_done_and_durable_that_it_was_told() -> None:
     story = Story()
     await story.driver.rest()
     story.disk_is_slow = True
-    story.driver.tell(ARRIVAL)
+    done: list[str] = []
+    story.driver.tell(ARRIVAL, then=lambda _: done.append("promised"), urgent=False)
     await turns()
     story.driver.tell(Woke())
     resting = asyncio.create_task(story.driver.rest())
     await turns()
     assert not resting.done()
     story.syncing.pop()(None)
-    await turns()
-    assert not resting.done()
-    story.syncing.pop()(None)
     await resting
-    assert story.told[-1] == "did Woke at 0"
+    assert done == ["promised"]
 
 
 async def test_caller_that_waits_for_the_drivers_rest_hears_what_went_wrong() -> None:
     story = Story()
-    story.disk_is_slow = True
+    story.no_room = True
     story.driver.tell(ARRIVAL)
     await turns()
     resting = asyncio.create_task(story.driver.rest())
     await turns()
-    story.syncing.pop()(Fault("no space left"))
+    story.writing.pop()(Fault("no space left"))
     with pytest.raises(Fault, match="no space left"):
         await resting
 
@@ -152,7 +250,11 @@ async def test_driver_calls_back_with_the_orders_once_they_are_carried_out() -> 
     story = Story()
     story.driver.tell(ARRIVAL, then=lambda commands: story.told.append(f"then {commands}"))
     await turns()
-    assert story.told[-2:] == ["did RequestArrived at 0", "then ['RequestArrived at 0']"]
+    assert story.told[-3:] == [
+        "did RequestArrived at 0",
+        "synced",
+        "then ['RequestArrived at 0']",
+    ]
 
 
 async def test_driver_returns_the_orders_to_who_asks() -> None:

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from esg.controller.durability import journal as journal_module
 from esg.controller.durability import reserve as journal_reserve
+from esg.controller.durability import segment_writer
 from esg.controller.durability.journal import Journal, NoRoom
 from esg.controller.durability.reserve import JournalReserve
 from esg.core.journal.format import Header, read_segment, snapshot_line
@@ -37,6 +38,7 @@ from tests.support.controller_peers import (
     submission,
 )
 from tests.support.waiting import names, until
+from tests.support.written_journal import made_durable
 
 # attack: D1
 
@@ -84,7 +86,7 @@ give_away = JournalReserve.give_away
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     made = Disk()
-    monkeypatch.setattr(journal_module, "_write_all", made.write_all)
+    monkeypatch.setattr(segment_writer, "write_all", made.write_all)
     monkeypatch.setattr(journal_module, "RETRY_S", 0.001)
     monkeypatch.setattr(journal_reserve, "RESERVE_BYTES", RESERVE)
     monkeypatch.setattr(journal_reserve, "SPARE_BYTES", RESERVE)
@@ -100,18 +102,9 @@ def begun(folder: Path, **settings: Any) -> Journal:
 
 
 def handed_over(journal: Journal, number: int) -> asyncio.Future[None]:
-    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def then(error: Exception | None) -> None:
-        if error is None:
-            done.set_result(None)
-        else:
-            done.set_exception(error)
-
     journal.begin_group()
     journal.append(number, RequestArrived(request=f"r{number}", application="thumb"), [])
-    journal.flush(then)
-    return done
+    return made_durable(journal)
 
 
 def entries(path: Path) -> list[int]:

@@ -1,6 +1,5 @@
 """The journal on disk: durable before it counts, whole after a crash, bounded for ever."""
 
-import asyncio
 import json
 import os
 import resource
@@ -19,6 +18,7 @@ from esg.errors import Fault, Rejected
 from esg.runtime.journal_files import read_lines
 from esg.runtime.settings import ControllerSettings
 from tests.support.waiting import LIMIT_S
+from tests.support.written_journal import made_durable
 
 HEADER = Header(catalog="c0ffee", settings=SchedulerSettings())
 ARRIVAL = RequestArrived(request="r1", application="thumb")
@@ -34,28 +34,11 @@ def begun(folder: Path, **settings: Any) -> Journal:
     return journal
 
 
-def handed_over(journal: Journal) -> asyncio.Future[None]:
-    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def then(error: Exception | None) -> None:
-        if error is None:
-            done.set_result(None)
-        else:
-            done.set_exception(error)
-
-    journal.flush(then)
-    return done
-
-
-async def flushed(journal: Journal) -> None:
-    await handed_over(journal)
-
-
 async def write(journal: Journal, count: int = 1, *, first: int = 0) -> None:
     for number in range(first, first + count):
         journal.begin_group()
         journal.append(number, ARRIVAL, [], {"content_hash": "f00d"})
-        await flushed(journal)
+        await made_durable(journal)
 
 
 def segments(folder: Path) -> list[str]:
@@ -89,7 +72,7 @@ async def test_a_group_is_synced_before_it_counts(
     journal = begun(tmp_path)
     for number in range(3):
         journal.append(number, ARRIVAL, [])
-    await flushed(journal)
+    await made_durable(journal)
     assert synced == [3]
     journal.close()
 
@@ -119,7 +102,7 @@ async def test_a_segment_ends_when_its_events_took_long_to_handle(
         journal.begin_group()
         now_s[0] += 1.0
         journal.append(number, ARRIVAL, [])
-        journal.flush(lambda _: None)
+        journal.write(lambda _: None)
         now_s[0] += 10.0  # nothing happens
     assert [entries(tmp_path / name) for name in segments(tmp_path)] == [[1, 2, 3], [4, 5, 6]]
     journal.close()
@@ -152,7 +135,7 @@ async def test_a_good_end_is_a_segment_with_nothing_but_a_snapshot(tmp_path: Pat
 async def test_a_good_end_waits_for_what_is_being_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal = begun(tmp_path)
+    journal = begun(tmp_path, sync_ms=1)
     assert journal._writer is not None
     waited_for = threading.Event()
     sync, shutdown = os.fdatasync, journal._writer.shutdown
@@ -168,7 +151,7 @@ async def test_a_good_end_waits_for_what_is_being_written(
     monkeypatch.setattr(os, "fdatasync", slow)
     monkeypatch.setattr(journal._writer, "shutdown", noted)
     journal.append(7, ARRIVAL, [])
-    writing = handed_over(journal)
+    writing = made_durable(journal)
     journal.finish()
     await writing
     assert entries(tmp_path / "00000001.journal") == [7]
@@ -263,7 +246,7 @@ async def test_a_journal_that_cannot_be_written_is_an_error_and_can_be_gone_on_f
         nonlocal written
         while written < 200:
             journal.append(written, ARRIVAL, [])
-            await flushed(journal)
+            await made_durable(journal)
             written += 1
 
     with pytest.raises(Fault, match=r"cannot be written: File too large; nothing was done"):

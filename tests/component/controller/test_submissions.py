@@ -153,7 +153,7 @@ class Hearing:
     def __init__(self, heard: list[wire.ControllerNote]) -> None:
         self._heard = heard
 
-    def put(self, note: wire.ControllerNote) -> None:
+    def put(self, note: wire.ControllerNote, *, lazily: bool = False) -> None:
         self._heard.append(note)
 
 

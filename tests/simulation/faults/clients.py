@@ -35,6 +35,7 @@ class Gateway:
         self.answers: dict[str, Answer] = {}
         self.answered_us: dict[str, int] = {}
         self.gone: set[str] = set()
+        self._promised: set[str] = set()  # to clients who do not wait
         self._world = world
         self._door = door
         self._inquiries: dict[str, Inquiry[GatewayQuestion]] = {}
@@ -83,10 +84,14 @@ class Gateway:
     def accepted(self, request: str) -> None:
         if request in self._inquiries:
             self._inquiries[request].accepted()
+            if self._inquiries[request].origin.later:
+                self._promised.add(request)
             self._say_again(request)
 
     def refused(self, request: str) -> None:
-        """The controller has forgotten a request: its client submits it again."""
+        """The controller has forgotten a request: its client, who waits, submits it again."""
+        if request in self._promised:
+            raise Bug(f"{request} was accepted for good, and forgotten")
         question, scope = self._inquiries[request].refused()
         if scope is not RefusalScope.REQUEST:
             raise Bug(f"{request} was refused while something else was asked")
@@ -147,10 +152,13 @@ class Clients:
         for gateway in self.gateways.values():
             gateway.link()
 
-    def perform(self, event: Event, commands: list[Command]) -> None:
-        """The controller has this event on disk: its answers leave."""
+    def on_disk(self, event: Event) -> None:
+        """The controller has this event on disk: what it was asked for is done for good."""
         if event in self._changes:
             self._changes.remove(event)
+
+    def hear(self, commands: list[Command]) -> None:
+        """What follows from an event for those who ask."""
         self._door.perform(commands)
 
     def put_aside(self, event: Event) -> None:

@@ -84,16 +84,20 @@ class GatewayDoor:
             self._undecided[name].append((gateway, question))
         elif name in self._under_way:
             self._interest.ask(name, gateway.session, memo)
+            link = gateway.links
+
+            def again() -> None:
+                if gateway.links == link:
+                    self.put(gateway, question)
+
+            def accepted() -> None:
+                if gateway.links == link:
+                    gateway.accepted(name)
+
             if memo in self._controller.wanted.get(name, ()):
                 self._follow(name, gateway)
-                gateway.accepted(name)
+                self._controller.when_durable(accepted)
             else:
-                link = gateway.links
-
-                def again() -> None:
-                    if gateway.links == link:
-                        self.put(gateway, question)
-
                 self._tell(RequestWanted(request=name), memo, again)
         elif question.is_submission:
             self._undecided[name] = []

@@ -77,6 +77,7 @@ class SimulatedMesh:
             build,
             observer=observer,
             perform=self._perform,
+            commit=self._commit,
             refused=self._put_aside,
             sync_us=sync_us,
             snapshot_every=snapshot_every,
@@ -203,10 +204,16 @@ class SimulatedMesh:
         self.world.tell(self.world.now_us, event)
 
     def _perform(self, event: Event, commands: list[Command]) -> list[Command]:
-        """An event is on disk: as live, its orders go to those who are there at that time."""
+        """An event is written: as live, its orders go to those who are there at that time."""
         if isinstance(event, InvokerJoined):
             self.links.scheduled(event)
-        self.clients.perform(event, commands)
+        self.clients.hear(commands)
+        return [command for command in commands if self._can_leave(command)]
+
+    def _commit(self, event: Event, commands: list[Command]) -> list[Command]:
+        """An event is on disk, and these are the orders that waited for that."""
+        self.clients.on_disk(event)
+        self.clients.hear(commands)
         return [command for command in commands if self._can_leave(command)]
 
     def _put_aside(self, event: Event) -> None:

@@ -98,7 +98,8 @@ class GatewayLinkBreaks(Happening):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerCrashes(Happening):
-    """`torn` is how much of what was not on disk yet, between 0 and 1, is there anyway."""
+    """`torn` is how much of what was not on disk yet, between 0 and 1, is there anyway: all of it
+    if it is the process that has ended, and not the machine."""
 
     for_us: int
     torn: float
