@@ -23,13 +23,17 @@ from esg.errors import Fault
 from esg.invoker.gathering import together
 from esg.invoker.handlers.handler import Bytes, CpuParts, InvalidInput, JobError
 from esg.invoker.slices.client import ModelGone, NoAnswer, SliceClient, SliceGone, split
-from esg.invoker.tensors.arrays import Tensors, alike, plain_input, plain_output
+from esg.invoker.slices.infer_request import Row
+from esg.invoker.tensors.arrays import Tensors, alike
 from esg.runtime.settings import InvokerSettings
 from esg.storage.errors import Missing
 from esg.storage.node_store import NodeStore
 from esg.units import US_PER_S
 
 T = TypeVar("T")
+Job = Tensors | Row
+"""What a model is given for a job: a handler's arrays, or the inputs as they are."""
+Made = Tensors | bytes | Fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +54,9 @@ class Execution:
         inputs = await self._inputs(order)
         handler = self.handlers.get(order.function, "")
         vcpus = order.config.vcpus
+        prepared: Sequence[Any] = inputs
         if handler:
             prepared = await self.cpu.prepare(handler, inputs, vcpus)
-        else:
-            prepared = [plain_input(contents) for contents in inputs]
         made = await _onward(prepared, lambda good: self._infer(order, good))
         if handler:
             pairs = [
@@ -61,7 +64,7 @@ class Execution:
             ]
             outputs = await _onward(pairs, lambda good: self.cpu.finish(handler, good, vcpus))
         else:
-            outputs = [_plain(outcome) for outcome in made]
+            outputs = made
         results = list(zip(order.jobs, outputs, strict=True))
         await self._keep(order, [(j, o) for j, o in results if not isinstance(o, JobError)])
         return tuple(
@@ -105,7 +108,7 @@ class Execution:
         contents = iter([_content(item) for item in found])
         return [[next(contents) for _ in job.inputs] for job in order.jobs]
 
-    async def _infer(self, order: TaskOrder, jobs: Sequence[Tensors]) -> list[Tensors | Fault]:
+    async def _infer(self, order: TaskOrder, jobs: Sequence[Job]) -> list[Made]:
         """The batch in as many portions as there are slices, all at once."""
         portions = split(jobs, len(order.slices))
         works = [
@@ -114,20 +117,16 @@ class Execution:
         ]
         return [outcome for portion in await together(works) for outcome in portion]
 
-    async def _portion(
-        self, order: TaskOrder, index: int, jobs: Sequence[Tensors]
-    ) -> list[Tensors | Fault]:
+    async def _portion(self, order: TaskOrder, index: int, jobs: Sequence[Job]) -> list[Made]:
         """Jobs that are alike share a call."""
-        outcomes: list[Tensors | Fault] = [Fault("not run")] * len(jobs)
+        outcomes: list[Made] = [Fault("not run")] * len(jobs)
         for positions in alike(jobs):
             made = await self._run(order, index, [jobs[position] for position in positions])
             for position, outcome in zip(positions, made, strict=True):
                 outcomes[position] = outcome
         return outcomes
 
-    async def _run(
-        self, order: TaskOrder, index: int, jobs: Sequence[Tensors]
-    ) -> Sequence[Tensors | Fault]:
+    async def _run(self, order: TaskOrder, index: int, jobs: Sequence[Job]) -> Sequence[Made]:
         others = [other for other in order.slices if other != index]
         for place in (index, *others[:1]):
             try:
@@ -138,13 +137,13 @@ class Execution:
             return [fault] * len(jobs)
         return [await self._alone(order, place, job) for job in jobs]
 
-    async def _alone(self, order: TaskOrder, index: int, job: Tensors) -> Tensors | Fault:
+    async def _alone(self, order: TaskOrder, index: int, job: Job) -> Made:
         try:
             return (await self._call(order, index, [job]))[0]
         except Fault as fault:
             return fault
 
-    async def _call(self, order: TaskOrder, index: int, jobs: Sequence[Tensors]) -> list[Tensors]:
+    async def _call(self, order: TaskOrder, index: int, jobs: Sequence[Any]) -> Sequence[Made]:
         parameters: dict[str, int | str] = {
             "esg_batch": order.config.batch,
             "esg_vcpus": order.config.vcpus,
@@ -152,10 +151,10 @@ class Execution:
             "esg_key": f"{order.jobs[0].request}/{order.stage}",
         }
         limit_s = order.predicted_us / US_PER_S + self.settings.infer_timeout_s
+        part = self.slices[index]
+        infer = part.infer if self.handlers.get(order.function) else part.infer_plain
         try:
-            return await self.slices[index].infer(
-                order.function, jobs, parameters=parameters, timeout_s=limit_s
-            )
+            return await infer(order.function, jobs, parameters=parameters, timeout_s=limit_s)
         except SliceGone as fault:
             self.lost(index, str(fault))
             raise
@@ -179,16 +178,6 @@ async def _onward(
     good = [job for job in jobs if not isinstance(job, JobError)]
     results = iter(await work(good) if good else ())
     return [job if isinstance(job, JobError) else next(results) for job in jobs]
-
-
-def _plain(outcome: Tensors | Fault) -> bytes | Fault:
-    """Of a function without a handler."""
-    if isinstance(outcome, Fault):
-        return outcome
-    try:
-        return plain_output(outcome)
-    except Fault as fault:
-        return fault
 
 
 async def _result_of(fetch: Coroutine[Any, Any, Bytes]) -> Bytes | BaseException:
