@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from esg.core.messages.events import JobFailure, MissingInput
-from esg.core.messages.task_order import JobOrder, TaskOrder
+from esg.core.messages.task_order import Input, JobOrder, TaskOrder
 from esg.errors import Fault
 from esg.invoker.gathering import together
 from esg.invoker.handlers.handler import Bytes, CpuParts, InvalidInput, JobError
@@ -75,15 +75,15 @@ class Execution:
 
     async def _keep(self, order: TaskOrder, outputs: Sequence[tuple[JobOrder, bytes]]) -> None:
         """All outputs or none: of a task without results nobody would ever discard any."""
+        keep, stage, local = self.store.keep_here, order.stage, order.keep
         try:
-            await together(
-                [
-                    self.store.keep(
-                        job.request, order.stage, output, local=order.keep, publish=job.publish
-                    )
-                    for job, output in outputs
-                ]
-            )
+            sent = [
+                self.store.send(job.request, stage, output)
+                for job, output in outputs
+                if not keep(job.request, stage, output, local=local, publish=job.publish)
+            ]
+            if sent:
+                await together(sent)
         except BaseException:
             withdrawn = [self.store.withdraw(job.request, order.stage) for job, _ in outputs]
             await asyncio.gather(*withdrawn, return_exceptions=True)
@@ -93,11 +93,15 @@ class Execution:
         """All inputs of all jobs, fetched at the same time."""
         wanted = [(job.request, source) for job in order.jobs for source in job.inputs]
         limit_s = self.settings.fetch_timeout_s
-        fetches = [self.store.fetch(request, source, limit_s) for request, source in wanted]
+        found = [self._here(request, source) for request, source in wanted]
+        away = [position for position, content in enumerate(found) if content is None]
+        fetches = [self.store.fetch(*wanted[position], limit_s) for position in away]
         if len(fetches) == 1:
-            found: list[Bytes | BaseException] = [await _result_of(fetches[0])]
-        else:
-            found = list(await asyncio.gather(*fetches, return_exceptions=True))
+            found[away[0]] = await _result_of(fetches[0])
+        elif fetches:
+            fetched = await asyncio.gather(*fetches, return_exceptions=True)
+            for position, content in zip(away, fetched, strict=True):
+                found[position] = content
         missing = tuple(
             MissingInput(request=request, source=source)
             for (request, source), content in zip(wanted, found, strict=True)
@@ -107,6 +111,13 @@ class Execution:
             raise MissingInputs(missing)
         contents = iter([_content(item) for item in found])
         return [[next(contents) for _ in job.inputs] for job in order.jobs]
+
+    def _here(self, request: str, source: Input) -> Bytes | BaseException | None:
+        """An input that is on this node; most are, and need no coroutine."""
+        try:
+            return self.store.here(request, source)
+        except Fault as error:
+            return error
 
     async def _infer(self, order: TaskOrder, jobs: Sequence[Job]) -> list[Made]:
         """The batch in as many portions as there are slices, all at once."""
@@ -187,7 +198,8 @@ async def _result_of(fetch: Coroutine[Any, Any, Bytes]) -> Bytes | BaseException
         return error
 
 
-def _content(found: Bytes | BaseException) -> Bytes:
+def _content(found: Bytes | BaseException | None) -> Bytes:
     if isinstance(found, BaseException):
         raise found
+    assert found is not None
     return found

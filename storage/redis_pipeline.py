@@ -193,7 +193,9 @@ def _packed(command: Sequence[Argument]) -> list[Argument]:
     pieces: list[Argument] = [b"*%d\r\n" % len(command)]
     for part in command:
         pieces += (b"$%d\r\n" % len(part), part, b"\r\n")
-    return pieces
+    if sum(map(len, command)) < COPIED_BYTES:
+        return [b"".join(pieces)]
+    return _joined(pieces)
 
 
 def _joined(pieces: Iterable[Argument]) -> list[Argument]:

@@ -168,14 +168,14 @@ class EmulatedSlice:
             return await self._run(model, task, came_ns, duration_ns)
 
     async def _model_stream_infer(
-        self, requests: AsyncIterator[Any], context: grpc.aio.ServicerContext[Any, Any]
-    ) -> AsyncIterator[bytes]:
+        self, _: AsyncIterator[Any], context: grpc.aio.ServicerContext[Any, Any]
+    ) -> None:
         """The same over a stream, where an error is an answer like any other. As with Triton, a
         model that was called cannot be unloaded before the stream has ended."""
         called: dict[str, EmulatedModel] = {}
         try:
-            async for request in requests:
-                yield await self._streamed(request, called)
+            while (request := await context.read()) is not grpc.aio.EOF:
+                await context.write(await self._streamed(request, called))
         finally:
             for model in called.values():
                 model.streams -= 1
