@@ -306,7 +306,7 @@ class InferStream:
 
     async def _end(self) -> None:
         # What is wrong with a stream that nobody uses any more is nobody's business
-        with suppress(asyncio.InvalidStateError, grpc.aio.AioRpcError):
+        with suppress(asyncio.InvalidStateError, grpc.aio.AioRpcError, grpc.aio.UsageError):
             await self._call.done_writing()
 
     def break_off(self) -> None:
