@@ -6,7 +6,7 @@ here are the streams that this is about, the alarm, and what the scheduler is to
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
 from esg.controller.driver import Driver
@@ -74,8 +74,10 @@ class InvokerStreams:
         self._set_alarm()
 
     async def attach(
-        self, messages: AsyncIterator[wire.FromInvoker]
-    ) -> AsyncIterator[wire.ToInvoker]:
+        self,
+        messages: AsyncIterator[wire.FromInvoker],
+        write: Callable[[wire.ToInvoker], Awaitable[None]],
+    ) -> None:
         """Serve one stream, from greeting to end."""
         first = await anext(messages, None)
         if first is None or not first.notes or first.notes[0].WhichOneof("note") != "greeting":
@@ -89,8 +91,8 @@ class InvokerStreams:
         reading = self._read(session, stream, first.notes[1:], messages)
         try:
             async with outbox.while_reading(reading):
-                async for orders in outbox.groups():
-                    yield wire.ToInvoker(orders=orders, acknowledged=session.durable_number)
+                while orders := await outbox.group():
+                    await write(wire.ToInvoker(orders=orders, acknowledged=session.durable_number))
                 if stream in self._ended_by:
                     raise self._ended_by[stream]
         finally:

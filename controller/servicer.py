@@ -36,17 +36,15 @@ class ControllerServicer(wire_grpc.ControllerServicer):
 
     async def Admit(  # noqa: N802 - the names are gRPC's
         self, messages: AsyncIterator[wire.FromGateway], context: Context
-    ) -> AsyncIterator[wire.ToGateway]:
+    ) -> None:
         async with self._called(context, "gateway"):
-            async for message in self._controller.gateways.admit(messages):
-                yield message
+            await self._controller.gateways.admit(messages, context.write)
 
     async def Attach(  # noqa: N802
         self, messages: AsyncIterator[wire.FromInvoker], context: Context
-    ) -> AsyncIterator[wire.ToInvoker]:
+    ) -> None:
         async with self._called(context, "invoker"):
-            async for message in self._controller.invokers.attach(messages):
-                yield message
+            await self._controller.invokers.attach(messages, context.write)
 
     async def PutApplication(  # noqa: N802
         self, request: wire.PutApplicationRequest, context: Context

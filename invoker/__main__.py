@@ -146,7 +146,7 @@ async def _store(
 ) -> AsyncIterator[NodeStore]:
     """The node's data; nothing of it is left when the process has ended."""
     folder = Path(own.store) if own.store else _private_folder()
-    local = LocalStore(folder)
+    local = LocalStore(folder, own.store_memory_mb * 2**20)
     local.clear()  # what an earlier process left
     remote = RedisStore(common.redis_url, prefix=common.key_prefix, ttl_s=common.data_ttl_s)
     try:

@@ -18,18 +18,22 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from esg.core.messages.events import JobFailure, MissingInput
-from esg.core.messages.task_order import JobOrder, TaskOrder
+from esg.core.messages.task_order import Input, JobOrder, TaskOrder
 from esg.errors import Fault
 from esg.invoker.gathering import together
 from esg.invoker.handlers.handler import Bytes, CpuParts, InvalidInput, JobError
 from esg.invoker.slices.client import ModelGone, NoAnswer, SliceClient, SliceGone, split
-from esg.invoker.tensors.arrays import Tensors, alike, plain_input, plain_output
+from esg.invoker.slices.infer_request import Row
+from esg.invoker.tensors.arrays import Tensors, alike
 from esg.runtime.settings import InvokerSettings
 from esg.storage.errors import Missing
 from esg.storage.node_store import NodeStore
 from esg.units import US_PER_S
 
 T = TypeVar("T")
+Job = Tensors | Row
+"""What a model is given for a job: a handler's arrays, or the inputs as they are."""
+Made = Tensors | bytes | Fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +54,9 @@ class Execution:
         inputs = await self._inputs(order)
         handler = self.handlers.get(order.function, "")
         vcpus = order.config.vcpus
+        prepared: Sequence[Any] = inputs
         if handler:
             prepared = await self.cpu.prepare(handler, inputs, vcpus)
-        else:
-            prepared = [plain_input(contents) for contents in inputs]
         made = await _onward(prepared, lambda good: self._infer(order, good))
         if handler:
             pairs = [
@@ -61,7 +64,7 @@ class Execution:
             ]
             outputs = await _onward(pairs, lambda good: self.cpu.finish(handler, good, vcpus))
         else:
-            outputs = [_plain(outcome) for outcome in made]
+            outputs = made
         results = list(zip(order.jobs, outputs, strict=True))
         await self._keep(order, [(j, o) for j, o in results if not isinstance(o, JobError)])
         return tuple(
@@ -72,15 +75,15 @@ class Execution:
 
     async def _keep(self, order: TaskOrder, outputs: Sequence[tuple[JobOrder, bytes]]) -> None:
         """All outputs or none: of a task without results nobody would ever discard any."""
+        keep, stage, local = self.store.keep_here, order.stage, order.keep
         try:
-            await together(
-                [
-                    self.store.keep(
-                        job.request, order.stage, output, local=order.keep, publish=job.publish
-                    )
-                    for job, output in outputs
-                ]
-            )
+            sent = [
+                self.store.send(job.request, stage, output)
+                for job, output in outputs
+                if not keep(job.request, stage, output, local=local, publish=job.publish)
+            ]
+            if sent:
+                await together(sent)
         except BaseException:
             withdrawn = [self.store.withdraw(job.request, order.stage) for job, _ in outputs]
             await asyncio.gather(*withdrawn, return_exceptions=True)
@@ -90,11 +93,15 @@ class Execution:
         """All inputs of all jobs, fetched at the same time."""
         wanted = [(job.request, source) for job in order.jobs for source in job.inputs]
         limit_s = self.settings.fetch_timeout_s
-        fetches = [self.store.fetch(request, source, limit_s) for request, source in wanted]
+        found = [self._here(request, source) for request, source in wanted]
+        away = [position for position, content in enumerate(found) if content is None]
+        fetches = [self.store.fetch(*wanted[position], limit_s) for position in away]
         if len(fetches) == 1:
-            found: list[Bytes | BaseException] = [await _result_of(fetches[0])]
-        else:
-            found = list(await asyncio.gather(*fetches, return_exceptions=True))
+            found[away[0]] = await _result_of(fetches[0])
+        elif fetches:
+            fetched = await asyncio.gather(*fetches, return_exceptions=True)
+            for position, content in zip(away, fetched, strict=True):
+                found[position] = content
         missing = tuple(
             MissingInput(request=request, source=source)
             for (request, source), content in zip(wanted, found, strict=True)
@@ -105,7 +112,14 @@ class Execution:
         contents = iter([_content(item) for item in found])
         return [[next(contents) for _ in job.inputs] for job in order.jobs]
 
-    async def _infer(self, order: TaskOrder, jobs: Sequence[Tensors]) -> list[Tensors | Fault]:
+    def _here(self, request: str, source: Input) -> Bytes | BaseException | None:
+        """An input that is on this node; most are, and need no coroutine."""
+        try:
+            return self.store.here(request, source)
+        except Fault as error:
+            return error
+
+    async def _infer(self, order: TaskOrder, jobs: Sequence[Job]) -> list[Made]:
         """The batch in as many portions as there are slices, all at once."""
         portions = split(jobs, len(order.slices))
         works = [
@@ -114,20 +128,16 @@ class Execution:
         ]
         return [outcome for portion in await together(works) for outcome in portion]
 
-    async def _portion(
-        self, order: TaskOrder, index: int, jobs: Sequence[Tensors]
-    ) -> list[Tensors | Fault]:
+    async def _portion(self, order: TaskOrder, index: int, jobs: Sequence[Job]) -> list[Made]:
         """Jobs that are alike share a call."""
-        outcomes: list[Tensors | Fault] = [Fault("not run")] * len(jobs)
+        outcomes: list[Made] = [Fault("not run")] * len(jobs)
         for positions in alike(jobs):
             made = await self._run(order, index, [jobs[position] for position in positions])
             for position, outcome in zip(positions, made, strict=True):
                 outcomes[position] = outcome
         return outcomes
 
-    async def _run(
-        self, order: TaskOrder, index: int, jobs: Sequence[Tensors]
-    ) -> Sequence[Tensors | Fault]:
+    async def _run(self, order: TaskOrder, index: int, jobs: Sequence[Job]) -> Sequence[Made]:
         others = [other for other in order.slices if other != index]
         for place in (index, *others[:1]):
             try:
@@ -138,13 +148,13 @@ class Execution:
             return [fault] * len(jobs)
         return [await self._alone(order, place, job) for job in jobs]
 
-    async def _alone(self, order: TaskOrder, index: int, job: Tensors) -> Tensors | Fault:
+    async def _alone(self, order: TaskOrder, index: int, job: Job) -> Made:
         try:
             return (await self._call(order, index, [job]))[0]
         except Fault as fault:
             return fault
 
-    async def _call(self, order: TaskOrder, index: int, jobs: Sequence[Tensors]) -> list[Tensors]:
+    async def _call(self, order: TaskOrder, index: int, jobs: Sequence[Any]) -> Sequence[Made]:
         parameters: dict[str, int | str] = {
             "esg_batch": order.config.batch,
             "esg_vcpus": order.config.vcpus,
@@ -152,10 +162,10 @@ class Execution:
             "esg_key": f"{order.jobs[0].request}/{order.stage}",
         }
         limit_s = order.predicted_us / US_PER_S + self.settings.infer_timeout_s
+        part = self.slices[index]
+        infer = part.infer if self.handlers.get(order.function) else part.infer_plain
         try:
-            return await self.slices[index].infer(
-                order.function, jobs, parameters=parameters, timeout_s=limit_s
-            )
+            return await infer(order.function, jobs, parameters=parameters, timeout_s=limit_s)
         except SliceGone as fault:
             self.lost(index, str(fault))
             raise
@@ -181,16 +191,6 @@ async def _onward(
     return [job if isinstance(job, JobError) else next(results) for job in jobs]
 
 
-def _plain(outcome: Tensors | Fault) -> bytes | Fault:
-    """Of a function without a handler."""
-    if isinstance(outcome, Fault):
-        return outcome
-    try:
-        return plain_output(outcome)
-    except Fault as fault:
-        return fault
-
-
 async def _result_of(fetch: Coroutine[Any, Any, Bytes]) -> Bytes | BaseException:
     try:
         return await fetch
@@ -198,7 +198,8 @@ async def _result_of(fetch: Coroutine[Any, Any, Bytes]) -> Bytes | BaseException
         return error
 
 
-def _content(found: Bytes | BaseException) -> Bytes:
+def _content(found: Bytes | BaseException | None) -> Bytes:
     if isinstance(found, BaseException):
         raise found
+    assert found is not None
     return found

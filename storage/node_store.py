@@ -49,6 +49,14 @@ class NodeStore:
     ) -> None:
         """Store what a task made: on this node (`local`) for later stages, and if it is a result
         (`publish`), for the gateway."""
+        if not self.keep_here(request, stage, content, local=local, publish=publish):
+            await self.send(request, stage, content)
+
+    def keep_here(
+        self, request: str, stage: str, content: bytes | memoryview, *, local: bool, publish: bool
+    ) -> bool:
+        """The part of it that nobody has to wait for: whether that is all. If not, it is to be sent
+        to Redis."""
         written = self._written.setdefault(request, {})
         in_redis = publish
         if local:
@@ -62,7 +70,7 @@ class NodeStore:
                 )
         if in_redis:
             written[stage] = publish
-            await self._put(request, stage, content)
+        return not in_redis
 
     async def publish(self, request: str, stage: str) -> None:
         """Copy an output to Redis, because its consumer runs elsewhere."""
@@ -74,22 +82,30 @@ class NodeStore:
             raise
         # Noted first: a discard that comes while the copy is under way is carried out after it
         self._written.setdefault(request, {}).setdefault(stage, False)  # it may be a result as well
-        await self._put(request, stage, content)
+        await self.send(request, stage, content)
 
-    async def _put(self, request: str, stage: str, content: bytes | memoryview) -> None:
+    async def send(self, request: str, stage: str, content: bytes | memoryview) -> None:
+        """Put something into Redis."""
         await patiently(lambda: self.remote.put(request, stage, content), self._patience_s)
 
     async def fetch(self, request: str, source: Input, timeout_s: float) -> bytes | memoryview:
         """Read an input of a request's job, waiting for it if it has to come from elsewhere."""
-        if isinstance(source, Payload):
-            return await self.remote.wait(request, source.key, timeout_s)
-        if source.is_local_to(self.invoker):
-            try:
-                return self.local.get(request, source.stage)
-            except Missing:
-                if not self._is_written(request, source.stage):
-                    raise
-        return await self.remote.wait(request, source.stage, timeout_s)
+        found = self.here(request, source)
+        if found is not None:
+            return found
+        stage = source.key if isinstance(source, Payload) else source.stage
+        return await self.remote.wait(request, stage, timeout_s)
+
+    def here(self, request: str, source: Input) -> bytes | memoryview | None:
+        """An input that is on this node; None if it has to come from elsewhere."""
+        if isinstance(source, Payload) or not source.is_local_to(self.invoker):
+            return None
+        try:
+            return self.local.get(request, source.stage)
+        except Missing:
+            if not self._is_written(request, source.stage):
+                raise
+        return None
 
     def _is_written(self, request: str, stage: str) -> bool:
         """Whether an output is in Redis from here."""
@@ -104,7 +120,8 @@ class NodeStore:
         written = self._written.pop(request, {})
         self.local.discard(request)
         stages = [stage for stage, is_result in written.items() if results or not is_result]
-        await patiently(lambda: self.remote.discard(request, stages), self._patience_s)
+        if stages:
+            await patiently(lambda: self.remote.discard(request, stages), self._patience_s)
 
     async def withdraw(self, request: str, stage: str) -> None:
         """Delete one output, wherever it got to: its task failed after all."""

@@ -17,7 +17,7 @@ A value that must not be lost is written `durably`: that is done when the server
 
 import asyncio
 import secrets
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 
 from esg.backoff import Backoff
 from esg.errors import Fault, Rejected
@@ -86,16 +86,29 @@ class RedisStore:
 
     async def discard(self, request: str, stages: Iterable[str]) -> None:
         """Delete the values of these stages, whether they are there or not."""
-        keys = [self._key(request, stage) for stage in stages]
-        if not keys:
-            return
+        values = [(request, stage) for stage in stages]
+        if values:
+            await self.discarding(values)
+
+    def discarding(self, values: Sequence[tuple[str, str]]) -> Awaitable[None]:
+        """Delete values, by request and stage, in two commands; to be awaited. They are given to
+        the server before this returns: what is written later stays."""
+        keys = [self._key(request, stage) for request, stage in values]
         lists = [_list_of(key) for key in keys]
-        listed, _ = await asyncio.gather(
-            self._redis.send(b"MGET", *lists), self._redis.send(b"UNLINK", *keys, *lists)
-        )
+        listed = self._redis.send(b"MGET", *lists)
+        gone = self._redis.send(b"UNLINK", *keys, *lists)
+        return asyncio.ensure_future(self._discard_parts(keys, listed, gone))
+
+    async def _discard_parts(
+        self,
+        keys: Sequence[bytes],
+        listed: asyncio.Future[list[bytes | None]],
+        gone: asyncio.Future[int],
+    ) -> None:
+        found, _ = await asyncio.gather(listed, gone)
         names = [
             name
-            for key, parts in zip(keys, listed, strict=True)
+            for key, parts in zip(keys, found, strict=True)
             if parts is not None
             for name in _part_names(key, parts)
         ]

@@ -14,7 +14,7 @@ has no use for it, unless it says so.
 
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from esg.controller.convert import progress_note, refusal_error
 from esg.controller.driver import Driver
@@ -70,15 +70,17 @@ class GatewayStreams:
         return not (self._undecided or self._shell.requests.under_way)
 
     async def admit(
-        self, messages: AsyncIterator[wire.FromGateway]
-    ) -> AsyncIterator[wire.ToGateway]:
+        self,
+        messages: AsyncIterator[wire.FromGateway],
+        write: Callable[[wire.ToGateway], Awaitable[None]],
+    ) -> None:
         """Serve one gateway's stream."""
         follower = Follower()
         outbox = follower.outbox
         try:
             async with outbox.while_reading(self._read(follower, messages)):
-                async for notes in outbox.groups():
-                    yield wire.ToGateway(notes=notes)
+                while notes := await outbox.group():
+                    await write(wire.ToGateway(notes=notes))
         finally:
             self._followers.forget(follower)
 

@@ -67,7 +67,7 @@ class Bench:
         self, options: MeshOptions, directory: Path, interrupted: Callable[[], None] = lambda: None
     ) -> None:
         self._directory = RunDirectory(directory)
-        self._chosen = Chosen(_without_finishing(options))
+        self._chosen = Chosen(_for_profiling(options))
         self._interrupted = interrupted
         self._programs = Programs(self._chosen, self._directory)
         self.node = self._programs.nodes[0]
@@ -177,7 +177,7 @@ class Bench:
                 f"{slow.name}: not ready after {START_LIMIT_S:g} s; the end of its log:\n"
                 f"{slow.tail()}"
             ) from None
-        self._store = LocalStore(self._directory.scratch / self.node)
+        self._store = LocalStore(self._directory.scratch / self.node, memory_bytes=0)
 
     async def _start(self, program: Program) -> None:
         process = Process(program, lambda _: self._ended.set())
@@ -209,11 +209,12 @@ class Bench:
         self._directory.release()
 
 
-def _without_finishing(options: MeshOptions) -> MeshOptions:
-    """What a node has under way when it is told to stop, such as loading a model, is of no use to
-    anybody any more."""
+def _for_profiling(options: MeshOptions) -> MeshOptions:
+    """All outputs are files, which are read here. And what a node has under way when it is told to
+    stop, such as loading a model, is of no use to anybody any more."""
     common = {**options.more.get("common", {}), "drain_s": 0}
-    return replace(options, more={**options.more, "common": common})
+    invoker = {**options.more.get("invoker", {}), "store_memory_mb": 0}
+    return replace(options, more={**options.more, "common": common, "invoker": invoker})
 
 
 def _program_of(pid: int) -> str:

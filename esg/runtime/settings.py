@@ -363,6 +363,7 @@ class InvokerSettings:
         minimum=0,
     )
     store: str = setting("", "the directory for local data; empty: one in /dev/shm")
+    store_memory_mb: int = setting(64, "memory for small local data instead of files", minimum=0)
     payload_scale: float = setting(
         1.0, "size of emulated models' outputs, relative to the catalog's input sizes", minimum=0
     )

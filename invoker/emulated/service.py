@@ -23,6 +23,7 @@ from esg.invoker.emulated.repository import (
     RepositoryState,
     TritonRefusal,
 )
+from esg.invoker.emulated.shared_regions import SharedRegions
 from esg.invoker.emulated.task import VERSION, EmulatedTask, asked_for
 from esg.invoker.slices.client import SERVICE
 from esg.invoker.tensors.arrays import BYTES, INPUT, OUTPUT
@@ -47,6 +48,7 @@ class EmulatedSlice:
         self._repository = repository
         self._nature = durations
         self._payload_scale = payload_scale
+        self._regions = SharedRegions()
         self._alarm = Alarm()
         self._turn = asyncio.Lock()
         self._free_ns = 0  # when the last call that had its turn was over
@@ -69,6 +71,9 @@ class EmulatedSlice:
             "RepositoryIndex": self._repository_index,
             "RepositoryModelLoad": self._repository_model_load,
             "RepositoryModelUnload": self._repository_model_unload,
+            "SystemSharedMemoryStatus": self._regions.status,
+            "SystemSharedMemoryRegister": self._regions.register,
+            "SystemSharedMemoryUnregister": self._regions.unregister,
         }
         table = {
             name: handler(
@@ -97,7 +102,7 @@ class EmulatedSlice:
         return triton.ServerMetadataResponse(
             name=self._name,
             version=__version__,
-            extensions=("model_repository", "parameters", "statistics"),
+            extensions=("model_repository", "parameters", "statistics", "system_shared_memory"),
         )
 
     async def _model_ready(self, request: Any) -> Any:
@@ -153,7 +158,7 @@ class EmulatedSlice:
         came_ns = time.monotonic_ns()
         model = self._repository.ready(request.model_name)
         try:
-            task = asked_for(model.function, request)
+            task = asked_for(model.function, request, self._regions)
             profiled_us = task.profiled_us
         except Rejected:
             model.statistics.failed(time.monotonic_ns() - came_ns)
@@ -163,14 +168,14 @@ class EmulatedSlice:
             return await self._run(model, task, came_ns, duration_ns)
 
     async def _model_stream_infer(
-        self, requests: AsyncIterator[Any], context: grpc.aio.ServicerContext[Any, Any]
-    ) -> AsyncIterator[bytes]:
+        self, _: AsyncIterator[Any], context: grpc.aio.ServicerContext[Any, Any]
+    ) -> None:
         """The same over a stream, where an error is an answer like any other. As with Triton, a
         model that was called cannot be unloaded before the stream has ended."""
         called: dict[str, EmulatedModel] = {}
         try:
-            async for request in requests:
-                yield await self._streamed(request, called)
+            while (request := await context.read()) is not grpc.aio.EOF:
+                await context.write(await self._streamed(request, called))
         finally:
             for model in called.values():
                 model.streams -= 1

@@ -16,6 +16,7 @@ from esg.core.catalog.config import Config
 from esg.core.catalog.model import Function
 from esg.core.emulated_output import emulated_output, output_size
 from esg.errors import Rejected
+from esg.invoker.emulated.shared_regions import SharedRegions
 from esg.invoker.tensors.arrays import BYTES, INPUT, OUTPUT
 from esg.invoker.tensors.raw_encoding import behind_lengths, elements_of, serialized
 
@@ -53,9 +54,9 @@ class EmulatedTask:
         return serialized(message, "raw_output_contents", [behind_lengths(outputs)])
 
 
-def asked_for(function: Function, request: Any) -> EmulatedTask:
+def asked_for(function: Function, request: Any, regions: SharedRegions) -> EmulatedTask:
     """What the request asks of this function; refuses what its model would refuse."""
-    rows = _rows(function.name, request)
+    rows = _rows(function.name, request, regions)
     given = request.parameters
     config = Config(len(rows), 1, 1)
     if "esg_batch" in given:
@@ -69,7 +70,7 @@ def asked_for(function: Function, request: Any) -> EmulatedTask:
     return EmulatedTask(function, request.id, rows, config, key)
 
 
-def _rows(name: str, request: Any) -> list[Sequence[bytes | memoryview]]:
+def _rows(name: str, request: Any, regions: SharedRegions) -> list[Sequence[bytes | memoryview]]:
     """The tensor of a request, a row per job."""
     names = [tensor.name for tensor in request.inputs]
     if names != [INPUT]:
@@ -89,7 +90,10 @@ def _rows(name: str, request: Any) -> list[Sequence[bytes | memoryview]]:
             "it is [batch, inputs per job], both at least 1"
         )
     found: Sequence[bytes | memoryview] = tensor.contents.bytes_contents
-    if request.raw_input_contents:
+    shared = regions.content(tensor)
+    if shared is not None:
+        found = elements_of(shared)
+    elif request.raw_input_contents:
         found = elements_of(request.raw_input_contents[0])
     jobs, width = tensor.shape
     if len(found) != jobs * width:

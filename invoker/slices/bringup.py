@@ -77,7 +77,10 @@ async def _emulated(count: int, own: InvokerSettings, catalog: Catalog) -> Async
         process = EmulatedSlices(count, directory)
         async with _running([process]):
             yield SliceSet(
-                slices=[SliceClient(address) for address in process.addresses],
+                slices=[
+                    SliceClient(address, _shared_memory(directory, index, own))
+                    for index, address in enumerate(process.addresses)
+                ],
                 memories_mb=_memories_mb([0] * count, own, catalog),
                 processes={process: tuple(range(count))},
             )

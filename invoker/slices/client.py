@@ -11,7 +11,8 @@ that has been given shared memory gets and gives large ones through it. Whatever
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -21,7 +22,16 @@ from tritonclient.grpc import service_pb2 as triton
 from tritonclient.grpc import service_pb2_grpc
 
 from esg.errors import Fault
-from esg.invoker.slices.shm.transfer import SharedMemory, SharedMemoryRefused
+from esg.invoker.slices.infer_request import (
+    Parameters,
+    Row,
+    infer_request,
+    plain_of,
+    plain_outputs,
+    plain_request,
+    plain_stack,
+)
+from esg.invoker.slices.shm.transfer import WORTH_IT_BYTES, SharedMemory, SharedMemoryRefused
 from esg.invoker.tensors.arrays import Stacked, Tensors, outputs_of, per_job, stacked
 from esg.invoker.tensors.raw_encoding import serialized
 from esg.runtime.rpc.channels import TO_ANYBODY, plain_channel
@@ -148,22 +158,54 @@ class SliceClient:
         function: str,
         jobs: Sequence[Tensors],
         *,
-        parameters: Mapping[str, int | str],
+        parameters: Parameters,
         timeout_s: float,
     ) -> list[Tensors]:
         """Run jobs whose tensors are alike as one call; returns each one's outputs."""
         inputs = stacked(jobs)
-        request = infer_request(function, inputs, parameters)
-        try:
-            outputs: Tensors | None = None
-            if self._memory is not None:
-                ask = partial(self._answer, function, timeout_s=timeout_s)
-                outputs = await self._memory.call(self._triton, request, inputs, ask)
+        with self._explained(function):
+            outputs = await self._through_memory(function, inputs, parameters, timeout_s)
             if outputs is None:
+                request = infer_request(function, inputs, parameters)
                 pieces = [given.pieces for given in inputs]
                 message = serialized(request, "raw_input_contents", pieces)
                 outputs = outputs_of(await self._answer(function, message, timeout_s))
             return per_job(outputs, len(jobs))
+
+    async def infer_plain(
+        self,
+        function: str,
+        rows: Sequence[Row],
+        *,
+        parameters: Parameters,
+        timeout_s: float,
+    ) -> list[bytes | Fault]:
+        """Run jobs of a function without a handler, each with as many inputs, as one call; returns
+        each one's output. There is no array on the way."""
+        given = plain_stack(rows)
+        with self._explained(function):
+            if given.size >= WORTH_IT_BYTES:  # byte strings come back over the wire
+                outputs = await self._through_memory(function, [given], parameters, timeout_s)
+                if outputs is not None:
+                    return plain_of(outputs, len(rows))
+            message = plain_request(function, given, parameters)
+            return plain_outputs(await self._answer(function, message, timeout_s), len(rows))
+
+    async def _through_memory(
+        self, function: str, inputs: Sequence[Stacked], parameters: Parameters, timeout_s: float
+    ) -> Tensors | None:
+        """What the model gives if the call is made through shared memory."""
+        if self._memory is None:
+            return None
+        request = infer_request(function, inputs, parameters)
+        ask = partial(self._answer, function, timeout_s=timeout_s)
+        return await self._memory.call(self._triton, request, inputs, ask)
+
+    @contextmanager
+    def _explained(self, function: str) -> Iterator[None]:
+        """Around a call: whatever goes wrong names the slice."""
+        try:
+            yield
         except NoAnswer:
             raise
         except Fault as fault:
@@ -245,43 +287,28 @@ class InferStream:
     """Calls to infer over one stream, one at a time: a call of its own costs five times as much."""
 
     def __init__(self, to_server: grpc.aio.Channel) -> None:
-        self._requests: asyncio.Queue[bytes | None] = asyncio.Queue()
         stream: grpc.aio.StreamStreamMultiCallable[bytes, Any] = to_server.stream_stream(
             f"/{SERVICE}/ModelStreamInfer",
             response_deserializer=triton.ModelStreamInferResponse.FromString,
         )
-        self._call = stream(self._asked())
+        self._call = stream()
+        self._ending: asyncio.Task[None] | None = None
 
     async def ask(self, request: bytes) -> Any:
-        self._requests.put_nowait(request)
+        with suppress(asyncio.InvalidStateError):  # it has ended: reading says why
+            await self._call.write(request)
         return await self._call.read()
 
     def end(self) -> None:
         """In peace, while nobody waits for an answer. Triton may keep a model for ever that was
         called over a stream which was cancelled."""
-        self._requests.put_nowait(None)
+        self._ending = asyncio.get_running_loop().create_task(self._end())
+
+    async def _end(self) -> None:
+        # What is wrong with a stream that nobody uses any more is nobody's business
+        with suppress(asyncio.InvalidStateError, grpc.aio.AioRpcError, grpc.aio.UsageError):
+            await self._call.done_writing()
 
     def break_off(self) -> None:
         """Though an answer is due: the server is to stop."""
         self._call.cancel()
-
-    async def _asked(self) -> AsyncIterator[bytes]:
-        while (request := await self._requests.get()) is not None:
-            yield request
-
-
-def infer_request(
-    function: str, inputs: Sequence[Stacked], parameters: Mapping[str, int | str]
-) -> Any:
-    """The message that asks for a batch, without the contents of its tensors."""
-    tensor = triton.ModelInferRequest.InferInputTensor
-    message = triton.ModelInferRequest(
-        model_name=function,
-        inputs=[tensor(name=i.name, datatype=i.datatype, shape=i.shape) for i in inputs],
-    )
-    for name, value in parameters.items():
-        if isinstance(value, str):
-            message.parameters[name].string_param = value
-        else:
-            message.parameters[name].int64_param = value
-    return message

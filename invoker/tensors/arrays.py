@@ -92,16 +92,18 @@ def signature(job: Tensors) -> Signature:
     return tuple((name, datatype(array), array.shape) for name, array in sorted(job.items()))
 
 
-def alike(jobs: Sequence[Tensors]) -> list[list[int]]:
-    """Positions of jobs that can share a call, in order of the first of each group.
+def alike(jobs: Sequence[Tensors | Sequence[Piece]]) -> list[list[int]]:
+    """Positions of jobs that can share a call, in order of the first of each group. Jobs that are
+    byte strings can if they have as many.
 
     >>> ones, twos = {"X": np.zeros(1)}, {"X": np.zeros(2)}
-    >>> alike([ones, twos, ones])
-    [[0, 2], [1]]
+    >>> alike([ones, twos, ones]), alike([[b"one"], [b"other"], [b"two", b"of them"]])
+    ([[0, 2], [1]], [[0, 1], [2]])
     """
-    groups: dict[Signature, list[int]] = {}
+    groups: dict[Signature | int, list[int]] = {}
     for position, job in enumerate(jobs):
-        groups.setdefault(signature(job), []).append(position)
+        kind = signature(job) if isinstance(job, Mapping) else len(job)
+        groups.setdefault(kind, []).append(position)
     return list(groups.values())
 
 

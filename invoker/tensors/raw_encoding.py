@@ -34,12 +34,17 @@ def behind_lengths(elements: Iterable[Piece]) -> list[Piece]:
 def serialized(message: Any, field: str, contents: Iterable[Sequence[Piece]]) -> bytes:
     """A message in protobuf's encoding, with raw contents, or messages that are encoded already,
     each in pieces, in `field`."""
-    number = message.DESCRIPTOR.fields_by_name[field].number
-    key = _varint(number << 3 | _BYTES_FIELD)
+    key = field_key(message, field)
     parts: list[Piece] = [message.SerializeToString()]
     for pieces in contents:
-        parts += (key, _varint(sum(map(len, pieces))), *pieces)
+        parts += (key, varint(sum(map(len, pieces))), *pieces)
     return b"".join(parts)
+
+
+def field_key(message: Any, field: str) -> bytes:
+    """What a field of bytes, or of a message, begins with in protobuf's encoding."""
+    number = message.DESCRIPTOR.fields_by_name[field].number
+    return varint(number << 3 | _BYTES_FIELD)
 
 
 def elements_of(raw: Piece) -> list[memoryview]:
@@ -63,7 +68,7 @@ def elements_of(raw: Piece) -> list[memoryview]:
     return found
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
     """A number in protobuf's encoding: seven bits per byte, the lowest first."""
     encoded = bytearray()
     while number > 0x7F:

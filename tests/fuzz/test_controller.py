@@ -1,7 +1,7 @@
 """The controller's two doors: no peer, however strange, brings it down or makes its books wrong."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -55,11 +55,14 @@ async def said(messages: Sequence[Any]) -> AsyncIterator[Any]:
             await asyncio.sleep(0)
 
 
-async def heard(answers: AsyncIterator[Any]) -> None:
+async def heard(served: Awaitable[None]) -> None:
     """Whatever the controller says; a refusal is an answer too."""
     with suppress(Rejected):
-        async for _ in answers:
-            pass
+        await served
+
+
+async def write(answer: Any) -> None:
+    answer.SerializeToString()
 
 
 async def spoken_to(gateway: list[Any], invoker: list[Any], *, polite: bool) -> None:
@@ -70,8 +73,8 @@ async def spoken_to(gateway: list[Any], invoker: list[Any], *, polite: bool) -> 
     to_controller = [wire.FromInvoker(notes=[note]) for note in [*first, *invoker]]
     asked = [wire.FromGateway(notes=[note]) for note in gateway]
     await asyncio.gather(
-        heard(live.invokers.attach(said(to_controller))),
-        heard(live.gateways.admit(said(asked))),
+        heard(live.invokers.attach(said(to_controller), write)),
+        heard(live.gateways.admit(said(asked), write)),
     )
     for _ in range(A_WHILE):
         await asyncio.sleep(0)

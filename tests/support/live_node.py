@@ -222,7 +222,7 @@ async def live_node(
     """Everything that the node tells is kept, and told to `report` as well."""
     own = InvokerSettings(**{"fetch_timeout_s": 20.0, **settings})
     remote = make_remote(redis_url, prefix="test", ttl_s=600)
-    store = NodeStore(LocalStore(folder), remote, NODE, patience_s=patience_s)
+    store = NodeStore(LocalStore(folder, 0), remote, NODE, patience_s=patience_s)
     cpu = CpuParts(VCPUS, own.handler_timeout_s)
     pool = Pool(
         CATALOG,

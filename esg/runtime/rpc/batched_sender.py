@@ -68,6 +68,11 @@ class BatchedSender(Generic[T]):
 
     async def groups(self, limit: int = LARGEST_GROUP) -> AsyncIterator[list[T]]:
         """What is ready, again and again, until it is closed and empty."""
+        while group := await self.group(limit):
+            yield group
+
+    async def group(self, limit: int = LARGEST_GROUP) -> list[T]:
+        """What is ready, as soon as anything is; nothing once it is closed and empty."""
         while True:
             await self._ready.wait()
             # What is under way in this turn of the loop may have more to say
@@ -78,7 +83,5 @@ class BatchedSender(Generic[T]):
                 if self._flush is not None:
                     self._flush.cancel()
                     self._flush = None
-            if group:
-                yield group
-            elif self._closed:
-                return
+            if group or self._closed:
+                return group

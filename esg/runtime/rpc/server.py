@@ -24,7 +24,7 @@ from grpc_reflection.v1alpha import reflection
 from esg.errors import Fault, Rejected
 from esg.files import written
 from esg.runtime.logs import about, start_logging
-from esg.runtime.memory import return_memory
+from esg.runtime.memory import return_memory, settle_collector
 from esg.runtime.rpc.addresses import READY_FILE, is_unix
 from esg.runtime.rpc.channels import ANY_SIZE, KEEPALIVE
 from esg.runtime.security.plain import check_listening, check_redis
@@ -168,7 +168,8 @@ async def _until_told(main: Main, settings: Settings, common: CommonSettings) ->
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     # It begins when `main` waits for the first time: what is read before that may take long
-    beside = [loop.create_task(_watch_loop()), loop.create_task(return_memory())]
+    duties = (_watch_loop(), return_memory(), settle_collector())
+    beside = [loop.create_task(duty) for duty in duties]
     try:
         await main(settings, common, stop)
     finally:

@@ -77,6 +77,7 @@ async def running(
             "ESG_INVOKER_VCPUS": "2",
             "ESG_INVOKER_SLICES": "emulated:2",
             "ESG_INVOKER_STORE": str(folder / "store"),
+            "ESG_INVOKER_STORE_MEMORY_MB": "0",  # to be seen from outside
             "ESG_INVOKER_CONTROLLER": address,
         }
         process = await asyncio.create_subprocess_exec(

@@ -236,16 +236,16 @@ async def test_a_portion_that_fails_is_tried_on_another_slice_and_then_job_by_jo
     live: LiveNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, list[bytes]]] = []
-    really = SliceClient.infer
+    really = SliceClient.infer_plain
 
     async def infer(part: SliceClient, function: str, jobs: Any, **more: Any) -> Any:
-        contents = [tensors["INPUT"][0] for tensors in jobs]
+        contents = [content for (content,) in jobs]
         asked.append((part.address, contents))
         if b"poison" in contents:
             raise Fault("the model cannot bear it")
         return await really(part, function, jobs, **more)
 
-    monkeypatch.setattr(SliceClient, "infer", infer)
+    monkeypatch.setattr(SliceClient, "infer_plain", infer)
     contents = [b"a", b"poison", b"c", b"d"]
     for number, content in enumerate(contents, 1):
         await live.payload(f"r{number}", content)
@@ -367,7 +367,7 @@ async def test_an_error_that_nobody_foresaw_is_told_by_its_kind(
     async def infer(*_: Any, **__: Any) -> Any:
         raise ZeroDivisionError("by nought")
 
-    monkeypatch.setattr(SliceClient, "infer", infer)
+    monkeypatch.setattr(SliceClient, "infer_plain", infer)
     await live.payload("r1", b"picture")
     live.node.order(start("t1", "quick", job("r1")))
     assert (await live.tells(TaskFailed)).reason == "ZeroDivisionError: by nought"

@@ -1,5 +1,7 @@
 """Tensors of byte strings: what we put together by hand is what `tritonclient` makes."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,7 +10,13 @@ from tritonclient.grpc import service_pb2 as triton
 from tritonclient.utils import deserialize_bytes_tensor, serialize_byte_tensor
 
 from esg.errors import Fault, Rejected
-from esg.invoker.slices.client import infer_request, split
+from esg.invoker.slices.client import split
+from esg.invoker.slices.infer_request import (
+    infer_request,
+    plain_outputs,
+    plain_request,
+    plain_stack,
+)
 from esg.invoker.tensors.arrays import (
     Tensors,
     alike,
@@ -63,6 +71,70 @@ def test_a_request_has_a_row_per_job_and_a_column_per_input() -> None:
     assert elements_of(found.raw_input_contents[0]) == [b"a", b"b", b"", b"d", b"e", b"f"]
     assert found.parameters["esg_batch"].int64_param == 4
     assert found.parameters["esg_key"].string_param == "r1/detect"
+
+
+ROWS = st.integers(1, 3).flatmap(
+    lambda width: st.lists(
+        st.lists(st.binary(max_size=200), min_size=width, max_size=width), min_size=1, max_size=5
+    )
+)
+
+
+@given(ROWS, st.text(max_size=9))
+def test_jobs_of_byte_strings_are_asked_for_in_the_same_words_without_arrays(
+    rows: list[list[bytes]], key: str
+) -> None:
+    parameters: dict[str, int | str] = {"esg_batch": len(rows), "esg_vgpus": 1, "esg_key": key}
+    inputs = stacked([plain_input(row) for row in rows])
+    expected = infer_request("detect", inputs, parameters)
+    expected.raw_input_contents.append(b"".join(inputs[0].pieces))
+    raw = plain_request("detect", plain_stack(rows), parameters)
+    assert triton.ModelInferRequest.FromString(raw) == expected
+
+
+def answered(
+    name: str, datatype: str, shape: list[int], *contents: bytes
+) -> triton.ModelInferResponse:
+    tensor = triton.ModelInferResponse.InferOutputTensor(name=name, datatype=datatype, shape=shape)
+    return triton.ModelInferResponse(outputs=[tensor], raw_output_contents=contents)
+
+
+@pytest.mark.parametrize("shape", [[2, 1], [2]])
+def test_answers_of_byte_strings_are_read_without_arrays(shape: list[int]) -> None:
+    answer = answered("OUTPUT", "BYTES", shape, b"".join(behind_lengths([b"one", b""])))
+    assert plain_outputs(answer, 2) == [b"one", b""]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (answered("OUTPUT", "BYTES", [2, 1], b"\1\0\0\0"), "ends within element 0"),
+        (answered("OUTPUT", "BYTES", [1, 1], b"\0" * 4), "1 outputs OUTPUT for 2 jobs"),
+        (answered("OUTPUT", "BYTES", [2, 1], b"\0" * 4), "has 1 elements"),
+        (answered("OUTPUT", "BYTES", [2, 1]), "0 contents for 1 tensors"),
+    ],
+)
+def test_an_answer_that_is_not_one_for_its_jobs_is_a_fault(
+    answer: triton.ModelInferResponse, words: str
+) -> None:
+    with pytest.raises(Fault, match=words):
+        plain_outputs(answer, 2)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (answered("SCORE", "BYTES", [2, 1], b"\0" * 8), r"SCORE \(BYTES\), not one tensor OUTPUT"),
+        (answered("OUTPUT", "UINT8", [2, 1], b"ab"), r"OUTPUT \(UINT8\), not one tensor OUTPUT"),
+        (answered("OUTPUT", "BYTES", [2, 2], b"\0" * 16), "2 byte strings for a job"),
+    ],
+)
+def test_an_output_that_is_no_byte_string_is_the_fault_of_every_job(
+    answer: triton.ModelInferResponse, words: str
+) -> None:
+    for fault in plain_outputs(answer, 2):
+        assert isinstance(fault, Fault)
+        assert re.search(words, str(fault))
 
 
 DTYPES = [np.bool_, np.uint8, np.int64, np.float16, np.float32, np.float64]

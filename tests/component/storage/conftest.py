@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from esg.storage.local_store import LocalStore
+from esg.storage.local_store import MEMORY_BYTES, LocalStore
 from esg.storage.node_store import NodeStore
 from esg.storage.redis_store import RedisStore
 from tests.support.redis_server import RedisServer
@@ -15,9 +15,16 @@ PART_BYTES = 1000
 """Small, so that values of a few thousand bytes are in parts."""
 
 
+@pytest.fixture(params=[0, MEMORY_BYTES], ids=["files", "memory"])
+def local(tmp_path: Path, request: pytest.FixtureRequest) -> LocalStore:
+    """With small outputs in files, too, and in memory."""
+    return LocalStore(tmp_path / "node", request.param)
+
+
 @pytest.fixture
-def local(tmp_path: Path) -> LocalStore:
-    return LocalStore(tmp_path / "node")
+def on_disk(tmp_path: Path) -> LocalStore:
+    """One that has everything in files."""
+    return LocalStore(tmp_path / "node", 0)
 
 
 @pytest.fixture

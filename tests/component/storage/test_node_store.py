@@ -64,8 +64,9 @@ TOO_LARGE = bytes(range(250)) * 20
 
 
 @pytest.fixture
-def full(node: NodeStore) -> Iterator[NodeStore]:
+def full(on_disk: LocalStore, remote: RedisStore) -> Iterator[NodeStore]:
     """The kernel refuses it files of more than 4096 bytes."""
+    node = NodeStore(on_disk, remote, "i0")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
     yield node

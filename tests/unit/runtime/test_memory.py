@@ -1,11 +1,12 @@
 """Memory goes back to the system, and nobody looks for it in vain all the time."""
 
 import asyncio
+import gc
 
 import pytest
 
 from esg.runtime import memory
-from esg.runtime.memory import SPARE_BYTES, return_memory
+from esg.runtime.memory import SPARE_BYTES, THRESHOLDS, return_memory, settle_collector
 
 MB = 2**20
 START = 50 * MB
@@ -66,3 +67,15 @@ def test_the_real_heap_can_be_trimmed_and_measured() -> None:
     assert trim is not None
     trim()
     assert memory._resident_bytes() > MB
+
+
+async def test_what_is_there_when_a_process_has_settled_is_not_collected_any_more() -> None:
+    before = gc.get_threshold()
+    there = [[]]
+    try:
+        await settle_collector(after_s=0)
+        assert not any(one is there for one in gc.get_objects())
+        assert gc.get_threshold() == THRESHOLDS
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
