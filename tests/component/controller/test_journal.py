@@ -249,7 +249,7 @@ async def test_a_journal_that_cannot_be_written_is_an_error_and_can_be_gone_on_f
             await made_durable(journal)
             written += 1
 
-    with pytest.raises(Fault, match=r"cannot be written: File too large; nothing was done"):
+    with pytest.raises(Fault, match=r"cannot be written: File too large; nothing was promised"):
         await write_on()
     journal.close()
     again = opened(tmp_path)
