@@ -1,4 +1,5 @@
-"""Deleting what nobody needs any more, behind the backs of those who wait for answers."""
+"""Deleting what nobody needs any more, behind the backs of those who wait for answers; and seeing
+that outputs which are fetched later stay for exactly as long as they can be."""
 
 import asyncio
 import logging
@@ -34,6 +35,11 @@ class PayloadCollector:
         if outputs:
             self._begin(self._discard_later(request, outputs))
 
+    def keep(self, request: str, stages: Sequence[str], left_s: float) -> None:
+        """Have the outputs of a request expire when its result is forgotten. They were written with
+        an expiry before the request ended, and some of them long before."""
+        self._begin(self._keep(request, stages, left_s))
+
     def _begin(self, sweep: Coroutine[Any, Any, None]) -> None:
         sweeping = asyncio.create_task(sweep)
         self._sweeping.add(sweeping)
@@ -49,6 +55,12 @@ class PayloadCollector:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._finishing.wait(), LINGER_S)
         await self._discard(request, outputs)
+
+    async def _keep(self, request: str, stages: Sequence[str], left_s: float) -> None:
+        try:
+            await patiently(lambda: self._store.expire(request, stages, left_s))
+        except Fault as fault:
+            log.warning("may expire early", extra=about(request=request, reason=str(fault)))
 
     async def _discard(self, request: str, stages: Sequence[str]) -> None:
         try:

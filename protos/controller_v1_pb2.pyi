@@ -120,7 +120,7 @@ class ToGateway(_message.Message):
     def __init__(self, notes: _Optional[_Iterable[_Union[ControllerNote, _Mapping]]] = ...) -> None: ...
 
 class ControllerNote(_message.Message):
-    __slots__ = ("request_id", "accepted", "refused", "progress", "result", "payload_lost", "shared")
+    __slots__ = ("request_id", "accepted", "refused", "progress", "result", "payload_lost", "shared", "fetch_within_us")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
@@ -128,6 +128,7 @@ class ControllerNote(_message.Message):
     RESULT_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_LOST_FIELD_NUMBER: _ClassVar[int]
     SHARED_FIELD_NUMBER: _ClassVar[int]
+    FETCH_WITHIN_US_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     accepted: Accepted
     refused: Refused
@@ -135,7 +136,8 @@ class ControllerNote(_message.Message):
     result: _model_v1_pb2.Result
     payload_lost: bool
     shared: bool
-    def __init__(self, request_id: _Optional[str] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., progress: _Optional[_Union[_model_v1_pb2.StageProgress, _Mapping]] = ..., result: _Optional[_Union[_model_v1_pb2.Result, _Mapping]] = ..., payload_lost: _Optional[bool] = ..., shared: _Optional[bool] = ...) -> None: ...
+    fetch_within_us: int
+    def __init__(self, request_id: _Optional[str] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., progress: _Optional[_Union[_model_v1_pb2.StageProgress, _Mapping]] = ..., result: _Optional[_Union[_model_v1_pb2.Result, _Mapping]] = ..., payload_lost: _Optional[bool] = ..., shared: _Optional[bool] = ..., fetch_within_us: _Optional[int] = ...) -> None: ...
 
 class Accepted(_message.Message):
     __slots__ = ("application", "repeated", "content_hash")

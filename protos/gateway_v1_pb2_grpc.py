@@ -183,7 +183,9 @@ class PipelinesServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Fetch(self, request, context):
-        """The outputs of a request that is done, in pieces; waits for it. Delivered outputs are deleted.
+        """The outputs of a request that is done, in pieces; waits for it. Those of SubmitAsync stay for as
+        long as the result is remembered (remembered_s, ten minutes by default) and can be fetched as
+        often as wanted; others are deleted when they were delivered.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

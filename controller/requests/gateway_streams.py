@@ -132,7 +132,7 @@ class GatewayStreams:
                 )
                 return
             follower.put(_accepted_note(request, record, repeated=True))
-            if not _told_end(follower, request, record):
+            if not self._told_end(follower, request, record):
                 self._followers.follow(request, follower)
         elif self.draining:
             _refuse(follower, request, Unavailable("the controller is going away; try again"))
@@ -226,7 +226,7 @@ class GatewayStreams:
                 follower.put(note)
         # After the past: whoever hears this knows all that has happened
         follower.put(_accepted_note(request, known))
-        if not _told_end(follower, request, known):
+        if not self._told_end(follower, request, known):
             self._followers.watch(request, follower)
 
     def _past(self, request: Request) -> list[wire.ControllerNote]:
@@ -251,7 +251,7 @@ class GatewayStreams:
         known = self._find(request)
         if known is None and request not in self._undecided:
             _refuse(follower, request, _unknown(request))
-        elif known is None or not _told_end(follower, request, known):
+        elif known is None or not self._told_end(follower, request, known):
             self._followers.follow(request, follower)
             self._driver.tell(RequestCancelled(request=request))
 
@@ -286,6 +286,23 @@ class GatewayStreams:
         for follower, _ in self._undecided.pop(request, ()):
             _refuse(follower, request, error)
 
+    def _told_end(
+        self, follower: Follower, request: str, known: RequestRecord | AnsweredRequest
+    ) -> bool:
+        """Tell a follower the result of a request that has one; whether that was so."""
+        if not isinstance(known, AnsweredRequest):
+            return False
+        result = model.Result.FromString(known.result)
+        note = wire.ControllerNote(request_id=request, result=result)
+        self._say_who_comes(note, known)
+        follower.put(note)
+        return True
+
+    def _say_who_comes(self, note: wire.ControllerNote, known: AnsweredRequest) -> None:
+        """Who may still come for the outputs, and for how long they can."""
+        note.shared = known.shared
+        note.fetch_within_us = self._shell.requests.fetch_within_us(known, self._driver.now_us)
+
     def payload_lost(self, request: str) -> None:
         log.warning("payload lost", extra=about(request=request))
         self._followers.tell(request, wire.ControllerNote(request_id=request, payload_lost=True))
@@ -301,9 +318,9 @@ class GatewayStreams:
 
     def answered(self, answer: AnswerRequest, result: model.Result) -> None:
         request = answer.request
-        known = self._find(request)
-        shared = isinstance(known, AnsweredRequest) and known.shared
-        note = wire.ControllerNote(request_id=request, result=result, shared=shared)
+        note = wire.ControllerNote(request_id=request, result=result)
+        if isinstance(known := self._find(request), AnsweredRequest):
+            self._say_who_comes(note, known)
         self._followers.tell_end(request, note)
         self._interest.end(request)
         log.debug(
@@ -325,16 +342,6 @@ def _accepted_note(
         application=known.application, repeated=repeated, content_hash=known.content_hash
     )
     return wire.ControllerNote(request_id=request, accepted=accepted)
-
-
-def _told_end(follower: Follower, request: str, known: RequestRecord | AnsweredRequest) -> bool:
-    """Tell a follower the result of a request that has one; whether that was so."""
-    if not isinstance(known, AnsweredRequest):
-        return False
-    result = model.Result.FromString(known.result)
-    note = wire.ControllerNote(request_id=request, result=result, shared=known.shared)
-    follower.put(note)
-    return True
 
 
 def _refuse(follower: Follower, request: str, error: Exception) -> None:
