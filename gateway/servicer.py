@@ -92,6 +92,13 @@ class Pipelines(public_grpc.PipelinesServicer):
             await self._applications.delete(asked.name, caller)
             return public.DeleteApplicationReply()
 
+    async def ReloadFunction(
+        self, asked: public.ReloadFunctionRequest, context: Context
+    ) -> public.ReloadFunctionReply:
+        async with self._called(context) as caller:
+            nodes = await self._applications.reload_function(asked.function, caller)
+            return public.ReloadFunctionReply(nodes=nodes)
+
     async def WatchMesh(
         self, asked: public.WatchMeshRequest, context: Context
     ) -> AsyncIterator[model.MeshStatus]:

@@ -7,6 +7,18 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class ReloadFunctionRequest(_message.Message):
+    __slots__ = ("function",)
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    function: str
+    def __init__(self, function: _Optional[str] = ...) -> None: ...
+
+class ReloadFunctionReply(_message.Message):
+    __slots__ = ("nodes",)
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedCompositeFieldContainer[_model_v1_pb2.NodeReload]
+    def __init__(self, nodes: _Optional[_Iterable[_Union[_model_v1_pb2.NodeReload, _Mapping]]] = ...) -> None: ...
+
 class RegisterApplicationRequest(_message.Message):
     __slots__ = ("name", "stages", "slo_us", "slo_scale", "late_requests")
     NAME_FIELD_NUMBER: _ClassVar[int]

@@ -357,6 +357,25 @@ class AsyncClient:
 
     # ---- the mesh
 
+    async def reload_function(
+        self, function: str, *, timeout_s: float | None = None
+    ) -> dict[str, str]:
+        """Have every node run a function with the handler and model that are on its disk now.
+
+        Gives, by node, why it goes on with the old ones; empty where it was reloaded.
+
+        Args:
+            function: Its name in the catalog.
+            timeout_s: Longest time to wait, in seconds; nodes go on with it afterwards.
+
+        Raises:
+            NotFound: There is no such function.
+            Forbidden: This client is no operator.
+        """
+        asked = public.ReloadFunctionRequest(function=function)
+        told = await self._calls.unary("ReloadFunction", asked, timeout_s)
+        return {node.node: node.failure for node in told.nodes}
+
     async def watch_mesh(self, interval_ms: int = 1000) -> AsyncIterator[MeshStatus]:
         """Watch the state of the mesh: queues, nodes, applications, counts.
 
