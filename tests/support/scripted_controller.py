@@ -267,6 +267,16 @@ class ScriptedController(wire_grpc.ControllerServicer):
                 raise NotFound(f"unknown application {request.name!r}")
             return wire.DeleteApplicationReply()
 
+    async def ReloadFunction(
+        self, request: wire.ReloadFunctionRequest, context: Context
+    ) -> wire.ReloadFunctionReply:
+        async with aborting(context):
+            if request.function not in ("first", "second"):
+                raise NotFound(f"unknown function {request.function!r}")
+            failure = "no module named x" if request.function == "second" else ""
+            nodes = [model.NodeReload(node="i0"), model.NodeReload(node="i1", failure=failure)]
+            return wire.ReloadFunctionReply(nodes=nodes)
+
     async def WatchMesh(
         self, request: wire.WatchMeshRequest, context: Context
     ) -> AsyncIterator[model.MeshStatus]:
