@@ -329,13 +329,23 @@ with Client(gateway, token=token) as mesh:
     assert mesh.fetch(later).outputs == mesh.fetch(later).outputs
     waiting = mesh.get(later)
     assert list(waiting.output_bytes) == ["classification"] and waiting.fetch_within_s > 0
-    mesh.register_application("slow", [PipelineStage("depth")] , slo_ms=60_000)
+    stages = [PipelineStage("depth", name="stage0")]
+    for number in range(1, 12):
+        before = (f"stage{number - 1}",)
+        stages.append(PipelineStage("depth", name=f"stage{number}", after=before))
+    mesh.register_application("slow", stages, slo_ms=60_000)
+    request = mesh.submit_async("slow", PICTURE)
+    while not mesh.cancel(request):  # it may be quicker
+        request = mesh.submit_async("slow", PICTURE)
+    error = raised(RequestCancelled, mesh.fetch(request).raise_for_outcome)
+    assert isinstance(error, RequestFailed) and error.result.outcome == "cancelled"
 
     raised(NotFound, mesh.submit, "image-clasification", PICTURE)
     raised(InvalidRequest, mesh.submit, APPLICATION, b"")
     raised(InvalidRequest, mesh.submit, APPLICATION, PICTURE, slo_ms=0.001)
     raised(TooLarge, mesh.submit, APPLICATION, bytes(70 * 2**20))
     raised(AlreadyExists, mesh.submit_async, APPLICATION, b"another", request_id="later")
+    raised(DeadlineExceeded, mesh.get, "later", timeout_s=0.000001)
     raised(Forbidden, mesh.delete_application, APPLICATION)
     raised(Forbidden, mesh.reload_function, "depth")
     assert mesh.cancel(later) is False
