@@ -292,9 +292,15 @@ class Node:
     async def _reload(self, function: str, ended: Callable[[str], None]) -> None:
         try:
             await self._reloads.reload(function)
-        except (Fault, Rejected) as error:
-            log.warning("not reloaded", extra=about(function=function, reason=str(error)))
-            ended(str(error))
+        except Exception as error:
+            known = isinstance(error, Fault | Rejected)
+            reason = str(error) if known else f"{type(error).__name__}: {error}"
+            log.warning(
+                "not reloaded",
+                extra=about(function=function, reason=reason),
+                exc_info=None if known else error,
+            )
+            ended(reason)
         else:
             ended("")
 

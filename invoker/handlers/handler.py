@@ -240,9 +240,9 @@ _sources: dict[str, bytes] = {}
 
 def _read(handlers: Iterable[str]) -> dict[str, bytes]:
     """The files of those handlers that are in one."""
-    homes = {name: name.rpartition(":")[0] for name in handlers}
+    homes = (Path(name.rpartition(":")[0]) for name in handlers)
     try:
-        return {home: Path(home).read_bytes() for home in homes.values() if home.endswith(".py")}
+        return {str(home): home.read_bytes() for home in homes if home.suffix == ".py"}
     except OSError as error:
         raise Rejected(f"handler {error.filename!r}: {error.strerror}") from None
 
@@ -257,7 +257,7 @@ def _module_in(file: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(str(file), file)
     if spec is None or spec.loader is None:
         raise ImportError(f"{file} is no Python file")
-    source = _sources.get(str(file)) or file.read_bytes()
+    source = _sources[str(file)] if str(file) in _sources else file.read_bytes()
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     exec(compile(source, file, "exec"), module.__dict__)
     return module

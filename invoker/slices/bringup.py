@@ -128,6 +128,8 @@ async def _tritons(
             log.warning("function cannot run here", extra=about(reason=reason))
 
         def refresh(function: str) -> str:
+            if function not in catalog.functions:
+                return f"{function} is not in the catalog of {node}"
             reason = link(directory.path / MODELS, catalog.functions[function], variant)
             if not reason:
                 lacking.pop(function, None)
