@@ -110,8 +110,6 @@ class ControllerServicer(wire_grpc.ControllerServicer):
             if request.function not in functions:
                 raise NotFound(did_you_mean("function", request.function, functions))
             failures = await self._controller.invokers.reload(request.function)
-            if not failures:
-                raise Unavailable("no node is attached to the mesh at the moment; try again")
             nodes = [model.NodeReload(node=n, failure=why) for n, why in failures.items()]
             return wire.ReloadFunctionReply(nodes=nodes)
 

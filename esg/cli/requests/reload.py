@@ -31,6 +31,8 @@ def reload(
     if as_json:
         told = [{"node": node, "failure": why or None} for node, why in failures.items()]
         print_json({"function": function, "nodes": told})
+    elif not failures:
+        print("no node is attached to the mesh; those that come will have the new code")
     for node, why in failures.items():
         if why:
             say_error(f"{node}: not reloaded: {' '.join(why.split())}")
