@@ -11,6 +11,7 @@ from functools import partial
 
 from esg.controller.driver import Driver
 from esg.controller.durability.dead_letters import PutAside
+from esg.controller.reloads import Outbox, ReloadOrders
 from esg.core.messages.commands import DiscardData, InvokerOrder
 from esg.core.messages.events import InvokerJoined, InvokerLost
 from esg.core.sessions.controller_end import (
@@ -50,10 +51,11 @@ class InvokerStreams:
             rejoin_us=ms(settings.rejoin_ms),
         )
         self._sessions = NodeSessions(functions, times)
-        self._outboxes: dict[str, BatchedSender[wire.Order]] = {}  # of the streams there are
+        self._outboxes: dict[str, Outbox] = {}  # of the streams there are
         self._loop = asyncio.get_running_loop()
         self._alarm: asyncio.TimerHandle | None = None
         self._ended_by: dict[int, PutAside] = {}  # streams, until they have ended
+        self._reloads = ReloadOrders()
 
     def send(self, order: InvokerOrder) -> None:
         if not self._sessions.reachable(order.invoker):
@@ -63,6 +65,16 @@ class InvokerStreams:
             outbox.put_lazily(order_to_wire(order))
         else:
             outbox.put(order_to_wire(order))
+
+    async def reload(self, function: str) -> dict[str, str]:
+        """Have all nodes that can be reached reload a function: by node, why it could not, or
+        nothing."""
+        nodes = {
+            node: outbox
+            for node, outbox in sorted(self._outboxes.items())
+            if self._sessions.reachable(node)
+        }
+        return await self._reloads.give(function, nodes)
 
     def joined(self, event: InvokerJoined) -> None:
         """The scheduler has heard of this inventory."""
@@ -83,12 +95,12 @@ class InvokerStreams:
         if first is None or not first.notes or first.notes[0].WhichOneof("note") != "greeting":
             raise Rejected("an invoker's first word is a greeting with its name")
         session, stream, start_afresh, _ = self._greet(first.notes[0].greeting)
-        outbox: BatchedSender[wire.Order] = BatchedSender()
+        outbox: Outbox = BatchedSender()
         welcome = wire.Welcome(start_afresh=start_afresh, heartbeat_ms=self._heartbeat_ms)
         outbox.put(wire.Order(welcome=welcome))
         self._outboxes[session.node] = outbox
         log.info("invoker attached", extra=about(invoker=session.node, session=session.session))
-        reading = self._read(session, stream, first.notes[1:], messages)
+        reading = self._read(session, stream, outbox, first.notes[1:], messages)
         try:
             async with outbox.while_reading(reading):
                 while orders := await outbox.group():
@@ -96,6 +108,7 @@ class InvokerStreams:
                 if stream in self._ended_by:
                     raise self._ended_by[stream]
         finally:
+            self._reloads.broke(outbox)
             self._ended_by.pop(stream, None)
             self._sessions.ended(self._now_us(), session, stream)
             self._set_alarm()
@@ -115,6 +128,7 @@ class InvokerStreams:
         self,
         session: NodeSession,
         stream: int,
+        outbox: Outbox,
         said: Iterable[wire.InvokerNote],
         messages: AsyncIterator[wire.FromInvoker],
     ) -> None:
@@ -124,7 +138,10 @@ class InvokerStreams:
             if not self._sessions.hear(self._now_us(), session, stream):
                 return
             for note in message.notes:
-                self._hear(session, note)
+                if note.WhichOneof("note") == "reloaded":
+                    self._reloads.answered(outbox, note.reloaded)
+                else:
+                    self._hear(session, note)
 
     def _hear(self, session: NodeSession, note: wire.InvokerNote) -> None:
         event = news_from_wire(note, session.node)

@@ -100,6 +100,17 @@ class ControllerServicer(wire_grpc.ControllerServicer):
                     return
                 await asyncio.sleep(max(0.05, request.interval_ms / 1000))
 
+    async def ReloadFunction(  # noqa: N802
+        self, request: wire.ReloadFunctionRequest, context: Context
+    ) -> wire.ReloadFunctionReply:
+        async with self._called(context, "gateway"):
+            functions = self._controller.scheduler.catalog.functions
+            if request.function not in functions:
+                raise NotFound(did_you_mean("function", request.function, functions))
+            failures = await self._controller.invokers.reload(request.function)
+            nodes = [model.NodeReload(node=n, failure=why) for n, why in failures.items()]
+            return wire.ReloadFunctionReply(nodes=nodes)
+
     @asynccontextmanager
     async def _called(self, context: Context, service: str) -> AsyncIterator[None]:
         """Around a call, which only this service may make. What it raises becomes its status."""

@@ -1,4 +1,4 @@
-"""Calls about applications and the mesh as a whole: the controller's to answer, passed on.
+"""Calls about applications, functions and the mesh: the controller's to answer, passed on.
 
 A client sees its own applications and those that are everybody's, which it may use but not change
 (see `esg.runtime.security.ownership`). Whoever has no owner sees and changes them all.
@@ -83,6 +83,18 @@ class Applications:
         request = controller.DeleteApplicationRequest(name=owned(owner, name), client=caller.name)
         await _answer(self._controller.DeleteApplication, request, owner)
 
+    async def reload_function(self, function: str, caller: Caller) -> list[model.NodeReload]:
+        """By node, what came of it. How long that takes is for the nodes' models to say."""
+        if caller.owner:
+            raise Forbidden(
+                f"reloading a function is for operators, and {caller.owner} is none (esg tokens "
+                "add --operator)"
+            )
+        request = controller.ReloadFunctionRequest(function=function)
+        method = self._controller.ReloadFunction
+        answer = await _answer(method, request, caller.owner, timeout_s=None)
+        return list(answer.nodes)
+
     async def watch_mesh(self, interval_ms: int, owner: str) -> AsyncIterator[model.MeshStatus]:
         """The state of the mesh, every so often, without what others own."""
         request = controller.WatchMeshRequest(interval_ms=interval_ms)
@@ -150,9 +162,11 @@ def _seen_status(status: model.MeshStatus, owner: str) -> model.MeshStatus:
     return shown
 
 
-async def _answer(method: Any, request: Any, owner: str) -> Any:
+async def _answer(
+    method: Any, request: Any, owner: str, timeout_s: float | None = CALL_TIMEOUT_S
+) -> Any:
     try:
-        return await method(request, timeout=CALL_TIMEOUT_S)
+        return await method(request, timeout=timeout_s)
     except grpc.aio.AioRpcError as error:
         raise _problem(error, owner) from None
 

@@ -1,4 +1,5 @@
-"""Deleting what nobody needs any more, behind the backs of those who wait for answers.
+"""Deleting what nobody needs any more, behind the backs of those who wait for answers; and seeing
+that outputs which are fetched later stay for exactly as long as they can be.
 
 What is ripe goes together, in one sweep now and then: a task and a round trip for every request
 would cost as much as storing it did.
@@ -37,6 +38,7 @@ class PayloadCollector:
         self._given: list[tuple[Values, Awaitable[None]]] = []
         """What Redis was told to delete, and its answer."""
         self._sweeper: asyncio.Task[None] | None = None
+        self._keeping: set[asyncio.Task[None]] = set()
 
     def discard(self, request: str, stages: Sequence[str]) -> None:
         """Delete what is stored of a request under these names. A payload never waits for its turn:
@@ -51,11 +53,26 @@ class PayloadCollector:
         if self._sweeper is None:
             self._sweeper = loop.create_task(self._sweep())
 
+    def keep(self, request: str, stages: Sequence[str], left_s: float) -> None:
+        """Have the outputs of a request expire when its result is forgotten. They were written with
+        an expiry before the request ended, and some of them long before."""
+        keeping = asyncio.create_task(self._keep(request, stages, left_s))
+        self._keeping.add(keeping)
+        keeping.add_done_callback(self._keeping.discard)
+
     async def finish(self) -> None:
         """Until all is deleted: those who were served here have what they came for."""
         self._finishing.set()
         while self._sweeper is not None:
             await asyncio.wait({self._sweeper})
+        if self._keeping:
+            await asyncio.wait(self._keeping)
+
+    async def _keep(self, request: str, stages: Sequence[str], left_s: float) -> None:
+        try:
+            await patiently(lambda: self._store.expire(request, stages, left_s))
+        except Fault as fault:
+            log.warning("may expire early", extra=about(request=request, reason=str(fault)))
 
     async def _sweep(self) -> None:
         try:

@@ -1,6 +1,7 @@
 """One request, as a gateway knows it, and what the controller was asked about it."""
 
 import asyncio
+import time
 from collections.abc import Coroutine
 from copy import copy
 from typing import Any
@@ -10,6 +11,7 @@ from esg.names import payload_stage
 from esg.protos import controller_v1_pb2 as controller
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.security.ownership import seen
+from esg.units import US_PER_S
 
 Step = tuple[str, str, bool]
 """A stage, its task, and whether it has finished."""
@@ -130,6 +132,16 @@ class TrackedRequest:
         self.told_to_keep = False  # that is what the controller was told
         self.delivered = False  # somebody got its outputs
         self.shared = False  # others may come for them: through other gateways, or later
+        self._fetch_until_s = 0.0
+
+    def fetch_for(self, left_us: int) -> None:
+        """It was submitted to be fetched later, and can be for so long yet."""
+        self._fetch_until_s = time.monotonic() + left_us / US_PER_S
+
+    @property
+    def fetch_within_s(self) -> float:
+        """For how long its outputs can be fetched yet; 0 if it is not known to be fetched later."""
+        return max(0.0, self._fetch_until_s - time.monotonic())
 
     @property
     def name(self) -> str:

@@ -2,7 +2,7 @@
 
 No I/O and no waiting happens here: calls put requests in and leave them, the controller's notes
 tell what became of them, and two functions carry away what follows from it (`send` a note to the
-controller, `discard` data from the remote store).
+controller, `discard` data from the remote store, or `keep` it there for so long).
 
 **Idempotency.** The idempotency key is the request's id: whatever is submitted again under the same
 id with the same content (`content_hash`) is the same request, and runs once. Whether it is known is
@@ -26,7 +26,7 @@ is ours is not known yet.
     a question is open         it stays until that is answered
     it has ended               it is forgotten; its payload is deleted, and its outputs too unless
                                somebody may still come for them: nobody got them, or clients wait
-                               through other gateways, or some wait and some will fetch them later
+                               through other gateways, or it was submitted to be fetched later
     it was only asked about    the controller is told, and it is forgotten
     it was submitted to be     it goes on, and is forgotten at its end
     fetched later
@@ -67,11 +67,13 @@ class RequestTable:
         self,
         limit: int,
         discard: Callable[[str, Sequence[str]], None],
+        keep: Callable[[str, Sequence[str], float], None],
         ended: Callable[[model.Result], None] = lambda _: None,
     ) -> None:
         self._limit = limit
         self._count_ended = ended
         self._discard = discard
+        self._keep = keep
         self._requests: dict[str, TrackedRequest] = {}
         self._of_owner: Counter[str] = Counter()
         self._send: Send | None = None
@@ -261,6 +263,7 @@ class RequestTable:
                 request.history.hear(note.progress)
             case "result":
                 request.shared |= note.shared
+                request.fetch_for(note.fetch_within_us)
                 self._ended(request, note.result)
             case "payload_lost":
                 self._payload_lost(request)
@@ -347,6 +350,8 @@ class RequestTable:
         reason = result.reason if told else redacted(result.reason)
         shown = changed(result, request_id=request.name, application=application, reason=reason)
         request.history.finish(shown)
+        if request.fetch_within_s and result.outcome == model.OUTCOME_DONE:
+            self._keep(request.id, result.output_stages, request.fetch_within_s)
         self._tidy(request)
 
     # ---- the link to it

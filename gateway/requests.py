@@ -206,6 +206,19 @@ class Requests:
             ) from None
         return list(zip(stages, contents, strict=True))
 
+    async def stored_outputs(self, request: TrackedRequest) -> list[public.StoredOutput]:
+        """What can be fetched of a request that was submitted to be fetched later; nothing while it
+        is under way."""
+        result, left_s = request.history.result, request.fetch_within_s
+        if result is None or result.outcome != model.OUTCOME_DONE or not left_s:
+            return []
+        sizes = await self._store.expire(request.id, result.output_stages, left_s)
+        return [
+            public.StoredOutput(stage=stage, bytes=size)
+            for stage, size in sizes.items()
+            if size is not None
+        ]
+
     async def cancel(self, request: TrackedRequest) -> bool:
         """Whether it was cancelled; false if it had ended before."""
         if request.history.result is not None:

@@ -22,6 +22,7 @@ from esg.runtime.rpc.chunks import pieces
 from esg.runtime.rpc.status import aborting
 from esg.runtime.settings import GatewaySettings
 from esg.storage.redis_store import RedisStore
+from esg.units import seconds
 
 # ruff: noqa: N802 - the names are gRPC's
 
@@ -90,6 +91,13 @@ class Pipelines(public_grpc.PipelinesServicer):
         async with self._called(context) as caller:
             await self._applications.delete(asked.name, caller)
             return public.DeleteApplicationReply()
+
+    async def ReloadFunction(
+        self, asked: public.ReloadFunctionRequest, context: Context
+    ) -> public.ReloadFunctionReply:
+        async with self._called(context) as caller:
+            nodes = await self._applications.reload_function(asked.function, caller)
+            return public.ReloadFunctionReply(nodes=nodes)
 
     async def WatchMesh(
         self, asked: public.WatchMeshRequest, context: Context
@@ -182,11 +190,14 @@ class Pipelines(public_grpc.PipelinesServicer):
             self._called(context) as caller,
             self._requests.followed(asked.request_id, caller, stages=True) as request,
         ):
+            outputs = await self._requests.stored_outputs(request)
             return public.RequestState(
                 request_id=request.name,
                 application=request.application,
                 progress=request.history.stages(),
                 result=request.history.result,
+                outputs=outputs,
+                fetch_within_us=seconds(request.fetch_within_s) if outputs else 0,
             )
 
     async def Fetch(
@@ -225,7 +236,8 @@ class Pipelines(public_grpc.PipelinesServicer):
             yield self._identities.caller(context.peer())
 
     async def _results(self, request: TrackedRequest) -> AsyncIterator[public.ResultChunk]:
-        """A request's result, then its outputs in pieces; they are deleted when all were taken."""
+        """A request's result, then its outputs in pieces. When all were taken they are deleted,
+        unless others may come for them."""
         result = await request.history.end()
         outputs = await self._requests.outputs(request, result)
         yield public.ResultChunk(result=result)

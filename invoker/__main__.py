@@ -66,7 +66,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
             if link.report(news):
                 metrics.reported(news)
 
-        cpu = CpuParts(vcpus, own.handler_timeout_s)
+        cpu = CpuParts(vcpus, own.handler_timeout_s, found.handlers.values())
         began_ns = time.monotonic_ns()
         node = Node(
             pool,
@@ -78,6 +78,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
             report=report,
             handlers=found.handlers,
             lacking=found.lacking,
+            refresh=found.refresh,
         )
         watching = asyncio.create_task(watch(found, node, own.slice_silent_s))
         try:

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from secrets import token_hex
 
 import grpc
@@ -21,6 +22,7 @@ from esg.protos import controller_v1_pb2_grpc as wire_grpc
 from esg.runtime.logs import about
 from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.channels import channel
+from esg.runtime.rpc.status import clipped
 from esg.runtime.security.tls import ON_THIS_MACHINE, Security, explained
 from esg.runtime.wire.convert import news_to_wire, order_from_wire
 from esg.units import US_PER_S
@@ -101,6 +103,9 @@ class ControllerLink:
                             _beat(node, outbox, order.welcome.heartbeat_ms / 1000)
                         )
                         joined()
+                    elif order.WhichOneof("order") == "reload":
+                        asked = order.reload
+                        node.reload(asked.function, partial(self._say_reloaded, asked.number))
                     else:
                         node.order(order_from_wire(order, node.pool.invoker))
         finally:
@@ -117,6 +122,12 @@ class ControllerLink:
                 note = news_to_wire(event)
                 note.number = number
                 self._outbox.put(note)
+
+    def _say_reloaded(self, number: int, failure: str) -> None:
+        """On the stream on which it was asked for, or on none: nobody waits for it on another."""
+        if self._outbox is not None and self._reporter.joined:
+            reloaded = wire.Reloaded(number=number, failure=clipped(failure))
+            self._outbox.put(wire.InvokerNote(reloaded=reloaded))
 
     def _broke(self, error: grpc.aio.AioRpcError) -> None:
         code = error.code()

@@ -22,6 +22,7 @@ from esg.core.messages.node import (
     ModelUnloaded,
     PoolCommand,
     PoolEvent,
+    ReplaceModel,
     SliceBack,
     SliceLost,
     TellScheduler,
@@ -33,6 +34,7 @@ from esg.errors import Fault, Rejected
 from esg.invoker.execution import Execution, MissingInputs
 from esg.invoker.gathering import together
 from esg.invoker.handlers.handler import CpuParts
+from esg.invoker.reloads import FunctionReloads
 from esg.invoker.slices.client import SliceClient, SliceGone
 from esg.runtime.logs import about
 from esg.runtime.settings import InvokerSettings
@@ -48,7 +50,8 @@ T = TypeVar("T")
 
 class Node:
     """`report` gets the pool's news for the controller. `handlers` names the CPU parts of the
-    functions that have one, and `lacking` says why some functions cannot be loaded here."""
+    functions that have one, `lacking` says why some functions cannot be loaded here, and `refresh`
+    looks again whether one can be."""
 
     def __init__(
         self,
@@ -62,6 +65,7 @@ class Node:
         report: Callable[[InvokerNews], None],
         handlers: Mapping[str, str],
         lacking: Mapping[str, str] | None = None,
+        refresh: Callable[[str], str] = lambda _: "",
     ) -> None:
         self.pool = pool
         self.store = store
@@ -70,10 +74,13 @@ class Node:
         self._slices = slices
         self._servings = [0] * len(slices)
         """How often each slice was lost: what its earlier server did is no news of this one."""
-        self._lacking = lacking or {}
+        self._lacking = {} if lacking is None else lacking
         self._settings = settings
         self._execution = Execution(
             slices, store, cpu, settings, handlers, self.slice_lost, self._model_lost
+        )
+        self._reloads = FunctionReloads(
+            slices, cpu, handlers, refresh, settings.load_timeout_s, self._tell
         )
         self._clock_us = clock_us
         self._report = report
@@ -91,6 +98,11 @@ class Node:
             self._begin(self._discard(order))
         else:
             self._tell(order)
+
+    def reload(self, function: str, ended: Callable[[str], None]) -> None:
+        """Have a function run with what is on disk now (see `invoker.reloads`); `ended` hears why
+        that could not be, or nothing."""
+        self._begin(self._reload(function, ended))
 
     def found(self, loaded: ModelLoaded) -> None:
         """A model that is on a slice though nobody asked for it."""
@@ -154,6 +166,8 @@ class Node:
                 self._begin(self._load(index, function))
             case UnloadModel(slice=index, function=function):
                 self._begin(self._unload(index, function))
+            case ReplaceModel():
+                self._reloads.free(command)
             case TellScheduler(event=event):
                 self._report(event)
             case _:
@@ -274,6 +288,21 @@ class Node:
             )
         if serving == self._servings[index]:
             self._tell(ModelUnloaded(slice=index, function=function))
+
+    async def _reload(self, function: str, ended: Callable[[str], None]) -> None:
+        try:
+            await self._reloads.reload(function)
+        except Exception as error:
+            known = isinstance(error, Fault | Rejected)
+            reason = str(error) if known else f"{type(error).__name__}: {error}"
+            log.warning(
+                "not reloaded",
+                extra=about(function=function, reason=reason),
+                exc_info=None if known else error,
+            )
+            ended(reason)
+        else:
+            ended("")
 
     async def _model_lost(self, index: int, function: str) -> None:
         """A slice has not got a model that it was believed to have. Whoever tries again must find

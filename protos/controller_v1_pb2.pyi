@@ -7,6 +7,18 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class ReloadFunctionRequest(_message.Message):
+    __slots__ = ("function",)
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    function: str
+    def __init__(self, function: _Optional[str] = ...) -> None: ...
+
+class ReloadFunctionReply(_message.Message):
+    __slots__ = ("nodes",)
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedCompositeFieldContainer[_model_v1_pb2.NodeReload]
+    def __init__(self, nodes: _Optional[_Iterable[_Union[_model_v1_pb2.NodeReload, _Mapping]]] = ...) -> None: ...
+
 class PutApplicationRequest(_message.Message):
     __slots__ = ("name", "stages", "slo_us", "slo_scale", "update", "late_requests", "client")
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -122,7 +134,7 @@ class ToGateway(_message.Message):
     def __init__(self, notes: _Optional[_Iterable[_Union[ControllerNote, _Mapping]]] = ...) -> None: ...
 
 class ControllerNote(_message.Message):
-    __slots__ = ("request_id", "accepted", "refused", "progress", "result", "payload_lost", "shared")
+    __slots__ = ("request_id", "accepted", "refused", "progress", "result", "payload_lost", "shared", "fetch_within_us")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
@@ -130,6 +142,7 @@ class ControllerNote(_message.Message):
     RESULT_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_LOST_FIELD_NUMBER: _ClassVar[int]
     SHARED_FIELD_NUMBER: _ClassVar[int]
+    FETCH_WITHIN_US_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     accepted: Accepted
     refused: Refused
@@ -137,7 +150,8 @@ class ControllerNote(_message.Message):
     result: _model_v1_pb2.Result
     payload_lost: bool
     shared: bool
-    def __init__(self, request_id: _Optional[str] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., progress: _Optional[_Union[_model_v1_pb2.StageProgress, _Mapping]] = ..., result: _Optional[_Union[_model_v1_pb2.Result, _Mapping]] = ..., payload_lost: _Optional[bool] = ..., shared: _Optional[bool] = ...) -> None: ...
+    fetch_within_us: int
+    def __init__(self, request_id: _Optional[str] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., progress: _Optional[_Union[_model_v1_pb2.StageProgress, _Mapping]] = ..., result: _Optional[_Union[_model_v1_pb2.Result, _Mapping]] = ..., payload_lost: _Optional[bool] = ..., shared: _Optional[bool] = ..., fetch_within_us: _Optional[int] = ...) -> None: ...
 
 class Accepted(_message.Message):
     __slots__ = ("application", "repeated", "content_hash")
@@ -166,7 +180,7 @@ class FromInvoker(_message.Message):
     def __init__(self, notes: _Optional[_Iterable[_Union[InvokerNote, _Mapping]]] = ...) -> None: ...
 
 class InvokerNote(_message.Message):
-    __slots__ = ("greeting", "joined", "inventory", "finished", "failed", "ready", "gone", "leaving", "number")
+    __slots__ = ("greeting", "joined", "inventory", "finished", "failed", "ready", "gone", "leaving", "reloaded", "number")
     GREETING_FIELD_NUMBER: _ClassVar[int]
     JOINED_FIELD_NUMBER: _ClassVar[int]
     INVENTORY_FIELD_NUMBER: _ClassVar[int]
@@ -175,6 +189,7 @@ class InvokerNote(_message.Message):
     READY_FIELD_NUMBER: _ClassVar[int]
     GONE_FIELD_NUMBER: _ClassVar[int]
     LEAVING_FIELD_NUMBER: _ClassVar[int]
+    RELOADED_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     greeting: Greeting
     joined: Inventory
@@ -184,8 +199,9 @@ class InvokerNote(_message.Message):
     ready: Instance
     gone: InstanceGone
     leaving: Leaving
+    reloaded: Reloaded
     number: int
-    def __init__(self, greeting: _Optional[_Union[Greeting, _Mapping]] = ..., joined: _Optional[_Union[Inventory, _Mapping]] = ..., inventory: _Optional[_Union[Inventory, _Mapping]] = ..., finished: _Optional[_Union[TaskFinished, _Mapping]] = ..., failed: _Optional[_Union[TaskFailed, _Mapping]] = ..., ready: _Optional[_Union[Instance, _Mapping]] = ..., gone: _Optional[_Union[InstanceGone, _Mapping]] = ..., leaving: _Optional[_Union[Leaving, _Mapping]] = ..., number: _Optional[int] = ...) -> None: ...
+    def __init__(self, greeting: _Optional[_Union[Greeting, _Mapping]] = ..., joined: _Optional[_Union[Inventory, _Mapping]] = ..., inventory: _Optional[_Union[Inventory, _Mapping]] = ..., finished: _Optional[_Union[TaskFinished, _Mapping]] = ..., failed: _Optional[_Union[TaskFailed, _Mapping]] = ..., ready: _Optional[_Union[Instance, _Mapping]] = ..., gone: _Optional[_Union[InstanceGone, _Mapping]] = ..., leaving: _Optional[_Union[Leaving, _Mapping]] = ..., reloaded: _Optional[_Union[Reloaded, _Mapping]] = ..., number: _Optional[int] = ...) -> None: ...
 
 class Greeting(_message.Message):
     __slots__ = ("invoker", "catalog", "session")
@@ -200,6 +216,14 @@ class Greeting(_message.Message):
 class Leaving(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class Reloaded(_message.Message):
+    __slots__ = ("number", "failure")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    failure: str
+    def __init__(self, number: _Optional[int] = ..., failure: _Optional[str] = ...) -> None: ...
 
 class Inventory(_message.Message):
     __slots__ = ("vcpus", "slices", "running", "latest_task", "kept")
@@ -314,7 +338,7 @@ class ToInvoker(_message.Message):
     def __init__(self, orders: _Optional[_Iterable[_Union[Order, _Mapping]]] = ..., acknowledged: _Optional[int] = ...) -> None: ...
 
 class Order(_message.Message):
-    __slots__ = ("welcome", "start", "stop", "warm", "drop", "publish", "discard")
+    __slots__ = ("welcome", "start", "stop", "warm", "drop", "publish", "discard", "reload")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
@@ -322,6 +346,7 @@ class Order(_message.Message):
     DROP_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_FIELD_NUMBER: _ClassVar[int]
     DISCARD_FIELD_NUMBER: _ClassVar[int]
+    RELOAD_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     start: TaskOrder
     stop: str
@@ -329,7 +354,16 @@ class Order(_message.Message):
     drop: Instance
     publish: StageOutput
     discard: Discard
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., start: _Optional[_Union[TaskOrder, _Mapping]] = ..., stop: _Optional[str] = ..., warm: _Optional[_Union[Instance, _Mapping]] = ..., drop: _Optional[_Union[Instance, _Mapping]] = ..., publish: _Optional[_Union[StageOutput, _Mapping]] = ..., discard: _Optional[_Union[Discard, _Mapping]] = ...) -> None: ...
+    reload: Reload
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., start: _Optional[_Union[TaskOrder, _Mapping]] = ..., stop: _Optional[str] = ..., warm: _Optional[_Union[Instance, _Mapping]] = ..., drop: _Optional[_Union[Instance, _Mapping]] = ..., publish: _Optional[_Union[StageOutput, _Mapping]] = ..., discard: _Optional[_Union[Discard, _Mapping]] = ..., reload: _Optional[_Union[Reload, _Mapping]] = ...) -> None: ...
+
+class Reload(_message.Message):
+    __slots__ = ("number", "function")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    function: str
+    def __init__(self, number: _Optional[int] = ..., function: _Optional[str] = ...) -> None: ...
 
 class Discard(_message.Message):
     __slots__ = ("request_id", "results")

@@ -65,6 +65,11 @@ class ControllerStub:
                 request_serializer=esg_dot_protos_dot_controller__v1__pb2.WatchMeshRequest.SerializeToString,
                 response_deserializer=esg_dot_protos_dot_model__v1__pb2.MeshStatus.FromString,
                 _registered_method=True)
+        self.ReloadFunction = channel.unary_unary(
+                '/esg.controller.v1.Controller/ReloadFunction',
+                request_serializer=esg_dot_protos_dot_controller__v1__pb2.ReloadFunctionRequest.SerializeToString,
+                response_deserializer=esg_dot_protos_dot_controller__v1__pb2.ReloadFunctionReply.FromString,
+                _registered_method=True)
 
 
 class ControllerServicer:
@@ -106,6 +111,12 @@ class ControllerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReloadFunction(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ControllerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -138,6 +149,11 @@ def add_ControllerServicer_to_server(servicer, server):
                     servicer.WatchMesh,
                     request_deserializer=esg_dot_protos_dot_controller__v1__pb2.WatchMeshRequest.FromString,
                     response_serializer=esg_dot_protos_dot_model__v1__pb2.MeshStatus.SerializeToString,
+            ),
+            'ReloadFunction': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReloadFunction,
+                    request_deserializer=esg_dot_protos_dot_controller__v1__pb2.ReloadFunctionRequest.FromString,
+                    response_serializer=esg_dot_protos_dot_controller__v1__pb2.ReloadFunctionReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -302,6 +318,33 @@ class Controller:
             '/esg.controller.v1.Controller/WatchMesh',
             esg_dot_protos_dot_controller__v1__pb2.WatchMeshRequest.SerializeToString,
             esg_dot_protos_dot_model__v1__pb2.MeshStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReloadFunction(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/esg.controller.v1.Controller/ReloadFunction',
+            esg_dot_protos_dot_controller__v1__pb2.ReloadFunctionRequest.SerializeToString,
+            esg_dot_protos_dot_controller__v1__pb2.ReloadFunctionReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -7,6 +7,18 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class ReloadFunctionRequest(_message.Message):
+    __slots__ = ("function",)
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    function: str
+    def __init__(self, function: _Optional[str] = ...) -> None: ...
+
+class ReloadFunctionReply(_message.Message):
+    __slots__ = ("nodes",)
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedCompositeFieldContainer[_model_v1_pb2.NodeReload]
+    def __init__(self, nodes: _Optional[_Iterable[_Union[_model_v1_pb2.NodeReload, _Mapping]]] = ...) -> None: ...
+
 class RegisterApplicationRequest(_message.Message):
     __slots__ = ("name", "stages", "slo_us", "slo_scale", "late_requests")
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -150,16 +162,28 @@ class GetRequest(_message.Message):
     def __init__(self, request_id: _Optional[str] = ...) -> None: ...
 
 class RequestState(_message.Message):
-    __slots__ = ("request_id", "application", "progress", "result")
+    __slots__ = ("request_id", "application", "progress", "result", "outputs", "fetch_within_us")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     APPLICATION_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    FETCH_WITHIN_US_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     application: str
     progress: _containers.RepeatedCompositeFieldContainer[_model_v1_pb2.StageProgress]
     result: _model_v1_pb2.Result
-    def __init__(self, request_id: _Optional[str] = ..., application: _Optional[str] = ..., progress: _Optional[_Iterable[_Union[_model_v1_pb2.StageProgress, _Mapping]]] = ..., result: _Optional[_Union[_model_v1_pb2.Result, _Mapping]] = ...) -> None: ...
+    outputs: _containers.RepeatedCompositeFieldContainer[StoredOutput]
+    fetch_within_us: int
+    def __init__(self, request_id: _Optional[str] = ..., application: _Optional[str] = ..., progress: _Optional[_Iterable[_Union[_model_v1_pb2.StageProgress, _Mapping]]] = ..., result: _Optional[_Union[_model_v1_pb2.Result, _Mapping]] = ..., outputs: _Optional[_Iterable[_Union[StoredOutput, _Mapping]]] = ..., fetch_within_us: _Optional[int] = ...) -> None: ...
+
+class StoredOutput(_message.Message):
+    __slots__ = ("stage", "bytes")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    bytes: int
+    def __init__(self, stage: _Optional[str] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
     __slots__ = ("request_id",)

@@ -105,6 +105,11 @@ class PipelinesStub:
                 request_serializer=esg_dot_protos_dot_gateway__v1__pb2.WatchMeshRequest.SerializeToString,
                 response_deserializer=esg_dot_protos_dot_model__v1__pb2.MeshStatus.FromString,
                 _registered_method=True)
+        self.ReloadFunction = channel.unary_unary(
+                '/esg.gateway.v1.Pipelines/ReloadFunction',
+                request_serializer=esg_dot_protos_dot_gateway__v1__pb2.ReloadFunctionRequest.SerializeToString,
+                response_deserializer=esg_dot_protos_dot_gateway__v1__pb2.ReloadFunctionReply.FromString,
+                _registered_method=True)
 
 
 class PipelinesServicer:
@@ -183,7 +188,9 @@ class PipelinesServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Fetch(self, request, context):
-        """The outputs of a request that is done, in pieces; waits for it. Delivered outputs are deleted.
+        """The outputs of a request that is done, in pieces; waits for it. Those of SubmitAsync stay for as
+        long as the result is remembered (remembered_s, ten minutes by default) and can be fetched as
+        often as wanted; others are deleted when they were delivered.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -204,6 +211,15 @@ class PipelinesServicer:
 
     def WatchMesh(self, request, context):
         """The state of the mesh, every so often.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReloadFunction(self, request, context):
+        """Have all nodes run a function with the handler and the model that are on their disks now. Tasks
+        that run end with the old ones, and where the new ones are no good, the old ones stay. For
+        operators.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -281,6 +297,11 @@ def add_PipelinesServicer_to_server(servicer, server):
                     servicer.WatchMesh,
                     request_deserializer=esg_dot_protos_dot_gateway__v1__pb2.WatchMeshRequest.FromString,
                     response_serializer=esg_dot_protos_dot_model__v1__pb2.MeshStatus.SerializeToString,
+            ),
+            'ReloadFunction': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReloadFunction,
+                    request_deserializer=esg_dot_protos_dot_gateway__v1__pb2.ReloadFunctionRequest.FromString,
+                    response_serializer=esg_dot_protos_dot_gateway__v1__pb2.ReloadFunctionReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -661,6 +682,33 @@ class Pipelines:
             '/esg.gateway.v1.Pipelines/WatchMesh',
             esg_dot_protos_dot_gateway__v1__pb2.WatchMeshRequest.SerializeToString,
             esg_dot_protos_dot_model__v1__pb2.MeshStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReloadFunction(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/esg.gateway.v1.Pipelines/ReloadFunction',
+            esg_dot_protos_dot_gateway__v1__pb2.ReloadFunctionRequest.SerializeToString,
+            esg_dot_protos_dot_gateway__v1__pb2.ReloadFunctionReply.FromString,
             options,
             channel_credentials,
             insecure,

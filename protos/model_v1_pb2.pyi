@@ -129,6 +129,14 @@ class StageProgress(_message.Message):
     at_us: int
     def __init__(self, stage: _Optional[str] = ..., task: _Optional[str] = ..., node: _Optional[str] = ..., config: _Optional[_Union[Config, _Mapping]] = ..., finished: _Optional[bool] = ..., at_us: _Optional[int] = ...) -> None: ...
 
+class NodeReload(_message.Message):
+    __slots__ = ("node", "failure")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    failure: str
+    def __init__(self, node: _Optional[str] = ..., failure: _Optional[str] = ...) -> None: ...
+
 class MeshStatus(_message.Message):
     __slots__ = ("uptime_us", "policy", "queues", "nodes", "applications", "under_way", "local_transfers", "remote_transfers", "tasks", "jobs", "cold_starts", "profiles", "refusing")
     UPTIME_US_FIELD_NUMBER: _ClassVar[int]

@@ -10,7 +10,8 @@ is the newer one.
     PREFIX/REQUEST/STAGE/TOKEN.0 ...  its parts
 
 Neither requests nor stages have slashes in their names, so no two values share a key. Every key
-expires: that is for crashes; normally what was written is deleted by whoever has had it.
+expires: normally what was written is deleted by whoever has had it, but what is fetched later stays
+for as long as it can be asked for, and what a crash left for `data_ttl_s`.
 
 A value that must not be lost is written `durably`: that is done when the server has it on disk.
 """
@@ -83,6 +84,34 @@ class RedisStore:
                 if left_s <= 0:
                     raise
             await asyncio.sleep(min(next(pauses_s), left_s))
+
+    async def expire(
+        self, request: str, stages: Iterable[str], left_s: float
+    ) -> dict[str, int | None]:
+        """Have values expire so long from now; how many bytes each has, None if it is not there."""
+        left_ms = b"%d" % max(1, round(left_s * 1000))
+        stages = list(stages)
+        sizes = await asyncio.gather(
+            *(self._expire_value(self._key(request, stage), left_ms) for stage in stages)
+        )
+        return dict(zip(stages, sizes, strict=True))
+
+    async def _expire_value(self, key: bytes, left_ms: bytes) -> int | None:
+        whole = await self._expire_keys([key], left_ms)
+        if whole is not None:
+            return whole
+        listed: bytes | None = await self._redis.send(b"GET", _list_of(key))
+        if listed is None or await self._expire_keys([_list_of(key)], left_ms) is None:
+            return None
+        return await self._expire_keys(_part_names(key, listed), left_ms)
+
+    async def _expire_keys(self, keys: Sequence[bytes], left_ms: bytes) -> int | None:
+        """The bytes that they have together; None if one of them is not there."""
+        send = self._redis.send
+        there = [send(b"PEXPIRE", key, left_ms) for key in keys]
+        sizes = [send(b"STRLEN", key) for key in keys]
+        replies = await asyncio.gather(*there, *sizes)
+        return sum(replies[len(keys) :]) if all(replies[: len(keys)]) else None
 
     async def discard(self, request: str, stages: Iterable[str]) -> None:
         """Delete the values of these stages, whether they are there or not."""

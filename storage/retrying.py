@@ -12,7 +12,7 @@ BACKOFF_S = Backoff(0.02, 0.5)
 
 
 async def patiently(
-    attempt: Callable[[], Awaitable[None]], patience_s: float = RETRY_TIMEOUT_S
+    attempt: Callable[[], Awaitable[object]], patience_s: float = RETRY_TIMEOUT_S
 ) -> None:
     """Do something, again and again while the store cannot be reached; then its `Fault`.
 

@@ -304,6 +304,24 @@ class GatewayStreams:
         for follower, _ in self._undecided.pop(request, ()):
             _refuse(follower, request, error)
 
+    def _told_end(
+        self, follower: Follower, request: str, known: RequestRecord | AnsweredRequest
+    ) -> bool:
+        """Tell a follower the result of a request that has one, once that is durable; whether it
+        has one."""
+        if not isinstance(known, AnsweredRequest):
+            return False
+        result = model.Result.FromString(known.result)
+        note = wire.ControllerNote(request_id=request, result=result)
+        self._say_who_comes(note, known)
+        self._driver.when_durable(lambda: follower.put(note))
+        return True
+
+    def _say_who_comes(self, note: wire.ControllerNote, known: AnsweredRequest) -> None:
+        """Who may still come for the outputs, and for how long they can."""
+        note.shared = known.shared
+        note.fetch_within_us = self._shell.requests.fetch_within_us(known, self._driver.now_us)
+
     def payload_lost(self, request: str) -> None:
         log.warning("payload lost", extra=about(request=request))
         self._followers.tell(request, wire.ControllerNote(request_id=request, payload_lost=True))
@@ -319,27 +337,15 @@ class GatewayStreams:
 
     def answered(self, answer: AnswerRequest, result: model.Result) -> None:
         request = answer.request
-        known = self._find(request)
-        shared = isinstance(known, AnsweredRequest) and known.shared
-        note = wire.ControllerNote(request_id=request, result=result, shared=shared)
+        note = wire.ControllerNote(request_id=request, result=result)
+        if isinstance(known := self._find(request), AnsweredRequest):
+            self._say_who_comes(note, known)
         self._followers.tell_end(request, note)
         self._interest.end(request)
         log.debug(
             "answered",
             extra=about(request=answer.request, outcome=answer.outcome, in_time=answer.slo_met),
         )
-
-    def _told_end(
-        self, follower: Follower, request: str, known: RequestRecord | AnsweredRequest
-    ) -> bool:
-        """Tell a follower the result of a request that has one, once that is durable; whether that
-        is so."""
-        if not isinstance(known, AnsweredRequest):
-            return False
-        result = model.Result.FromString(known.result)
-        note = wire.ControllerNote(request_id=request, result=result, shared=known.shared)
-        self._driver.when_durable(lambda: follower.put(note))
-        return True
 
 
 def _unknown(request: str) -> NotFound:

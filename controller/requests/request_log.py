@@ -30,8 +30,10 @@ class RequestRecord(Message, frozen=True, kw_only=True):
 
     @property
     def shared(self) -> bool:
-        """Whether more than one may come for its outputs, none of them knowing of the others."""
-        return len(self.gateways) + self.fetched_later > 1
+        """Whether somebody may still come for its outputs when they were delivered: clients of
+        several gateways know nothing of each other, and what is fetched later is fetched as often
+        as wanted."""
+        return self.fetched_later or len(self.gateways) > 1
 
     def knows(self, memo: Memo) -> bool:
         """Whether it has what this says of who wants it."""
@@ -60,7 +62,7 @@ class AnswerCache:
 
     def __init__(self, most: int, longest_us: int) -> None:
         self._most = most
-        self._longest_us = longest_us
+        self.longest_us = longest_us
         self._answers: OrderedDict[str, AnsweredRequest] = OrderedDict()
         self._of: dict[str, OrderedDict[str, None]] = {}  # those of each owner, the oldest first
 
@@ -77,7 +79,7 @@ class AnswerCache:
     def forget_old(self, now_us: int) -> None:
         while self._answers:
             request, oldest = next(iter(self._answers.items()))
-            if now_us - oldest.answered_us <= self._longest_us:
+            if now_us - oldest.answered_us <= self.longest_us:
                 break
             self._forget(request)
         while len(self._answers) > self._most:
@@ -125,6 +127,12 @@ class RequestLog:
             or self._waited_for.get(request)
             or self._fetched_later.get(request)
         )
+
+    def fetch_within_us(self, answered: AnsweredRequest, now_us: int) -> int:
+        """For how long an answer that is fetched later still can be; 0 for any other."""
+        if not answered.fetched_later:
+            return 0
+        return max(0, answered.answered_us + self._fetched_later.longest_us - now_us)
 
     def answered(self) -> list[tuple[str, AnsweredRequest]]:
         """All that is remembered of those that have ended, the oldest of each kind first."""

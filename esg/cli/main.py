@@ -55,6 +55,11 @@ COMMANDS = {
     "logs": ("bringup.logs:logs", "mesh", "Show the logs of a mesh that esg up started."),
     "down": ("bringup.down:down", "mesh", "Stop a mesh, and wait until it has stopped."),
     "submit": ("requests.submit:submit", "", "Run files through an application of a live mesh."),
+    "reload": (
+        "requests.reload:reload",
+        "",
+        "Reload a function's handler and model in a live mesh.",
+    ),
     "get": ("requests.get:get", "", "Show the state or the result of a request."),
     "cancel": ("requests.get:cancel", "", "Cancel a request, if it has not ended yet."),
     "certificates": (

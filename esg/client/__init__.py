@@ -35,8 +35,8 @@ from esg.client.status import (
     QueueStatus,
     SliceStatus,
 )
-from esg.client.stream import RequestStream
-from esg.client.sync import Client, SyncRequestStream
+from esg.client.stream import RequestStream, SyncRequestStream
+from esg.client.sync import Client
 from esg.core.catalog.config import Config
 from esg.core.catalog.late_requests import LateRequests
 from esg.core.messages.outcome import Outcome

@@ -34,6 +34,7 @@ from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.status import ServerError, Unavailable
 from esg.runtime.security.plain import FOR_CLIENTS
+from esg.units import US_PER_S
 
 
 class AsyncClient:
@@ -142,7 +143,8 @@ class AsyncClient:
         """Have a request accepted without waiting for its result; gives its id.
 
         `watch` and `get` tell how it goes, `fetch` waits for its result and outputs, `cancel`
-        stops it.
+        stops it. Result and outputs are kept for ten minutes after its end, or as long as the
+        mesh's setting `remembered_s` says; `RequestState.fetch_within_s` tells.
 
         Args:
             application: Its name, as `list_applications` tells it.
@@ -189,10 +191,15 @@ class AsyncClient:
             application=told.application,
             progress=tuple(progress_of(progress) for progress in told.progress),
             result=result_of(told.result) if told.HasField("result") else None,
+            output_bytes={output.stage: output.bytes for output in told.outputs},
+            fetch_within_s=told.fetch_within_us / US_PER_S if told.outputs else None,
         )
 
     async def fetch(self, request_id: str, *, timeout_s: float | None = None) -> Result:
-        """Wait for a request's result and get its outputs. They can be fetched once.
+        """Wait for a request's result and get its outputs.
+
+        Those of `submit_async` can be fetched as often as wanted, by any client that may see the
+        request, until they expire (see there); those of `submit` are deleted with its answer.
 
         Args:
             request_id: As `submit_async` gave it.
@@ -349,6 +356,25 @@ class AsyncClient:
         await self._calls.unary("DeleteApplication", asked, timeout_s)
 
     # ---- the mesh
+
+    async def reload_function(
+        self, function: str, *, timeout_s: float | None = None
+    ) -> dict[str, str]:
+        """Have every node run a function with the handler and model that are on its disk now.
+
+        Gives, by node, why it goes on with the old ones; empty where it was reloaded.
+
+        Args:
+            function: Its name in the catalog.
+            timeout_s: Longest time to wait, in seconds; nodes go on with it afterwards.
+
+        Raises:
+            NotFound: There is no such function.
+            Forbidden: This client is no operator.
+        """
+        asked = public.ReloadFunctionRequest(function=function)
+        told = await self._calls.unary("ReloadFunction", asked, timeout_s)
+        return {node.node: node.failure for node in told.nodes}
 
     async def watch_mesh(self, interval_ms: int = 1000) -> AsyncIterator[MeshStatus]:
         """Watch the state of the mesh: queues, nodes, applications, counts.

@@ -145,6 +145,10 @@ class RequestState:
     """Stages that began and ended so far, in order."""
     result: Result | None
     """How it ended, without outputs (`fetch` has them); None while it is under way."""
+    output_bytes: dict[str, int] = field(default_factory=dict)
+    """How large the outputs are that `fetch` can get, by stage: those of `submit_async`."""
+    fetch_within_s: float | None = None
+    """For how long it still can; None if there are none."""
 
 
 def result_of(told: model.Result, outputs: dict[str, bytes] | None = None) -> Result:

@@ -10,6 +10,7 @@ is the end of its stream, and so of everybody's requests on it.
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Coroutine, Iterator
+from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -19,6 +20,7 @@ import grpc
 from esg.client.calls import Calls, reply_result
 from esg.client.closing import client_closed
 from esg.client.errors import ClientError, call_error
+from esg.client.loop_thread import LoopThread
 from esg.client.results import Result
 from esg.client.retries import Patience
 from esg.client.submission import SubmitOptions, submit_request
@@ -262,3 +264,39 @@ async def _messages(
     async for requests in outbox.groups():
         for group in grouped(requests, PIECE_BYTES, public.SubmitRequest.ByteSize):
             yield public.SubmitGroup(requests=group)
+
+
+class SyncRequestStream:
+    """`RequestStream` for threads: answers are `concurrent.futures.Future`s."""
+
+    def __init__(self, loop: LoopThread, stream: RequestStream) -> None:
+        self._loop = loop
+        self._stream = stream
+
+    def submit(
+        self,
+        application: str,
+        payload: bytes,
+        *,
+        slo_ms: float | None = None,
+        request_id: str | None = None,
+        all_stages: bool = False,
+    ) -> "Future[Result]":
+        """Send a request; the future gives its result.
+
+        Cancelling the future only stops the waiting: the request goes on.
+
+        Args:
+            application: Its name, as `list_applications` tells it.
+            payload: The bytes that the first stage reads.
+            slo_ms: Deadline in milliseconds after its arrival; the application's by default.
+            request_id: Idempotency key, as for `Client.submit`; made up by default.
+            all_stages: Give the outputs of all stages, not only those of the last ones.
+        """
+
+        async def answer() -> Result:
+            return await self._stream.submit(
+                application, payload, slo_ms=slo_ms, request_id=request_id, all_stages=all_stages
+            )
+
+        return self._loop.begin(answer())

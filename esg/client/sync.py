@@ -6,7 +6,6 @@ tests/unit/client keeps the two alike.
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
@@ -17,7 +16,7 @@ from esg.client.credentials import Credentials
 from esg.client.loop_thread import LoopThread
 from esg.client.results import Progress, RequestState, Result
 from esg.client.status import MeshStatus
-from esg.client.stream import RequestStream
+from esg.client.stream import RequestStream, SyncRequestStream
 from esg.core.catalog.late_requests import LateRequests
 
 LAST_WORDS_S = 5.0
@@ -134,7 +133,8 @@ class Client:
         """Have a request accepted without waiting for its result; gives its id.
 
         `watch` and `get` tell how it goes, `fetch` waits for its result and outputs, `cancel`
-        stops it.
+        stops it. Result and outputs are kept for ten minutes after its end, or as long as the
+        mesh's setting `remembered_s` says; `RequestState.fetch_within_s` tells.
 
         Args:
             application: Its name, as `list_applications` tells it.
@@ -186,7 +186,10 @@ class Client:
         return self._loop.wait(self._client.get(request_id, timeout_s=timeout_s))
 
     def fetch(self, request_id: str, *, timeout_s: float | None = None) -> Result:
-        """Wait for a request's result and get its outputs. They can be fetched once.
+        """Wait for a request's result and get its outputs.
+
+        Those of `submit_async` can be fetched as often as wanted, by any client that may see the
+        request, until they expire (see there); those of `submit` are deleted with its answer.
 
         Args:
             request_id: As `submit_async` gave it.
@@ -324,6 +327,21 @@ class Client:
 
     # ---- the mesh
 
+    def reload_function(self, function: str, *, timeout_s: float | None = None) -> dict[str, str]:
+        """Have every node run a function with the handler and model that are on its disk now.
+
+        Gives, by node, why it goes on with the old ones; empty where it was reloaded.
+
+        Args:
+            function: Its name in the catalog.
+            timeout_s: Longest time to wait, in seconds; nodes go on with it afterwards.
+
+        Raises:
+            NotFound: There is no such function.
+            Forbidden: This client is no operator.
+        """
+        return self._loop.wait(self._client.reload_function(function, timeout_s=timeout_s))
+
     def watch_mesh(self, interval_ms: int = 1000) -> Iterator[MeshStatus]:
         """Watch the state of the mesh: queues, nodes, applications, counts.
 
@@ -331,42 +349,6 @@ class Client:
             interval_ms: Milliseconds between two looks; 0: one look, then it ends.
         """
         return self._loop.each(self._client.watch_mesh(interval_ms))
-
-
-class SyncRequestStream:
-    """`RequestStream` for threads: answers are `concurrent.futures.Future`s."""
-
-    def __init__(self, loop: LoopThread, stream: RequestStream) -> None:
-        self._loop = loop
-        self._stream = stream
-
-    def submit(
-        self,
-        application: str,
-        payload: bytes,
-        *,
-        slo_ms: float | None = None,
-        request_id: str | None = None,
-        all_stages: bool = False,
-    ) -> "Future[Result]":
-        """Send a request; the future gives its result.
-
-        Cancelling the future only stops the waiting: the request goes on.
-
-        Args:
-            application: Its name, as `list_applications` tells it.
-            payload: The bytes that the first stage reads.
-            slo_ms: Deadline in milliseconds after its arrival; the application's by default.
-            request_id: Idempotency key, as for `Client.submit`; made up by default.
-            all_stages: Give the outputs of all stages, not only those of the last ones.
-        """
-
-        async def answer() -> Result:
-            return await self._stream.submit(
-                application, payload, slo_ms=slo_ms, request_id=request_id, all_stages=all_stages
-            )
-
-        return self._loop.begin(answer())
 
 
 async def _closed(client: AsyncClient) -> None:

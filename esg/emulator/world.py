@@ -40,10 +40,12 @@ from esg.core.messages.node import (
     AbortTask,
     ExecuteTask,
     ExecutionEnded,
+    FunctionReloaded,
     LoadModel,
     ModelUnloaded,
     PoolCommand,
     PoolEvent,
+    ReplaceModel,
     TellScheduler,
     UnloadModel,
 )
@@ -295,6 +297,8 @@ class World:
             case UnloadModel(slice=index, function=function):
                 gone = ModelUnloaded(slice=index, function=function)
                 self._push(now_us + durations.settings.unload_us, gone, node)
+            case ReplaceModel(function=function):  # an emulated model has no code that changes
+                self._push(now_us, FunctionReloaded(function=function), node)
             case _:
                 assert_never(command)
 

@@ -313,7 +313,9 @@ class ControllerSettings:
         minimum=1,
     )
     remembered_s: int = setting(
-        600, "how long the result of an asynchronous request is remembered", minimum=1
+        600,
+        "how long the result of an asynchronous request can be fetched",
+        minimum=1,
     )
     repeats_s: int = setting(
         60, "how long other answered requests are remembered, for clients that ask again", minimum=1

@@ -3,10 +3,10 @@
     {"at": ..., "audit": true, "client": "alice", "peer": "ipv4:10.0.0.7:51342",
      "method": "DeleteApplication", "object": "photo", "outcome": "OK"}
 
-Registrations, updates, deletions and cancellations are written down whatever comes of them; of all
-other calls, and of the requests on streams, those that were refused for who asked (no token that is
-known, no permission) or for how much (a quota, or overload). The outcome is the gRPC status. There
-are no tokens, payloads or words of errors in it.
+Registrations, updates, deletions, reloads of functions and cancellations are written down whatever
+comes of them; of all other calls, and of the requests on streams, those that were refused for who
+asked (no token that is known, no permission) or for how much (a quota, or overload). The outcome is
+the gRPC status. There are no tokens, payloads or words of errors in it.
 
 Refusals cost whoever is refused nothing, and must not fill a disk: they pass token buckets, one for
 each origin and one for all. What those hold back is counted, and a line says how much it was.
@@ -30,7 +30,13 @@ from esg.runtime.logs import about
 from esg.runtime.rpc.decode_interceptor import Handler
 from esg.runtime.token_bucket import TokenBuckets
 
-CHANGES = ("RegisterApplication", "UpdateApplication", "DeleteApplication", "Cancel")
+CHANGES = (
+    "RegisterApplication",
+    "UpdateApplication",
+    "DeleteApplication",
+    "ReloadFunction",
+    "Cancel",
+)
 REFUSALS = (
     grpc.StatusCode.UNAUTHENTICATED,
     grpc.StatusCode.PERMISSION_DENIED,
@@ -45,6 +51,7 @@ SUMMARY_S = 60.0
 
 Tell = Callable[[str, grpc.StatusCode], None]
 
+_SUBJECTS = ("request_id", "application", "name", "function")
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
@@ -181,8 +188,8 @@ def _code_of(context: Any) -> grpc.StatusCode:
 
 
 def _object_of(asked: Any) -> str:
-    """What a call is about: a request, or an application."""
+    """What a call is about: a request, an application, or a function."""
     if isinstance(asked, public.UpdateApplicationRequest):
         asked = asked.application
-    named = (getattr(asked, field, "") for field in ("request_id", "application", "name"))
+    named = (getattr(asked, field, "") for field in _SUBJECTS)
     return next(filter(None, named), "")

@@ -14,6 +14,9 @@ granted v vCPUs has v of its jobs worked on at a time, each on a core of its own
 has as many cores as the node offers vCPUs; where it has fewer, the number of workers is the only
 limit.
 
+The file of a handler is read once, when the node starts or the function is reloaded: workers that
+start later have the same code, whatever is on disk by then. A module is imported by each worker.
+
 A handler that can do nothing with what it was given raises `Rejected`, with words for the client:
 that is `InvalidInput`, which no other attempt could cure. Whatever else it does wrong with a job is
 a `Fault` that names it. Both concern that job alone: also when it takes its worker with it, or does
@@ -26,8 +29,9 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, cast
@@ -38,6 +42,8 @@ from esg.invoker.handlers.worker_processes import OutOfTime, WorkerDied, Workers
 from esg.invoker.tensors.arrays import Tensors, checked
 
 Bytes = bytes | memoryview
+IMPORT_S = 60.0
+"""What reading handlers anew may take at least."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 """Of an object in a worker's memory, as in Python's default `repr`: it tells nobody anything."""
 
@@ -81,12 +87,15 @@ class Cores:
 
 
 class CpuParts:
-    """`timeout_s` is what a handler may take for one job, before as well as after the model."""
+    """`timeout_s` is what a handler may take for one job, before as well as after the model. The
+    files of `handlers` are read now."""
 
-    def __init__(self, vcpus: int, timeout_s: float) -> None:
+    def __init__(self, vcpus: int, timeout_s: float, handlers: Iterable[str] = ()) -> None:
         usable = sorted(os.sched_getaffinity(0))
         self._cores = Cores(vcpus, usable)
-        self._workers = Workers(min(vcpus, len(usable)))
+        self._handlers = tuple(handlers)
+        self._sources = _read(self._handlers)
+        self._workers = Workers(min(vcpus, len(usable)), partial(_keep_sources, self._sources))
         self._timeout_s = timeout_s
 
     async def prepare(
@@ -105,6 +114,28 @@ class CpuParts:
         """The stage's outputs for every job: of the model's outputs, and the job's inputs."""
         given = [(outputs, _copied(inputs)) for outputs, inputs in jobs]
         return cast(list[bytes | JobError], await self._all(handler, "finish", given, vcpus))
+
+    @asynccontextmanager
+    async def renewed(self, handler: str) -> AsyncIterator[Callable[[], None]]:
+        """Read a handler anew, in a worker that has the others as they are; refused if one of them
+        cannot be used there. What this gives has all later calls made in such workers."""
+        sources = {**self._sources, **_read([handler])}
+        set_up = partial(_keep_sources, sources)
+        limit_s = max(self._timeout_s, IMPORT_S)
+        handlers = tuple(dict.fromkeys((*self._handlers, handler)))
+        renewed = self._workers.renewed(set_up, limit_s, _check_all, handlers)
+        try:
+            async with renewed as take_over:
+
+                def take() -> None:
+                    self._sources = sources
+                    take_over()
+
+                yield take
+        except WorkerDied:
+            raise Fault(f"handler {handler}: the worker that read it anew died") from None
+        except OutOfTime:
+            raise Fault(f"handler {handler}: it was not read within {limit_s:g} s") from None
 
     def close(self) -> None:
         """End the workers, whatever they are doing."""
@@ -168,6 +199,12 @@ def _call(handler: str, method: str, job: tuple[Any, ...], core: int | None) -> 
         raise Fault(f"handler {handler}: {method}: {what}") from None
 
 
+def _check_all(handlers: Sequence[str]) -> None:
+    """In a new worker."""
+    for handler in handlers:
+        check_handler(handler)
+
+
 def _copied(contents: Sequence[Bytes]) -> list[bytes]:
     return [bytes(content) for content in contents]
 
@@ -197,11 +234,30 @@ def _class(name: str) -> Callable[[], Handler]:
         ) from error
 
 
+_sources: dict[str, bytes] = {}
+"""In a worker, what the files of handlers had in them when they were read."""
+
+
+def _read(handlers: Iterable[str]) -> dict[str, bytes]:
+    """The files of those handlers that are in one."""
+    homes = (Path(name.rpartition(":")[0]) for name in handlers)
+    try:
+        return {str(home): home.read_bytes() for home in homes if home.suffix == ".py"}
+    except OSError as error:
+        raise Rejected(f"handler {error.filename!r}: {error.strerror}") from None
+
+
+def _keep_sources(sources: Mapping[str, bytes]) -> None:
+    """In a new worker."""
+    _sources.update(sources)
+
+
 def _module_in(file: Path) -> ModuleType:
     """A file run as a module of its own: every function has a handler.py."""
     spec = importlib.util.spec_from_file_location(str(file), file)
     if spec is None or spec.loader is None:
         raise ImportError(f"{file} is no Python file")
+    source = _sources[str(file)] if str(file) in _sources else file.read_bytes()
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    exec(compile(source, file, "exec"), module.__dict__)
     return module

@@ -7,8 +7,9 @@ the others, and with them what they do for somebody else.
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from contextlib import asynccontextmanager
 from multiprocessing import get_context
 from typing import Any
 
@@ -23,13 +24,19 @@ class OutOfTime(Exception):
     """A call took too long; its worker was ended."""
 
 
-class Workers:
-    """At most `size` processes, each started when it is first needed."""
+def _nothing() -> None:
+    pass
 
-    def __init__(self, size: int) -> None:
+
+class Workers:
+    """At most `size` processes, each started when it is first needed, with a call of `set_up`."""
+
+    def __init__(self, size: int, set_up: Callable[[], None] = _nothing) -> None:
+        self._set_up = set_up
         self._turns = asyncio.Semaphore(size)
         self._idle: list[ProcessPoolExecutor] = []
         self._busy: list[ProcessPoolExecutor] = []
+        self._generation = 0
         self._closed = False
 
     async def call(self, limit_s: float, work: Callable[..., Any], *arguments: Any) -> Any:
@@ -41,25 +48,48 @@ class Workers:
         async with self._turns:
             if self._closed:
                 raise WorkerDied
-            worker = self._idle.pop() if self._idle else _new_worker()
+            worker = self._idle.pop() if self._idle else _new_worker(self._set_up)
             self._busy.append(worker)
-            usable = False
+            generation, usable = self._generation, False
             try:
-                answer = asyncio.get_running_loop().run_in_executor(worker, work, *arguments)
-                answer.add_done_callback(_heard)
-                done, _ = await asyncio.wait({answer}, timeout=limit_s)
-                if not done:
-                    raise OutOfTime
-                usable = not isinstance(answer.exception(), BrokenExecutor)
-                if not usable:
-                    raise WorkerDied
+                answer = await _answer(worker, limit_s, work, *arguments)
+                usable = True
                 return answer.result()
             finally:
                 self._busy.remove(worker)
-                if usable and not self._closed:
+                if usable and generation == self._generation and not self._closed:
                     self._idle.append(worker)
                 else:
                     _end(worker)
+
+    @asynccontextmanager
+    async def renewed(
+        self, set_up: Callable[[], None], limit_s: float, check: Callable[..., Any], *arguments: Any
+    ) -> AsyncIterator[Callable[[], None]]:
+        """A new worker with another set-up, in which `check` was called; what that raises is raised
+        here. What this gives puts such workers in the place of all others: those that are idle end,
+        the others after their call. If that is not called, nothing has changed."""
+        worker = _new_worker(set_up)
+        self._busy.append(worker)
+        taken = False
+
+        def take_over() -> None:
+            nonlocal taken
+            if not (taken or self._closed):
+                taken = True
+                self._generation += 1
+                self._set_up = set_up
+                for old in self._idle:
+                    _end(old)
+                self._idle[:] = [worker]
+
+        try:
+            (await _answer(worker, limit_s, check, *arguments)).result()
+            yield take_over
+        finally:
+            self._busy.remove(worker)
+            if not taken:
+                _end(worker)
 
     def close(self) -> None:
         """End them, whatever they are doing: one that never returns would otherwise keep this
@@ -70,8 +100,23 @@ class Workers:
         self._idle.clear()
 
 
-def _new_worker() -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(1, get_context("spawn"), initializer=_begin, initargs=(os.getpid(),))
+async def _answer(
+    worker: ProcessPoolExecutor, limit_s: float, work: Callable[..., Any], *arguments: Any
+) -> asyncio.Future[Any]:
+    """What a worker has to say in time, be it an error."""
+    answer = asyncio.get_running_loop().run_in_executor(worker, work, *arguments)
+    answer.add_done_callback(_heard)
+    done, _ = await asyncio.wait({answer}, timeout=limit_s)
+    if not done:
+        raise OutOfTime
+    if isinstance(answer.exception(), BrokenExecutor):
+        raise WorkerDied
+    return answer
+
+
+def _new_worker(set_up: Callable[[], None]) -> ProcessPoolExecutor:
+    given = (os.getpid(), set_up)
+    return ProcessPoolExecutor(1, get_context("spawn"), initializer=_begin, initargs=given)
 
 
 def _end(worker: ProcessPoolExecutor) -> None:
@@ -86,7 +131,8 @@ def _heard(answer: asyncio.Future[Any]) -> None:
         answer.exception()
 
 
-def _begin(parent: int) -> None:
+def _begin(parent: int, set_up: Callable[[], None]) -> None:
     """In a new worker: it ends with the invoker, and Ctrl-C is for the invoker alone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     tie_to(parent)
+    set_up()

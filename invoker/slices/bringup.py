@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ from esg.invoker.slices.mig import find_instances
 from esg.invoker.slices.processes import EmulatedSlices, SliceProcess
 from esg.invoker.slices.shm.transfer import SharedMemory
 from esg.invoker.triton.install import find_triton
-from esg.invoker.triton.model_repository import assemble
+from esg.invoker.triton.model_repository import assemble, link
 from esg.invoker.triton.server import MODELS, TritonServer, link_backends
 from esg.runtime.logs import about
 from esg.runtime.security.plain import check_calling, is_local
@@ -35,6 +35,7 @@ class SliceSet:
     """Slices, each with its memory, and the processes that have them, if they are ours.
 
     `handlers` names the CPU parts to be called, and `lacking` says why some functions cannot run.
+    `refresh` looks again whether the model of one can be loaded, and if not, says why.
     """
 
     slices: list[SliceClient]
@@ -42,6 +43,7 @@ class SliceSet:
     processes: Mapping[SliceProcess, tuple[int, ...]] = field(default_factory=dict)
     handlers: Mapping[str, str] = field(default_factory=dict)
     lacking: Mapping[str, str] = field(default_factory=dict)
+    refresh: Callable[[str], str] = lambda _: ""
 
 
 @asynccontextmanager
@@ -127,6 +129,15 @@ async def _tritons(
             )
         for reason in lacking.values():
             log.warning("function cannot run here", extra=about(reason=reason))
+
+        def refresh(function: str) -> str:
+            if function not in catalog.functions:
+                return f"{function} is not in the catalog of {node}"
+            reason = link(directory.path / MODELS, catalog.functions[function], variant)
+            if not reason:
+                lacking.pop(function, None)
+            return reason
+
         link_backends(triton, directory)
         logs = Path(own.slice_logs) if own.slice_logs else directory.path
         servers = [
@@ -143,6 +154,7 @@ async def _tritons(
                 processes={server: (index,) for index, server in enumerate(servers)},
                 handlers=_handlers(catalog),
                 lacking=lacking,
+                refresh=refresh,
             )
 
 

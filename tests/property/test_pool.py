@@ -9,9 +9,12 @@ from esg.core.messages.node import (
     AbortTask,
     ExecuteTask,
     ExecutionEnded,
+    FunctionReloaded,
     LoadModel,
     PoolCommand,
     PoolEvent,
+    ReloadFunction,
+    ReplaceModel,
     SliceBack,
     SliceLost,
     TellScheduler,
@@ -62,6 +65,10 @@ class AnyPool(RuleBasedStateMachine):
     def drop_a_model(self, index: int, function: str) -> None:
         self.tell(drop(index, function))
 
+    @rule(function=functions)
+    def reload_a_function(self, function: str) -> None:
+        self.tell(ReloadFunction(function=function))
+
     @precondition(lambda self: self.owed)
     @rule(data=st.data(), failure=st.sampled_from(["", "", "broken"]))
     def answer_an_order(self, data: st.DataObject, failure: str) -> None:
@@ -105,6 +112,9 @@ class AnyPool(RuleBasedStateMachine):
 
     def tell(self, event: PoolEvent) -> None:
         orders = self.pool.handle(self.now_us, event)
+        replaced = {order.function for order in self.owed if isinstance(order, ReplaceModel)}
+        executed = [order for order in orders if isinstance(order, ExecuteTask)]
+        assert not any(order.order.function in replaced for order in executed)
         check(self.pool, self.now_us, self.lost)
         for order in orders:
             if not isinstance(order, TellScheduler):
@@ -119,6 +129,8 @@ def answer(order: PoolCommand, failure: str) -> PoolEvent:
             return unloaded(index, function, failure) if failure else loaded(index, function)
         case UnloadModel(slice=index, function=function):
             return unloaded(index, function)
+        case ReplaceModel(function=function):
+            return FunctionReloaded(function=function)
         case ExecuteTask(order=task):
             return ExecutionEnded(task=task.task, failure=failure)
         case AbortTask(task=name):

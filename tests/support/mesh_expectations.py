@@ -4,11 +4,14 @@ import os
 
 from redis.asyncio import Redis
 
-from esg.client import AsyncClient, MeshStatus
+from esg.client import AsyncClient, MeshStatus, NotFound
 from esg.core.emulated_output import emulated_output
 from esg.local.supervisor import Mesh
 from tests.support.integration_catalog import INPUT_BYTES
 from tests.support.waiting import until
+
+CLOCK_S = 60.0
+"""How long may pass between one look at a clock and the next."""
 
 
 def made(function: str, *inputs: bytes) -> bytes:
@@ -32,8 +35,9 @@ async def status_of(client: AsyncClient) -> MeshStatus:
 async def nothing_is_left(
     mesh: Mesh, client: AsyncClient, *, keys_may_expire: bool = False
 ) -> None:
-    """Neither on any node's disk nor in Redis, and all resources are free. If whoever should have
-    deleted a key died before that, or did not know of it, it may be there until it expires."""
+    """Neither on any node's disk nor in Redis, and all resources are free. What can be fetched
+    stays for as long as it can. If whoever should have deleted a key died before that, or did not
+    know of it, it may be there until it expires."""
     redis = Redis.from_url(mesh.redis_url)
     left: list[object] = []
 
@@ -48,7 +52,10 @@ async def nothing_is_left(
         left.extend(node for node in status.nodes if node.vcpus != node.vcpus_free)
         left.extend(queue for queue in status.queues if queue.waiting or queue.running)
         keys = await redis.keys("*")
-        left.extend([k for k in keys if not (keys_may_expire and await redis.ttl(k) > 0)])
+        for key in keys:
+            left_s = await redis.pttl(key) / 1000
+            if not (keys_may_expire and left_s > 0) and not await _fetchable(client, key, left_s):
+                left.append(key)
         left.extend(["requests under way"] * status.under_way)
         return not left
 
@@ -58,3 +65,13 @@ async def nothing_is_left(
         raise AssertionError(f"something is left: {left}") from None
     finally:
         await redis.aclose()
+
+
+async def _fetchable(client: AsyncClient, key: bytes, left_s: float) -> bool:
+    """Whether this is an output that a client may come for, and gone when it may not any more."""
+    _, request, stage, *_ = key.decode().split("/")
+    try:
+        state = await client.get(request)
+    except NotFound:
+        return False
+    return stage in state.output_bytes and 0 < left_s <= (state.fetch_within_s or 0) + CLOCK_S

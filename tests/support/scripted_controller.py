@@ -26,6 +26,7 @@ from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.server import Server, say_ready
 from esg.runtime.rpc.status import AlreadyExists, NotFound, aborting, refusal
 from esg.storage.redis_store import RedisStore
+from esg.units import seconds
 from tests.support.waiting import LIMIT_S
 
 PREFIX = "test"
@@ -33,6 +34,8 @@ KNOWN = "reversal"
 ENDLESS = "endless"
 FAILING = "failing"
 """Its requests fail, for the reason that is their payload."""
+REMEMBERED_US = seconds(60)
+"""How long the result of a request that is fetched later is remembered."""
 Context = grpc.aio.ServicerContext[Any, Any]
 # ruff: noqa: N802 - the names are gRPC's
 
@@ -170,7 +173,13 @@ class ScriptedController(wire_grpc.ControllerServicer):
             output_stages=output_stages,
         )
         told = self._requests[request]
-        told.result = wire.ControllerNote(request_id=request, result=result)
+        later = self._accepted.get(request, wire.Submission()).fetched_later
+        told.result = wire.ControllerNote(
+            request_id=request,
+            result=result,
+            shared=later,
+            fetch_within_us=REMEMBERED_US if later else 0,
+        )
         for link in told.followers:
             link.put(told.result)
         told.followers, told.watchers = [], []
@@ -257,6 +266,16 @@ class ScriptedController(wire_grpc.ControllerServicer):
             if self.applications.pop(request.name, None) is None:
                 raise NotFound(f"unknown application {request.name!r}")
             return wire.DeleteApplicationReply()
+
+    async def ReloadFunction(
+        self, request: wire.ReloadFunctionRequest, context: Context
+    ) -> wire.ReloadFunctionReply:
+        async with aborting(context):
+            if request.function not in ("first", "second"):
+                raise NotFound(f"unknown function {request.function!r}")
+            failure = "no module named x" if request.function == "second" else ""
+            nodes = [model.NodeReload(node="i0"), model.NodeReload(node="i1", failure=failure)]
+            return wire.ReloadFunctionReply(nodes=nodes)
 
     async def WatchMesh(
         self, request: wire.WatchMeshRequest, context: Context

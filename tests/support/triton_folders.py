@@ -4,6 +4,8 @@
              with "B", and its handler none that begin with "#"
     join     no handler: puts the inputs of a job one behind the other
     ponder   the same, after as many milliseconds as its first input says
+    signed   puts a word of its model and one of its handler behind its input; `write_signed` has
+             others
     repeat   gives an array as often as its first byte says; it has no handler that could call it
     broken   its model cannot be made
     corrupt  has a config that nobody can read
@@ -95,11 +97,35 @@ class Handler:
         assert len(outputs["Y"]) == len(inputs[0])
         return outputs["Y"].tobytes()
 """
+SIGNED_MODEL = """
+import numpy as np
+import triton_python_backend_utils as triton
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [self.sign(request) for request in requests]
+
+    def sign(self, request):
+        given = triton.get_input_tensor_by_name(request, "X").as_numpy()
+        word = np.tile(np.frombuffer(WORD, np.uint8), (len(given), 1))
+        return triton.InferenceResponse([triton.Tensor("Y", np.hstack([given, word]))])
+"""
+SIGNED_HANDLER = """
+import numpy as np
+
+class Handler:
+    def prepare(self, inputs):
+        return {"X": np.frombuffer(inputs[0], np.uint8)}
+
+    def finish(self, outputs, inputs):
+        return outputs["Y"].tobytes() + WORD
+"""
 MODELS = {
     "invert": (INVERT_CONFIG, INVERT_MODEL),
     "join": (BYTES_CONFIG, f"PONDER = False\n{JOIN_MODEL}"),
     "ponder": (BYTES_CONFIG, f"PONDER = True\n{JOIN_MODEL}"),
     "repeat": (INVERT_CONFIG, REPEAT_MODEL),
+    "signed": (INVERT_CONFIG, ""),
     "broken": (BYTES_CONFIG, BROKEN_MODEL),
     "corrupt": ("this is { not a config", BROKEN_MODEL),
 }
@@ -129,7 +155,7 @@ def write_functions(folder: Path) -> Path:
             f'description = "{name}"\nprofile = "profile.toml"\n'
             "cold_start_ms = 200\nmemory_mb = 400\ninput_mb = 0.001\n"
         )
-        if name == "invert":
+        if name in ("invert", "signed"):
             manifest += 'handler = "handler.py:Handler"\n'
             (folder / name / "handler.py").write_text(HANDLER)
         (folder / name / "function.toml").write_text(manifest)
@@ -152,6 +178,14 @@ def write_functions(folder: Path) -> Path:
         '[measured]\ntable = "join/profile.csv"\n'
     )
     text += '[applications.twice]\nchain = ["invert", "join"]\nslo_ms = 60000\n'
+    write_signed(folder, model=b" m1", handler=b" h1")
     catalog = folder / "catalog.toml"
     catalog.write_text(text)
     return catalog
+
+
+def write_signed(folder: Path, *, model: bytes, handler: bytes) -> None:
+    """Have the function `signed` sign with these words, once it is loaded again."""
+    home = folder / "signed"
+    (home / "models" / "cpu" / "1" / "model.py").write_text(f"WORD = {model!r}\n{SIGNED_MODEL}")
+    (home / "handler.py").write_text(f"WORD = {handler!r}\n{SIGNED_HANDLER}")

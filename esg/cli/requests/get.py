@@ -1,5 +1,6 @@
 """`esg get` and `esg cancel`: requests that were submitted before."""
 
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ from esg.cli.requests.outputs import Folder
 from esg.cli.requests.view import print_result, result_document
 from esg.client import AsyncClient, RequestState, Result
 from esg.console.options import AsJson, Gateway
-from esg.console.terminal import print_json, terminal
+from esg.console.terminal import print_json, print_line, terminal
 from esg.errors import Rejected
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 
@@ -30,7 +31,8 @@ def get(
 ) -> None:
     """Show the state or the result of a request.
 
-    With --out its outputs are fetched, which can be done once.
+    The outputs of one that nobody waited for (esg submit --no-wait) are kept for a while, which is
+    shown; until then --out fetches them, as often as wanted.
 
     \b
     Examples:
@@ -48,7 +50,7 @@ def get(
             refused = error
         written = folder.written[Path(request_id)]
     _show(state, result, written, as_json=as_json)
-    if refused is not None:  # after what is there: it is fetched once
+    if refused is not None:  # after what is there
         raise refused
 
 
@@ -81,12 +83,30 @@ def _show(
         print_json(_document(state, result, written))
     elif result is not None:
         print_result(terminal(), result.application, result, written)
+        if written is None and state.output_bytes:
+            _print_waiting(state)
     else:
         screen = terminal()
         screen.print(f"{state.application}: under way", soft_wrap=True)
         for progress in state.progress:
             what = "done" if progress.finished else f"began on {progress.node}"
             screen.print(f"  {progress.at_ms:.1f} ms: {progress.stage} {what}", soft_wrap=True)
+
+
+def _print_waiting(state: RequestState) -> None:
+    sizes = ", ".join(f"{stage} {size:,} bytes" for stage, size in state.output_bytes.items())
+    print_line(terminal(), f"outputs: {sizes}; until {_clock(state)}, --out DIR fetches them")
+
+
+def _until(state: RequestState) -> datetime:
+    return datetime.now().astimezone() + timedelta(seconds=state.fetch_within_s or 0)
+
+
+def _clock(state: RequestState) -> str:
+    """When outputs expire, by this machine's clock; with the day, if that is another one."""
+    until = _until(state)
+    today = until.date() == datetime.now().astimezone().date()
+    return until.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S")
 
 
 def _document(
@@ -105,4 +125,6 @@ def _document(
             for progress in state.progress
         ],
         "result": None if result is None else result_document(result, written),
+        "output_bytes": state.output_bytes,
+        "fetch_until": _until(state).isoformat(timespec="seconds") if state.output_bytes else None,
     }

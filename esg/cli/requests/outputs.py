@@ -15,7 +15,8 @@ _BEGINNINGS = {b"\x89PNG\r\n\x1a\n": ".png", b"\xff\xd8\xff": ".jpg"}
 class Folder:
     """Where the outputs of some files go, as FILE.STAGE; pictures and JSON with their endings.
 
-    A mesh gives outputs away once, so whether any can be written here is tried before they come.
+    Outputs of a request that was waited for come once, so whether any can be written here is tried
+    before they do.
     """
 
     def __init__(self, directory: Path, files: Sequence[Path]) -> None:
@@ -39,7 +40,7 @@ class Folder:
 
     def write(self, file: Path, outputs: Mapping[str, bytes]) -> dict[str, Path]:
         """By stage, the files that were written. One that cannot be is refused when all others are
-        there: nobody has them a second time."""
+        there: they may not come a second time."""
         written = self.written.setdefault(file, {})
         refused: Rejected | None = None
         for stage, content in outputs.items():

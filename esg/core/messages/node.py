@@ -49,6 +49,18 @@ class ExecutionEnded(Message, frozen=True, kw_only=True):
     failed: tuple[JobFailure, ...] = ()
 
 
+class ReloadFunction(Message, frozen=True, kw_only=True):
+    """A function's code and model have changed on disk: tasks are to run with the new ones."""
+
+    function: str
+
+
+class FunctionReloaded(Message, frozen=True, kw_only=True):
+    """What `ReplaceModel` asked for is over, whether anything new was taken or not."""
+
+    function: str
+
+
 class LoadModel(Message, frozen=True, kw_only=True):
     slice: int
     function: str
@@ -57,6 +69,14 @@ class LoadModel(Message, frozen=True, kw_only=True):
 class UnloadModel(Message, frozen=True, kw_only=True):
     slice: int
     function: str
+
+
+class ReplaceModel(Message, frozen=True, kw_only=True):
+    """Load a function's model anew on these slices, in place of the one that they have; no task
+    runs it meanwhile."""
+
+    function: str
+    slices: tuple[int, ...]
 
 
 class ExecuteTask(Message, frozen=True, kw_only=True):
@@ -83,6 +103,8 @@ PoolEvent = (
     | SliceLost
     | SliceBack
     | ExecutionEnded
+    | ReloadFunction
+    | FunctionReloaded
     | Woke
 )
-PoolCommand = LoadModel | UnloadModel | ExecuteTask | AbortTask | TellScheduler
+PoolCommand = LoadModel | UnloadModel | ReplaceModel | ExecuteTask | AbortTask | TellScheduler

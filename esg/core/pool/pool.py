@@ -25,8 +25,6 @@ from esg.core.messages.events import (
     InvokerNews,
     InvokerReported,
     MissingInput,
-    RunningTask,
-    SliceInventory,
     TaskFailed,
     TaskFinished,
     Woke,
@@ -35,11 +33,13 @@ from esg.core.messages.node import (
     AbortTask,
     ExecuteTask,
     ExecutionEnded,
+    FunctionReloaded,
     LoadModel,
     ModelLoaded,
     ModelUnloaded,
     PoolCommand,
     PoolEvent,
+    ReloadFunction,
     SliceBack,
     SliceLost,
     TellScheduler,
@@ -47,6 +47,7 @@ from esg.core.messages.node import (
 )
 from esg.core.messages.task_order import TaskOrder
 from esg.core.node_settings import KEEP_ALIVE_US
+from esg.core.pool.reloads import Reloads
 from esg.core.pool.slices import LOADING, READY, UNLOADING, PoolSlice, ResidentModel, Running
 from esg.core.state.node_books import lru_victims
 from esg.limits import LONGEST_TASK_US
@@ -75,6 +76,7 @@ class Pool:
         self.next_wake: int | None = None
         """When to look for idle models; there may be none, if the oldest was used meanwhile."""
         self._orders: list[PoolCommand] = []
+        self._reloads = Reloads()
 
     def handle(self, now_us: int, event: PoolEvent) -> list[PoolCommand]:
         """Learn one fact or order; returns what to do about it, in order."""
@@ -103,12 +105,18 @@ class Pool:
                 self._slice_lost(now_us, event)
             case SliceBack():
                 self._slice_back(event.slice)
+            case ReloadFunction():
+                self._reloads.begin(event.function)
+            case FunctionReloaded():
+                self._reloaded(now_us, event.function)
             case Woke():
                 self._unload_idle(now_us)
             case _:
                 assert_never(event)
         if self.next_wake is not None and now_us >= self.next_wake:
             self._unload_idle(now_us)
+        if self._reloads:
+            self._orders.extend(self._reloads.due(self.slices, self.running))
         return self._orders
 
     def joined(self) -> InvokerJoined:
@@ -116,8 +124,8 @@ class Pool:
         return InvokerJoined(
             invoker=self.invoker,
             vcpus=self.vcpus,
-            slices=self._inventory(),
-            running=self._running_tasks(),
+            slices=tuple(part.inventory() for part in self.slices),
+            running=tuple(task.inventory() for task in self.running.values()),
             latest_task=self._latest_task,
         )
 
@@ -125,26 +133,9 @@ class Pool:
         """What this node has and runs, for a controller that knows it."""
         return InvokerReported(
             invoker=self.invoker,
-            slices=self._inventory(),
-            running=self._running_tasks(),
+            slices=tuple(part.inventory() for part in self.slices),
+            running=tuple(task.inventory() for task in self.running.values()),
             latest_task=self._latest_task,
-        )
-
-    def _inventory(self) -> tuple[SliceInventory, ...]:
-        return tuple(
-            SliceInventory(
-                memory_mb=part.memory_mb,
-                resident=tuple(name for name in part.models if part.has(name)),
-                loading=part.on_their_way(),
-                usable=part.usable,
-            )
-            for part in self.slices
-        )
-
-    def _running_tasks(self) -> tuple[RunningTask, ...]:
-        return tuple(
-            RunningTask(task=name, vcpus=task.order.config.vcpus, slices=task.order.slices)
-            for name, task in self.running.items()
         )
 
     def _start(self, now_us: int, order: TaskOrder) -> None:
@@ -191,6 +182,8 @@ class Pool:
 
     def _execute_if_warm(self, now_us: int, task: Running) -> bool:
         order = task.order
+        if order.function in self._reloads:
+            return False
         models = []
         for index in order.slices:
             model = self.slices[index].models.get(order.function)
@@ -298,7 +291,7 @@ class Pool:
             holder = self.running.get(part.holder)
             in_use = holder.order.function if holder is not None else ""
             for name, model in part.models.items():
-                if model.state is not READY:
+                if model.state is not READY or name in self._reloads:
                     continue
                 idle_us = self._keep_alive_us + (now_us if name == in_use else model.used_us)
                 if now_us >= idle_us:
@@ -373,9 +366,20 @@ class Pool:
             self.slices[index].usable = True
             self._tell(self.report())
 
+    def _reloaded(self, now_us: int, function: str) -> None:
+        """Tasks of it may run again, and its models may be unloaded."""
+        self._reloads.end(function)
+        for task in list(self.running.values()):
+            if task.order.function == function and task.executing_us is None:
+                self._execute_if_warm(now_us, task)
+        self._unload_idle(now_us)
+        for index in range(len(self.slices)):
+            self._load_wanted(now_us, index)
+
     def _in_use(self, part: PoolSlice, function: str) -> bool:
         task = self.running.get(part.holder)
-        return task is not None and task.order.function == function
+        holds = task is not None and task.order.function == function
+        return holds or function in self._reloads
 
     def _gone(self, index: int, function: str, reason: str) -> None:
         self._tell(

@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
+from esg.core.messages.events import RunningTask, SliceInventory
 from esg.core.messages.task_order import TaskOrder
 
 
@@ -48,6 +49,15 @@ class PoolSlice(Struct, gc=False):
         model = self.models.get(function)
         return model is not None and model.state is READY
 
+    def inventory(self) -> SliceInventory:
+        """What a scheduler is told of it."""
+        return SliceInventory(
+            memory_mb=self.memory_mb,
+            resident=tuple(name for name in self.models if self.has(name)),
+            loading=self.on_their_way(),
+            usable=self.usable,
+        )
+
 
 class Running(Struct, gc=False):
     """A task that holds its slices: it waits for models, or is executed."""
@@ -55,3 +65,7 @@ class Running(Struct, gc=False):
     order: TaskOrder
     taken_us: int
     executing_us: int | None = None  # since when; None while it waits for models
+
+    def inventory(self) -> RunningTask:
+        order = self.order
+        return RunningTask(task=order.task, vcpus=order.config.vcpus, slices=order.slices)

@@ -1,4 +1,4 @@
-"""`esg apps` of a live mesh: a gateway in a process of its own."""
+"""`esg apps` and `esg reload` of a live mesh: a gateway in a process of its own."""
 
 import json
 from collections.abc import Iterator
@@ -121,3 +121,22 @@ def test_without_a_gateway_it_is_said_what_to_do(esg: Run, file: Path) -> None:
         ran = esg("apps", *arguments, "127.0.0.1:1")
         assert (ran.code, ran.out) == (3, "")
         assert ran.err.startswith("error: no gateway at 127.0.0.1:1; start a mesh with esg up")
+
+
+def test_a_function_is_reloaded_and_nodes_that_could_not_are_told(esg: Run, gateway: str) -> None:
+    done = esg("reload", "first", "--gateway", gateway)
+    assert (done.code, done.out, done.err) == (0, "i0: first reloaded\ni1: first reloaded\n", "")
+    failed = esg("reload", "second", "--gateway", gateway)
+    assert (failed.code, failed.out) == (1, "i0: second reloaded\n")
+    assert failed.err.endswith("i1: not reloaded: no module named x\n")
+    told = json.loads(esg("reload", "second", "--gateway", gateway, "--json").out)
+    assert told == {
+        "function": "second",
+        "nodes": [
+            {"node": "i0", "failure": None},
+            {"node": "i1", "failure": "no module named x"},
+        ],
+    }
+    unknown = esg("reload", "third", "--gateway", gateway)
+    assert (unknown.code, unknown.out) == (2, "")
+    assert "unknown function 'third'" in unknown.err

@@ -3,10 +3,12 @@
 import asyncio
 import io
 import json
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,11 @@ from esg.cli.requests.submit import Sent, SubmitPlan, _submit
 from esg.client import AsyncClient, Client
 from esg.core.emulated_output import emulated_output
 from esg.errors import Rejected
+from esg.units import US_PER_S
 from tests.component.cli.conftest import Run
 from tests.support.redis_server import RedisServer
 from tests.support.running_gateway import playing_mesh
-from tests.support.scripted_controller import ENDLESS, FAILING, KNOWN
+from tests.support.scripted_controller import ENDLESS, FAILING, KNOWN, REMEMBERED_US
 from tests.support.waiting import LIMIT_S, until, wait_until
 
 
@@ -174,15 +177,25 @@ def test_esg_submit_without_waiting_prints_ids_whose_results_are_fetched_later(
     first, second = ran.out.split()
     with Client(gateway) as mesh:
         assert list(mesh.watch(first))
-    assert "done in 70.0 ms" in esg("get", first).out
+    shown = esg("get", first).out
+    assert "done in 70.0 ms" in shown
+    assert re.search(
+        r"outputs: second 3 bytes; until \S*\s?\d\d:\d\d:\d\d, --out DIR fetches them", shown
+    )
+    document = json.loads(esg("get", first, "--json").out)
+    assert document["output_bytes"] == {"second": 3}
+    left = datetime.fromisoformat(document["fetch_until"]) - datetime.now().astimezone()
+    assert left <= timedelta(seconds=REMEMBERED_US / US_PER_S)
     assert "outputs" not in json.loads(esg("get", first, "--json").out)["result"]
     written = tmp_path / "out" / f"{second}.second"
     later = json.loads(esg("get", second, "--out", tmp_path / "out", "--json").out)["result"]
     assert later["request_id"] == second
     assert later["outputs"] == {"second": {"bytes": 4, "file": str(written)}}
     assert written.read_bytes() == b"gfed"
-    told = esg("get", first, "--out", tmp_path / "out").out
-    assert f"written: {tmp_path / 'out' / first}.second (3 bytes)\n" in told
+    for _ in range(2):  # as often as wanted
+        told = esg("get", first, "--out", tmp_path / "out").out
+        assert f"written: {tmp_path / 'out' / first}.second (3 bytes)\n" in told
+        assert "--out DIR" not in told
     assert esg("cancel", first).out == "not cancelled: it had already ended\n"
     document = json.loads(esg("cancel", first, "--json").out)
     assert document == {"request_id": first, "cancelled": False}

@@ -92,6 +92,35 @@ async def test_what_is_to_be_fetched_later_is_kept_whoever_leaves() -> None:
         assert note.shared  # whoever waited does not delete what is to be fetched
 
 
+async def test_what_is_to_be_fetched_later_stays_for_as_long_as_its_result_is_remembered() -> None:
+    async with (
+        running_controller(remembered_s=300) as controller,
+        gateways(controller, "a", "b") as (a, b),
+    ):
+        await submitted(a, **LATER)
+        async with invoker(controller) as node:
+            node.say(greeting(), joined())
+            (order,) = await node.hears("start")
+            node.say(finished(order.start.task))
+            (first,) = await a.hears("result")
+        b.say(wire.GatewayNote(follow="r1"))
+        (second,) = await b.hears("result")
+    assert (first.shared, second.shared) == (True, True)
+    assert 0 < second.fetch_within_us <= first.fetch_within_us <= seconds(300)
+    assert first.fetch_within_us > seconds(240)
+
+
+async def test_what_is_waited_for_is_not_to_be_fetched_later() -> None:
+    async with running_controller() as controller, gateways(controller, "a") as (a,):
+        await submitted(a)
+        async with invoker(controller) as node:
+            node.say(greeting(), joined())
+            (order,) = await node.hears("start")
+            node.say(finished(order.start.task))
+            (note,) = await a.hears("result")
+    assert (note.shared, note.fetch_within_us) == (False, 0)
+
+
 async def test_a_cancellation_by_a_client_is_for_all() -> None:
     async with running_controller() as controller, gateways(controller, "a", "b") as (a, b):
         await submitted(a, **LATER)

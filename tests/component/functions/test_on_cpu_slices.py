@@ -98,8 +98,23 @@ async def test_the_example_of_the_documentation_works_as_it_stands(tmp_path: Pat
     square.paste(255, (16, 12, 48, 36))
     file = BytesIO()
     square.save(file, "PNG")
-    (drawn,) = await all_outputs(tmp_path / "catalog.toml", ["drawing"], file.getvalue())
-    edges = np.asarray(Image.open(BytesIO(drawn["edges"])))
+    catalog, handler = tmp_path / "catalog.toml", tmp_path / "edges" / "handler.py"
+    written = handler.read_text("utf-8")
+    lines, dark_lines = 'outputs["edges"] * 255', '255 - outputs["edges"] * 255'
+    assert dark_lines in DOCUMENT.read_text("utf-8")
+    options = MeshOptions(nodes=1, slices="cpu:1", catalog=catalog, log_level="warning")
+    async with Mesh(options) as mesh, AsyncClient(mesh.gateway) as client:
+
+        async def drawn() -> np.ndarray:
+            result = await client.submit("drawing", file.getvalue(), slo_ms=SLO_MS)
+            outputs = result.raise_for_outcome().outputs
+            return np.asarray(Image.open(BytesIO(outputs["edges"])))
+
+        edges = await drawn()
+        handler.write_text(written.replace(lines, dark_lines), "utf-8")
+        assert await client.reload_function("edges") == {"node0": ""}
+        changed = await drawn()
     assert edges.shape == (48, 64)
     assert edges[24, 16] == edges[12, 32] == 255
     assert edges[24, 32] == edges[2, 2] == 0
+    assert np.abs(changed.astype(int) - (255 - edges.astype(int))).max() <= 1  # both are rounded

@@ -69,11 +69,15 @@ async def test_changes_are_written_down_with_who_made_them(audit: Audit) -> None
     await refusal(alice.DeleteApplication(public.DeleteApplicationRequest(name=KNOWN)))
     await root.DeleteApplication(public.DeleteApplicationRequest(name=KNOWN))
     await alice.ListApplications(public.ListApplicationsRequest())
+    await refusal(alice.ReloadFunction(public.ReloadFunctionRequest(function="first")))
+    await root.ReloadFunction(public.ReloadFunctionRequest(function="first"))
     assert audit.told() == [
         ("alice", "RegisterApplication", "mine", "OK"),
         ("alice", "UpdateApplication", "mine", "OK"),
         ("alice", "DeleteApplication", KNOWN, DENIED),
         ("root", "DeleteApplication", KNOWN, "OK"),
+        ("alice", "ReloadFunction", "first", DENIED),
+        ("root", "ReloadFunction", "first", "OK"),
     ]
     line = audit.lines()[-1]
     assert line["audit"] is True

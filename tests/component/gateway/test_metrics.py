@@ -117,7 +117,7 @@ async def test_a_gateway_forgets_applications_that_were_deleted_elsewhere(
 def counted() -> tuple[RequestTable, RequestMetrics, CollectorRegistry]:
     """A gateway's requests, and what Prometheus reads of them."""
     metrics = RequestMetrics(lambda: len(book))
-    book = RequestTable(10, lambda *_: None, metrics.ended)
+    book = RequestTable(10, lambda *_: None, lambda *_: None, metrics.ended)
     book.link_made(lambda _: None)
     registry = CollectorRegistry()
     registry.register(metrics)

@@ -23,7 +23,8 @@ class Told:
     def __init__(self) -> None:
         self.said: list[tuple[str, str]] = []
         self.deleted: list[tuple[str, list[str]]] = []
-        self.book = RequestTable(10, self._discard)
+        self.kept: list[tuple[str, list[str], float]] = []
+        self.book = RequestTable(10, self._discard, self._keep)
         self.link()
 
     def link(self) -> None:
@@ -42,8 +43,11 @@ class Told:
     def refuse(self, error: Exception) -> None:
         self._hear(refused=wire.Refused(code=status(error)[0].value[0], message=str(error)))
 
-    def end(self, outcome: Any = model.OUTCOME_DONE, *, shared: bool = False) -> None:
-        self._hear(result=model.Result(outcome=outcome, output_stages=["last"]), shared=shared)
+    def end(
+        self, outcome: Any = model.OUTCOME_DONE, *, shared: bool = False, fetch_within_us: int = 0
+    ) -> None:
+        result = model.Result(outcome=outcome, output_stages=["last"])
+        self._hear(result=result, shared=shared, fetch_within_us=fetch_within_us)
 
     def lose_payload(self) -> None:
         self._hear(payload_lost=True)
@@ -58,6 +62,9 @@ class Told:
 
     def _discard(self, request: str, stages: Sequence[str]) -> None:
         self.deleted.append((request, list(stages)))
+
+    def _keep(self, request: str, stages: Sequence[str], left_s: float) -> None:
+        self.kept.append((request, list(stages), round(left_s)))
 
 
 @pytest.fixture
@@ -336,6 +343,23 @@ async def test_outputs_that_others_may_come_for_stay_when_they_were_delivered(to
     told.book.leave(request)
     assert told.deleted == [("r1", [PAYLOAD])]
     assert forgotten(told)
+
+
+async def test_outputs_that_are_fetched_later_expire_when_the_result_is_forgotten(
+    told: Told,
+) -> None:
+    told.book.leave(told.submit(later=True))
+    told.accept()
+    told.end(shared=True, fetch_within_us=600_000_000)
+    assert (told.deleted, told.kept) == ([("r1", [PAYLOAD])], [("r1", ["last"], 600)])
+    assert forgotten(told)
+
+
+async def test_of_a_request_that_failed_there_is_nothing_to_be_fetched_later(told: Told) -> None:
+    told.book.leave(told.submit(later=True))
+    told.accept()
+    told.end(model.OUTCOME_FAILED, shared=True, fetch_within_us=600_000_000)
+    assert (told.deleted, told.kept) == ([("r1", [PAYLOAD, "last"])], [])
 
 
 async def test_a_call_that_comes_after_all_have_left_is_said_to_the_controller(told: Told) -> None:

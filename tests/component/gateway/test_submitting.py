@@ -11,9 +11,10 @@ from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc.status import AlreadyExists, NotFound
+from esg.storage.redis_store import PART_BYTES, RedisStore
 from tests.component.gateway.conftest import Keys
 from tests.support.redis_server import RedisServer
-from tests.support.scripted_controller import KNOWN, ScriptedController
+from tests.support.scripted_controller import KNOWN, REMEMBERED_US, ScriptedController
 from tests.support.waiting import until
 
 ASKED = public.SubmitRequest(application=KNOWN, payload=b"a picture", request_id="r1")
@@ -229,13 +230,52 @@ async def test_request_goes_on_when_its_client_does_not_wait(
     assert keys() == [f"test/r1/{payload_stage(submission.content_hash)}"]
     await controller.finish("r1", second=b"an answer")
     await until(lambda: keys() == ["test/r1/second"])
-    fetch = stub.Fetch(public.FetchRequest(request_id="r1"))
-    assert await controller.hears("follow") == "r1"
+    for _ in range(2):  # as often as wanted
+        fetch = stub.Fetch(public.FetchRequest(request_id="r1"))
+        assert await controller.hears("follow") == "r1"
+        controller.accept("r1")
+        chunks = [chunk async for chunk in fetch]
+        assert chunks[0].result.request_id == "r1"
+        assert [chunk.output.content for chunk in chunks[1:]] == [b"an answer"]
+    assert keys() == ["test/r1/second"]
+
+
+async def test_what_waits_to_be_fetched_is_told_with_its_size_and_its_time_and_expires(
+    stub: public_grpc.PipelinesStub, controller: ScriptedController, redis_server: RedisServer
+) -> None:
+    """The outputs are written for longer than the result is remembered; one is in parts."""
+    call = stub.SubmitAsync(ASKED)
+    await controller.takes_in("r1")
+    await call
+    await controller.finish("r1", first=b"an answer", second=bytes(PART_BYTES + 1))
+    get = stub.Get(public.GetRequest(request_id="r1"))
+    await controller.hears("follow")
     controller.accept("r1")
-    chunks = [chunk async for chunk in fetch]
-    assert chunks[0].result.request_id == "r1"
-    assert [chunk.output.content for chunk in chunks[1:]] == [b"an answer"]
-    await until(lambda: keys() == [])
+    state = await get
+    sizes = {output.stage: output.bytes for output in state.outputs}
+    assert sizes == {"first": 9, "second": PART_BYTES + 1}
+    assert 0 < state.fetch_within_us <= REMEMBERED_US
+    with redis_server.client() as inside:
+        left_ms = [inside.pttl(key) for key in inside.scan_iter("test/r1/*")]
+    assert len(left_ms) == 4  # a value, and one in two parts with their list
+    assert all(0 < left <= REMEMBERED_US // 1000 for left in left_ms)
+
+
+async def test_nothing_is_told_to_wait_that_has_expired_or_was_waited_for(
+    stub: public_grpc.PipelinesStub, controller: ScriptedController, store: RedisStore
+) -> None:
+    call = stub.SubmitAsync(ASKED)
+    await controller.takes_in("r1")
+    await call
+    await controller.finish("r1", first=b"1", second=b"2")
+    await store.discard("r1", ["first", "second"])
+    await answered(stub, controller, "r2")
+    for request in ("r1", "r2"):
+        get = stub.Get(public.GetRequest(request_id=request))
+        await controller.hears("follow")
+        controller.accept(request)
+        state = await get
+        assert (list(state.outputs), state.fetch_within_us) == ([], 0)
 
 
 async def test_outputs_that_were_delivered_are_gone(

@@ -147,6 +147,19 @@ async def test_the_catalog_is_everybodys_and_only_an_operator_changes_it(clients
     assert await names(alice) == [ENDLESS]
 
 
+async def test_only_an_operator_reloads_a_function(clients: Clients) -> None:
+    root, alice = await clients.stub("root"), await clients.stub("alice")
+    asked = public.ReloadFunctionRequest(function="second")
+    code, said = await refusal(alice.ReloadFunction(asked))
+    assert code is grpc.StatusCode.PERMISSION_DENIED
+    assert "reloading a function is for operators" in said
+    reply = await root.ReloadFunction(asked)
+    assert {node.node: node.failure for node in reply.nodes} == {
+        "i0": "",
+        "i1": "no module named x",
+    }
+
+
 async def test_no_client_can_pretend_to_be_another_by_a_name(clients: Clients) -> None:
     bob = await clients.stub("bob")
     forged = public.RegisterApplicationRequest(name="alice~x", stages=NEW.stages)

@@ -14,6 +14,7 @@ from esg.core.messages.commands import StopTask, WarmInstance
 from esg.core.messages.events import InstanceReady, TaskFailed
 from esg.core.sessions import node_end
 from esg.invoker.controller_link import ControllerLink
+from esg.protos import controller_v1_pb2 as wire
 from esg.units import ms, seconds
 from tests.support.live_node import LiveNode, job, live_node, output_of, start
 from tests.support.scripted_invoker_controller import Attachment, ScriptedController, serving
@@ -330,3 +331,28 @@ async def test_invoker_without_a_controller_leaves_without_waiting(
         await until(lambda: "no controller" in caplog.messages)
         invoker.link.leave()
         await invoker.has_left()
+
+
+async def test_a_controller_that_asks_is_answered_on_its_stream(
+    controller: ScriptedController, invoker: Linked
+) -> None:
+    attachment = await joined(controller)
+    for number, function in ((7, "quick"), (8, "wrapped")):
+        order = wire.Order(reload=wire.Reload(number=number, function=function))
+        attachment.outbox.put(order)
+    await attachment.hears("reloaded", 2)
+    notes = [note.reloaded for note in attachment.notes if note.HasField("reloaded")]
+    assert {(note.number, note.failure) for note in notes} == {(7, ""), (8, "")}
+
+
+async def test_a_reload_waits_for_tasks_that_run(
+    controller: ScriptedController, invoker: Linked
+) -> None:
+    attachment = await joined(controller)
+    await runs_endlessly(invoker)
+    attachment.outbox.put(wire.Order(reload=wire.Reload(number=1, function="endless")))
+    attachment.outbox.put(wire.Order(reload=wire.Reload(number=2, function="endless")))
+    attachment.outbox.put(wire.Order(stop="t1"))
+    await attachment.hears("reloaded", 2)
+    kinds = [kind for kind in attachment.kinds if kind in ("failed", "reloaded")]
+    assert kinds == ["failed", "reloaded", "reloaded"]

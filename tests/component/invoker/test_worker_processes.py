@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,39 @@ async def test_closed_workers_start_nothing(workers: Workers) -> None:
     workers.close()
     with pytest.raises(WorkerDied):
         await workers.call(LIMIT_S, os.getpid)
+
+
+def set_word(word: str) -> None:
+    os.environ["WORD"] = word
+
+
+def word() -> str:
+    return os.environ["WORD"]
+
+
+async def test_new_workers_take_the_place_of_all_others(tmp_path: Path) -> None:
+    two = Workers(2, partial(set_word, "old"))
+    try:
+        old = asyncio.create_task(two.call(LIMIT_S, wait_for, tmp_path / "go"))
+        assert await two.call(LIMIT_S, word) == "old"
+        async with two.renewed(partial(set_word, "new"), LIMIT_S, word) as take_over:
+            assert await two.call(LIMIT_S, word) == "old"  # so far
+            take_over()
+        (tmp_path / "go").touch()
+        assert await old == "go"  # in an old worker, which ends then
+        assert [await two.call(LIMIT_S, word) for _ in range(3)] == ["new"] * 3
+    finally:
+        two.close()
+
+
+async def test_workers_stay_if_a_new_one_is_no_good(workers: Workers) -> None:
+    before = await workers.call(LIMIT_S, os.getpid)
+    with pytest.raises(ZeroDivisionError):
+        async with workers.renewed(int, LIMIT_S, divmod, 1, 0):
+            raise AssertionError("it was no good")
+    with pytest.raises(WorkerDied):
+        async with workers.renewed(int, LIMIT_S, os._exit, 3):
+            raise AssertionError("it is not there")
+    async with workers.renewed(int, LIMIT_S, int):
+        pass  # nobody wants it after all
+    assert await workers.call(LIMIT_S, os.getpid) == before

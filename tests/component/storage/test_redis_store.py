@@ -13,6 +13,8 @@ from esg.storage.errors import Missing
 from esg.storage.redis_store import PART_BYTES as DEFAULT_PART_BYTES
 from esg.storage.redis_store import RedisStore
 from tests.component.storage.conftest import PART_BYTES
+from tests.support.redis_server import RedisServer
+from tests.support.waiting import until
 
 Keys = Callable[[], list[str]]
 SIZES = [0, 1, PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, 3 * PART_BYTES, 3 * PART_BYTES + 7]
@@ -236,3 +238,34 @@ async def test_a_full_redis_is_a_fault_and_keeps_no_part(
         inside.config_set("maxmemory", "0")
     await remote.ping()
     assert keys() == []
+
+
+async def test_values_expire_when_they_are_told_to_and_say_how_large_they_are(
+    remote: RedisStore, redis_server: RedisServer
+) -> None:
+    await remote.put("r1", "small", b"abc")
+    await remote.put("r1", "empty", b"")
+    await remote.put("r1", "large", LARGE)
+    stages = ["small", "empty", "large", "missing"]
+    sizes = await remote.expire("r1", stages, 30.0)
+    assert sizes == {"small": 3, "empty": 0, "large": len(LARGE), "missing": None}
+    with redis_server.client() as inside:
+        keys = sorted(inside.scan_iter("*"))
+        assert len(keys) == 2 + 1 + 4  # the large one has a list of its parts
+        assert all(0 < inside.pttl(key) <= 30_000 for key in keys)
+    await remote.expire("r1", stages, 0.001)
+    await until(lambda: _is_gone(remote, stages))
+
+
+async def _is_gone(remote: RedisStore, stages: list[str]) -> bool:
+    return not any((await remote.expire("r1", stages, 0.001)).values())
+
+
+async def test_a_value_of_which_a_part_is_gone_is_not_there(
+    remote: RedisStore, redis_server: RedisServer
+) -> None:
+    await remote.put("r1", "large", LARGE)
+    with redis_server.client() as inside:
+        part = next(key for key in inside.scan_iter("*") if key.endswith(b".1"))
+        inside.delete(part)
+    assert await remote.expire("r1", ["large"], 30.0) == {"large": None}
