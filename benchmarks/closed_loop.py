@@ -1,7 +1,8 @@
 """Closed loops in short rounds: clients that ask again as soon as they are answered.
 
 A round's figures are those of a window that opens with one answer and closes with another: so many
-answers took exactly so long, and exactly so much of each process.
+answers took exactly so long, and exactly so much of each process. It stays open for as many answers
+as there are clients, at least: answers to many clients come in groups.
 """
 
 import asyncio
@@ -64,9 +65,10 @@ class Round:
 
 
 class _Window:
-    def __init__(self, seconds: float, pids: Pids) -> None:
+    def __init__(self, clients: int, seconds: float, pids: Pids) -> None:
         self.round = Round()
         self.is_closed = False
+        self._clients = clients
         self._seconds = seconds
         self._pids = pids
         self._opens = perf_counter() + WARM_UP_S
@@ -84,7 +86,8 @@ class _Window:
                 self.round.failed += 1
             else:
                 self.round.took_s.append(took_s)
-            if now >= self._opened + self._seconds:
+            heard = self.round.failed + len(self.round.took_s)
+            if now >= self._opened + self._seconds and heard >= self._clients:
                 after = look(self._pids)
                 self.round.used = {k: used.since(self._before[k]) for k, used in after.items()}
                 self.round.elapsed_s = now - self._opened
@@ -93,7 +96,7 @@ class _Window:
 
 async def closed_loop(call: Call, *, clients: int, seconds: float, pids: Pids) -> Round:
     """One round of so many clients, after a short warm-up."""
-    window = _Window(seconds, pids)
+    window = _Window(clients, seconds, pids)
 
     async def client() -> None:
         while not window.is_closed:

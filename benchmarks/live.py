@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -48,8 +48,9 @@ def children(pid: int) -> list[int]:
     """All that descend from a process, by whichever of its threads they were started."""
     found = []
     for listed in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, listed.read_text().split()):
-            found += [child, *children(child)]
+        with suppress(FileNotFoundError, ProcessLookupError):  # the thread ended just now
+            for child in map(int, listed.read_text().split()):
+                found += [child, *children(child)]
     return found
 
 
