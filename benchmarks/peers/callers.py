@@ -32,23 +32,38 @@ async def http(port: int, path: str, *, key: str = "") -> AsyncIterator[Caller]:
     kind = "application/json" if key else "application/octet-stream"
     head = f"POST {path} HTTP/1.1\r\nHost: {HOST}\r\nContent-Type: {kind}\r\n"
 
+    async def ask(message: bytes) -> bytes:
+        """On a connection that is left from before, if there is one: a server may close it at any
+        time, so what it did not begin to answer is asked again on another."""
+        while True:
+            is_new = not idle
+            reader, writer = (
+                await asyncio.open_connection(HOST, port, limit=LARGEST) if is_new else idle.pop()
+            )
+            try:
+                writer.write(message)
+                result, keeps = await _response(reader)
+            except BaseException as error:
+                writer.close()
+                left = isinstance(error, ConnectionError) or (
+                    isinstance(error, asyncio.IncompleteReadError) and not error.partial
+                )
+                if is_new or not left:
+                    raise
+            else:
+                if keeps:
+                    idle.append((reader, writer))
+                else:
+                    writer.close()
+                return result
+
     async def call(payload: bytes) -> bytes:
         body = json.dumps({key: payload.decode()}).encode() if key else payload
         try:
             async with asyncio.timeout(LIMIT_S):
-                reader, writer = (
-                    idle.pop() if idle else await asyncio.open_connection(HOST, port, limit=LARGEST)
-                )
-                try:
-                    writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-                    result = await _response(reader)
-                except BaseException:
-                    writer.close()
-                    raise
+                return await ask(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         except (OSError, EOFError, TimeoutError) as error:
             raise NotAnswered(repr(error)) from error
-        idle.append((reader, writer))
-        return result
 
     try:
         yield call
@@ -57,13 +72,14 @@ async def http(port: int, path: str, *, key: str = "") -> AsyncIterator[Caller]:
             writer.close()
 
 
-async def _response(reader: asyncio.StreamReader) -> bytes:
+async def _response(reader: asyncio.StreamReader) -> tuple[bytes, bool]:
+    """The body, and whether the connection may be used again."""
     status, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     headers = dict(line.lower().split(": ", 1) for line in lines if line)
     body = await reader.readexactly(int(headers.get("content-length", 0)))
     if status.split()[1] != "200":
         raise EOFError(f"{status}: {body[:200]!r}")
-    return body
+    return body, headers.get("connection") != "close"
 
 
 @asynccontextmanager

@@ -24,7 +24,8 @@ MOST_HELD = 1000
 FACTOR, FINEST = 2.0, 0.1
 TRIES = 2
 """A machine that was busy for a moment gets another chance."""
-SLOWEST = 1.0
+SLOWEST = 10.0
+"""What does not even reach this is not looked at more closely."""
 
 
 async def offered(call: Caller, payload: bytes, per_s: float, seed: int) -> float:
@@ -65,7 +66,7 @@ async def highest_rate(
 ) -> float:
     """Up or down from a first rate until it is too much or little, then halfway between: to 10 %.
 
-    Zero if not even one request each second is answered in time.
+    Zero if it is below the slowest that is tried.
     """
     low, high, rate = 0.0, float("inf"), max(first, SLOWEST)
     step = 0

@@ -7,26 +7,28 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.peers.highest_rate import SLOWEST
+
 OPEN_LOOP = "open loop, p99 < 50 ms"
 
 
 def figures(found: dict[str, Any]) -> Iterator[list[str]]:
     """A heading, then a row for each server: p50 and rate of each cell, and of the open loop."""
-    cells = found["rows"][0]["cells"] if found["rows"] else []
-    yield ["", *map(_cell_name, cells), OPEN_LOOP]
+    yield ["", *map(_cell_name, found["rows"][0]["cells"]), OPEN_LOOP]
     for row in found["rows"]:
         each = (
             f"{_figure(cell['p50_ms'])} ms, {_figure(cell['per_s'])}/s"
             + (f", {cell['failed']:.0%} failed" if cell["failed"] else "")
             for cell in row["cells"]
         )
-        yield [row["title"], *each, f"{row['open_loop_per_s']:.0f}/s"]
+        per_s = row["open_loop_per_s"]
+        yield [row["title"], *each, f"{per_s:.0f}/s" if per_s else f"below {SLOWEST:g}/s"]
 
 
 def ratios(found: dict[str, Any]) -> Iterator[list[str]]:
     """Of the mesh to each peer in the same rounds: on a stream and, after a slash, unary."""
     peers = [row for row in found["rows"] if row["ours_to_it"]]
-    yield ["ours, times", *map(_cell_name, peers[0]["cells"] if peers else [])]
+    yield ["ours, times", *map(_cell_name, peers[0]["cells"])]
     for row in peers:
         pairs = zip(row["ours_to_it"], row["ours_unary_to_it"], strict=True)
         yield [
@@ -46,8 +48,7 @@ def promises(found: dict[str, Any]) -> Iterator[list[str]]:
 
 def show(found: dict[str, Any]) -> None:
     screen = Console()
-    for rows in (figures(found), ratios(found), promises(found)):
-        heading, *rest = rows
+    for heading, *rest in _tables(found):
         table = Table(*heading, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for row in rest:
             table.add_row(*row)
@@ -58,13 +59,19 @@ def show(found: dict[str, Any]) -> None:
 
 def markdown(found: dict[str, Any]) -> str:
     lines: list[str] = []
-    for rows in (figures(found), ratios(found), promises(found)):
-        heading, *rest = rows
+    for heading, *rest in _tables(found):
         lines.append(f"| {' | '.join(heading)} |")
         lines.append("|---" * len(heading) + "|")
         lines += [f"| {' | '.join(row)} |" for row in rest]
         lines.append("")
     return "\n".join([*lines, *_about(found)])
+
+
+def _tables(found: dict[str, Any]) -> list[list[list[str]]]:
+    """None, if no peer could be had."""
+    if not found["rows"]:
+        return []
+    return [list(figures(found)), list(ratios(found)), list(promises(found))]
 
 
 def _about(found: dict[str, Any]) -> Iterator[str]:
