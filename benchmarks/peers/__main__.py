@@ -43,9 +43,9 @@ async def run(names: list[str], rounds: int, seconds: float) -> dict[str, Any]:
 
             told(f"starting {' '.join(peer.requirements)}")
             try:
-                async with running(peer) as call:
-                    callers = {peer.name: call, **ours}
-                    sessions[peer.name] = await measured(callers, rounds, seconds, told)
+                async with running(peer) as server:
+                    servers = {peer.name: server, **ours}
+                    sessions[peer.name] = await measured(servers, rounds, seconds, told)
             except Fault as fault:
                 left_out[peer.name] = str(fault)
                 told(f"left out: {fault}")
@@ -92,7 +92,7 @@ def document(
 
 def _together(*cells: dict[str, Any]) -> dict[str, Any]:
     """The same cell in the rounds of several peers, for what was beside all of them."""
-    figures = ("p50_ms", "per_s", "failed")
+    figures = ("p50_ms", "per_s", "cpu_ms", "failed")
     return {**cells[0], **{each: median(cell[each] for cell in cells) for each in figures}}
 
 

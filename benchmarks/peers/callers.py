@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import grpc
 from tritonclient.grpc import service_pb2 as v2
@@ -23,6 +24,14 @@ SMALL, LARGE = "chain", "large"
 """The mesh's applications: whose stages give 100 B, and whose stages give 1 MB."""
 
 Caller = Callable[[bytes], Awaitable[bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """How it is called, and all of its processes."""
+
+    call: Caller
+    pids: list[int]
 
 
 @asynccontextmanager

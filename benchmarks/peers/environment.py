@@ -3,6 +3,7 @@ not go together."""
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.live import ROOT
@@ -20,13 +21,13 @@ def environment(name: str, requirements: tuple[str, ...]) -> Path:
     if stamp.exists() and stamp.read_text() == wanted:
         return folder
     _run([sys.executable, "-m", "venv", "--clear", folder])
-    pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet"]
-    _run([*pip, "--disable-pip-version-check", *requirements])
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
+    _run([*pip, "install", "--quiet", *requirements])
     stamp.write_text(wanted)
     return folder
 
 
-def _run(command: list[str | Path]) -> None:
+def _run(command: Sequence[str | Path]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise Fault(f"it cannot be installed: {done.stderr.strip()[-500:]}")

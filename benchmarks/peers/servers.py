@@ -14,7 +14,7 @@ from time import monotonic
 
 from benchmarks.closed_loop import NotAnswered
 from benchmarks.live import children
-from benchmarks.peers.callers import HOST, Caller, http, three_models
+from benchmarks.peers.callers import HOST, Caller, Server, http, three_models
 from benchmarks.peers.environment import environment
 from esg.errors import Fault
 from esg.local.procfs import look, send
@@ -158,7 +158,7 @@ def free_ports(count: int) -> tuple[int, ...]:
 
 
 @asynccontextmanager
-async def running(peer: Peer) -> AsyncIterator[Caller]:
+async def running(peer: Peer) -> AsyncIterator[Server]:
     """A peer, from its first right answer on."""
     made = environment(peer.environment or peer.name, peer.requirements)
     home = made / "home"
@@ -182,7 +182,7 @@ async def running(peer: Peer) -> AsyncIterator[Caller]:
         try:
             async with peer.caller(place) as call:
                 await _answers(call, process, log)
-                yield call
+                yield Server(call, [process.pid, *children(process.pid)])
         finally:
             await _stop(process)
 

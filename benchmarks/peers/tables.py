@@ -13,14 +13,10 @@ OPEN_LOOP = "open loop, p99 < 50 ms"
 
 
 def figures(found: dict[str, Any]) -> Iterator[list[str]]:
-    """A heading, then a row for each server: p50 and rate of each cell, and of the open loop."""
+    """A heading, then a row for each server: p50, rate and CPU per request; the open loop."""
     yield ["", *map(_cell_name, found["rows"][0]["cells"]), OPEN_LOOP]
     for row in found["rows"]:
-        each = (
-            f"{_figure(cell['p50_ms'])} ms, {_figure(cell['per_s'])}/s"
-            + (f", {cell['failed']:.0%} failed" if cell["failed"] else "")
-            for cell in row["cells"]
-        )
+        each = (_cell(**cell) for cell in row["cells"])
         per_s = row["open_loop_per_s"]
         yield [row["title"], *each, f"{per_s:.0f}/s" if per_s else f"below {SLOWEST:g}/s"]
 
@@ -78,6 +74,11 @@ def _about(found: dict[str, Any]) -> Iterator[str]:
     yield f"{found['date']}; medians over {found['rounds']} rounds of {found['seconds']:g} s."
     for name, why in found["left_out"].items():
         yield f"{name} was left out: {why}"
+
+
+def _cell(*, p50_ms: float, per_s: float, cpu_ms: float, failed: float, **_: object) -> str:
+    words = f"{_figure(p50_ms)} ms, {_figure(per_s)}/s, CPU {_figure(cpu_ms)} ms"
+    return f"{words}, {failed:.0%} failed" if failed else words
 
 
 def _cell_name(cell: dict[str, Any]) -> str:
