@@ -33,7 +33,8 @@ def switches(one: Round) -> float:
 
 
 def _counted(one: Round) -> list[str]:
-    return list(one.used) if len(one.used) == 2 else [kind for kind in one.used if kind != "client"]
+    is_mesh = "gateway" in one.used
+    return [kind for kind in one.used if kind != "client" or not is_mesh]
 
 
 def ratio(figure: Figure, rounds: Iterable[Round], to: Iterable[Round]) -> dict[str, float]:

@@ -12,6 +12,7 @@ to be.
 
 import argparse
 import json
+import os
 import sys
 from statistics import median
 from time import strftime
@@ -83,6 +84,7 @@ def document(
         )
     return {
         "date": strftime("%Y-%m-%d"),
+        "cores": os.cpu_count(),
         "rounds": rounds,
         "seconds": seconds,
         "rows": rows,

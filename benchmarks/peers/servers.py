@@ -96,7 +96,7 @@ def _ray_throughput(place: Place) -> dict[str, str]:
 
 
 RAY = ("ray[serve]==2.60.0",)
-RAY_PROMISES = Promises("no", "a timeout for all", "where a stage asks for it")
+RAY_PROMISES = Promises("no", "one timeout for the cluster", "where a stage asks for it")
 
 PEERS = (
     Peer(
@@ -126,7 +126,7 @@ PEERS = (
             *("--host", HOST, "--port", str(place.ports[0])),
         ],
         lambda place: http(place.ports[0], "/run", key="text"),
-        Promises("no", "a timeout for all", "where a stage asks for it"),
+        Promises("no", "a timeout for each service", "where a stage asks for it"),
     ),
     Peer(
         "mlserver",

@@ -71,7 +71,8 @@ def _tables(found: dict[str, Any]) -> list[list[list[str]]]:
 
 
 def _about(found: dict[str, Any]) -> Iterator[str]:
-    yield f"{found['date']}; medians over {found['rounds']} rounds of {found['seconds']:g} s."
+    rounds = f"medians over {found['rounds']} rounds of {found['seconds']:g} s"
+    yield f"{found['date']}, {found['cores']} cores; {rounds}."
     for name, why in found["left_out"].items():
         yield f"{name} was left out: {why}"
 
