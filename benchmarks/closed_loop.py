@@ -1,8 +1,8 @@
 """Closed loops in short rounds: clients that ask again as soon as they are answered.
 
 A round's figures are those of a window that opens with one answer and closes with another: so many
-answers took exactly so long, and exactly so much of each process. It stays open for as many answers
-as there are clients, at least: answers to many clients come in groups.
+answers took exactly so long, and exactly so much of each process. Answers to many clients come in
+groups: as many as there are clients come before it opens, and as many while it is open, at least.
 """
 
 import asyncio
@@ -72,13 +72,16 @@ class _Window:
         self._seconds = seconds
         self._pids = pids
         self._opens = perf_counter() + WARM_UP_S
+        self._heard = 0
         self._opened: float | None = None
         self._before: dict[str, Used] = {}
 
     def answered(self, took_s: float | None) -> None:
         now = perf_counter()
+        self._heard += 1
         if self._opened is None:
-            if now >= self._opens:
+            if now >= self._opens and self._heard >= self._clients:
+                self._heard = 0
                 self._before = look(self._pids)
                 self._opened = perf_counter()
         elif not self.is_closed:
@@ -86,8 +89,7 @@ class _Window:
                 self.round.failed += 1
             else:
                 self.round.took_s.append(took_s)
-            heard = self.round.failed + len(self.round.took_s)
-            if now >= self._opened + self._seconds and heard >= self._clients:
+            if now >= self._opened + self._seconds and self._heard >= self._clients:
                 after = look(self._pids)
                 self.round.used = {k: used.since(self._before[k]) for k, used in after.items()}
                 self.round.elapsed_s = now - self._opened
