@@ -15,7 +15,7 @@ LOCK_MODELS := .venv/bin/uv pip compile --quiet --no-deps --generate-hashes --py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install models demo demo-real test lint types unit format fuzz protos settings simulate docs-check bench soak chaos lock sbom audit clean
+.PHONY: help install models demo demo-real test lint types unit format fuzz protos settings simulate docs-check bench peers soak chaos lock sbom audit clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -77,6 +77,9 @@ bench: $(INSTALLED) $(MODELS)  ## run the benchmarks
 	.venv/bin/python -m benchmarks.overload
 	.venv/bin/python -m benchmarks.hostile
 
+peers: $(INSTALLED)  ## put the mesh beside Ray Serve, BentoML and MLServer, from PyPI; a quarter of an hour
+	.venv/bin/python -m benchmarks.peers
+
 soak: $(INSTALLED)  ## a mesh under the heavy rate for ten minutes: does anything grow?
 	.venv/bin/python -m benchmarks.soak
 
@@ -97,7 +100,7 @@ audit: $(INSTALLED)  ## look up known vulnerabilities of what requirements.lock 
 	.venv/bin/pip-audit --strict --progress-spinner off --disable-pip --require-hashes --requirement requirements.lock
 
 clean:  ## remove everything that can be made again, .venv included
-	rm -rf .venv .venv-models build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-models .peers build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Done again only when what is to be installed changed.

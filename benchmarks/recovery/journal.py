@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import Any
 
+from benchmarks.closed_loop import closed_loop
 from benchmarks.live import no_op_catalog
-from benchmarks.overhead import crowd, timed
 from esg.client import AsyncClient
 from esg.controller.durability.journal import Journal
 from esg.core.catalog.file import load_catalog
@@ -36,6 +36,7 @@ MODES: dict[str, dict[str, Any]] = {
     "journal, synced": {"sync": True},
     "synced every 2 ms at most": {"sync": True, "sync_ms": 2},
 }
+CLIENTS = 32
 ENTRIES = 20_000
 EVENT = TaskFinished(task="t123456", invoker="node0", loading_us=0, running_us=20_000)
 
@@ -49,6 +50,7 @@ async def _mode(what: str, settings: dict[str, Any], seconds: float) -> dict[str
     options = MeshOptions(
         nodes=1, vgpus=2, warm_start=True, log_level="warning", more={"controller": settings}
     )
+    requests = 0
     with TemporaryDirectory() as folder, no_op_catalog() as catalog:
         os.environ |= environment("common", {"catalog": catalog})
         async with (
@@ -58,17 +60,17 @@ async def _mode(what: str, settings: dict[str, Any], seconds: float) -> dict[str
         ):
 
             async def call() -> None:
+                nonlocal requests
+                requests += 1
                 await stream.submit("chain", b"x" * 100)
 
-            await timed(call, 0.5)
-            alone = sorted(await timed(call, seconds))
-            crowded = await crowd(call, seconds)
-            requests = len(alone) + len(crowded)
+            alone = await closed_loop(call, clients=1, seconds=seconds, pids={})
+            crowded = await closed_loop(call, clients=CLIENTS, seconds=seconds, pids={})
             journal = mesh.journal
-        row = {
+        row: dict[str, Any] = {
             "what": what,
-            "p50_ms": 1000 * alone[len(alone) // 2],
-            "per_s": len(crowded) / seconds,
+            "p50_ms": alone.p50_ms,
+            "per_s": crowded.per_s,
         }
         if journal is not None:
             size = sum(path.stat().st_size for path in journal.glob("*.journal"))

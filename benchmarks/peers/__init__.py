@@ -1,0 +1,1 @@
+"""The mesh beside other servers of pipelines: the same stages, the same clients, the same run."""
