@@ -22,6 +22,7 @@ from esg.core.catalog.config import Config
 from esg.core.estimation.stage_speed import remote_us
 from esg.core.policies.apex.risk import Price
 from esg.core.policies.interface import Offer, Placement, QueueView
+from esg.core.search.frontier import RankedPlans
 from esg.core.search.plan import Plan
 from esg.core.state.candidates import eligible_nodes
 from esg.core.state.indexed_nodes import IndexedNodes
@@ -113,10 +114,12 @@ def _elsewhere(
     found so far."""
     if not rooms.any():
         return best
-    for_some = None
+    for_some, cheapest_first = None, isinstance(plans, RankedPlans)
     transfer_us = remote_us(view.queue, view.stage.function.input_bytes) if view.stage.after else 0
     for plan in plans:
         if best is not None and plan.job_cost_pusd >= best.cost_pusd:
+            if cheapest_first:
+                break
             continue
         late_us = transfer_us * plan.config.batch
         price_pusd = price(plan, late_us)

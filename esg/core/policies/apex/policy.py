@@ -17,7 +17,7 @@ Jobs that can no longer make their deadline go out together, as cheaply as possi
 of the cluster is free.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from msgspec.structs import replace
@@ -292,7 +292,7 @@ class Apex:
         return next(kept, len(view.jobs))
 
 
-def _fastest_first(plans: tuple[Plan, ...], profile: Profile) -> tuple[Plan, ...]:
+def _fastest_first(plans: Sequence[Plan], profile: Profile) -> tuple[Plan, ...]:
     return tuple(sorted(plans, key=lambda plan: profile.time_us_of(plan.config)))
 
 
