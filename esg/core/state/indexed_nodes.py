@@ -52,6 +52,14 @@ class Ranking:
             self.stale.clear()
         return self
 
+    def is_true(self) -> bool:
+        """Whether this is the order of the nodes as they are: no change has gone unnoticed."""
+        self.fresh()
+        true = sorted((self._key(node), name) for name, node in self._nodes.items())
+        first, second = (sum(key[part] for key, _ in true) for part in (0, 1))
+        held = [(key, name) for key in self.keys for name in self.names[key]]
+        return held == true and self.totals == (first, second)
+
     def _move(self, name: str, old: Key | None, new: Key) -> None:
         first, second = self.totals
         if old is not None:
@@ -126,6 +134,11 @@ class NodeIndex:
             found = self._ranking(key, self._on_models)
             self._loadable[function, memory_mb] = found
         return found.fresh()
+
+    def rankings(self) -> list[Ranking]:
+        """All that have been asked for."""
+        usable = [] if self._usable is None else [self._usable]
+        return [self._free, *usable, *self._warm.values(), *self._loadable.values()]
 
     def _ranking(self, key: Callable[[NodeBooks], Key], changed: Changed) -> Ranking:
         made = Ranking(self.nodes, key)
