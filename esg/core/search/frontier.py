@@ -25,7 +25,7 @@ A chain of two stages, each with a cheap config (100 us) and a fast one (95 us):
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import overload
 
@@ -100,12 +100,27 @@ class RankedPlans(Sequence[Plan]):
     ) -> None:
         self._stage, self._choice, self._k = stage, choice, k
         self._times, self._corners, self._totals = times, corners, totals
-        cheapest = (totals == totals.min()).nonzero()[0]
-        self._plans = [self._plan(*row) for row in self._sorted(cheapest)[:1]]
+        cheapest = (totals == totals[totals.argmin()]).nonzero()[0]
+        if len(cheapest) == 1:
+            index = int(cheapest[0])
+            corner = int(corners[index])
+            time_us = int(times[index]) + int(choice.rest_times[corner])
+            self._plans = [self._plan(int(totals[index]), time_us, index, corner)]
+        else:
+            self._plans = [self._plan(*self._sorted(cheapest)[0])]
         self._rows: list[_Row] | None = None
 
     def __len__(self) -> int:
         return len(self._all())
+
+    def __iter__(self) -> Iterator[Plan]:
+        plans = self._plans
+        yield plans[0]
+        for place, row in enumerate(self._all()):
+            if place == len(plans):
+                plans.append(self._plan(*row))
+            if place:
+                yield plans[place]
 
     @overload
     def __getitem__(self, place: int) -> Plan: ...

@@ -288,14 +288,14 @@ class State(Record, dict=True, gc=True):
         everywhere = self._everywhere
         if everywhere is None or everywhere.index.nodes is not self.nodes:
             everywhere = IndexedNodes(NodeIndex(self.nodes, watch=True))
-            self._everywhere = everywhere
+            self.__dict__["_everywhere"] = everywhere
         draining = self.health.draining
         return everywhere.without(draining) if draining else everywhere
 
     def add_node(self, node: NodeBooks) -> None:
         self.nodes[node.invoker] = node
-        self._everywhere = None
+        self.__dict__.pop("_everywhere", None)
 
     def remove_node(self, invoker: str) -> None:
         del self.nodes[invoker]
-        self._everywhere = None
+        self.__dict__.pop("_everywhere", None)
