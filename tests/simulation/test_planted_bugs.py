@@ -15,8 +15,8 @@ from esg.core.sessions.controller_end import NodeSession, NodeSessions, Welcome
 from esg.core.sessions.inquiry import Inquiry
 from esg.core.sessions.interest import Interest
 from esg.core.sessions.node_end import NodeNote, NodeReporter
-from esg.core.state.node_books import NodeBooks
 from esg.core.state.indexed_nodes import IndexedNodes
+from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import NEVER_US, Queue, State
 from tests.simulation.checked_run import Broken, tell
 from tests.simulation.faults.controller import Controller
