@@ -113,6 +113,11 @@ class RankedPlans(Sequence[Plan]):
     def __len__(self) -> int:
         return len(self._all())
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __iter__(self) -> Iterator[Plan]:
         plans = self._plans
         yield plans[0]
