@@ -53,7 +53,8 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
             kind, **{n: counts if h in (int, int | None) else values(h) for n, h in hints.items()}
         )
     if issubclass(kind, msgspec.Struct):
-        return st.builds(kind, **{n: values(hint) for n, hint in get_type_hints(kind).items()})
+        hints = get_type_hints(kind)
+        return st.builds(kind, **{n: values(hints[n]) for n in kind.__struct_fields__})
     if hasattr(kind, "_fields"):
         return st.builds(kind, *map(values, get_type_hints(kind).values()))
     if issubclass(kind, Enum):

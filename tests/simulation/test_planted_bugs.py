@@ -17,6 +17,7 @@ from esg.core.sessions.controller_end import NodeSession, NodeSessions, Welcome
 from esg.core.sessions.inquiry import Inquiry
 from esg.core.sessions.interest import Interest
 from esg.core.sessions.node_end import NodeNote, NodeReporter
+from esg.core.state.indexed_nodes import IndexedNodes
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import NEVER_US, Queue, State
 from esg.units import ms
@@ -130,7 +131,7 @@ def test_memory_that_no_snapshot_has(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_work_that_is_given_to_a_node_that_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(State, "open_nodes", lambda self: self.nodes)
+    monkeypatch.setattr(State, "open_nodes", lambda self: IndexedNodes.of(self.nodes))
     assert "wants no new work" in broken_promise()
 
 

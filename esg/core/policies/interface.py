@@ -83,7 +83,7 @@ class Offer(Struct, gc=False):
     with the jobs (`Job.planned`).
     """
 
-    plans: tuple[Plan, ...]
+    plans: Sequence[Plan]
     effort: int = 0
     missed: bool = False
     picks: tuple[int, ...] = ()

@@ -12,13 +12,14 @@ Caveat, as in the paper: step 1 asks for room, not for a warm model; keeping the
 predecessor warm is the pre-warmer's task.
 """
 
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache, partial
 from hashlib import blake2b
 
 from esg.core.catalog.config import Config
 from esg.core.policies.interface import Offer, Placement, QueueView
 from esg.core.search.plan import Plan
+from esg.core.state.indexed_nodes import IndexedNodes
 from esg.core.state.node_books import NodeBooks
 from esg.names import BETWEEN, plain_name, queue_name
 
@@ -41,10 +42,17 @@ def ranked_homes(queue: str, invokers: Iterable[str]) -> list[str]:
     return sorted(invokers, key=lambda invoker: (-_draw(queue, invoker), invoker))
 
 
-@lru_cache(maxsize=4096)
-def home(queue: str, invokers: tuple[str, ...]) -> str:
+def homes(queue: str, invokers: Iterable[str]) -> Iterator[str]:
+    """The same one by one; of nodes that are indexed they are worked out once."""
+    order = partial(ranked_homes, queue)
+    if isinstance(invokers, IndexedNodes):
+        return invokers.ordered(queue, order)
+    return iter(order(invokers))
+
+
+def home(queue: str, invokers: Iterable[str]) -> str:
     """The home invoker of a queue."""
-    return max(invokers, key=lambda invoker: (_draw(queue, invoker), invoker))
+    return next(homes(queue, invokers))
 
 
 def locality_first(
@@ -53,9 +61,9 @@ def locality_first(
     """The first plan that fits somewhere, at the best place for it."""
     if not nodes:
         return None
-    homes = [] if view.stage.after else [home(view.queue.name, tuple(nodes))]
+    first = [] if view.stage.after else [home(view.queue.name, nodes)]
     for plan in offer.plans:
-        near = homes or view.keepers(plan.config.batch)
+        near = first or view.keepers(plan.config.batch)
         placement = _placement(view, plan, near, nodes)
         if placement is not None:
             return placement
@@ -82,26 +90,16 @@ def _placement(
             slices = node.pick(function.name, function.memory_mb, vgpus)
             if slices is not None:
                 return Placement(plan, node, slices)
-    able = _roomiest_first(nodes, vcpus, vgpus)
-    for node in able:
+    indexed = IndexedNodes.of(nodes)
+    for node in indexed.roomiest_first(vcpus, vgpus):
         warm = node.warm_free(function.name, vgpus)
         if len(warm) == vgpus:
             return Placement(plan, node, warm)
-    for node in able:
+    for node in indexed.roomiest_first(vcpus, vgpus):
         slices = node.pick(function.name, function.memory_mb, vgpus)
         if slices is not None:
             return Placement(plan, node, slices)
     return None
-
-
-def _roomiest_first(nodes: Mapping[str, NodeBooks], vcpus: int, vgpus: int) -> list[NodeBooks]:
-    """The nodes with so much room: the one with the most free vGPUs first, then vCPUs."""
-    able = [
-        (-node.vgpus_free, -node.vcpus_free, name)
-        for name, node in nodes.items()
-        if node.vcpus_free >= vcpus and node.vgpus_free >= vgpus
-    ]
-    return [nodes[name] for _, _, name in sorted(able)]
 
 
 def can_take(node: NodeBooks, config: Config, function: str, memory_mb: int) -> bool:

@@ -15,7 +15,7 @@ so does an application among those of one client (`shares`). So a flood of reque
 a quantum at most.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from operator import attrgetter
 
 from msgspec.structs import replace
@@ -34,7 +34,7 @@ from esg.core.scheduler.books import Books
 from esg.core.scheduler.lifecycle import Lifecycle
 from esg.core.search.plan import Plan
 from esg.core.state.candidates import eligible_nodes, preferred_nodes
-from esg.core.state.node_books import NodeBooks
+from esg.core.state.indexed_nodes import IndexedNodes
 from esg.core.state.state import Queue, Request, Task
 from esg.errors import Bug
 from esg.units import NEVER_US
@@ -67,7 +67,7 @@ class Dispatcher:
         while due:
             nodes = self._state.open_nodes()
             for queue in due if len(due) == 1 else self._in_turn(due, now_us):
-                if self._has_room(nodes.values()):
+                if nodes.has_room():  # if not, there is no point in planning
                     self._visit(queue, now_us, nodes)
                 else:
                     queue.rounds += queue.blocked
@@ -95,14 +95,7 @@ class Dispatcher:
                 due.append(queue)
         return due
 
-    def _has_room(self, nodes: Iterable[NodeBooks]) -> bool:
-        """Whether anything at all could be started; if not, there is no point in planning."""
-        for node in nodes:  # noqa: SIM110  `any` takes three times as long
-            if node.vgpus_free and node.vcpus_free:
-                return True
-        return False
-
-    def _visit(self, queue: Queue, now_us: int, nodes: Mapping[str, NodeBooks]) -> None:
+    def _visit(self, queue: Queue, now_us: int, nodes: IndexedNodes) -> None:
         self._state.visits = queue.visit = self._state.visits + 1
         if len(queue.lanes) > 1:
             self._shares.arrange(queue)
@@ -132,9 +125,7 @@ class Dispatcher:
                 queue.leave_recheck_list()
             self._start(view, decision, placement)
 
-    def _place(
-        self, view: QueueView, offer: Offer, nodes: Mapping[str, NodeBooks]
-    ) -> Placement | None:
+    def _place(self, view: QueueView, offer: Offer, nodes: IndexedNodes) -> Placement | None:
         """Where the policy says; first among the nodes that nothing speaks against."""
         state, failed_on = self._state, view.failed_on(offer.first(view.queue.jobs))
         if not state.health.quarantined and not failed_on:

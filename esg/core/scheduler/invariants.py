@@ -17,6 +17,7 @@ def check(scheduler: Scheduler) -> None:
     state = scheduler.state
     _check_resources(state)
     _check_models(state)
+    _check_indexes(scheduler)
     _check_jobs(state)
     _check_traffic(state)
     _check_applications(scheduler)
@@ -80,6 +81,18 @@ def _check_models(state: State) -> None:
                 raise Bug(f"{node.invoker} slice {index}: models on a slice that is out of order")
         if dict(count) != node.instances:
             raise Bug(f"{node.invoker}: {dict(count)} instances, counted as {node.instances}")
+
+
+def _check_indexes(scheduler: Scheduler) -> None:
+    """Indexes say what a look at every node would."""
+    state = scheduler.state
+    index = state.open_nodes().index
+    for function in scheduler.catalog.functions.values():  # from now on, if not before
+        index.warm(function.name)
+        index.loadable(function.name, function.memory_mb)
+    index.usable()
+    if index.nodes is not state.nodes or not all(one.is_true() for one in index.rankings()):
+        raise Bug("an index of nodes is not what their books say")
 
 
 def _check_jobs(state: State) -> None:

@@ -56,7 +56,7 @@ class Nodes:
             node = None
         if node is None:
             node = NodeBooks.of(event.invoker, event.vcpus, memories_mb)
-            self._state.nodes[event.invoker] = node
+            self._state.add_node(node)
         self._state.health.keep(event.invoker)
         self._state.releases += 1
         self._reconcile(now_us, node, event.running, self._state.tasks_started)
@@ -88,7 +88,7 @@ class Nodes:
         lost = [task for task in self._state.tasks.values() if task.invoker == invoker]
         for task in lost:
             self._tasks.end(task.name, invoker)
-        del self._state.nodes[invoker]
+        self._state.remove_node(invoker)
         self._state.health.forget(invoker)
         for request in self._state.requests.values():
             self._lifecycle.lose_keeper(request, invoker)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from esg.core.catalog.model import Application, Function
 from esg.core.estimation.ewma import ewma
 from esg.core.messages.commands import WarmInstance
-from esg.core.policies.placement import ranked_homes
+from esg.core.policies.placement import homes
 from esg.core.scheduler.books import Books
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Queue, State
@@ -118,11 +118,10 @@ class PreWarmer:
             queue.warm_at_us = NEVER_US
             del self._waiting[queue.name]
             self.next_us = self._first_us()
-        missing = self._wanted(function)
-        for node in self._state.open_nodes().values():
-            missing -= node.instances.get(function.name, 0)
-            if missing <= 0:
-                return
+        nodes = self._state.open_nodes()
+        missing = self._wanted(function) - nodes.count_instances(function.name, function.memory_mb)
+        if missing <= 0:
+            return
         for node in self._nearest(queue):
             missing -= self._load_on(node, function, missing, now_us)
             if missing <= 0:
@@ -130,16 +129,13 @@ class PreWarmer:
 
     def _spread(self, function: Function, now_us: int) -> None:
         """Load as many instances as are foreseen, each on the node that has fewest of them."""
-        nodes = self._state.open_nodes()
-        loaded = {name: node.instances.get(function.name, 0) for name, node in nodes.items()}
-        missing = self._foreseen(function) - sum(loaded.values())
-        while missing > 0 and loaded:
-            name = min(loaded, key=lambda name: (loaded[name], name))
-            if self._load_on(nodes[name], function, 1, now_us):
-                loaded[name] += 1
-                missing -= 1
-            else:
-                del loaded[name]
+        nodes, name, memory_mb = self._state.open_nodes(), function.name, function.memory_mb
+        missing = self._foreseen(function) - nodes.count_instances(name, memory_mb)
+        while missing > 0:
+            node = nodes.fewest_instances(name, memory_mb)
+            if node is None:
+                return
+            missing -= self._load_on(node, function, 1, now_us)
 
     def _foreseen(self, function: Function) -> int:
         """What every call of an application will ask of this function, with headroom; one at least,
@@ -158,8 +154,7 @@ class PreWarmer:
         for index, part in emptiest:
             if loaded == count:
                 break
-            room = part.usable and part.memory_free_mb >= function.memory_mb
-            if room and function.name not in part.residents and not part.quarantines(function.name):
+            if part.can_load(function.name, function.memory_mb):
                 node.load(index, function.name, function.memory_mb, now_us)
                 self._emit(WarmInstance(invoker=node.invoker, slice=index, function=function.name))
                 loaded += 1
@@ -180,7 +175,5 @@ class PreWarmer:
         root = self._catalog.applications[queue.application].root
         function = self._functions[queue.name].name
         nodes = self._state.open_nodes()
-        able = [
-            n for n, node in nodes.items() if node.instances.get(function, 0) < len(node.slices)
-        ]
-        return [nodes[name] for name in ranked_homes(queue_name(queue.application, root), able)]
+        ranked = [nodes[name] for name in homes(queue_name(queue.application, root), nodes)]
+        return [node for node in ranked if node.instances.get(function, 0) < len(node.slices)]

@@ -15,7 +15,6 @@ from esg.backoff import Backoff
 from esg.core.catalog.model import Function
 from esg.core.estimation.ewma import ewma
 from esg.core.scheduler.books import Books
-from esg.core.state.health import FailedLoads
 from esg.core.state.node_books import NodeBooks
 from esg.units import NEVER_US, PPM, ms, seconds
 
@@ -43,25 +42,21 @@ class Quarantine:
         """What was quarantined for long enough may be used again."""
         health = self._health
         if now_us >= health.reload_at_us:
-            health.reload_at_us = NEVER_US
             self._state.releases += 1
-            for node in self._state.nodes.values():
-                for part in node.slices:
-                    for failed in part.failed_loads.values():
-                        if failed.until_us > now_us:
-                            health.reload_at_us = min(health.reload_at_us, failed.until_us)
-                        else:
-                            failed.until_us = 0
+            nodes = self._state.nodes.values()
+            health.reload_at_us = min(
+                [node.release_loads(now_us) for node in nodes], default=NEVER_US
+            )
         for invoker in [name for name, until in health.quarantined.items() if until <= now_us]:
             del health.quarantined[invoker]
 
     def load_failed(self, node: NodeBooks, index: int, function: Function, now_us: int) -> None:
         """Do not load this model on this slice for a while."""
-        failed = node.slices[index].failed_loads.setdefault(function.name, FailedLoads())
-        pause_us = Backoff(function.cold_start_us, LONGEST_US).pause(failed.count)
-        failed.count += 1
-        failed.until_us = now_us + max(1, pause_us)
-        self._health.reload_at_us = min(self._health.reload_at_us, failed.until_us)
+        failed = node.slices[index].failed_loads.get(function.name)
+        pause_us = Backoff(function.cold_start_us, LONGEST_US).pause(failed.count if failed else 0)
+        until_us = now_us + max(1, pause_us)
+        node.quarantine_load(index, function.name, until_us)
+        self._health.reload_at_us = min(self._health.reload_at_us, until_us)
 
     def observe_task(self, invoker: str, took_us: int, expected_us: int, now_us: int) -> None:
         """Compare what a task took on a node with what such tasks take on all of them."""

@@ -25,9 +25,12 @@ A chain of two stages, each with a cheap config (100 us) and a fast one (95 us):
 """
 
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.dag import Parallel, Series, Tangle
@@ -88,6 +91,82 @@ class _Best:
         return Plan(self._stage, config, self._times[corner], int(self._costs[corner]), steps)
 
 
+class RankedPlans(Sequence[Plan]):
+    """Up to k plans for a stage, the cheapest first. Most often that one is all that is needed: the
+    others are sorted, and each of them made, when they are asked for."""
+
+    def __init__(
+        self, stage: str, choice: _Choice, times: Int64s, corners: Int64s, totals: Int64s, k: int
+    ) -> None:
+        self._stage, self._choice, self._k = stage, choice, k
+        self._times, self._corners, self._totals = times, corners, totals
+        cheapest = (totals == totals[totals.argmin()]).nonzero()[0]
+        if len(cheapest) == 1:
+            index = int(cheapest[0])
+            corner = int(corners[index])
+            time_us = int(times[index]) + int(choice.rest_times[corner])
+            self._plans = [self._plan(int(totals[index]), time_us, index, corner)]
+        else:
+            self._plans = [self._plan(*self._sorted(cheapest)[0])]
+        self._rows: list[_Row] | None = None
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __iter__(self) -> Iterator[Plan]:
+        plans = self._plans
+        yield plans[0]
+        for place, row in enumerate(self._all()):
+            if place == len(plans):
+                plans.append(self._plan(*row))
+            if place:
+                yield plans[place]
+
+    @overload
+    def __getitem__(self, place: int) -> Plan: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Plan]: ...
+    def __getitem__(self, place: int | slice) -> Plan | Sequence[Plan]:
+        plans = self._plans
+        if place == 0:
+            return plans[0]
+        rows = self._all()
+        wanted = place + 1 if isinstance(place, int) and place > 0 else len(rows)
+        plans += [self._plan(*row) for row in rows[len(plans) : wanted]]
+        return plans[place]
+
+    def _all(self) -> "list[_Row]":
+        if self._rows is None:
+            totals, k = self._totals, self._k
+            if len(totals) > k:
+                picked = (totals <= np.partition(totals, k - 1)[k - 1]).nonzero()[0]
+            else:
+                picked = np.arange(len(totals))
+            self._rows = [row for row in self._sorted(picked)[:k] if row[0] < _NEVER]
+        return self._rows
+
+    def _sorted(self, picked: NDArray[np.intp]) -> "list[_Row]":
+        totals, corners = self._totals[picked], self._corners[picked]
+        ends = self._times[picked] + self._choice.rest_times[corners]
+        # by cost, then time, then config: the last decides ties that nothing else does
+        columns = (totals.tolist(), ends.tolist(), picked.tolist(), corners.tolist())
+        return sorted(zip(*columns, strict=True))
+
+    def _plan(self, cost: int, time_us: int, index: int, corner: int) -> Plan:
+        choice = self._choice
+        steps = choice.rest.steps(corner - 1)
+        return Plan(self._stage, choice.configs[index], time_us, cost, steps)
+
+
+_Row = tuple[int, int, int, int]
+"""The cost of a plan, its time, its config's number and the corner of what follows."""
+
+
 class Frontier:
     """The `frontier` engine of one application."""
 
@@ -107,6 +186,14 @@ class Frontier:
     ) -> Answer:
         """As `Engine.search`. With an `own_pace`, this stage takes so many times its profile, and
         the others do not."""
+        answer = self.ranked(stage, queue=queue, left_us=left_us, k=k, own_pace=own_pace)
+        answer.plans = tuple(answer.plans)
+        return answer
+
+    def ranked(
+        self, stage: str, *, queue: int, left_us: int, k: int, own_pace: float = 1.0
+    ) -> Answer:
+        """The same plans, of which only those are worked out that are looked at."""
         choice = self._choices[stage]
         count = choice.count_by_batch[min(queue, len(choice.count_by_batch) - 1)]
         times = choice.times[:count]
@@ -114,32 +201,11 @@ class Frontier:
             times = (times * own_pace).astype(np.int64)
         corners = choice.rest.times.searchsorted(left_us - times, side="right")
         totals = choice.costs[:count] + choice.rest_costs[corners]
-        if count > k:
-            picked = (totals <= np.partition(totals, k - 1)[k - 1]).nonzero()[0]
-            totals, corners = totals[picked], corners[picked]
-        else:
-            picked = np.arange(count)
-        ends = times[picked] + choice.rest_times[corners]
-        # by cost, then time, then config: the last decides ties that nothing else does
-        found = sorted(
-            zip(
-                totals.tolist(),
-                ends.tolist(),
-                picked.tolist(),
-                corners.tolist(),
-                strict=True,
-            )
-        )
-        steps, configs = choice.rest.steps, choice.configs
-        plans = tuple(
-            Plan(stage, configs[index], time_us, cost, steps(corner - 1))
-            for cost, time_us, index, corner in found[:k]
-            if cost < _NEVER
-        )
-        if not plans:
+        if totals.min() >= _NEVER:
             fastest = self._fastest(stage, choice, count)
             feasible = own_pace == 1 and fastest.time_us <= left_us  # only a tangle's shares failed
             return Answer((fastest,), feasible, left_us, count)
+        plans = RankedPlans(stage, choice, times, corners, totals, k)
         return Answer(plans, True, left_us, count)
 
     def cheapest(self, stage: str, queue: int, left_us: int) -> Plan | None:

@@ -1,5 +1,6 @@
 """Plans, and the engines that search for them: what is asked, and what is answered."""
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
@@ -40,7 +41,7 @@ class Answer(Struct):
     `effort` counts the partial plans that were looked at: a measure that a replay repeats.
     """
 
-    plans: tuple[Plan, ...]
+    plans: Sequence[Plan]
     feasible: bool
     budget_us: int
     effort: int

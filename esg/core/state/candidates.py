@@ -1,10 +1,10 @@
 """Candidate nodes of a job: which are preferred, and which are eligible at all, given their health
 and where the job has failed before."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from esg.core.catalog.model import Function
-from esg.core.state.node_books import NodeBooks
+from esg.core.state.indexed_nodes import IndexedNodes
 from esg.core.state.state import State
 
 FAILURES_ON_ONE_NODE = 2
@@ -14,23 +14,21 @@ fast, and so is always free, must not use up all of a job's attempts. So it is l
 `SchedulerSettings.max_attempts` is by default."""
 
 
-def preferred_nodes(state: State, failed_on: Sequence[str]) -> Mapping[str, NodeBooks] | None:
+def preferred_nodes(state: State, failed_on: Sequence[str]) -> IndexedNodes | None:
     """The nodes to try first for a job, if there are any that had better not be."""
-    nodes, quarantined = state.open_nodes(), state.health.quarantined
-    better = {n: s for n, s in nodes.items() if n not in quarantined and n not in failed_on}
+    nodes = state.open_nodes()
+    better = nodes.without([*state.health.quarantined, *failed_on])
     return better if 0 < len(better) < len(nodes) else None
 
 
-def eligible_nodes(
-    state: State, failed_on: Sequence[str], function: Function
-) -> Mapping[str, NodeBooks]:
+def eligible_nodes(state: State, failed_on: Sequence[str], function: Function) -> IndexedNodes:
     """The nodes that come into question for a job at all: all that are open, but not those where it
     has failed too often, while there are others that could ever run it."""
     nodes = state.open_nodes()
     ruled_out = [name for name in failed_on if failed_on.count(name) >= FAILURES_ON_ONE_NODE]
     if not ruled_out:
         return nodes
-    left = {name: node for name, node in nodes.items() if name not in ruled_out}
+    left = nodes.without(ruled_out)
     able = any(
         part.usable and part.memory_mb >= function.memory_mb and not part.quarantines(function.name)
         for node in left.values()

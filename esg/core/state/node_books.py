@@ -7,6 +7,7 @@ several functions within its memory; loading one in the background does not dist
 
 from collections.abc import Iterable
 from itertools import repeat
+from typing import ClassVar
 
 from msgspec import field
 
@@ -14,6 +15,7 @@ from esg.core.catalog.config import Config
 from esg.core.messages.codec import Record
 from esg.core.state.health import FailedLoads
 from esg.errors import Bug
+from esg.units import NEVER_US
 
 
 def lru_victims(idle: Iterable[tuple[int, str, int]], missing_mb: int) -> tuple[list[str], int]:
@@ -56,6 +58,11 @@ class SliceBooks(Record):
         failed = self.failed_loads.get(function)
         return failed is not None and failed.until_us > 0
 
+    def can_load(self, function: str, memory_mb: int) -> bool:
+        """Whether the function's model is not here, and could be without any other having to go."""
+        room = self.usable and self.memory_free_mb >= memory_mb
+        return room and function not in self.residents and not self.quarantines(function)
+
     def evictable(self, memory_mb: int) -> list[str] | None:
         """The models that must go so that this much fits; None if it never does."""
         idle = [(r.used_us, name, r.memory_mb) for name, r in self.residents.items() if r.ready]
@@ -70,9 +77,19 @@ class Taken(Record):
     dropped: list[tuple[int, str]]
 
 
-class NodeBooks(Record):
+Changed = list[dict[str, None]]
+"""Where a node's name is put down when it changes."""
+
+
+class NodeBooks(Record, dict=True, gc=True):
     """One invoker's page in the books. `instances` counts its slices that have, or are loading,
-    each function's model; `vgpus_free` those that are usable and free."""
+    each function's model; `vgpus_free` those that are usable and free.
+
+    What changes is noted for those who watch (`indexed_nodes`), which is not written down.
+    """
+
+    _on_room: ClassVar[Changed] = []
+    _on_models: ClassVar[Changed] = []
 
     invoker: str
     vcpus: int
@@ -86,6 +103,20 @@ class NodeBooks(Record):
         """An invoker with nothing running and nothing loaded."""
         slices = [SliceBooks(memory_mb, memory_mb) for memory_mb in memories_mb]
         return NodeBooks(invoker, vcpus, slices, vcpus, len(slices))
+
+    def watched_by(self, on_room: Changed, on_models: Changed) -> None:
+        """From now on, note changes of what is free, and of which models are where."""
+        self.__dict__.update(_on_room=on_room, _on_models=on_models)
+
+    def _room_changed(self) -> None:
+        for changed in self._on_room:
+            changed[self.invoker] = None
+
+    def _models_changed(self) -> None:
+        """What is free for a function depends on models, too."""
+        self._room_changed()
+        for changed in self._on_models:
+            changed[self.invoker] = None
 
     def fits(self, config: Config) -> bool:
         return self.vcpus_free >= config.vcpus and self.vgpus_free >= config.vgpus
@@ -102,6 +133,14 @@ class NodeBooks(Record):
                         if len(found) == count:
                             break
         return found
+
+    def count_warm_free(self, function: str) -> int:
+        """How many free slices have the function's model ready."""
+        return len(self.warm_free(function, len(self.slices)))
+
+    def has_memory_for(self, function: str, memory_mb: int) -> bool:
+        """Whether a slice could load the model without any other having to go."""
+        return any(part.can_load(function, memory_mb) for part in self.slices)
 
     def pick(self, function: str, memory_mb: int, count: int) -> list[int] | None:
         """Free slices for a task: warm ones first, then loading, then those with most room."""
@@ -143,6 +182,7 @@ class NodeBooks(Record):
             part.holder = task
             self.vgpus_free -= part.usable
         self.vcpus_free -= vcpus
+        self._room_changed()
 
     def take(
         self,
@@ -177,6 +217,7 @@ class NodeBooks(Record):
             part.holder = ""
             self.vgpus_free += part.usable
         self.vcpus_free += config.vcpus
+        self._room_changed()
 
     def load(
         self, index: int, function: str, memory_mb: int, now_us: int, *, ready: bool = False
@@ -193,6 +234,7 @@ class NodeBooks(Record):
             part.failed_loads.pop(function, None)
         part.memory_free_mb -= memory_mb
         self.instances[function] = self.instances.get(function, 0) + 1
+        self._models_changed()
         return victims
 
     def forget(self, index: int, function: str) -> None:
@@ -204,6 +246,7 @@ class NodeBooks(Record):
             self.instances[function] -= 1
             if not self.instances[function]:
                 del self.instances[function]
+            self._models_changed()
 
     def set_usable(self, index: int, usable: bool) -> None:
         """A slice has lost its server, with all models there, or is back. A task that holds it
@@ -215,6 +258,27 @@ class NodeBooks(Record):
                 self.vgpus_free += 1 if usable else -1
             for function in list(part.residents):
                 self.forget(index, function)
+            self._models_changed()
+
+    def quarantine_load(self, index: int, function: str, until_us: int) -> None:
+        """Do not load a function's model on this slice until then."""
+        failed = self.slices[index].failed_loads.setdefault(function, FailedLoads())
+        failed.count += 1
+        failed.until_us = until_us
+        self._models_changed()
+
+    def release_loads(self, now_us: int) -> int:
+        """Models whose time is over may be loaded again where that has failed; returns when the
+        next one's is, if there are more."""
+        next_us = NEVER_US
+        for part in self.slices:
+            for failed in part.failed_loads.values():
+                if failed.until_us > now_us:
+                    next_us = min(next_us, failed.until_us)
+                elif failed.until_us:
+                    failed.until_us = 0
+                    self._models_changed()
+        return next_us
 
     def mark_ready(self, index: int, function: str, now_us: int) -> None:
         """A model has been loaded; no matter if it was given up meanwhile."""
@@ -224,6 +288,7 @@ class NodeBooks(Record):
             resident.ready = True
             resident.used_us = now_us
             part.failed_loads.pop(function, None)
+            self._models_changed()
 
     def mark_used(self, index: int, function: str, now_us: int) -> None:
         """A model was in use until now, so it has been loaded."""

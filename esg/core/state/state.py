@@ -6,9 +6,10 @@ tree and a restored state equals the one that was saved.
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from itertools import chain
+from typing import ClassVar
 
 from msgspec import field
 
@@ -18,6 +19,7 @@ from esg.core.messages.commands import StageReport
 from esg.core.messages.events import ApplicationRegistered, Correction
 from esg.core.search.plan import Step
 from esg.core.state.health import NodeHealth
+from esg.core.state.indexed_nodes import IndexedNodes, NodeIndex
 from esg.core.state.node_books import NodeBooks
 from esg.units import NEVER_US, PPM
 
@@ -258,8 +260,10 @@ class Measured(Record):
     paces_ppm: list[int] = field(default_factory=list)
 
 
-class State(Record):
+class State(Record, dict=True, gc=True):
     """The whole memory of one scheduler."""
+
+    _everywhere: ClassVar[IndexedNodes | None] = None  # made when it is needed, not written down
 
     now_us: int = 0
     tasks_started: int = 0
@@ -279,11 +283,19 @@ class State(Record):
     corrected_us: int = 0  # when corrections were last ordered
     cold_starts_us: dict[str, int] = field(default_factory=dict)  # measured, by function
 
-    def open_nodes(self) -> Mapping[str, NodeBooks]:
+    def open_nodes(self) -> IndexedNodes:
         """The nodes that may be given work: all but those that drain."""
+        everywhere = self._everywhere
+        if everywhere is None or everywhere.index.nodes is not self.nodes:
+            everywhere = IndexedNodes(NodeIndex(self.nodes, watch=True))
+            self.__dict__["_everywhere"] = everywhere
         draining = self.health.draining
-        return _without(self.nodes, draining) if draining else self.nodes
+        return everywhere.without(draining) if draining else everywhere
 
+    def add_node(self, node: NodeBooks) -> None:
+        self.nodes[node.invoker] = node
+        self.__dict__.pop("_everywhere", None)
 
-def _without(nodes: Mapping[str, NodeBooks], some: Collection[str]) -> Mapping[str, NodeBooks]:
-    return {name: node for name, node in nodes.items() if name not in some}
+    def remove_node(self, invoker: str) -> None:
+        del self.nodes[invoker]
+        self.__dict__.pop("_everywhere", None)

@@ -52,7 +52,7 @@ class BatchPlans:
     ) -> Answer:
         """The k best plans for so many jobs, which are part of a cohort of that size."""
         engine = self._engine(cohort_size)
-        return engine.search(stage, queue=jobs, left_us=left_us, k=k, own_pace=own_pace)
+        return engine.ranked(stage, queue=jobs, left_us=left_us, k=k, own_pace=own_pace)
 
     def stairs(self, stage: str, jobs: int) -> tuple[list[int], list[int]]:
         """What each of so many jobs pays from this stage on: the times of plans, and their costs,

@@ -88,10 +88,8 @@ def _by_chance(view: QueueView) -> Iterator[Wait]:
 def _under_way(view: QueueView, group: Group) -> Iterator[Wait]:
     """The jobs that are one stage behind, on the node that keeps this group's inputs."""
     ends = []
-    for task in view.state.tasks.values():
-        if task.invoker != group.keeper or task.stage not in view.stage.after:
-            continue
-        if task.application == view.application.name:
+    for task in _running_on(view, group.keeper):
+        if task.application == view.application.name and task.stage in view.stage.after:
             queue = view.state.queues[queue_name(task.application, task.stage)]
             profile = view.application.stages[task.stage].function.profile
             run_us = profile.time_us_of(task.config) * queue.pace_ppm // PPM
@@ -104,6 +102,13 @@ def _under_way(view: QueueView, group: Group) -> Iterator[Wait]:
     for wait_us, jobs in sorted(ends)[:LOOK_AHEAD]:
         more += jobs
         yield wait_us, wait_us, more, NEARLY_CERTAIN
+
+
+def _running_on(view: QueueView, invoker: str) -> list[Task]:
+    node, tasks = view.state.nodes.get(invoker), view.state.tasks
+    if node is None:
+        return []
+    return [tasks[name] for name in dict.fromkeys([p.holder for p in node.slices if p.holder])]
 
 
 def _lacks_nothing_else(view: QueueView, name: str, task: Task) -> bool:

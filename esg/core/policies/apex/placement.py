@@ -14,7 +14,7 @@ a task waits for a slice that has its model, while there are any; it loads one i
 are none, or if it has waited for as long as that takes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -22,59 +22,47 @@ from esg.core.catalog.config import Config
 from esg.core.estimation.stage_speed import remote_us
 from esg.core.policies.apex.risk import Price
 from esg.core.policies.interface import Offer, Placement, QueueView
-from esg.core.policies.placement import can_take
+from esg.core.search.frontier import RankedPlans
 from esg.core.search.plan import Plan
 from esg.core.state.candidates import eligible_nodes
+from esg.core.state.indexed_nodes import IndexedNodes
 from esg.core.state.node_books import NodeBooks
 
 
-class Room(Struct):
-    """What a node has for one function: free vCPUs, and free slices with its model."""
+class Rooms:
+    """What nodes have for one function: free vCPUs, and free slices with its model."""
 
-    vcpus: int
+    def __init__(self, nodes: Mapping[str, NodeBooks], function: str) -> None:
+        self._nodes = IndexedNodes.of(nodes)
+        self._function = function
+
+    def at(self, invoker: str) -> "Room | None":
+        """The room of one node; None if it is not there."""
+        node = self._nodes.get(invoker)
+        return None if node is None else Room(node, node.count_warm_free(self._function))
+
+    def roomiest(self, config: Config, tasks: int) -> NodeBooks | None:
+        """The node with most left over, of those with room for so many tasks."""
+        return self._nodes.roomiest_warm(self._function, tasks * config.vcpus, tasks * config.vgpus)
+
+    def any(self) -> bool:
+        return self._nodes.roomiest_warm(self._function, 1, 1) is not None
+
+
+class Room(Struct):
+    """A node, and how many free slices with the model it has."""
+
+    node: NodeBooks
     vgpus: int
 
     def takes(self, config: Config, tasks: int) -> bool:
-        return self.vcpus >= tasks * config.vcpus and self.vgpus >= tasks * config.vgpus
-
-
-class Rooms:
-    """What every node has for one function. Nodes are looked at once, however many plans are tried
-    on them: in a backlog that is most of what a decision takes."""
-
-    def __init__(self, nodes: Mapping[str, NodeBooks], function: str) -> None:
-        self._nodes = nodes
-        self._function = function
-        self._roomiest: list[tuple[str, Room]] | None = None
-
-    def at(self, invoker: str) -> Room | None:
-        """The room of one node; None if it is not there."""
-        node = self._nodes.get(invoker)
-        return None if node is None else self._of(node)
-
-    def roomiest_first(self) -> list[tuple[str, Room]]:
-        """The rooms of all nodes that have any, those with most left over first."""
-        if self._roomiest is None:
-            rooms = [
-                (name, self._of(node))
-                for name, node in self._nodes.items()
-                if node.vgpus_free and node.vcpus_free
-            ]
-            able = [(name, room) for name, room in rooms if room.vgpus]
-            self._roomiest = sorted(able, key=lambda one: (-one[1].vcpus, -one[1].vgpus, one[0]))
-        return self._roomiest
-
-    def placement(self, plan: Plan, invoker: str) -> Placement:
-        return Placement(plan, self._nodes[invoker])
-
-    def _of(self, node: NodeBooks) -> Room:
-        return Room(node.vcpus_free, len(node.warm_free(self._function, len(node.slices))))
+        return self.node.vcpus_free >= tasks * config.vcpus and self.vgpus >= tasks * config.vgpus
 
 
 class _Found(Struct):
     cost_pusd: int
     plan: Plan
-    invoker: str
+    node: NodeBooks
 
 
 def nearby(
@@ -87,27 +75,27 @@ def nearby(
     """A warm place for one of the plans."""
     jobs = len(offer.picks) or 1
     room = rooms.at(near)
-    here = None if room is None else _at(near, room, offer.plans, jobs, price)
+    here = None if room is None else _at(room, offer.plans, jobs, price)
     found = here
     if here is None or here.plan is not offer.plans[0]:  # nothing is cheaper than that
         if not view.application.successors[view.stage.name]:
             jobs = 1  # nothing is batched after the last stage
-        found = _elsewhere(view, offer.plans, rooms.roomiest_first(), jobs, here, price)
-    return None if found is None else rooms.placement(found.plan, found.invoker)
+        found = _elsewhere(view, offer.plans, rooms, jobs, here, price)
+    return None if found is None else Placement(found.plan, found.node)
 
 
 def _tasks(jobs: int, config: Config) -> int:
     return -(-jobs // config.batch)
 
 
-def _at(near: str, room: Room, plans: Iterable[Plan], jobs: int, price: Price) -> _Found | None:
+def _at(room: Room, plans: Iterable[Plan], jobs: int, price: Price) -> _Found | None:
     """The first plan for all jobs that this node has room for, or else for some. What it costs is
     without the risk to be late: with it, jobs leave their inputs for so little that more are."""
     for_some = None
     for plan in plans:
         if not room.takes(plan.config, 1) or price(plan, 0) is None:
             continue
-        found = _Found(plan.job_cost_pusd, plan, near)
+        found = _Found(plan.job_cost_pusd, plan, room.node)
         if room.takes(plan.config, _tasks(jobs, plan.config)):
             return found
         for_some = for_some or found
@@ -117,19 +105,21 @@ def _at(near: str, room: Room, plans: Iterable[Plan], jobs: int, price: Price) -
 def _elsewhere(
     view: QueueView,
     plans: Iterable[Plan],
-    rooms: Sequence[tuple[str, Room]],
+    rooms: Rooms,
     jobs: int,
     best: _Found | None,
     price: Price,
 ) -> _Found | None:
     """The first plan for all jobs on the node with most left over, if that is cheaper than what was
     found so far."""
-    if not rooms:
+    if not rooms.any():
         return best
-    for_some = None
+    for_some, cheapest_first = None, isinstance(plans, RankedPlans)
     transfer_us = remote_us(view.queue, view.stage.function.input_bytes) if view.stage.after else 0
     for plan in plans:
         if best is not None and plan.job_cost_pusd >= best.cost_pusd:
+            if cheapest_first:
+                break
             continue
         late_us = transfer_us * plan.config.batch
         price_pusd = price(plan, late_us)
@@ -138,20 +128,13 @@ def _elsewhere(
         cost_pusd = price_pusd + _transfer_pusd(view, plan.config, late_us)
         if best is not None and cost_pusd >= best.cost_pusd:
             continue
-        invoker = _roomiest(rooms, plan.config, _tasks(jobs, plan.config))
-        if invoker is not None:
-            best = _Found(cost_pusd, plan, invoker)
+        node = rooms.roomiest(plan.config, _tasks(jobs, plan.config))
+        if node is not None:
+            best = _Found(cost_pusd, plan, node)
         elif best is None and for_some is None:
-            invoker = _roomiest(rooms, plan.config, 1)
-            for_some = None if invoker is None else _Found(cost_pusd, plan, invoker)
+            node = rooms.roomiest(plan.config, 1)
+            for_some = None if node is None else _Found(cost_pusd, plan, node)
     return best or for_some
-
-
-def _roomiest(rooms: Sequence[tuple[str, Room]], config: Config, tasks: int) -> str | None:
-    for name, room in rooms:
-        if room.takes(config, tasks):
-            return name
-    return None
 
 
 def _transfer_pusd(view: QueueView, config: Config, late_us: int) -> int:
@@ -168,18 +151,13 @@ def cold(view: QueueView, offer: Offer, nodes: Mapping[str, NodeBooks]) -> Place
     function = view.stage.function
     job = offer.first(view.jobs)
     # on a node that is quarantined, too, but not where this job will never run again
-    exists = any(
-        function.name in node.instances
-        for node in eligible_nodes(view.state, view.failed_on(job), function).values()
-    )
+    able = eligible_nodes(view.state, view.failed_on(job), function)
+    exists = able.count_instances(function.name, function.memory_mb) > 0
     if exists and view.now_us - job.ready_us <= function.cold_start_us:
         return None
     for plan in offer.plans:
-        able = [
-            (-node.vgpus_free, -node.vcpus_free, name)
-            for name, node in nodes.items()
-            if can_take(node, plan.config, function.name, function.memory_mb)
-        ]
-        if able:
-            return Placement(plan, nodes[min(able)[2]])
+        (_, vcpus, vgpus), indexed = plan.config, IndexedNodes.of(nodes)
+        for node in indexed.roomiest_first(vcpus, vgpus):
+            if node.pick(function.name, function.memory_mb, vgpus) is not None:
+                return Placement(plan, node)
     return None

@@ -17,7 +17,7 @@ Jobs that can no longer make their deadline go out together, as cheaply as possi
 of the cluster is free.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from msgspec.structs import replace
@@ -201,7 +201,8 @@ class Apex:
         """The level of scarcity."""
         if Feature.SCARCITY in self._without:
             return 0
-        return level(view.state.open_nodes().values())
+        nodes = view.state.open_nodes()
+        return level(nodes.vcpus, nodes.vcpus_free)
 
     def _lost_before_us(self, view: QueueView, expected: Forecast) -> int:
         """Jobs with a deadline before that will not make it, unless they are faster than
@@ -266,7 +267,7 @@ class Apex:
             )
             offer.at_once = _fastest_first(answer.plans, view.stage.function.profile)
             offer.effort += answer.effort
-        for plan in offer.at_once if rooms.roomiest_first() else ():
+        for plan in offer.at_once if rooms.any() else ():
             alone = replace(offer, plans=(plan,), picks=offer.picks[:1])
             found = nearby(view, alone, rooms, offer.near, offer.price)
             if found is not None:
@@ -274,10 +275,9 @@ class Apex:
         return None
 
     def _hopeless(self, view: QueueView, plans: BatchPlans) -> Offer | Hold:
-        nodes = view.state.open_nodes().values()
-        free = sum(node.vgpus_free for node in nodes)
-        usable = sum(part.usable for node in nodes for part in node.slices)
-        if Feature.HOPELESS not in self._without and free <= SPARED * usable:
+        nodes = view.state.open_nodes()
+        crowded = nodes.vgpus_free <= SPARED * nodes.vgpus_usable
+        if Feature.HOPELESS not in self._without and crowded:
             return Hold(view.now_us + LOOK_AGAIN_US)
         jobs = self._lost_in_front(view)
         answer = plans.search(
@@ -292,7 +292,7 @@ class Apex:
         return next(kept, len(view.jobs))
 
 
-def _fastest_first(plans: tuple[Plan, ...], profile: Profile) -> tuple[Plan, ...]:
+def _fastest_first(plans: Sequence[Plan], profile: Profile) -> tuple[Plan, ...]:
     return tuple(sorted(plans, key=lambda plan: profile.time_us_of(plan.config)))
 
 

@@ -62,6 +62,7 @@ class RiskModel:
     final: bool
     usual: Terms = field(init=False)
     wary: Terms = field(init=False)
+    _found: dict[tuple[int, int, bool], tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         whole_pusd = self.plans.whole_pusd
@@ -75,22 +76,37 @@ class RiskModel:
     def now(self, jobs: int, left_us: int, *, saves: bool) -> tuple[int, int]:
         """What each of so many jobs pays if they go together now, risk included, and the profiled
         time of that plan."""
-        return self._best(jobs, left_us, self.terms(saves=saves))
+        key = jobs, left_us, saves
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = self._best(jobs, left_us, self.terms(saves=saves))
+        return found
 
     def later_pusd(self, jobs: int, left_us: int) -> int:
         """What each of so many jobs pays if they wait until so much time is left."""
         return self._best(jobs, left_us, self.wary)[0]
 
     def _best(self, jobs: int, left_us: int, terms: Terms) -> tuple[int, int]:
+        """Of equals, the slowest. Only what is as likely in time as not comes into question."""
         expected, late_pusd = terms.expected, terms.late_pusd
         times_us, costs_pusd = self.plans.stairs(self.stage, jobs)
-        best_pusd, best_us = NEVER_PUSD, 0
-        # from what is as likely late as not to what is faster, and dearer
-        place = bisect_right(times_us, expected.likely_us(left_us))
-        while place and costs_pusd[place - 1] < best_pusd:
-            place -= 1
-            risk = expected.risk(left_us, times_us[place])
-            pusd = costs_pusd[place] + int(late_pusd * risk)
+        likely = bisect_right(times_us, expected.likely_us(left_us))
+        if not likely:
+            return NEVER_PUSD, 0
+        # begin near the best: the slower, the later; the faster, the dearer
+        begin = max(1, bisect_right(times_us, terms.safe_us(left_us), 0, likely)) - 1
+        best_pusd, best = NEVER_PUSD, begin
+        for place in range(begin, likely):
+            risk_pusd = int(late_pusd * expected.risk(left_us, times_us[place]))
+            pusd = costs_pusd[place] + risk_pusd
+            if pusd <= best_pusd:
+                best_pusd, best = pusd, place
+            elif costs_pusd[likely - 1] + risk_pusd > best_pusd:
+                break
+        for place in range(begin - 1, -1, -1):
+            if costs_pusd[place] >= best_pusd:
+                break
+            pusd = costs_pusd[place] + int(late_pusd * expected.risk(left_us, times_us[place]))
             if pusd < best_pusd:
-                best_pusd, best_us = pusd, times_us[place]
-        return best_pusd, best_us
+                best_pusd, best = pusd, place
+        return best_pusd, times_us[best]

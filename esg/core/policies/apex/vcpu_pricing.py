@@ -6,32 +6,21 @@ be used, jobs get configs that suit none of them, and deadlines are missed. Pric
 the share in use keep that from happening: every plan gives up what it can spare most easily.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from esg.core.catalog.model import Application, Catalog
 from esg.core.catalog.profile import Prices, Profile
-from esg.core.state.node_books import NodeBooks
 
 LEVELS = ((0.0, 1.0), (0.5, 1.5), (0.8, 3.0))
 """From which share of vCPUs in use on they count how many times their price. Found by trial."""
 
 
-def level(nodes: Iterable[NodeBooks]) -> int:
-    """Which of the levels holds.
+def level(vcpus: int, free: int) -> int:
+    """Which of the levels holds, if so many of all vCPUs are free.
 
-    >>> used = NodeBooks.of("i0", 16, [10_000])
-    >>> used.vcpus_free = 8
-    >>> level([used]), level([used, NodeBooks.of("i1", 16, [])])  # half of one, a quarter of two
-    (1, 0)
-    >>> used.vcpus_free = 2
-    >>> level([used])
-    2
+    >>> level(16, 8), level(32, 24), level(16, 2)  # half, a quarter and seven eighths are in use
+    (1, 0, 2)
     """
-    vcpus = free = 0
-    for node in nodes:
-        vcpus += node.vcpus
-        free += node.vcpus_free
     used = 1 - free / vcpus if vcpus else 0.0
     return max(place for place, (share, _) in enumerate(LEVELS) if used >= share)
 

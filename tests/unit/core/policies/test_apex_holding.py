@@ -12,6 +12,7 @@ from tests.support.policy_cases import (
     catalog,
     chain,
     function,
+    make_node,
     queue_view,
 )
 
@@ -78,6 +79,14 @@ def test_a_client_that_waits_for_each_answer_is_not_waited_for_ever_longer() -> 
     desk.close()
 
 
+def run(view: QueueView, task: Task) -> None:
+    """Let a task run on a node that has nothing else to do."""
+    node = make_node(task.invoker)
+    node.give(task.name, task.config.vcpus, task.slices)
+    view.state.add_node(node)
+    view.state.tasks[task.name] = task
+
+
 def second_stage(*keepers: str, running_on: str) -> tuple[Catalog, QueueView]:
     """Jobs whose inputs are kept there wait at the second stage, and a task of the first one, with
     one job and a config that takes 100 ms, has been running for 70."""
@@ -86,9 +95,7 @@ def second_stage(*keepers: str, running_on: str) -> tuple[Catalog, QueueView]:
     for job, keeper in zip(found.jobs, keepers, strict=True):
         found.requests[job.request].runs["a"].keeper = keeper
     config = Config(1, 1, 1)
-    found.state.tasks["t1"] = Task(
-        "t1", 1, running_on, "app", "a", config, (0,), ("r9",), started_us=ms(30)
-    )
+    run(found, Task("t1", 1, running_on, "app", "a", config, (0,), ("r9",), started_us=ms(30)))
     return catalog, found
 
 
@@ -135,9 +142,8 @@ def joining(*, branch_done: bool) -> tuple[Catalog, QueueView]:
     del found.queue.jobs[1]
     if branch_done:
         coming["c"].phase, coming["c"].keeper = Phase.DONE, "i0"
-    found.state.tasks["t1"] = Task(
-        "t1", 1, "i0", "app", "b", Config(1, 1, 1), (0,), ("r2",), started_us=ms(250)
-    )
+    config = Config(1, 1, 1)
+    run(found, Task("t1", 1, "i0", "app", "b", config, (0,), ("r2",), started_us=ms(250)))
     return split, found
 
 
