@@ -242,18 +242,23 @@ _KINDS: dict[grpc.StatusCode, type[Fault]] = {
 
 
 class InferStream:
-    """Calls to infer over one stream, one at a time: a call of its own costs five times as much."""
+    """Calls to infer over one stream, one at a time: a call of its own costs five times as much.
+
+    gRPC keeps what a stream was given last until the next comes, which may be megabytes for every
+    slice and model. So it is given a list, out of which the message is taken when it is sent.
+    """
 
     def __init__(self, to_server: grpc.aio.Channel) -> None:
-        self._requests: asyncio.Queue[bytes | None] = asyncio.Queue()
-        stream: grpc.aio.StreamStreamMultiCallable[bytes, Any] = to_server.stream_stream(
+        self._requests: asyncio.Queue[list[bytes] | None] = asyncio.Queue()
+        stream: grpc.aio.StreamStreamMultiCallable[list[bytes], Any] = to_server.stream_stream(
             f"/{SERVICE}/ModelStreamInfer",
+            request_serializer=list.pop,
             response_deserializer=triton.ModelStreamInferResponse.FromString,
         )
         self._call = stream(self._asked())
 
     async def ask(self, request: bytes) -> Any:
-        self._requests.put_nowait(request)
+        self._requests.put_nowait([request])
         return await self._call.read()
 
     def end(self) -> None:
@@ -265,7 +270,7 @@ class InferStream:
         """Though an answer is due: the server is to stop."""
         self._call.cancel()
 
-    async def _asked(self) -> AsyncIterator[bytes]:
+    async def _asked(self) -> AsyncIterator[list[bytes]]:
         while (request := await self._requests.get()) is not None:
             yield request
 
