@@ -12,7 +12,7 @@ from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.status import told_retry_after_us
 from tests.component.gateway.conftest import Keys
-from tests.support.held_memory import held, no_garbage_collection
+from tests.support.held_memory import held_since
 from tests.support.running_gateway import Gateways
 from tests.support.scripted_controller import KNOWN, ScriptedController
 from tests.support.token_clients import Clients, refusal
@@ -132,9 +132,9 @@ async def test_what_a_refused_upload_held_is_freed_without_waiting_for_the_garba
 
     async with channel(address) as link:
         stub = public_grpc.PipelinesStub(link)
-        with no_garbage_collection():
+        with held_since(MB) as held:
             code, _ = await refusal(stub.SubmitChunked(pieces()).read())
-            await until(lambda: all(content is sent for content in held(MB)))
+            await until(lambda: all(content is sent for content in held()))
     assert (
         code
         is {

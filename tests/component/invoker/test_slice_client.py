@@ -22,7 +22,7 @@ from esg.invoker.slices.client import SERVICE, SliceClient, split
 from esg.invoker.tensors.arrays import plain_input, plain_output
 from esg.runtime.rpc.server import Server
 from tests.support.emulated_process import INPUT_BYTES, emulated, until_state
-from tests.support.held_memory import held, no_garbage_collection
+from tests.support.held_memory import held_since
 from tests.support.waiting import LIMIT_S, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -188,11 +188,11 @@ async def test_neither_side_of_a_stream_keeps_the_last_message(
     await server.start(address, 0, [SERVICE])
     here = SliceClient(address)
     await here.load("quick")
-    with no_garbage_collection():
+    with held_since(size) as held:
         (answer,) = await run(here, "quick", [[bytes(size)]])
         assert len(answer) > size
         del answer
-        await until(lambda: held(size) == [])
+        await until(lambda: held() == [])
     await here.close()
     await server.stop(0)
     emulated_slice.close()
