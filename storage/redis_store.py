@@ -29,7 +29,7 @@ from esg.storage.redis_pipeline import RedisPipeline
 PART_BYTES = 4 * 2**20
 POLL_BACKOFF_S = Backoff(0.001, 0.05)
 OFFERED_S = b"2"
-"""How long a value stays that was only offered; longer than a controller usually takes to decide."""
+"""How long a value stays that was only offered: longer than a controller usually takes to agree."""
 
 
 class RedisStore:

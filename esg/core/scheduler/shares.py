@@ -34,7 +34,6 @@ from esg.core.state.state import Client, Queue, Request, Share, State, Traffic
 from esg.names import plain_name
 from esg.units import NEVER_US
 
-
 CREDIT_QUANTA = 5
 """How much time without work a client may save up."""
 
