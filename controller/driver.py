@@ -78,6 +78,10 @@ class Driver:
         dead_letters: DeadLetters | None = None,
     ) -> None:
         self.scheduler = scheduler
+        self.whole = asyncio.Event()
+        """Not while the scheduler may be half-changed, from an event that it failed at until it is
+        built again: nobody is to read its state then."""
+        self.whole.set()
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._journal = journal
         self._perform = perform
@@ -183,6 +187,7 @@ class Driver:
             except Exception as error:
                 if self._dead_letters is None:
                     raise
+                self.whole.clear()
                 self._inbox = inbox[position:] + self._inbox
                 return handled, (told, error)
         return handled, None
@@ -314,6 +319,7 @@ class Driver:
             return
         try:
             self.scheduler = built.result()
+            self.whole.set()
             if self._journal is not None:
                 self._journal.end_segment()  # if it happens again, there is little to replay
             if told.refused is not None:

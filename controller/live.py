@@ -53,7 +53,10 @@ class LiveController:
         self.invokers = InvokerStreams(self.driver, functions, settings)
         self.corrector = Corrector(self.driver)
         self.metrics = MeshMetrics(
-            lambda: self.scheduler, self.shell.counters, dead_letters, refusing
+            lambda: self.scheduler if self.driver.whole.is_set() else None,
+            self.shell.counters,
+            dead_letters,
+            refusing,
         )
         self._idle = asyncio.Event()
 
@@ -71,6 +74,7 @@ class LiveController:
         """Forget applications that are gone; runs as long as the controller does."""
         while True:
             await asyncio.sleep(FORGET_S)
+            await self.driver.whole.wait()
             self.forget_gone()
 
     async def finish(self) -> None:

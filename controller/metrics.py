@@ -17,11 +17,12 @@ from esg.units import PPM, to_usd
 
 
 class MeshMetrics(Collector):
-    """Counters begin with the process; gauges are as of now."""
+    """Counters begin with the process; gauges are as of now. While the scheduler is being built
+    again (None), there are no numbers of its state."""
 
     def __init__(
         self,
-        scheduler: Callable[[], Scheduler],
+        scheduler: Callable[[], Scheduler | None],
         tally: Counters,
         dead_letters: DeadLetters | None = None,
         refusing: Callable[[], str] = lambda: "",
@@ -33,20 +34,22 @@ class MeshMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         scheduler = self._scheduler()
-        state = scheduler.state
-        yield from _applications(self._tally, scheduler.applications)
+        yield from _applications(self._tally, scheduler.applications if scheduler else ())
         yield from _work(self._tally)
-        yield GaugeMetricFamily("esg_under_way", "requests under way", value=len(state.requests))
         yield GaugeMetricFamily(
             "esg_journal_full",
             "1 while new requests are refused for want of room for the journal",
             value=bool(self._refusing()),
         )
-        yield from _queues(state)
-        yield from _nodes(list(state.nodes.values()))
-        yield from _profiles(drifts(state, scheduler.catalog))
         if self._dead_letters is not None:
             yield _put_aside(self._dead_letters)
+        if scheduler is not None:
+            state = scheduler.state
+            under_way = len(state.requests)
+            yield GaugeMetricFamily("esg_under_way", "requests under way", value=under_way)
+            yield from _queues(state)
+            yield from _nodes(list(state.nodes.values()))
+            yield from _profiles(drifts(state, scheduler.catalog))
 
 
 def _applications(tally: Counters, known: Iterable[str]) -> Iterator[Metric]:

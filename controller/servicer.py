@@ -53,6 +53,7 @@ class ControllerServicer(wire_grpc.ControllerServicer):
         async with self._called(context, "gateway"), self._changing:
             self._check_taking()
             self._quotas.take_change(request.client)
+            await self._controller.driver.whole.wait()
             known = self._controller.scheduler.current(request.name) is not None
             if request.update and not known:
                 raise self._unknown_application(request.name)
@@ -67,6 +68,7 @@ class ControllerServicer(wire_grpc.ControllerServicer):
         self, request: wire.ListApplicationsRequest, context: Context
     ) -> wire.ListApplicationsReply:
         async with self._called(context, "gateway"):
+            await self._controller.driver.whole.wait()
             names = sorted(self._controller.scheduler.applications)
             found = [self._application(name) for name in names]
             return wire.ListApplicationsReply(applications=found)
@@ -86,6 +88,7 @@ class ControllerServicer(wire_grpc.ControllerServicer):
     ) -> AsyncIterator[model.MeshStatus]:
         async with self._called(context, "gateway"):
             while True:
+                await self._controller.driver.whole.wait()
                 yield mesh_status(
                     self._controller.scheduler.state,
                     self._controller.scheduler.catalog,

@@ -10,10 +10,11 @@ decided here for the requests of this gateway, and by the controller for those o
 
 **Who may write a payload.** Anyone, at once: a payload is stored under the request's id and the
 content_hash of its content (`esg.names`) while the controller decides. The controller tells the
-first stage's invoker which content_hash it has accepted. Whoever used the same id for something
-else, on whichever gateway, is refused and takes its own payload away again; a repeat stores the
-same bytes once more, without harm. So there is no owner to agree on between gateways, and a repeat
-heals what a gateway left undone when it died.
+first stage's invoker which content_hash it has accepted. What is stored before that expires soon;
+who is accepted has it kept, and who is refused does nothing: the same bytes may be those that
+another gateway's request was accepted with. A repeat stores them once more, without harm. So there
+is no owner to agree on between gateways, and a repeat heals what a gateway left undone when it
+died.
 
 **Questions.** What the controller was asked about a request, and what is asked again when the link
 broke, is its `Inquiry` (`esg.core.sessions.inquiry`). A request stays here until every question
@@ -283,8 +284,6 @@ class RequestTable:
     def _refused(self, request: TrackedRequest, refused: controller.Refused) -> None:
         error: Exception = refusal_error(refused, plainly(request.owner, refused.message))
         question, scope = request.asked.refused()
-        if scope is not RefusalScope.QUESTION and request.payload is not None:
-            self._discard(request.id, [request.payload.stage])
         if scope is RefusalScope.REQUEST:
             if isinstance(error, NotFound) and request.application:
                 error = Unavailable(

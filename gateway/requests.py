@@ -17,7 +17,7 @@ from esg.gateway.access.identity import Caller, Identities
 from esg.gateway.limits.memory_budget import MemoryBudget
 from esg.gateway.limits.rate_limits import ClientQuotas, PayloadCharge
 from esg.gateway.limits.validation import check_id, checked
-from esg.gateway.request import TrackedRequest
+from esg.gateway.request import PendingReply, TrackedRequest
 from esg.gateway.request_table import RequestTable
 from esg.protos import controller_v1_pb2 as controller
 from esg.protos import gateway_v1_pb2 as public
@@ -113,19 +113,24 @@ class Requests:
     ) -> None:
         """Wait until the controller has accepted it, and its payload is stored.
 
-        It is stored while the controller decides, and will be there when the first stage wants it;
-        a large one only when the controller has agreed, as a refused one would be work for nothing.
-        If nobody waits for the request, nobody could bring its payload again: it has to be durable,
-        also if somebody who waits has brought it before.
+        It is offered to the store while the controller decides, and will be there when the first
+        stage wants it. A large one is stored when the controller has agreed, as a refused one would
+        be work for nothing; and so is one that has to be durable: if nobody waits for the request,
+        nobody could bring its payload again, also if somebody who waits has brought it before.
         """
         question, payload = request.asked.submission, request.payload
         assert question is not None
         assert payload is not None
-        if len(charge.content) > STORED_AT_ONCE:
+        early = len(charge.content) <= STORED_AT_ONCE and not durably
+        if not early:
             await question.accepted()
         storing = payload.storing(durably=durably)
         if storing is None:
-            put = self._store.put(request.id, payload.stage, charge.content, durably=durably)
+            name, content = (request.id, payload.stage), charge.content
+            if early:
+                put = self._offered(name, content, question)
+            else:
+                put = self._store.put(*name, content, durably=durably)
             storing = payload.store(put, durably=durably)
         await question.accepted()
         try:
@@ -137,6 +142,15 @@ class Requests:
             # The client is told to try again, and then finds the request waiting for its payload
             request.kept = True
             raise
+
+    async def _offered(self, name: tuple[str, str], content: bytes, question: PendingReply) -> None:
+        """Store a payload while the controller decides, for good only if it agrees. One that was
+        refused is not deleted: the same request may have been accepted through another gateway,
+        which relies on the same payload."""
+        await self._store.offer(*name, content)
+        await question.accepted()
+        if not await self._store.keep(*name):
+            await self._store.put(*name, content)
 
     @asynccontextmanager
     async def followed(

@@ -29,6 +29,8 @@ from esg.storage.redis_pipeline import RedisPipeline
 
 PART_BYTES = 4 * 2**20
 POLL_BACKOFF_S = Backoff(0.001, 0.05)
+OFFERED_S = b"2"
+"""How long a value stays that was only offered: longer than a controller usually takes to agree."""
 
 
 class RedisStore:
@@ -52,6 +54,16 @@ class RedisStore:
             await self._put_in_parts(redis, key, view)
         if durably:
             await self._durable.synced()
+
+    async def offer(self, request: str, stage: str, content: bytes) -> None:
+        """Write a small value that may be unwanted, unless it is there: it is gone soon, if nobody
+        has it kept. Nobody needs to delete it, so nobody deletes what another has had kept."""
+        key = self._key(request, stage)
+        await self._redis.send(b"SET", key, content, b"NX", b"EX", OFFERED_S)
+
+    async def keep(self, request: str, stage: str) -> bool:
+        """Let what was offered stay; whether it was still there."""
+        return bool(await self._redis.send(b"EXPIRE", self._key(request, stage), self._ttl_s))
 
     async def get(self, request: str, stage: str) -> bytes:
         key = self._key(request, stage)

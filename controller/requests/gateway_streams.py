@@ -86,6 +86,7 @@ class GatewayStreams:
 
     async def _read(self, follower: Follower, messages: AsyncIterator[wire.FromGateway]) -> None:
         async for message in messages:
+            await self._driver.whole.wait()
             for note in message.notes:
                 match note.WhichOneof("note"):
                     case "session":

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from inspect import isasyncgenfunction
+from traceback import clear_frames
 from typing import Any
 
 import grpc
@@ -90,6 +91,9 @@ class ReceiveLimits(grpc.aio.ServerInterceptor):
                 async with aclosing(replies):
                     async for reply in replies:
                         yield reply
+            except grpc.aio.AbortError as error:
+                _let_go(error)
+                raise
             finally:
                 paid.release()
 
@@ -122,10 +126,21 @@ class ReceiveLimits(grpc.aio.ServerInterceptor):
                 async with aclosing(replies):
                     async for reply in replies:
                         yield reply
+            except grpc.aio.AbortError as error:
+                _let_go(error)
+                raise
             finally:
                 memory.release()
 
         return call
+
+
+def _let_go(error: grpc.aio.AbortError) -> None:
+    """Free what the frames of an aborted call hold. gRPC keeps the error for as long as the call,
+    and the error's traceback keeps the call: a cycle, and pieces of a payload in it would stay in
+    memory that nobody pays for, until Python happens to collect garbage."""
+    clear_frames(error.__traceback__)
+    error.__context__ = None
 
 
 async def _until_read(messages: AsyncIterator[Any], memory: Reservation) -> AsyncIterator[Any]:

@@ -62,7 +62,10 @@ class Upload:
         if asked is None or self._charge is None:
             raise Rejected("chunks: there are none; the first must be the request")
         if refused is not None:
-            raise refused
+            try:
+                raise refused
+            finally:
+                del refused  # with its traceback, in which is this frame
         check_payload(self._size, self._settings)
         self._charge.content = b"".join(self._pieces)
         self._pieces.clear()

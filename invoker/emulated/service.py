@@ -8,7 +8,7 @@ before the wait for the same reason: megabytes would take milliseconds afterward
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
@@ -168,17 +168,29 @@ class EmulatedSlice:
             return await self._run(model, task, came_ns, duration_ns)
 
     async def _model_stream_infer(
-        self, _: AsyncIterator[Any], context: grpc.aio.ServicerContext[Any, Any]
+        self, _: object, context: grpc.aio.ServicerContext[Any, Any]
     ) -> None:
         """The same over a stream, where an error is an answer like any other. As with Triton, a
-        model that was called cannot be unloaded before the stream has ended."""
+        model that was called cannot be unloaded before the stream has ended.
+
+        Nothing is held between two messages: gRPC's iterators would keep the last ones."""
         called: dict[str, EmulatedModel] = {}
         try:
-            while (request := await context.read()) is not grpc.aio.EOF:
-                await context.write(await self._streamed(request, called))
+            while await self._stream_one(context, called):
+                pass
         finally:
             for model in called.values():
                 model.streams -= 1
+
+    async def _stream_one(
+        self, context: grpc.aio.ServicerContext[Any, Any], called: dict[str, EmulatedModel]
+    ) -> bool:
+        """Answer the next message of a stream; whether there was one."""
+        request = await context.read()
+        if request is grpc.aio.EOF:
+            return False
+        await context.write(await self._streamed(request, called))
+        return True
 
     async def _streamed(self, request: Any, called: dict[str, EmulatedModel]) -> bytes:
         try:

@@ -291,7 +291,11 @@ _KINDS: dict[grpc.StatusCode, type[Fault]] = {
 
 
 class InferStream:
-    """Calls to infer over one stream, one at a time: a call of its own costs five times as much."""
+    """Calls to infer over one stream, one at a time: a call of its own costs five times as much.
+
+    Messages are read and written, not iterated over: gRPC's iterators keep the last one until the
+    next comes, which may be megabytes for every slice and model.
+    """
 
     def __init__(self, to_server: grpc.aio.Channel) -> None:
         stream: grpc.aio.StreamStreamMultiCallable[bytes, Any] = to_server.stream_stream(

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esg.controller.convert import application_from_wire, result_to_wire
+from esg.controller.durability.recovery import deciding
 from esg.core.journal.format import JournalEntry, entry_line, orders_digest, read_entries
 from esg.core.messages.commands import (
     AnswerRequest,
@@ -45,11 +46,11 @@ from esg.core.messages.node import (
 from esg.core.pool.pool import Pool
 from esg.core.scheduler.invariants import check
 from esg.core.scheduler.scheduler import Scheduler, build_scheduler
-from esg.core.scheduler.settings import SchedulerSettings
 from esg.errors import Rejected
 from esg.limits import LAST_TASK, LONGEST_TASK_US, LONGEST_US, MOST_SLICE_MB, MOST_VCPUS
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
+from esg.runtime.settings import ControllerSettings
 from esg.runtime.wire.convert import news_from_wire, news_to_wire, order_from_wire, order_to_wire
 from tests.fuzz.budget import fuzzed, promptly
 from tests.fuzz.messages import AWKWARD_NUMBERS, any_message, texts
@@ -85,6 +86,7 @@ def arrival(submission: wire.Submission) -> RequestArrived:
         application=submission.application,
         slo_us=submission.slo_us if submission.HasField("slo_us") else None,
         all_stages=submission.all_stages,
+        client=submission.owner,
     )
 
 
@@ -114,6 +116,7 @@ submissions = st.one_of(
         application=st.sampled_from([*SMALL.applications, "new"]),
         slo_us=st.sampled_from([None, 10**6, LONGEST_US, 2**63 - 1, -(2**63)]),
         all_stages=st.booleans(),
+        owner=st.sampled_from(["", "alice", "bob"]),
     ),
 )
 
@@ -197,7 +200,8 @@ def tell(scheduler: Scheduler, now_us: int, event: Event) -> list[Command]:
 def test_a_scheduler_has_an_answer_to_whatever_comes_from_outside(
     policy: str, story: list[tuple[int, Step]]
 ) -> None:
-    settings = SchedulerSettings(policy=policy, prewarm=True, follow_profiles=True)
+    # As a live controller has them, with limits that are soon reached
+    settings = deciding(ControllerSettings(policy=policy, max_waiting=3, max_waiting_in_all=4))
     scheduler = build_scheduler(SMALL, settings)
     now_us = 0
     with promptly():

@@ -14,8 +14,9 @@ application, have been answered lately. That is measured while others of them wa
 it says how often they come, not how often they could be done. Until something is measured, it is
 computed from the profiles, as if all slices were there for them alone. Deadlines are near, so what
 they are compared with is a moving average of the latest few; how long hundreds wait goes by the
-mean of many. That is never longer than the latest one took in all: a time without nodes says
-nothing about what comes after it.
+mean of many, or of those of the last minute: where answers are rare, a hundred of them tell of
+times that are long over. Neither is ever longer than the latest one took in all: a time without
+nodes says nothing about what comes after it.
 
 A worked example: `scan` drops late requests and promises 300 ms. Twelve are under way, some of them
 waiting, and lately one has been answered every 40 ms. A thirteenth would be answered after 520 ms,
@@ -44,6 +45,10 @@ UNKNOWN_RETRY_US = seconds(1)
 MOST_COUNTED = 127
 """How many answers a mean is of, at most; at least half as many, once there were."""
 
+MOST_COUNTED_US = seconds(60)
+FEWEST_COUNTED = 8
+"""Nor is it of more than so long, as soon as it is of so many."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
@@ -68,22 +73,39 @@ def observe_done(traffic: Traffic, now_us: int, *, took_us: int, waiting: bool) 
     >>> traffic.answers.average_us
     35
     >>> observe_done(traffic, 9000, took_us=4060, waiting=False)  # no node was there
-    >>> traffic.counted_us, traffic.counted
-    (4080, 4)
+    >>> traffic.counted_us, traffic.counted, traffic.answers.average_us
+    (4080, 4, 1026)
     >>> observe_done(traffic, 9100, took_us=60, waiting=False)  # and now one is
-    >>> traffic.counted_us, traffic.counted
-    (240, 4)
+    >>> traffic.counted_us, traffic.counted, traffic.answers.average_us
+    (240, 4, 60)
     """
     if traffic.backlogged:
         traffic.counted += 1
         traffic.counted_us += now_us - traffic.answers.latest_us
-        if traffic.counted > MOST_COUNTED:
+        rare = traffic.counted_us > MOST_COUNTED_US and traffic.counted >= FEWEST_COUNTED
+        if rare or traffic.counted > MOST_COUNTED:
             traffic.counted //= 2
             traffic.counted_us //= 2
     if traffic.counted_us > took_us * traffic.counted:
         traffic.counted_us = took_us * traffic.counted
     observe_interval(traffic.answers, now_us, counts=traffic.backlogged)
+    traffic.answers.average_us = min(traffic.answers.average_us, took_us)
     traffic.backlogged = waiting
+
+
+def observe_gone(traffic: Traffic) -> None:
+    """Note that a request has ended without being done. If it was the last one, nobody waits until
+    the next one comes: the time in between says nothing about how often they are answered.
+
+    >>> traffic = Traffic()
+    >>> observe_done(traffic, 0, took_us=60, waiting=True)
+    >>> observe_gone(traffic)  # the one that waited
+    >>> observe_done(traffic, 5000, took_us=60, waiting=False)
+    >>> traffic.answers.average_us, traffic.counted
+    (0, 0)
+    """
+    if not traffic.under_way:
+        traffic.backlogged = False
 
 
 class AdmissionControl:

@@ -17,7 +17,7 @@ from esg.core.messages.commands import (
 )
 from esg.core.messages.events import RequestArrived
 from esg.core.messages.outcome import Outcome
-from esg.core.scheduler.admission import drop_at_us, observe_done, saving_us
+from esg.core.scheduler.admission import drop_at_us, observe_done, observe_gone, saving_us
 from esg.core.scheduler.books import Books
 from esg.core.scheduler.prewarming import PreWarmer
 from esg.core.search.plan import Step
@@ -197,6 +197,7 @@ class Lifecycle:
             observe_done(traffic, now_us, took_us=took_us, waiting=waiting)
         else:
             self._give_up(request)
+            observe_gone(traffic)
         self._emit(
             AnswerRequest(
                 request=request.name,

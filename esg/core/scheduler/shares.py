@@ -11,14 +11,19 @@ virtual time, as in fair queueing. It decides in two places.
       what their clients were given; of equals, the shorter goes first. Within a lane it is the
       order of the requests. A batch that has room left is filled from the next lane.
 
-Time without work is not saved up: who begins anew was given no less than the least of those who
-have work. For the same reason a client without work is forgotten once others were given as much, or
-when nobody has any: it begins where a new one does.
+A client saves up time without work to a credit of five quanta, and no more: when it begins anew,
+it is that far behind the least of those who have work, or as far as it was, if that is less. So one
+that asks for less than its share goes first with all stages of a request, instead of waiting for
+its turn, and for a task that nobody interrupts, between any two of them; and nobody is ever given
+more than a share and the credit. A client without work is forgotten once others were given as much
+and the credit, or when nobody has any: it begins where a new one does. The applications of one
+client save up nothing.
 
 A worked example: a quantum is 200 ms. `flood` was given 9 s and has 500 jobs of `scan` waiting, 100
-ms each on one slice; `calm` asks for `scan` as well. It begins at 9 s too, and has the shorter
-lane: its job is the next to go. Now it is at 9.1 s, and its next one comes after at most two of
-`flood`. Had it asked for `thumb`, both queues would be level until `flood` is at 9.2 s.
+ms each on one slice; `calm` asks for `scan` as well. It begins at 8 s, and its jobs are the next to
+go: ten of them, if it has so many at once, until it is at 9 s too. From then on each of its jobs
+comes after at most two of `flood`. Should it have had no work for a while by then, it is behind
+again.
 
 Without a quantum the policy alone decides, all clients are one, and nothing is counted.
 """
@@ -29,6 +34,9 @@ from esg.core.state.state import Client, Queue, Request, Share, State, Traffic
 from esg.names import plain_name
 from esg.units import NEVER_US
 
+CREDIT_QUANTA = 5
+"""How much time without work a client may save up."""
+
 
 class Shares:
     """Who was given how much, and who is next."""
@@ -36,6 +44,7 @@ class Shares:
     def __init__(self, state: State, quantum_us: int) -> None:
         self._state = state
         self._quantum_us = quantum_us
+        self._credit_us = CREDIT_QUANTA * quantum_us
 
     def payer(self, client: str) -> str:
         """Whose share a client's requests are given vGPU time from."""
@@ -59,15 +68,15 @@ class Shares:
         return found
 
     def _begin(self, client: str, own: Client) -> None:
-        """A client has work again: level with the others, of whom those are forgotten for whom it
-        makes no difference any more."""
+        """A client has work again: level with the others, but for its credit. Those are forgotten
+        for whom it makes no difference any more."""
         clients = self._state.clients
         busy = _of_busy(clients.values())
-        _catch_up(own, busy)
+        _catch_up(own, [us - self._credit_us for us in busy])
         least_us = min(busy, default=NEVER_US)
         for name, other in list(clients.items()):
             idle = name != client and not other.under_way
-            if idle and other.vgpu_time_used_us <= least_us:
+            if idle and other.vgpu_time_used_us + self._credit_us <= least_us:
                 del clients[name]
 
     def count_out(self, client: str, application: str) -> Traffic:
@@ -127,6 +136,6 @@ def _of_busy(shares: Iterable[Share]) -> list[int]:
 
 
 def _catch_up(share: Share, busy: list[int]) -> None:
-    """Who had no work was given no less than the least of those who have: time without work is not
-    saved up."""
+    """Who had no work was given no less than the least of those who have, as they are given here:
+    time without work is not saved up."""
     share.vgpu_time_used_us = max(share.vgpu_time_used_us, min(busy, default=0))

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -28,8 +29,11 @@ from esg.core.messages.events import (
 )
 from esg.core.scheduler.invariants import check
 from esg.core.scheduler.scheduler import Scheduler, build_scheduler
+from esg.protos import controller_v1_pb2 as wire
+from esg.protos import controller_v1_pb2_grpc as wire_grpc
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.journal_files import read_lines, segment_files
+from esg.runtime.rpc.channels import channel
 from esg.units import ms, seconds
 from tests.support.controller_peers import (
     Running,
@@ -96,6 +100,38 @@ def on_disk(folder: Path) -> str:
     assert past.snapshot is not None
     scheduler = build_scheduler(SMALL, past.header.settings, past.snapshot.state)
     return to_text(replay(scheduler, past.entries).state)
+
+
+async def test_nobody_reads_what_is_half_changed_while_the_scheduler_is_built_again(
+    poison: Poison, tmp_path: Path
+) -> None:
+    # attack: A1
+    poison.at = bad_request
+    may_end = threading.Event()
+
+    def metrics() -> set[str]:
+        return {family.name for family in controller.live.metrics.collect()}
+
+    async with running_controller(journal=str(tmp_path)) as controller:
+        letters = controller.live.driver._dead_letters
+        assert letters is not None
+        rebuild = letters.rebuild
+        letters.rebuild = lambda: (may_end.wait(), rebuild())[1]
+        async with gateway(controller) as door, channel(controller.address) as link:
+            stub = wire_grpc.ControllerStub(link)
+            door.say(submission("r1"), submission("bad"))
+            await door.hears("accepted", 1)
+            await until(lambda: poison.failures)
+            assert "bad" in controller.state.requests  # half-changed, that is
+            half_way = metrics()
+            looking = asyncio.ensure_future(anext(aiter(stub.WatchMesh(wire.WatchMeshRequest()))))
+            listed = asyncio.ensure_future(stub.ListApplications(wire.ListApplicationsRequest()))
+            may_end.set()
+            assert (await looking).under_way == 1
+            assert (await listed).applications
+            await door.hears("refused", 1)
+        assert {"esg_dead_letters", "esg_tasks"} <= half_way
+        assert metrics() - half_way >= {"esg_under_way", "esg_queue_jobs", "esg_slices"}
 
 
 # attack: A1

@@ -82,13 +82,13 @@ async def test_a_controller_that_has_forgotten_a_request_makes_its_client_try_ag
     await controller.hears("follow")
     controller.forget("r1")
     controller.refuse("r1", NotFound("unknown request"))
-    await until(lambda: keys() == [])
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await call
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
     assert "has forgotten request r1" in (caught.value.details() or "")
     controller.playing = True
     assert (await stub.Submit(asked("r1"))).outputs[0].content == b"cba"
+    await until(lambda: keys() == [])
 
 
 async def test_gateway_without_a_controller_refuses_requests_until_one_is_back(

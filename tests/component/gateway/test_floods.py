@@ -12,6 +12,7 @@ from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.status import told_retry_after_us
 from tests.component.gateway.conftest import Keys
+from tests.support.held_memory import held_since
 from tests.support.running_gateway import Gateways
 from tests.support.scripted_controller import KNOWN, ScriptedController
 from tests.support.token_clients import Clients, refusal
@@ -110,6 +111,38 @@ async def test_uploads_hold_no_more_than_a_clients_memory(
         assert (await stub.Submit(asked("small"))).result.request_id == "small"
         idle.cancel()
         await until(lambda: budgets[0].held == 0)
+
+
+@pytest.mark.parametrize("why", ["memory", "rejected", "unknown"])
+async def test_what_a_refused_upload_held_is_freed_without_waiting_for_the_garbage_collector(
+    why: str, gateways: Gateways, controller: ScriptedController
+) -> None:
+    # attack: B3
+    controller.playing = True
+    address = await gateways.start(max_client_memory_mb=8)
+    sent = bytes(MB)
+
+    async def pieces() -> AsyncIterator[public.SubmitChunk]:
+        application = "unknown" if why == "unknown" else KNOWN
+        yield public.SubmitChunk(request=public.SubmitRequest(application=application))
+        for _ in range(8 if why == "memory" else 2):
+            yield public.SubmitChunk(payload=sent)
+        if why == "rejected":
+            yield public.SubmitChunk(request=asked("again"))
+
+    async with channel(address) as link:
+        stub = public_grpc.PipelinesStub(link)
+        with held_since(MB) as held:
+            code, _ = await refusal(stub.SubmitChunked(pieces()).read())
+            await until(lambda: all(content is sent for content in held()))
+    assert (
+        code
+        is {
+            "memory": EXHAUSTED,
+            "rejected": grpc.StatusCode.INVALID_ARGUMENT,
+            "unknown": grpc.StatusCode.NOT_FOUND,
+        }[why]
+    )
 
 
 async def test_an_upload_that_falls_silent_is_ended(gateways: Gateways) -> None:

@@ -78,7 +78,8 @@ async def test_no_fault_tells_a_client_of_paths_addresses_or_sockets(
     async def put(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr(RedisStore, "put", put)
+    for name in ("put", "offer"):
+        monkeypatch.setattr(RedisStore, name, put)
     chunks = stub.SubmitChunked(iter([public.SubmitChunk(request=named("r3"))]))
     many = stub.SubmitMany(iter([public.SubmitGroup(requests=[named("r4")])]))
     calls = [stub.Submit(named("r1")), stub.SubmitAsync(named("r2")), chunks.read()]

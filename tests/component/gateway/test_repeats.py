@@ -164,10 +164,60 @@ async def test_an_id_that_was_refused_may_be_used_again(
     assert (await again).outputs[0].content == b"y"
 
 
+async def test_a_refusal_at_one_gateway_leaves_the_payload_that_another_was_accepted_with(
+    gateways: Gateways, controller: ScriptedController
+) -> None:
+    # attack: F1
+    address, other_address = [await gateways.start() for _ in range(2)]
+    async with channel(address) as link, channel(other_address) as other_link:
+        refused = public_grpc.PipelinesStub(link).Submit(ASKED)
+        submission = await controller.hears("submission")
+        await controller.payload(submission)
+        accepted = public_grpc.PipelinesStub(other_link).Submit(ASKED)
+        await controller.hears("submission")
+        controller.refuse("r1", Unavailable("the controller is going away; try again"))
+        with pytest.raises(grpc.aio.AioRpcError):
+            await refused
+        controller.accept("r1")
+        kept = public_grpc.PipelinesStub(link).SubmitAsync(  # all asked of Redis before is done
+            public.SubmitRequest(application=KNOWN, payload=b"x", request_id="r2")
+        )
+        await controller.takes_in("r2")
+        await kept
+        assert await controller.payload(submission) == b"a picture"
+        for request in ("r1", "r2"):
+            controller.end(request, model.OUTCOME_FAILED)
+        await accepted
+
+
+async def test_what_was_stored_for_a_refused_request_is_soon_gone(
+    stub: public_grpc.PipelinesStub, controller: ScriptedController, keys: Keys
+) -> None:
+    call = stub.Submit(ASKED)
+    await controller.payload(await controller.hears("submission"))
+    controller.refuse("r1", Rejected("no"))
+    with pytest.raises(grpc.aio.AioRpcError):
+        await call
+    await until(lambda: keys() == [])
+
+
+async def test_a_request_that_is_accepted_late_has_its_payload(
+    stub: public_grpc.PipelinesStub, controller: ScriptedController, keys: Keys
+) -> None:
+    call = stub.Submit(ASKED)
+    submission = await controller.hears("submission")
+    await controller.payload(submission)
+    await until(lambda: keys() == [])  # what was offered has expired
+    controller.accept("r1")
+    assert await controller.payload(submission) == b"a picture"
+    controller.end("r1", model.OUTCOME_FAILED)
+    await call
+
+
 async def test_a_request_that_was_refused_for_now_keeps_the_payload_of_its_repeat(
     stub: public_grpc.PipelinesStub, controller: ScriptedController, redis_server: RedisServer
 ) -> None:
-    """However slowly the payloads of refused requests are deleted."""
+    """However slow the store is."""
     another = public.SubmitRequest(application=KNOWN, payload=b"a picture", request_id="r2")
     calls = {"r2": stub.Submit(another), "r1": stub.Submit(ASKED)}
     for _ in calls:

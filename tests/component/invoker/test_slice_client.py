@@ -12,12 +12,18 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from esg.core.catalog.file import load_catalog
+from esg.core.durations import Durations
 from esg.core.emulated_output import emulated_output
 from esg.errors import Fault
-from esg.invoker.slices.client import SliceClient, split
+from esg.invoker.emulated.repository import Repository
+from esg.invoker.emulated.service import EmulatedSlice
+from esg.invoker.slices.client import SERVICE, SliceClient, split
 from esg.invoker.tensors.arrays import plain_input, plain_output
+from esg.runtime.rpc.server import Server
 from tests.support.emulated_process import INPUT_BYTES, emulated, until_state
-from tests.support.waiting import LIMIT_S
+from tests.support.held_memory import held_since
+from tests.support.waiting import LIMIT_S, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -166,3 +172,27 @@ async def test_a_model_that_was_called_can_be_unloaded(slice_: SliceClient) -> N
     assert not unloading.done()
     await other.close()
     await unloading
+
+
+async def test_neither_side_of_a_stream_keeps_the_last_message(
+    catalog: Path, tmp_path: Path
+) -> None:
+    # attack: B3
+    size = 2**20
+    models = load_catalog(catalog)
+    repository = Repository(models.functions, memory_mb=1000, load_us=lambda _: 0, unload_us=0)
+    emulated_slice = EmulatedSlice("n1/0", repository, Durations(models, 7), payload_scale=2000)
+    server = Server()
+    server.grpc.add_generic_rpc_handlers((emulated_slice.handlers(),))
+    address = f"unix:{tmp_path / 'slice.sock'}"
+    await server.start(address, 0, [SERVICE])
+    here = SliceClient(address)
+    await here.load("quick")
+    with held_since(size) as held:
+        (answer,) = await run(here, "quick", [[bytes(size)]])
+        assert len(answer) > size
+        del answer
+        await until(lambda: held() == [])
+    await here.close()
+    await server.stop(0)
+    emulated_slice.close()

@@ -16,7 +16,7 @@ from tests.support.emulated_runs import Seen, paper
 APPLICATION = "image-classification"
 SLO_US = ms(1200)  # it takes about 630 ms alone
 SPAN_S = 30
-PER_S, FLOOD_PER_S = 2, 100
+PER_S, FLOOD_PER_S = {7: 2, 2: 1}, 100  # by how many slices there are
 OWN = tuple(f"flood~own{n}" for n in range(12))
 
 
@@ -44,18 +44,18 @@ FLOODS: dict[str, tuple[tuple[int, Event], ...]] = {
 
 
 @cache
-def in_time(policy: str, flood: str) -> float:
+def in_time(policy: str, flood: str, slices: int = 7) -> float:
     """The share of the polite client's requests that were in time."""
     live = ControllerSettings()
     scenario = Scenario(
         policy=policy,
         nodes=1,
         vcpus=16,
-        vgpus=7,
+        vgpus=slices,
         fair_quantum_us=ms(live.fair_quantum_ms),
         max_wait_us=seconds(live.max_wait_s),
     )
-    polite = tuple(events(PER_S, "polite", (APPLICATION,)))
+    polite = tuple(events(PER_S[slices], "polite", (APPLICATION,)))
     told = sorted((*FLOODS[flood], *polite), key=lambda one: one[0])
     seen = Seen()
     emulate(paper(), scenario, told, observe=seen.observe)
@@ -70,3 +70,10 @@ def in_time(policy: str, flood: str) -> float:
 def test_a_flood_costs_a_polite_client_hardly_any_deadline(policy: str, flood: str) -> None:
     assert in_time(policy, "none") == 1
     assert in_time(policy, flood) >= 0.95
+
+
+# attack: C1
+@pytest.mark.parametrize("policy", ["apex", "esg"])
+def test_a_client_within_its_share_of_two_slices_keeps_its_deadlines(policy: str) -> None:
+    """It needs two thirds of a slice, and gets it when it wants it, not when its turn has come."""
+    assert in_time(policy, "of the same application", slices=2) == 1

@@ -10,8 +10,10 @@ from esg.core.catalog.late_requests import LateRequests
 from esg.core.catalog.model import Application, Catalog
 from esg.core.messages.commands import RefusalKind, RefuseRequest
 from esg.core.messages.outcome import Outcome
+from esg.core.scheduler.admission import observe_done
 from esg.core.scheduler.settings import SchedulerSettings
-from esg.units import ms
+from esg.core.state.state import Traffic
+from esg.units import ms, seconds
 from tests.support.desk import (
     Desk,
     answer,
@@ -104,6 +106,35 @@ def test_the_time_to_come_back_goes_by_how_often_requests_are_answered(open_desk
     assert [
         order.retry_after_us for order in desk.new_orders if isinstance(order, RefuseRequest)
     ] == [ms(30)]
+
+
+def test_a_time_in_which_nobody_waited_does_not_make_the_time_to_come_back_longer(
+    open_desk: OpenDesk,
+) -> None:
+    desk = open_desk(settings=limited(max_waiting=1))
+    desk.at(ms(0), joined("i0", vgpus=1), arrived("r1", "thumb"), arrived("r2", "thumb"))
+    desk.at(ms(10), finished("t1"))  # r2 was waiting, and is the next
+    desk.at(ms(11), arrived("r3", "thumb")).at(ms(40), finished("t2"))
+    desk.at(ms(41), arrived("r4", "thumb"))
+    desk.at(ms(42), cancelled("r3"), cancelled("r4"))
+    later_ms = 3_600_000
+    desk.at(ms(later_ms), arrived("r5", "thumb"), finished("t3"))
+    desk.at(ms(later_ms + 30_000), finished("t4"))
+    desk.at(ms(later_ms + 30_001), arrived("r6", "thumb"), arrived("r7", "thumb"))
+    desk.at(ms(later_ms + 30_002), arrived("r8", "thumb"))
+    assert [
+        order.retry_after_us for order in desk.new_orders if isinstance(order, RefuseRequest)
+    ] == [ms(30)]
+
+
+def test_the_time_to_come_back_follows_soon_when_answers_were_rare() -> None:
+    traffic = Traffic()
+    for n in range(100):  # one every 10 s, as long as a flood of others lasts
+        observe_done(traffic, n * seconds(10), took_us=seconds(50), waiting=True)
+    assert traffic.counted_us // traffic.counted == seconds(10)
+    for n in range(1, 9):  # and then one a second, of those that had waited
+        observe_done(traffic, seconds(990 + n), took_us=seconds(50), waiting=True)
+    assert traffic.counted_us // traffic.counted < seconds(5)
 
 
 # At the door, of applications that drop late requests.
