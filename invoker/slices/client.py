@@ -11,7 +11,7 @@ that has been given shared memory gets and gives large ones through it. Whatever
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -64,14 +64,20 @@ def split(rows: Sequence[T], portions: int) -> list[Sequence[T]]:
 class SliceClient:
     """One Triton server."""
 
-    def __init__(self, address: str, memory: SharedMemory | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        memory: SharedMemory | None = None,
+        # Without keepalive: Triton ends a connection on which it is often pinged
+        dial: Callable[[str], grpc.aio.Channel] = partial(plain_channel, options=TO_ANYBODY),
+    ) -> None:
         self._memory = memory
+        self._dial = dial
         self._connect(address)
 
     def _connect(self, address: str) -> None:
         self.address = address
-        # Without keepalive: Triton ends a connection on which it is often pinged
-        self._channel = plain_channel(address, TO_ANYBODY)
+        self._channel = self._dial(address)
         self._triton = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
         self._conversations: dict[str, InferStream] = {}  # one per model, while nobody uses it
 
