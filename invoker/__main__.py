@@ -46,7 +46,7 @@ async def _serve(
     port = await server.start(own.host, own.port, [])
     joined = [asyncio.Event() for _ in hosted]
     attachments = [
-        asyncio.create_task(one.link.run(one.node, event.set))
+        asyncio.create_task(one.link.run(one.node, event.set), context=one.context)
         for one, event in zip(hosted, joined, strict=True)
     ]
     stopping = asyncio.create_task(stop.wait())

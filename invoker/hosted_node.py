@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import Context, copy_context
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from esg.invoker.slices.bringup import slice_set
 from esg.invoker.slices.client import SliceClient
 from esg.invoker.slices.health import watch
 from esg.names import BETWEEN
+from esg.runtime.logs import NODE
 from esg.runtime.metrics_page import metrics_page
 from esg.runtime.security.tls import Security
 from esg.runtime.settings import CommonSettings, InvokerSettings
@@ -46,6 +48,8 @@ class HostedNode:
     link: ControllerLink
     watching: asyncio.Task[None]
     """Over its slices; ends only with an error."""
+    context: Context
+    """What is done for it is done in this context, so that logs can tell nodes apart."""
 
 
 def hosted_names(own: InvokerSettings) -> list[str]:
@@ -110,11 +114,15 @@ class NodeHost:
                     handlers=found.handlers,
                     lacking=found.lacking,
                 )
-                watching = asyncio.create_task(watch(found, node, own.slice_silent_s))
+                context = copy_context()
+                context.run(NODE.set, "" if alone else name)
+                watching = asyncio.create_task(
+                    watch(found, node, own.slice_silent_s), context=context
+                )
                 try:
                     await _take_stock(node, found.slices, self.catalog)
                     async with metrics_page(self.common, self._metrics_port(name), metrics):
-                        yield HostedNode(node, link, watching)
+                        yield HostedNode(node, link, watching, context)
                 finally:
                     watching.cancel()
                     await asyncio.wait({watching})

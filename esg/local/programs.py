@@ -67,6 +67,23 @@ def shared_out(nodes: Sequence[str], per_process: int) -> dict[str, list[str]]:
     return {_process_name(share): share for share in shares}
 
 
+def has_node(process: str, node: str) -> bool:
+    """Whether a process that has several nodes has this one, by their names.
+
+    >>> [has_node("node08-15", node) for node in ("node08", "node12", "node16", "gateway")]
+    [True, True, False, False]
+    >>> has_node("node8", "node8")
+    False
+    """
+    first, between, last = process.partition("-")
+    kind = first.rstrip("0123456789")
+    number = node.removeprefix(kind)
+    numbers = (first.removeprefix(kind), number, last)
+    if not between or number == node or not all(part.isdecimal() for part in numbers):
+        return False
+    return int(numbers[0]) <= int(number) <= int(last)
+
+
 def _process_name(nodes: Sequence[str]) -> str:
     first, last = nodes[0], nodes[-1]
     kind = first.rstrip("0123456789")

@@ -93,13 +93,13 @@ class InProcessChannel(grpc.aio.Channel):
         return self._handlers.service(_Details(method=method, invocation_metadata=()))
 
     async def _answer(
-        self, method: str, content: bytes, deserializer: Deserializer, timeout: float | None
+        self, method: str, content: bytes, deserializer: Deserializer, timeout_s: float | None
     ) -> Any:
         handler = self._handler(method)
         if handler is None:
             raise _error(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(timeout_s):
                 answer = await handler.unary_unary(handler.request_deserializer(content), _CONTEXT)
         except TimeoutError:
             raise _error(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded") from None

@@ -68,11 +68,11 @@ class SliceClient:
         self,
         address: str,
         memory: SharedMemory | None = None,
-        # Without keepalive: Triton ends a connection on which it is often pinged
-        dial: Callable[[str], grpc.aio.Channel] = partial(plain_channel, options=TO_ANYBODY),
+        dial: Callable[[str], grpc.aio.Channel] | None = None,
     ) -> None:
         self._memory = memory
-        self._dial = dial
+        # Without keepalive: Triton ends a connection on which it is often pinged
+        self._dial = dial or partial(plain_channel, options=TO_ANYBODY)
         self._connect(address)
 
     def _connect(self, address: str) -> None:
