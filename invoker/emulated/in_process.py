@@ -140,10 +140,11 @@ class InProcessStream:
 
     async def read(self) -> Any:
         answer = await self._answers.get()
-        if isinstance(answer, grpc.aio.AioRpcError) or answer is grpc.aio.EOF:
+        if answer is grpc.aio.EOF:
             self._answers.put_nowait(answer)  # whoever reads on gets it again
-            if answer is grpc.aio.EOF:
-                return answer
+            return answer
+        if isinstance(answer, Exception):
+            self._answers.put_nowait(answer)
             raise answer
         return answer if self._deserializer is None else self._deserializer(answer)
 
