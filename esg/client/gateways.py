@@ -27,7 +27,7 @@ class Gateway:
 
 
 class Gateways:
-    """`addresses` are in the order in which they are used. Channels connect when they are called."""
+    """`addresses` are in the order in which they are used; each is connected to when it is."""
 
     def __init__(self, addresses: str | Sequence[str], shown: Credentials) -> None:
         listed = split_addresses(addresses) if isinstance(addresses, str) else list(addresses)

@@ -28,8 +28,8 @@ CLUSTER_USD_PER_HOUR = 100.0
 """What all of a cluster costs at weighted prices: any figure will do that leaves whole numbers
 enough digits."""
 
-LEAST_WEIGHT = 0.01
-STEPS = 10
+LEAST_WEIGHT = 0.001
+STEPS = 12
 """Of the search for a weight: each leaves two thirds of the range."""
 
 MOST_APPLICATIONS = 40

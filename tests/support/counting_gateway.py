@@ -54,7 +54,7 @@ class Gateway(public_grpc.PipelinesServicer):
     answer: Answer = done
     holds: int = 0
     policy: str = "esg"
-    nodes: int = 40
+    nodes: int = 100
     vcpus: int = 16
     address: str = ""
     got: list[public.SubmitRequest] = field(default_factory=list)

@@ -88,7 +88,7 @@ async def _row(
     all_of_it = in_session(process["pid"]) if leader else []
     return {
         "name": process["name"],
-        "nodes": process["nodes"],
+        "nodes": process.get("nodes", []),
         "pid": process["pid"],
         "state": await _state(process, settings) if leader else "restarting",
         "address": process["address"],

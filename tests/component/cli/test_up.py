@@ -26,7 +26,7 @@ from tests.component.local.conftest import STAND_INS
 from tests.support.waiting import names, wait_until
 
 ESG = Path(sys.executable).with_name("esg")
-SMALL = ("--nodes", "2", "--port", "0")
+SMALL = ("--nodes", "2", "--nodes-per-process", "1", "--port", "0")
 ALL = ["redis", "controller", "gateway", "node0", "node1"]
 
 
