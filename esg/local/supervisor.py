@@ -154,7 +154,7 @@ class Mesh:
         gateways = [programs.gateway(name, self.controller) for name in programs.gateways]
         await self._start([*gateways, *nodes])
         if secure is not None:
-            secure.say_how_to_call(self.gateway)
+            secure.say_how_to_call(*self.gateways)
         self._write(up=True)
         self._up = True
 
