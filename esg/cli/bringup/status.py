@@ -62,10 +62,8 @@ def status(directory: RunDir = None, as_json: AsJson = False) -> None:
     print_processes(screen, rows)
     for row in rows:
         if len(row["nodes"]) > 1:
-            nodes = counted(len(row["nodes"]), "node")
-            print_line(
-                screen, f"\n{row['name']}: {nodes}, each with its own slices, store and link"
-            )
+            what = f"{counted(len(row['nodes']), 'node')}, each with a link, a store and slices"
+            print_line(screen, f"\n{row['name']}: {what}")
         if row["state"] == NO_ROOM:
             why = "no room for its journal; new requests are refused until there is"
             print_line(screen, f"\n{row['name']}: {why}")

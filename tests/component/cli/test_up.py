@@ -144,8 +144,8 @@ def test_detached_mesh_goes_on_until_esg_down(directory: RunDirectory) -> None:
     running = record(directory)
     introduction, told, *_ = done.stdout.splitlines()
     assert introduction == (
-        "starting 2 nodes x 16 vCPUs x 7 emulated vGPUs in 2 processes, models loaded, data between "
-        "stages at 1 % of the catalog's sizes"
+        "starting 2 nodes x 16 vCPUs x 7 emulated vGPUs in 2 processes, models loaded, data "
+        "between stages at 1 % of the catalog's sizes"
     )
     assert told.startswith(f"mesh is up: gateway {running['gateway']}; 2 nodes; logs in ")
     assert [look(pid) is None for pid in pids(directory).values()] == [False] * len(ALL)
@@ -455,9 +455,8 @@ def test_real_slices_have_a_node_and_its_process_alone(
 
 
 def test_status_and_logs_tell_which_nodes_share_a_process(directory: RunDirectory) -> None:
-    assert (
-        ran("up", "--nodes", 2, "--nodes-per-process", 2, "--port", 0, "--detach").returncode == 0
-    )
+    shared = ("--nodes", 2, "--nodes-per-process", 2, "--port", 0)
+    assert ran("up", *shared, "--detach").returncode == 0
     rows = json.loads(ran("status", "--json").stdout)["processes"]
     assert rows[-1]["name"] == "node0-1"
     assert rows[-1]["nodes"] == ["node0", "node1"]
