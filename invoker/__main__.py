@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
+from esg.core.journal.format import functions_digest
 from esg.errors import Rejected
 from esg.invoker.hosted_node import HostedNode, NodeHost, hosted_names
 from esg.runtime.catalog import load
@@ -19,11 +20,12 @@ GOODBYE_LIMIT_S = 5.0
 
 
 async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) -> None:
-    own = settings.of(InvokerSettings)
+    own, catalog = settings.of(InvokerSettings), load(common)
     host = NodeHost(
         own=own,
         common=common,
-        catalog=load(common),
+        catalog=catalog,
+        functions=functions_digest(catalog),
         security=between_services(common),
         remote=RedisStore(common.redis_url, prefix=common.key_prefix, ttl_s=common.data_ttl_s),
         names=hosted_names(own),

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from esg.core.catalog.model import Catalog
-from esg.core.journal.format import functions_digest
 from esg.core.messages.events import InvokerNews
 from esg.core.messages.node import ModelLoaded
 from esg.core.pool.pool import Pool
@@ -74,6 +73,8 @@ class NodeHost:
     own: InvokerSettings
     common: CommonSettings
     catalog: Catalog
+    functions: str
+    """The digest of the catalog's functions."""
     security: Security
     remote: RedisStore
     names: list[str]
@@ -83,7 +84,7 @@ class NodeHost:
         """One of the nodes, ready to be attached; nothing of it is left afterwards."""
         own, alone = self.own, len(self.names) == 1
         vcpus = own.vcpus or len(os.sched_getaffinity(0))
-        link = ControllerLink(own.controller, name, functions_digest(self.catalog), self.security)
+        link = ControllerLink(own.controller, name, self.functions, self.security)
         with _local_store(own, None if alone else name) as local:
             async with slice_set(own, self.common, self.catalog, name, alone=alone) as found:
                 for handler in found.handlers.values():

@@ -22,6 +22,7 @@ def host(tmp_path: Path, **settings: object) -> NodeHost:
         own=own,
         common=CommonSettings(catalog=str(file)),
         catalog=load_catalog(file),
+        functions="digest",
         security=ON_THIS_MACHINE,
         remote=RedisStore("redis://127.0.0.1:1/0", prefix="t", ttl_s=1),
         names=hosted_names(own),
