@@ -1,7 +1,7 @@
 """The paper's cluster on one machine, or as much of it as the machine can carry.
 
 The paper has 16 nodes of 16 vCPUs and 7 vGPUs, and a heavy, a normal and a light rate of requests:
-75, 37 and 19 per second. Emulated, such a cluster computes nothing, but its requests cost CPU: up to
+75, 37 and 19 per second. Emulated, such a cluster computes nothing, but its requests cost CPU:
 three quarters of a core at the heavy rate, and whoever sends them may need another quarter. So two
 cores carry all of it, one carries half of it at the normal rate, and so on. Models are loaded when
 it starts, and what goes from stage to stage has a hundredth of the paper's size: at the heavy rate
