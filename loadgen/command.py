@@ -12,7 +12,7 @@ import typer
 
 from esg.console.arrivals import ArrivalOptions
 from esg.console.catalog import CatalogFile, read_catalog
-from esg.console.conditions import all_different
+from esg.console.conditions import all_different, print_notes
 from esg.console.exit_codes import INTERRUPTED, NOT_WELL
 from esg.console.options import AsJson, Gateway, Version
 from esg.console.terminal import print_json, terminal
@@ -25,6 +25,7 @@ from esg.files import written
 from esg.loadgen import options
 from esg.loadgen.emulated import conditions_at_home, conditions_of, run_emulated
 from esg.loadgen.outcome import LoadOutcome
+from esg.loadgen.outlook import Outlook, outlook, resolved, warnings
 from esg.loadgen.report.dry_run import arrivals_document, print_summary, resolve
 from esg.loadgen.report.progress import live_view
 from esg.loadgen.report.summary import findings_document, outcome_table, print_findings
@@ -60,8 +61,9 @@ def loadgen(
     """Send requests to a mesh, each at its planned instant, and measure the outcome.
 
     The paper's rates have uniform intervals of 10-16.8 ms (heavy), 20-33.6 ms (normal) or 40-67.2
-    ms (light), and each application is as likely as any other. The four nodes of esg up are for the
-    light rate; the heavy one is for esg up --nodes 16. The load is open loop: a slow mesh does not
+    ms (light), and each application is as likely as any other; the heavy one is for the 16 nodes of
+    esg up. A share such as 80% is one of what the mesh can carry by its nodes and profiles, and a
+    rate beyond that is pointed out before it is sent. The load is open loop: a slow mesh does not
     slow the sending down, and latency counts from the planned instant. Ctrl-C stops sending, waits
     a little for what is in flight, and shows the results so far; a second Ctrl-C does not wait.
 
@@ -70,7 +72,8 @@ def loadgen(
 
     \b
     Examples:
-      loadgen --rate light --duration 30
+      loadgen --rate heavy --duration 60
+      loadgen --rate 80% --duration 60
       loadgen --rate 15/s --poisson --requests 500 --workers 2
       loadgen --trace esg/workload/day.csv --start-minute 715 --duration 600
       loadgen --rate light --duration 60 --csv requests.csv --html report.html
@@ -92,10 +95,12 @@ def loadgen(
     )
     known = read_catalog(catalog)
     if dry_run:
+        plan = _looked_at(plan, None, known)[0]
         _dry_run(plan, known, save_arrivals, emulate=emulate, as_json=as_json)
         return
 
     target = ask(gateway, known)
+    plan, found = _looked_at(plan, target, known)
     _check_arrivals(plan, target, save_arrivals)
     run = LoadRun(
         target=target,
@@ -105,10 +110,27 @@ def loadgen(
         wait_s=wait,
         csv=csv,
     )
-    found = _send(run, known, emulate=emulate, html=html, as_json=as_json)
-    if found.interrupted:
+    findings = _send(run, known, found, emulate=emulate, html=html, as_json=as_json)
+    if findings.interrupted:
         raise typer.Exit(INTERRUPTED)
-    raise typer.Exit(int(found.outcome.error_rate > max_error_rate))
+    raise typer.Exit(int(findings.outcome.error_rate > max_error_rate))
+
+
+def _looked_at(
+    plan: Workload, target: Target | None, catalog: Catalog
+) -> tuple[Workload, Outlook | None]:
+    """The plan with its rate as a number, and what the mesh can carry, if that can be told."""
+    try:
+        found = outlook(plan, target, catalog)
+    except Rejected:
+        if plan.share is not None:
+            raise
+        return plan, None
+    if plan.share is None:
+        return plan, found
+    share, plan = plan.rate, resolved(plan, found)
+    print_notes([f"{found.text}: {share} of that is {plan.rate}"])
+    return plan, found
 
 
 def _dry_run(
@@ -146,12 +168,19 @@ def _pictures(
 
 
 def _send(
-    run: LoadRun, catalog: Catalog, *, emulate: bool, html: Path | None, as_json: bool
+    run: LoadRun,
+    catalog: Catalog,
+    expected: Outlook | None,
+    *,
+    emulate: bool,
+    html: Path | None,
+    as_json: bool,
 ) -> LoadFindings:
     emulator = _emulator(catalog, run.target, shown=not as_json) if emulate else None
     write_report = _report_writer() if html else None
     with ExitStack() as stack:
         page = stack.enter_context(written(html)) if html else None
+        print_notes(warnings(run.plan, run.target, expected))
         with live_view(run.plan, shown=not as_json) as look:
             found = _faults_told(lambda: carry_out(run, look))
         emulated, given_up = None, False

@@ -21,19 +21,17 @@ from esg.client.applications import (
     definition,
 )
 from esg.client.calls import Calls
-from esg.client.credentials import GATEWAY, Credentials, authorized
-from esg.client.errors import ClientError, call_error, refused_as_misconfigured
+from esg.client.credentials import GATEWAY, Credentials
+from esg.client.errors import ClientError, refused_as_misconfigured
+from esg.client.gateways import Gateways
 from esg.client.results import Progress, RequestState, Result, progress_of, result_of
 from esg.client.status import MeshStatus, status_of
 from esg.client.stream import RequestStream
 from esg.client.submission import SubmitOptions, given_or_new
 from esg.core.catalog.late_requests import LateRequests
 from esg.protos import gateway_v1_pb2 as public
-from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
-from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.status import ServerError, Unavailable
-from esg.runtime.security.plain import FOR_CLIENTS
 from esg.units import US_PER_S
 
 
@@ -41,7 +39,9 @@ class AsyncClient:
     """A connection to a gateway for asyncio. Use it with `async with`, or `close` it.
 
     Args:
-        address: The gateway's, as host:port; ESG_GATEWAY by default, or 127.0.0.1:50051.
+        address: The gateway's, as host:port; ESG_GATEWAY by default, or 127.0.0.1:50051. Of a mesh
+            with several gateways, a list, or one text with commas: when one is not available, the
+            next is used.
         patience_s: How long a call without a timeout of its own is tried again while the mesh is
             unavailable, in seconds; 0: not at all.
         token: As `esg tokens add` printed it; ESG_TOKEN by default.
@@ -53,7 +53,7 @@ class AsyncClient:
 
     def __init__(
         self,
-        address: str | None = None,
+        address: str | Sequence[str] | None = None,
         *,
         patience_s: float = 10.0,
         token: str | None = None,
@@ -61,14 +61,17 @@ class AsyncClient:
     ) -> None:
         if address is None:
             address = os.environ.get(GATEWAY) or DEFAULT_GATEWAY
-        self.address = address
         shown = credentials or Credentials.from_environment()
         if token is not None:
             shown = replace(shown, token=token)
         with refused_as_misconfigured():
-            self._channel = channel(address, shown.security(), advice=FOR_CLIENTS)
-            stub = authorized(public_grpc.PipelinesStub(self._channel), shown)
-        self._calls = Calls(stub, address, patience_s)
+            gateways = Gateways(address, shown)
+        self._calls = Calls(gateways, patience_s)
+
+    @property
+    def address(self) -> str:
+        """The gateway that calls go to now."""
+        return self._calls.gateways.current.address
 
     async def __aenter__(self) -> Self:
         return self
@@ -84,7 +87,7 @@ class AsyncClient:
     async def close(self) -> None:
         """Close the client; calls that still wait for an answer end with `Unavailable`."""
         self._calls.closing.begin()
-        await self._channel.close()
+        await self._calls.gateways.close()
 
     # ---- requests
 
@@ -222,8 +225,9 @@ class AsyncClient:
         patience = self._calls.patience()
         told: set[tuple[str, str, bool]] = set()
         while True:
+            gateway = self._calls.gateways.current
             with self._calls.closing.told():
-                call = self._calls.stub.Watch(asked)
+                call = gateway.stub.Watch(asked)
             try:
                 with self._calls.closing.told():
                     async for reply in call:
@@ -238,7 +242,7 @@ class AsyncClient:
                             yield progress
                 error: ClientError = ServerError("the gateway ended the stream without a result")
             except grpc.aio.AioRpcError as failed:
-                error = call_error(failed, self.address)
+                error = self._calls.failed(failed, gateway)
             finally:
                 call.cancel()
             pause_s = patience.pause_s() if isinstance(error, Unavailable) else None
@@ -382,13 +386,22 @@ class AsyncClient:
         Args:
             interval_ms: Milliseconds between two looks; 0: one look, then it ends.
         """
-        with self._calls.closing.told():
-            call = self._calls.stub.WatchMesh(public.WatchMeshRequest(interval_ms=interval_ms))
-        try:
+        asked = public.WatchMeshRequest(interval_ms=interval_ms)
+        untried = len(self._calls.gateways)
+        while True:
+            gateway = self._calls.gateways.current
             with self._calls.closing.told():
-                async for status in call:
-                    yield status_of(status)
-        except grpc.aio.AioRpcError as failed:
-            raise call_error(failed, self.address) from None
-        finally:
-            call.cancel()
+                call = gateway.stub.WatchMesh(asked)
+            try:
+                with self._calls.closing.told():
+                    async for status in call:
+                        untried = len(self._calls.gateways)
+                        yield status_of(status)
+                return
+            except grpc.aio.AioRpcError as failed:
+                error = self._calls.failed(failed, gateway)
+                untried -= 1
+                if not untried or not isinstance(error, Unavailable):
+                    raise error from None
+            finally:
+                call.cancel()

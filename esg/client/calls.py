@@ -1,4 +1,5 @@
-"""Calls to a gateway: each is tried again while the mesh is unavailable, until the client closes.
+"""Calls to a gateway: each is tried again while the mesh is unavailable, until the client closes;
+at another gateway, if there is one.
 
 Large payloads and results travel in pieces, which is the concern of nobody but this file.
 """
@@ -10,7 +11,8 @@ from typing import Any, TypeVar
 import grpc
 
 from esg.client.closing import Closing
-from esg.client.errors import call_error
+from esg.client.errors import ClientError, call_error
+from esg.client.gateways import Gateway, Gateways
 from esg.client.results import Result, result_of
 from esg.client.retries import Patience
 from esg.client.submission import SubmitOptions, submit_chunks, submit_request
@@ -20,30 +22,40 @@ from esg.runtime.rpc.chunks import PIECE_BYTES
 from esg.runtime.rpc.status import ServerError, Unavailable
 
 T = TypeVar("T")
+Stub = public_grpc.PipelinesStub
 
 
 class Calls:
     """The calls of one client. `patience_s` is how long one without a timeout is tried again."""
 
-    def __init__(self, stub: public_grpc.PipelinesStub, address: str, patience_s: float) -> None:
-        self.stub = stub
-        self.address = address
+    def __init__(self, gateways: Gateways, patience_s: float) -> None:
+        self.gateways = gateways
         self.patience_s = patience_s
         self.closing = Closing()
 
     def patience(self, timeout_s: float | None = None) -> Patience:
         return Patience(self.patience_s, timeout_s)
 
+    def failed(self, failed: grpc.aio.AioRpcError, gateway: Gateway) -> ClientError:
+        """The error for a call to a gateway that failed. If it was not available, the next call
+        goes to another one."""
+        error = call_error(failed, gateway.address)
+        if isinstance(error, Unavailable):
+            self.gateways.failed(gateway)
+        return error
+
     async def persistently(
-        self, once: Callable[[float | None], Awaitable[T]], patience: Patience
+        self, once: Callable[[Stub, float | None], Awaitable[T]], patience: Patience
     ) -> T:
-        """Make a call (which is told the time it has), again and again while it is unavailable."""
+        """Make a call (which is told where, and the time it has), again and again while it is
+        unavailable."""
         with self.closing.told():
             while True:
+                gateway = self.gateways.current
                 try:
-                    return await once(patience.left_s())
+                    return await once(gateway.stub, patience.left_s())
                 except grpc.aio.AioRpcError as failed:
-                    error = call_error(failed, self.address)
+                    error = self.failed(failed, gateway)
                     pause_s = patience.pause_s() if isinstance(error, Unavailable) else None
                     if pause_s is None:
                         raise error from None
@@ -52,8 +64,8 @@ class Calls:
     async def unary(self, method: str, message: Any, timeout_s: float | None) -> Any:
         """A call with one message each way."""
 
-        def once(left_s: float | None) -> Any:
-            return getattr(self.stub, method)(message, timeout=left_s)
+        def once(stub: Stub, left_s: float | None) -> Any:
+            return getattr(stub, method)(message, timeout=left_s)
 
         return await self.persistently(once, self.patience(timeout_s))
 
@@ -62,13 +74,13 @@ class Calls:
         message = submit_request(application, payload, options)
         patience = self.patience(options.timeout_s)
 
-        async def once(left_s: float | None) -> Result:
+        async def once(stub: Stub, left_s: float | None) -> Result:
             if len(payload) > PIECE_BYTES:
                 chunks = submit_chunks(application, payload, options)
-                return await _collected(self.stub.SubmitChunked(chunks, timeout=left_s))
-            reply = await self.stub.Submit(message, timeout=left_s)
+                return await _collected(stub.SubmitChunked(chunks, timeout=left_s))
+            reply = await stub.Submit(message, timeout=left_s)
             if reply.fetch_outputs:
-                return await self._fetch_once(options.request_id, patience.left_s())
+                return await _fetch_once(stub, options.request_id, patience.left_s())
             return reply_result(reply)
 
         return await self.persistently(once, patience)
@@ -77,13 +89,13 @@ class Calls:
         """Have a request accepted: its id."""
         message = submit_request(application, payload, options)
 
-        async def once(left_s: float | None) -> str:
+        async def once(stub: Stub, left_s: float | None) -> str:
             if len(payload) > PIECE_BYTES:
                 chunks = submit_chunks(application, payload, options, fetched_later=True)
-                call = self.stub.SubmitChunked(chunks, timeout=left_s)
+                call = stub.SubmitChunked(chunks, timeout=left_s)
                 told: list[public.ResultChunk] = [chunk async for chunk in call]
                 return told[0].accepted
-            reply: public.SubmitAsyncReply = await self.stub.SubmitAsync(message, timeout=left_s)
+            reply: public.SubmitAsyncReply = await stub.SubmitAsync(message, timeout=left_s)
             return reply.request_id
 
         return await self.persistently(once, self.patience(options.timeout_s))
@@ -91,14 +103,15 @@ class Calls:
     async def fetch(self, request_id: str, timeout_s: float | None = None) -> Result:
         """Wait for a request's result and get its outputs."""
 
-        def once(left_s: float | None) -> Awaitable[Result]:
-            return self._fetch_once(request_id, left_s)
+        def once(stub: Stub, left_s: float | None) -> Awaitable[Result]:
+            return _fetch_once(stub, request_id, left_s)
 
         return await self.persistently(once, self.patience(timeout_s))
 
-    async def _fetch_once(self, request_id: str, left_s: float | None) -> Result:
-        asked = public.FetchRequest(request_id=request_id)
-        return await _collected(self.stub.Fetch(asked, timeout=left_s))
+
+async def _fetch_once(stub: Stub, request_id: str, left_s: float | None) -> Result:
+    asked = public.FetchRequest(request_id=request_id)
+    return await _collected(stub.Fetch(asked, timeout=left_s))
 
 
 def reply_result(reply: public.SubmitReply) -> Result:

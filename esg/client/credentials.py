@@ -3,7 +3,7 @@
 What a program does not say itself is as the environment says, so that every tool of the mesh
 understands the same few variables:
 
-    ESG_GATEWAY                              its address, as host:port
+    ESG_GATEWAY                              its address, as host:port; several with commas
     ESG_TOKEN                                the token, as `esg tokens add` printed it
     ESG_CLIENT_CA                            whom to trust; with it, TLS is spoken
     ESG_CLIENT_CERTIFICATE, ESG_CLIENT_KEY   what to show to a gateway that asks for a certificate

@@ -1,7 +1,8 @@
 """Many requests over one stream: what is ready goes out together, answers come as they are ready.
 
-This is the cheap way to send thousands of requests. If the stream breaks, it is opened again and
-what was not answered is sent again; the ids make sure that nothing runs twice.
+This is the cheap way to send thousands of requests. If the stream breaks, it is opened again, at
+another gateway if there is one, and what was not answered is sent again; the ids make sure that
+nothing runs twice.
 
 A large payload goes by a call of its own, in pieces: a message that is larger than a gateway takes
 is the end of its stream, and so of everybody's requests on it.
@@ -19,7 +20,7 @@ import grpc
 
 from esg.client.calls import Calls, reply_result
 from esg.client.closing import client_closed
-from esg.client.errors import ClientError, call_error
+from esg.client.errors import ClientError
 from esg.client.loop_thread import LoopThread
 from esg.client.results import Result
 from esg.client.retries import Patience
@@ -163,15 +164,18 @@ class RequestStream:
         self._outbox = BatchedSender()
         for _, message in self._on_stream():
             self._outbox.put(message)
-        call = self._calls.stub.SubmitMany(_messages(self._outbox))
+        gateway = self._calls.gateways.current
+        call = gateway.stub.SubmitMany(_messages(self._outbox))
         try:
             async for group in call:
                 patience.succeeded()
                 for reply in group.replies:
                     self._hear(reply)
+            if not self._ending:
+                self._calls.gateways.failed(gateway)
             return Unavailable("the gateway has ended the stream")
         except grpc.aio.AioRpcError as failed:
-            return call_error(failed, self._calls.address)
+            return self._calls.failed(failed, gateway)
         finally:
             self._outbox.close()
             call.cancel()

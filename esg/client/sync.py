@@ -27,7 +27,9 @@ class Client:
     """A connection to a gateway. Use it with `with`, or `close` it; any thread may call it.
 
     Args:
-        address: The gateway's, as host:port; ESG_GATEWAY by default, or 127.0.0.1:50051.
+        address: The gateway's, as host:port; ESG_GATEWAY by default, or 127.0.0.1:50051. Of a mesh
+            with several gateways, a list, or one text with commas: when one is not available, the
+            next is used.
         patience_s: How long a call without a timeout of its own is tried again while the mesh is
             unavailable, in seconds; 0: not at all.
         token: As `esg tokens add` printed it; ESG_TOKEN by default.
@@ -39,7 +41,7 @@ class Client:
 
     def __init__(
         self,
-        address: str | None = None,
+        address: str | Sequence[str] | None = None,
         *,
         patience_s: float = 10.0,
         token: str | None = None,
@@ -54,7 +56,11 @@ class Client:
         except BaseException:
             self._loop.end()
             raise
-        self.address = self._client.address
+
+    @property
+    def address(self) -> str:
+        """The gateway that calls go to now."""
+        return self._client.address
 
     def __enter__(self) -> Self:
         return self

@@ -21,7 +21,8 @@ Rate = Annotated[
     typer.Option(
         metavar="RATE",
         show_default=False,
-        help="Request rate: heavy, normal, light, or as in 120/s and 30/min.",
+        help="Request rate: heavy, normal, light, or as in 120/s and 30/min; loadgen also takes a "
+        "share of what the mesh can carry, as in 80%.",
     ),
 ]
 Poisson = Annotated[bool, typer.Option("--poisson", help="Poisson arrivals at that average rate.")]

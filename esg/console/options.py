@@ -69,7 +69,7 @@ Gateway = Annotated[
         "--gateway",
         metavar="ADDRESS",
         envvar="ESG_GATEWAY",
-        help="Address of the mesh's gateway, as host:port.",
+        help="Address of the mesh's gateway, as host:port; of several gateways, with commas.",
     ),
 ]
 

@@ -31,6 +31,8 @@ class MeshOptions:
     """A mesh to start; the defaults disturb nobody: any free port, a Redis of its own."""
 
     nodes: int = 4
+    nodes_per_process: int = 1
+    """How many nodes share a process; more than one if their slices are emulated."""
     gateways: int = 1
     vcpus: int | None = None
     vgpus: int | None = None
@@ -56,6 +58,8 @@ class MeshOptions:
     settings_file: Path | None = None
     more: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Any other setting, as in `{"controller": {"prewarm": False}}`."""
+    usual: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings in place of their own defaults: what anybody has chosen goes before them."""
 
     def document(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -80,9 +84,12 @@ class Chosen:
             raise Rejected(f"nodes is {options.nodes}; it must be from 1 to {MOST_NODES}")
         if not 1 <= options.gateways <= MOST_GATEWAYS:
             raise Rejected(f"gateways is {options.gateways}; it must be from 1 to {MOST_GATEWAYS}")
+        if options.nodes_per_process < 1:
+            raise Rejected(f"nodes_per_process is {options.nodes_per_process}; it is 1 or more")
         if options.vgpus is not None and options.slices is not None:
             raise Rejected("vgpus are emulated slices; give either vgpus or slices, not both")
         self.nodes = options.nodes
+        self.nodes_per_process = min(options.nodes_per_process, options.nodes)
         self.gateways = options.gateways
         self.environ = dict(os.environ if environ is None else environ)
         for name in (READY_FILE, *CLIENT_VARIABLES):
@@ -104,6 +111,9 @@ class Chosen:
             raise Rejected("there is no going on without a journal; resume, or have none, not both")
         check_logging(self.common.log_level, self.common.log_format)
         self._size_nodes()
+        for section, values in options.usual.items():
+            for name, value in values.items():
+                self.set_default(section, name, value)
 
     def _size_nodes(self) -> None:
         """A machine's own cores are no measure for emulated nodes, but for others they are."""
@@ -112,6 +122,11 @@ class Chosen:
         match parse_slices(slices):
             case Emulated():
                 self.set_default("invoker", "vcpus", VCPUS)
+            case _ if self.nodes_per_process > 1:
+                raise Rejected(
+                    f"only nodes with emulated slices can share a process; with the slices "
+                    f"{slices}, leave nodes_per_process out"
+                )
             case Mig() | Addresses() if self.nodes > 1:
                 raise Rejected(
                     f"{self.nodes} nodes cannot share the slices {slices}; say --nodes 1"

@@ -5,7 +5,7 @@ a port that people know.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,9 +50,44 @@ def service_of(process: str) -> str:
 
     >>> [service_of(name) for name in ("redis", "controller", "gateway", "gateway1", "node0")]
     ['redis', 'controller', 'gateway', 'gateway', 'invoker']
+    >>> service_of("node00-15")
+    'invoker'
     """
     kind = process.rstrip("0123456789")
     return kind if kind in (REDIS, CONTROLLER, GATEWAY) else INVOKER
+
+
+def shared_out(nodes: Sequence[str], per_process: int) -> dict[str, list[str]]:
+    """Which nodes are in which process; one that has several is named by the first and the last.
+
+    >>> shared_out(["node0", "node1", "node2"], 2)
+    {'node0-1': ['node0', 'node1'], 'node2': ['node2']}
+    """
+    shares = [list(nodes[n : n + per_process]) for n in range(0, len(nodes), per_process)]
+    return {_process_name(share): share for share in shares}
+
+
+def has_node(process: str, node: str) -> bool:
+    """Whether a process that has several nodes has this one, by their names.
+
+    >>> [has_node("node08-15", node) for node in ("node08", "node12", "node16", "gateway")]
+    [True, True, False, False]
+    >>> has_node("node8", "node8")
+    False
+    """
+    first, between, last = process.partition("-")
+    kind = first.rstrip("0123456789")
+    number = node.removeprefix(kind)
+    numbers = (first.removeprefix(kind), number, last)
+    if not between or number == node or not all(part.isdecimal() for part in numbers):
+        return False
+    return int(numbers[0]) <= int(number) <= int(last)
+
+
+def _process_name(nodes: Sequence[str]) -> str:
+    first, last = nodes[0], nodes[-1]
+    kind = first.rstrip("0123456789")
+    return first if first == last else f"{first}-{last.removeprefix(kind)}"
 
 
 class Programs:
@@ -78,6 +113,11 @@ class Programs:
     def nodes(self) -> list[str]:
         """Names as in emulated runs."""
         return node_names(self._chosen.nodes)
+
+    @property
+    def node_processes(self) -> dict[str, list[str]]:
+        """The nodes that each of their processes has, by its name."""
+        return shared_out(self.nodes, self._chosen.nodes_per_process)
 
     def redis(self) -> Program:
         # Not below the mesh's own directory, whose path may be too long for a socket
@@ -115,17 +155,18 @@ class Programs:
         return self._service(name, GATEWAY, {"controller": controller, **own})
 
     def node(self, name: str, controller: str) -> Program:
-        store = self._directory.store(name)
+        """A process of one node or several, which then have a folder of the same store each."""
+        nodes = self.node_processes[name]
         own = {
-            "node": name,
+            "node": ",".join(nodes),
             "port": 0,
             "controller": controller,
-            "store": store,
+            "store": self._directory.store(name) if len(nodes) == 1 else self._directory.scratch,
             "slice_logs": self._directory.logs,
         }
         first = self._chosen.settings.of(InvokerSettings).metrics_port
-        if first:  # a port for each
-            own["metrics_port"] = first + self.nodes.index(name)
+        if first:  # a port for each node
+            own["metrics_port"] = first + self.nodes.index(nodes[0])
         return self._service(name, INVOKER, own)
 
     def again(self, program: Program, address: str) -> Program:

@@ -69,8 +69,8 @@ class SecureFolder:
         make_certificates(self.path, hosts=[*named, socket.gethostname()], days=DAYS)
         self.let_me_in()
 
-    def say_how_to_call(self, gateway: str) -> None:
-        self._write_variables(self.client_env, gateway)
+    def say_how_to_call(self, *gateways: str) -> None:
+        self._write_variables(self.client_env, *gateways)
 
     def say_how_others_call(self, host: str | None) -> None:
         """The same for who calls the gateway by a name that others know; without one there is no
@@ -81,9 +81,9 @@ class SecureFolder:
             written_as = f"[{host}]" if ":" in host else host
             self._write_variables(self.remote_env, f"{written_as}:{GATEWAY_PORT}")
 
-    def _write_variables(self, path: Path, gateway: str) -> None:
+    def _write_variables(self, path: Path, *gateways: str) -> None:
         variables = {
-            "ESG_GATEWAY": callable_address(gateway),
+            "ESG_GATEWAY": ",".join(callable_address(gateway) for gateway in gateways),
             "ESG_CLIENT_CA": self.path / "ca.pem",
             "ESG_CLIENT_CERTIFICATE": self.path / f"{CLIENT}.pem",
             "ESG_CLIENT_KEY": self.path / f"{CLIENT}.key",

@@ -96,8 +96,8 @@ class Mesh:
 
     @property
     def processes(self) -> dict[str, int]:
-        """The pids of what runs, by name: redis, controller, gateway, gateway1, ..., node0,
-        ..."""
+        """The pids of what runs, by name: redis, controller, gateway, gateway1, ..., node0, ...;
+        or node0-3, if four nodes share a process."""
         return {n: p.pid for n, p in self._all.items() if p.state is not ProcessState.ENDED}
 
     @property
@@ -150,11 +150,11 @@ class Mesh:
         else:
             await check_redis(programs.redis_url)
         await self._start([programs.controller()])
-        nodes = [programs.node(name, self.controller) for name in programs.nodes]
+        nodes = [programs.node(name, self.controller) for name in programs.node_processes]
         gateways = [programs.gateway(name, self.controller) for name in programs.gateways]
         await self._start([*gateways, *nodes])
         if secure is not None:
-            secure.say_how_to_call(self.gateway)
+            secure.say_how_to_call(*self.gateways)
         self._write(up=True)
         self._up = True
 
@@ -185,7 +185,7 @@ class Mesh:
         """Let everything finish, the last to start first; then leave nothing behind."""
         self._up = False
         await self._drop_tasks()
-        nodes = [name for name in self._all if name in self.nodes]
+        nodes = self._programs.node_processes
         try:
             for names in (self._programs.gateways, nodes, [CONTROLLER], [REDIS]):
                 there = [self._all[name] for name in names if name in self._all]
@@ -282,6 +282,11 @@ class Mesh:
                 "nodes": self.nodes,
                 "stop_limit_s": self._stop_limit_s,
                 "settings": self.settings,
-                "processes": [process.document() for process in self._all.values()],
+                "processes": [self._document(process) for process in self._all.values()],
             }
         )
+
+    def _document(self, process: Process) -> dict[str, Any]:
+        """A process as the record has it, with the nodes that it runs."""
+        nodes = self._programs.node_processes.get(process.name, [])
+        return {**process.document(), "nodes": nodes}

@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import sys
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from logging.handlers import WatchedFileHandler
 from typing import Any
@@ -15,12 +16,20 @@ from typing import Any
 from esg.errors import Rejected
 from esg.suggest import did_you_mean
 
+NODE: ContextVar[str] = ContextVar("NODE", default="")
+"""The node that something happens to, in a process that has several; then every line names it."""
+
 LEVELS = {name: getattr(logging, name.upper()) for name in ("debug", "info", "warning", "error")}
 
 
 def about(**fields: Any) -> dict[str, Any]:
     """The details of a happening, for `extra=`."""
     return {"about": fields}
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    node = NODE.get()
+    return {**({"node": node} if node else {}), **getattr(record, "about", {})}
 
 
 class JsonLines(logging.Formatter):
@@ -34,7 +43,7 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "service": self._service,
             "event": record.getMessage(),
-            **getattr(record, "about", {}),
+            **_fields(record),
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
@@ -48,7 +57,7 @@ class TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S.%f")[:-3]
-        fields = " ".join(f"{k}={_plain(v)}" for k, v in getattr(record, "about", {}).items())
+        fields = " ".join(f"{k}={_plain(v)}" for k, v in _fields(record).items())
         line = f"{at} {record.levelname.lower():7} {self._service}: {record.getMessage()} {fields}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)

@@ -307,11 +307,7 @@ class ControllerSettings:
         "how long an invoker whose connection broke may take to come back before it is lost",
         minimum=0,
     )
-    remembered: int = setting(
-        100_000,
-        "most answered requests to remember",
-        minimum=1,
-    )
+    remembered: int = setting(100_000, "most answered requests to remember", minimum=1)
     remembered_s: int = setting(
         600,
         "how long the result of an asynchronous request can be fetched",
@@ -326,7 +322,11 @@ class ControllerSettings:
 class InvokerSettings:
     """One worker node."""
 
-    node: str = setting("", "its name; empty: the host's")
+    node: str = setting(
+        "",
+        "its name; empty: the host's. Several names, with commas: one process has all of these "
+        "nodes, each with emulated slices, a folder of `store` and the next `metrics_port`",
+    )
     host: str = setting(LOOPBACK, "the address of its health service")
     port: int = port_setting(0, "the port of its health service")
     metrics_port: int = metrics_port_setting()

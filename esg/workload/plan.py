@@ -6,7 +6,7 @@ every process that is given the same one works the same arrivals out.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from esg.errors import Rejected
 from esg.units import US_PER_S, seconds
 from esg.workload.arrivals import Arrival, until
 from esg.workload.mix import Mix, parse_mix
-from esg.workload.rates import bursts, parse_rate, poisson, steady
+from esg.workload.rates import bursts, parse_rate, poisson, share_of, steady
 from esg.workload.saved import read_arrivals
 from esg.workload.trace_window import Shaping, extent, from_trace
 from esg.workload.traces.read import Trace, read_trace
@@ -71,7 +71,7 @@ class Workload:
                 "nothing says when requests come; give --rate light, --trace FILE or "
                 "--arrivals FILE"
             )
-        if self.rate is not None:
+        if self.rate is not None and self.share is None:
             parse_rate(self.rate)
         if self.requests is not None and self.duration_s is not None:
             raise Rejected("--requests and --duration are two ways to stop; give one of them")
@@ -109,6 +109,34 @@ class Workload:
             if value is not None:
                 raise Rejected(f"{option} is about a trace; name one with --trace, or leave it out")
 
+    @property
+    def share(self) -> float | None:
+        """The share of what a mesh can carry, if the rate is given as one: what comes then is not
+        known before it is (`at`)."""
+        return None if self.rate is None else share_of(self.rate)
+
+    def at(self, per_s: float) -> "Workload":
+        """The same at another rate, in three digits.
+
+        >>> Workload(rate="80%").at(90.7393).rate, Workload(rate="80%").at(1234.5).rate
+        ('90.7/s', '1230/s')
+        """
+        return replace(self, rate=f"{float(f'{per_s:.3g}'):f}".rstrip("0").rstrip(".") + "/s")
+
+    def mean_per_s(self) -> float | None:
+        """The mean rate, if it is known before all is read."""
+        if self.rate is not None:
+            return parse_rate(self.rate).mean_per_s
+        if self.saved is not None:
+            return None
+        whole = self.extent()
+        return whole.requests / whole.duration_s if 0 < whole.duration_s < math.inf else None
+
+    def weights(self, applications: Sequence[str]) -> dict[str, float]:
+        """How often each application comes, relative to the others, as far as the mix tells."""
+        mix = self._mix(applications)
+        return dict(zip(mix.applications, mix.weights, strict=True))
+
     def arrivals(self, applications: Sequence[str]) -> Iterator[Arrival]:
         """All of them, in order of time; `applications` are those that there are."""
         source = self._source(applications)
@@ -134,14 +162,16 @@ class Workload:
     def _source(self, applications: Sequence[str]) -> Iterator[Arrival]:
         if self.saved is not None:
             return read_arrivals(self.saved, applications)
-        if self.mix is None:
-            mix = Mix.uniform(applications)
-        else:
-            mix = parse_mix(self.mix, applications)
+        mix = self._mix(applications)
         if self.trace is None:
             assert self.rate is not None
             return PATTERNS[self.pattern](self.rate, mix, self.seed)
         return from_trace(self._read_trace(self.trace), mix, self.seed, self._shaping())
+
+    def _mix(self, applications: Sequence[str]) -> Mix:
+        if self.mix is None:
+            return Mix.uniform(applications)
+        return parse_mix(self.mix, applications)
 
     def _read_trace(self, trace: Path) -> Trace:
         return read_trace(trace, self.format or "auto")

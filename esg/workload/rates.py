@@ -1,6 +1,7 @@
 """Endless arrivals at a rate: steady, Poisson or in bursts.
 
-A rate is one of the paper's (`heavy`, `normal`, `light`) or a number per time (`120/s`, `30/min`).
+A rate is one of the paper's (`heavy`, `normal`, `light`) or a number per time (`120/s`, `30/min`);
+or a share of what a mesh can carry (`80%`), which whoever knows the mesh has to make a number.
 Every list of instants depends on the rate and the seed alone; the mix only labels them.
 """
 
@@ -21,6 +22,7 @@ from esg.workload.traces.rows import shown
 UNITS_US = {"s": US_PER_S, "min": US_PER_MINUTE, "h": US_PER_HOUR}
 LONGEST_INTERVAL_US = 366 * 24 * US_PER_HOUR
 _NUMBER = r"(\d+|\d*\.\d+)"
+_SHARE = re.compile(rf"{_NUMBER}\s*%")
 _PER_TIME = re.compile(rf"{_NUMBER}\s*/\s*({'|'.join(UNITS_US)})")
 
 
@@ -47,6 +49,11 @@ def parse_rate(text: str) -> Rate:
     if text in RATES_US:
         return Rate(text, Fraction(sum(RATES_US[text]), 2))
     found = _PER_TIME.fullmatch(text.strip())
+    if share_of(text) is not None:
+        raise Rejected(
+            f"rate {text!r} is a share of what a mesh can carry, which loadgen asks the mesh for; "
+            "give a number here, as in 120/s or 30/min"
+        )
     if found is None:
         if re.fullmatch(_NUMBER, text.strip()):
             bare = shortened(text.strip(), 20)
@@ -60,6 +67,16 @@ def parse_rate(text: str) -> Rate:
     if unit / number > LONGEST_INTERVAL_US:
         raise Rejected(f"rate {shown(text)} is less than one request in a year; give more")
     return Rate(text, unit / number)
+
+
+def share_of(rate: str) -> float | None:
+    """The share of what a mesh can carry that a rate is, if it is one.
+
+    >>> share_of("80%"), share_of("heavy")
+    (0.8, None)
+    """
+    found = _SHARE.fullmatch(rate.strip())
+    return None if found is None else float(found[1]) / 100
 
 
 def steady(rate: str, mix: Mix, seed: int) -> Iterator[Arrival]:

@@ -12,11 +12,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from esg.core.catalog.model import Catalog
-from esg.core.durations import Durations, DurationSettings
 from esg.errors import Rejected
-from esg.invoker.emulated.repository import Repository
-from esg.invoker.emulated.service import EmulatedSlice
+from esg.invoker.emulated.slices import emulated_slices
 from esg.invoker.slices.client import SERVICE
 from esg.invoker.slices.directory import SliceDirectory
 from esg.runtime.catalog import load
@@ -33,10 +30,8 @@ async def serve(
     wanted = parse_slices(own.slices)
     if not isinstance(wanted, Emulated):
         raise Rejected(f"invoker.slices: {own.slices!r} leaves nothing to emulate; say emulated:N")
-    catalog = load(common)
-    unload_us = round(DurationSettings().unload_us * common.time_scale)
-    durations = Durations(catalog, own.seed, DurationSettings(noise=own.noise, unload_us=unload_us))
-    slices = [_emulated_slice(own, catalog, durations, index) for index in range(wanted.count)]
+    node = own.node or socket.gethostname()
+    slices = emulated_slices(node, wanted.count, own, common, load(common))
     servers = [Server() for _ in slices]
     addresses = [f"unix:{directory.socket(index)}" for index in range(wanted.count)]
     for part, server, address in zip(slices, servers, addresses, strict=True):
@@ -48,21 +43,6 @@ async def serve(
     await asyncio.gather(*(server.stop(common.drain_s) for server in servers))
     for part in slices:
         part.close()
-
-
-def _emulated_slice(
-    own: InvokerSettings, catalog: Catalog, durations: Durations, index: int
-) -> EmulatedSlice:
-    node = own.node or socket.gethostname()
-    repository = Repository(
-        catalog.functions,
-        memory_mb=own.slice_memory_mb or catalog.cluster.slice_memory_mb,
-        load_us=lambda function: durations.load_us(node, index, function),
-        unload_us=durations.settings.unload_us,
-    )
-    if own.warm_start:
-        repository.warm()
-    return EmulatedSlice(f"{node}/{index}", repository, durations, own.payload_scale)
 
 
 def main() -> int:

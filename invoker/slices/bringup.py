@@ -9,6 +9,9 @@ from pathlib import Path
 
 from esg.core.catalog.model import Catalog
 from esg.errors import Rejected
+from esg.invoker.emulated.in_process import InProcessChannel
+from esg.invoker.emulated.service import EmulatedSlice
+from esg.invoker.emulated.slices import emulated_slices
 from esg.invoker.slices.client import SliceClient
 from esg.invoker.slices.directory import SliceDirectory, slice_directory
 from esg.invoker.slices.mig import find_instances
@@ -36,6 +39,7 @@ class SliceSet:
 
     `handlers` names the CPU parts to be called, and `lacking` says why some functions cannot run.
     `refresh` looks again whether the model of one can be loaded, and if not, says why.
+    Slices that are in this process (`here`) end with it, and not before.
     """
 
     slices: list[SliceClient]
@@ -44,14 +48,24 @@ class SliceSet:
     handlers: Mapping[str, str] = field(default_factory=dict)
     lacking: Mapping[str, str] = field(default_factory=dict)
     refresh: Callable[[str], str] = lambda _: ""
+    here: bool = False
 
 
 @asynccontextmanager
 async def slice_set(
-    own: InvokerSettings, common: CommonSettings, catalog: Catalog, node: str
+    own: InvokerSettings, common: CommonSettings, catalog: Catalog, node: str, *, alone: bool = True
 ) -> AsyncIterator[SliceSet]:
-    """All slices, live; the processes that were started for them end afterwards."""
+    """All slices, live; the processes that were started for them end afterwards. Those of a node
+    that is not `alone` in this process are emulated here, too: a process for each node would cost
+    more than all that they do."""
     match parse_slices(own.slices):
+        case Emulated(count) if not alone:
+            made = _emulated_here(count, own, common, catalog, node)
+        case _ if not alone:
+            raise Rejected(
+                f"invoker.slices: {own.slices}: nodes that share a process have emulated slices; "
+                "start a process for each, or say emulated:N"
+            )
         case Emulated(count):
             made = _emulated(count, own, catalog)
         case Addresses(addresses):
@@ -86,6 +100,29 @@ async def _emulated(count: int, own: InvokerSettings, catalog: Catalog) -> Async
                 memories_mb=_memories_mb([0] * count, own, catalog),
                 processes={process: tuple(range(count))},
             )
+
+
+@asynccontextmanager
+async def _emulated_here(
+    count: int, own: InvokerSettings, common: CommonSettings, catalog: Catalog, node: str
+) -> AsyncIterator[SliceSet]:
+    made = emulated_slices(node, count, own, common, catalog)
+    try:
+        yield SliceSet(
+            slices=[
+                SliceClient(f"{node}/{index}", dial=_dialling(part))
+                for index, part in enumerate(made)
+            ],
+            memories_mb=_memories_mb([0] * count, own, catalog),
+            here=True,
+        )
+    finally:
+        for part in made:
+            part.close()
+
+
+def _dialling(part: EmulatedSlice) -> Callable[[str], InProcessChannel]:
+    return lambda address: InProcessChannel(part.handlers())
 
 
 @asynccontextmanager

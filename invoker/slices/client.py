@@ -11,7 +11,7 @@ that has been given shared memory gets and gives large ones through it. Whatever
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import pairwise
@@ -74,14 +74,20 @@ def split(rows: Sequence[T], portions: int) -> list[Sequence[T]]:
 class SliceClient:
     """One Triton server."""
 
-    def __init__(self, address: str, memory: SharedMemory | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        memory: SharedMemory | None = None,
+        dial: Callable[[str], grpc.aio.Channel] | None = None,
+    ) -> None:
         self._memory = memory
+        # Without keepalive: Triton ends a connection on which it is often pinged
+        self._dial = dial or partial(plain_channel, options=TO_ANYBODY)
         self._connect(address)
 
     def _connect(self, address: str) -> None:
         self.address = address
-        # Without keepalive: Triton ends a connection on which it is often pinged
-        self._channel = plain_channel(address, TO_ANYBODY)
+        self._channel = self._dial(address)
         self._triton = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
         self._conversations: dict[str, InferStream] = {}  # one per model, while nobody uses it
 

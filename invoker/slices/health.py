@@ -30,6 +30,8 @@ CHECKS_PER_SILENCE = 4
 
 async def watch(found: SliceSet, node: Node, silent_s: float) -> None:
     """For as long as the node lives."""
+    if found.here:  # what could end them would end this process
+        await asyncio.get_running_loop().create_future()
     others = dict(enumerate(found.slices))
     watches = []
     for process, indexes in found.processes.items():

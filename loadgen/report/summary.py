@@ -21,8 +21,8 @@ LATE_MS = 2.0
 """A sender that is later than this at its 99th percentile has to say so."""
 MOST_REASONS = 5
 BEHIND_TEXT = (
-    "The mesh fell behind. {crowd}It may have been cold: esg up --warm-start begins with loaded "
-    "models. Or it is too small for this rate: the paper's cluster is esg up --nodes 16. esg top "
+    "The mesh fell behind. {crowd}It may have been cold: esg up --cold-start begins without loaded "
+    "models. Or it is too small for this rate: --rate 80% is a share of what it can carry. esg top "
     "shows where work waits."
 )
 

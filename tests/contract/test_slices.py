@@ -1,6 +1,7 @@
-"""What a slice does, whichever kind it is: one body, run against an emulated and a real one.
+"""What a slice does, whichever kind it is: one body, run against emulated ones, in a process of
+their own and in this one, and a real one.
 
-Both know the functions of tests/triton; they differ in what the models compute, and in nothing that
+All know the functions of tests/triton; they differ in what the models compute, and in nothing that
 an invoker relies on.
 """
 
@@ -9,7 +10,6 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
-import grpc
 import pytest
 import pytest_asyncio
 from tritonclient.grpc import service_pb2, service_pb2_grpc
@@ -45,15 +45,16 @@ class Subject:
         return [plain_output(outputs) for outputs in made]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["emulated", "cpu"])
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["emulated", "here", "cpu"])
 async def subject(request: Any, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Subject]:
     file = write_functions(tmp_path_factory.mktemp("functions"))
     common = CommonSettings(catalog=str(file))
-    own = InvokerSettings(slices=f"{request.param}:1", noise=0.0)
+    here = request.param == "here"
+    own = InvokerSettings(slices="emulated:1" if here else f"{request.param}:1", noise=0.0)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment("common", {"catalog": file}).items():
             patch.setenv(name, value)
-        async with slice_set(own, common, load_catalog(file), "node") as found:
+        async with slice_set(own, common, load_catalog(file), "node", alone=not here) as found:
             yield Subject(found.slices[0], request.param, found)
 
 
@@ -101,7 +102,7 @@ async def test_a_model_that_somebody_else_unloaded_can_be_loaded_again(subject: 
     # attack: G1
     await subject.part.load("ponder")
     await subject.run("ponder", [b"0 ms"])
-    async with grpc.aio.insecure_channel(subject.part.address) as channel:
+    async with subject.part._dial(subject.part.address) as channel:
         somebody: Any = service_pb2_grpc.GRPCInferenceServiceStub(channel)
         order = service_pb2.RepositoryModelUnloadRequest(model_name="ponder")
         await somebody.RepositoryModelUnload(order)

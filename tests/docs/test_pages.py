@@ -35,7 +35,7 @@ ELSEWHERE = {
 
 BEFORE = {
     "catalog.md": ["esg up --detach"],  # "if a mesh is up"
-    "loadgen.md": ["esg up --warm-start --detach"],  # as its first line says
+    "loadgen.md": ["esg up --detach"],  # as its first line says
 }
 AFTER = {
     "security.md": ["esg down --dir ./my-mesh"],

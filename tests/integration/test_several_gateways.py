@@ -60,3 +60,28 @@ async def test_who_leaves_one_gateway_cancels_nothing_that_was_submitted_through
         for name in ("both", "later"):
             assert (await leaving.fetch(name)).outputs == photo(b"p")
         await nothing_is_left(mesh, leaving, keys_may_expire=True)
+
+
+async def test_client_with_two_addresses_loses_nothing_when_one_gateway_dies_under_load(
+    launch: Launch,
+) -> None:
+    async with launch(gateways=2) as (mesh, watching):
+        async with (
+            AsyncClient(",".join(mesh.gateways)) as client,
+            client.stream() as stream,
+        ):
+            streamed = {b"s%d" % n: stream.submit("photo", b"s%d" % n) for n in range(100)}
+            called = {
+                b"c%d" % n: asyncio.create_task(client.submit("photo", b"c%d" % n))
+                for n in range(50)
+            }
+            await asyncio.wait(streamed.values(), return_when=asyncio.FIRST_COMPLETED)
+            assert client.address == mesh.gateways[0]
+            await mesh.kill("gateway")
+            for payload, answer in (streamed | called).items():
+                result = await answer
+                assert (result.outcome, result.outputs) == (Outcome.DONE, photo(payload))
+            assert client.address == mesh.gateways[1]
+            assert (await status_of(client)).under_way == 0
+        await mesh.restart("gateway")
+        await nothing_is_left(mesh, watching, keys_may_expire=True)

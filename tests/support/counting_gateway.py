@@ -54,7 +54,7 @@ class Gateway(public_grpc.PipelinesServicer):
     answer: Answer = done
     holds: int = 0
     policy: str = "esg"
-    nodes: int = 2
+    nodes: int = 100
     vcpus: int = 16
     address: str = ""
     got: list[public.SubmitRequest] = field(default_factory=list)
@@ -76,8 +76,9 @@ class Gateway(public_grpc.PipelinesServicer):
         )
 
     async def WatchMesh(self, asked: Any, context: Any) -> AsyncIterator[model.MeshStatus]:
+        warm = model.SliceStatus(resident=list(APPLICATIONS.values()))
         nodes = [
-            model.NodeStatus(node=f"node{n}", vcpus=self.vcpus, slices=[model.SliceStatus()] * 7)
+            model.NodeStatus(node=f"node{n}", vcpus=self.vcpus, slices=[warm] * 7)
             for n in range(self.nodes)
         ]
         yield model.MeshStatus(policy=self.policy, nodes=nodes)

@@ -40,7 +40,7 @@ OTHERS = f"""
 |---|---|
 | `{FILE_VARIABLE}` | the settings file |
 | `ESG_DIR` | the directory that `esg up`, `esg status` and `esg down` work in |
-| `ESG_GATEWAY` | the gateway that commands such as `esg submit` call |
+| `ESG_GATEWAY` | the gateway that commands such as `esg submit` call; or several, with commas |
 | `ESG_TOKEN` | the token that clients such as `esg submit` and `loadgen` show to the gateway |
 | `ESG_CLIENT_CA` | the authorities (PEM) that clients trust; with it they speak TLS |
 | `ESG_CLIENT_CERTIFICATE`, `ESG_CLIENT_KEY` | shown to a gateway that asks for it |

@@ -78,15 +78,15 @@ def _document(directory: RunDirectory, record: dict[str, Any], *, secure: bool) 
 
 def _say_up(directory: RunDirectory, record: dict[str, Any], *, secure: bool) -> None:
     screen = terminal()
-    gateway, nodes = record["gateway"], counted(len(record["nodes"]), "node")
+    gateways, nodes = record["gateways"], counted(len(record["nodes"]), "node")
     client_env = SecureFolder(directory.security).client_env if secure else None
     catalog = record["settings"]["common"]["catalog"]
     where = ""
     if directory.path != default_directory().absolute():
         where = f" --dir {shlex.quote(str(directory.path))}"
     for line in (
-        f"mesh is up: {gateways_text(record['gateways'])}; {nodes}; logs in {directory.logs}",
-        try_text(gateway, client_env, catalog),
+        f"mesh is up: {gateways_text(gateways)}; {nodes}; logs in {directory.logs}",
+        try_text(",".join(gateways), client_env, catalog),
         f"esg status{where} shows it, esg down{where} stops it",
     ):
         screen.print(line, soft_wrap=True)

@@ -115,7 +115,9 @@ class ForegroundView:
             f"policy {settings['controller']['policy']}; logs in {mesh.directory.logs}",
             "bold green",
         )
-        self.say(f"{try_text(mesh.gateway, mesh.client_env, settings['common']['catalog'])}\n")
+        self.say(
+            f"{try_text(','.join(mesh.gateways), mesh.client_env, settings['common']['catalog'])}\n"
+        )
 
 
 def left_text(directory: RunDirectory, data: Path) -> str:
@@ -156,7 +158,7 @@ def gateways_text(addresses: list[str]) -> str:
 
 
 def try_text(gateway: str, client_env: Path | None, catalog: str) -> str:
-    """A first command. The usual gateway need not be named, nor the one that a file tells of."""
+    """A first command. The usual gateway need not be named, nor those that a file tells of."""
     application = next(iter(read_catalog(Path(catalog) if catalog else None).applications))
     ready = ""
     if client_env is not None:

@@ -12,6 +12,7 @@ import typer
 
 from esg.console.options import RunDir, at_least
 from esg.errors import Rejected
+from esg.local.programs import has_node
 from esg.local.run_directory import RunDirectory, default_directory, running
 from esg.suggest import did_you_mean
 
@@ -26,7 +27,7 @@ def logs(
         typer.Argument(
             metavar="[NAME]",
             show_default=False,
-            help="One process, as esg status names it; all by default.",
+            help="One process, as esg status names it, or one node; all by default.",
         ),
     ] = None,
     follow: Annotated[
@@ -77,12 +78,17 @@ class MeshLogs:
     def print_new(self, *, last: int | None = None, partial: bool = False) -> bool:
         """Print what is new; whether there is any log at all."""
         for name, path in self._paths().items():
-            if self._name in (None, name):
+            if self._name in (None, name) or has_node(name, self._name):
                 file = self._files.setdefault(name, LogFile(path))
                 before = "" if self._name else f"{name} | "
-                for line in file.new_lines(last, partial=partial):
+                for line in file.new_lines(self._wanted(name), last, partial=partial):
                     print(f"{before}{line}", flush=True)
         return bool(self._files)
+
+    def _wanted(self, process: str) -> str:
+        """What a line has to have in it: of a process with several nodes, the one that is asked
+        for."""
+        return self._name if self._name is not None and self._name != process else ""
 
     def follow(self) -> None:
         """Print what comes, until the mesh is down."""
@@ -114,9 +120,11 @@ class LogFile:
         self._inode = 0
         self._read_bytes = 0
 
-    def new_lines(self, last: int | None = None, *, partial: bool = False) -> Iterator[str]:
-        """Lines since the last look, or the last ones of them. One without an end is still being
-        written, and kept for later unless partial ones are wanted."""
+    def new_lines(
+        self, wanted: str, last: int | None = None, *, partial: bool = False
+    ) -> Iterator[str]:
+        """Lines since the last look that have this in them, or the last ones of them. One without
+        an end is still being written, and kept for later unless partial ones are wanted."""
         try:
             file = self._path.open("rb")
         except OSError:
@@ -126,7 +134,8 @@ class LogFile:
             if seen.st_ino != self._inode or seen.st_size < self._read_bytes:
                 self._inode, self._read_bytes = seen.st_ino, 0
             file.seek(self._read_bytes)
-            found = self._lines(file, partial=partial)
+            lines = self._lines(file, partial=partial)
+            found = (line for line in lines if wanted.encode() in line)
             for line in found if last is None else deque(found, maxlen=last):
                 text = line.decode("utf-8", "replace").rstrip("\r\n")
                 yield "".join(c if c.isprintable() or c == "\t" else ascii(c)[1:-1] for c in text)

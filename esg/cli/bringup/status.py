@@ -9,6 +9,7 @@ from rich.table import Table
 
 from esg.cli.bringup.foreground import gateways_text
 from esg.console.exit_codes import NothingThere
+from esg.console.formatting import counted
 from esg.console.options import AsJson, RunDir
 from esg.console.terminal import fits, open_table, print_json, print_line, terminal
 from esg.local.health import is_refusing, is_serving, redis_answers
@@ -25,7 +26,8 @@ NO_ROOM = "disk full"
 def status(directory: RunDir = None, as_json: AsJson = False) -> None:
     """Show the processes of a mesh that esg up started.
 
-    CPU time and memory of a node include the slices that it runs.
+    CPU time and memory of a node include the slices that it runs. Emulated nodes may share a
+    process, which is named by the first and the last of them.
 
     \b
     Examples:
@@ -59,6 +61,9 @@ def status(directory: RunDir = None, as_json: AsJson = False) -> None:
     screen = terminal()
     print_processes(screen, rows)
     for row in rows:
+        if len(row["nodes"]) > 1:
+            what = f"{counted(len(row['nodes']), 'node')}, each with a link, a store and slices"
+            print_line(screen, f"\n{row['name']}: {what}")
         if row["state"] == NO_ROOM:
             why = "no room for its journal; new requests are refused until there is"
             print_line(screen, f"\n{row['name']}: {why}")
@@ -81,6 +86,7 @@ async def _row(
     all_of_it = in_session(process["pid"]) if leader else []
     return {
         "name": process["name"],
+        "nodes": process.get("nodes", []),
         "pid": process["pid"],
         "state": await _state(process, settings) if leader else "restarting",
         "address": process["address"],

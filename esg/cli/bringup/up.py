@@ -8,15 +8,18 @@ import typer
 
 from esg.cli.bringup.detached import start_detached
 from esg.cli.bringup.foreground import run_mesh
+from esg.cli.bringup.introduction import introduction
 from esg.cli.bringup.preflight import check_deadlines, check_door, check_slices
 from esg.cli.bringup.up_options import UpOptions
 from esg.cli.evaluation.training import trained_file
 from esg.console.catalog import CatalogFile, read_catalog
 from esg.console.options import AsJson, RunDir
+from esg.console.terminal import print_line, terminal
 from esg.core.catalog.model import Catalog
 from esg.core.policies.table import learns
 from esg.emulator.scenario import Scenario, applied
 from esg.errors import Rejected
+from esg.local.machine import this_machine
 from esg.local.options import Chosen, MeshOptions
 from esg.local.run_directory import default_directory
 from esg.runtime.catalog import load
@@ -38,14 +41,16 @@ def up(
 ) -> None:
     """Start a whole mesh on this machine: Redis, controller, gateway and worker nodes.
 
-    Each is a process of its own, and each node has its own local store. Ctrl-C finishes requests
-    in flight, stops everything, and keeps logs, journal and Redis' data. All settings of the
-    services can be given in a file or in the environment; docs/settings.md lists them.
+    Without options it is the paper's cluster, emulated: 16 nodes of 16 vCPUs and 7 vGPUs with their
+    models loaded, ready for loadgen --rate heavy; on a machine that is too small for it, a part of
+    it. Each node has its own local store and its own link to the controller. Ctrl-C finishes
+    requests in flight, stops everything, and keeps logs, journal and Redis' data. All settings of
+    the services can be given in a file or in the environment; docs/settings.md lists them.
 
     \b
     Examples:
       esg up
-      esg up --scale 0.1 --nodes 2 --warm-start
+      esg up --scale 0.1 --nodes 2 --cold-start
       esg up --slices cpu:2
       esg up --secure --dir ./my-mesh
       esg up --resume --dir ./my-mesh
@@ -54,13 +59,16 @@ def up(
     """
     if as_json and not detach:
         raise Rejected("--json tells where a mesh is that runs on; say --detach as well")
-    asked = options.mesh(catalog)
+    machine = this_machine()
+    asked = options.mesh(catalog, machine)
     if catalog is not None:
         read_catalog(catalog)
     chosen = Chosen(asked)  # what is wrong with settings is said before anything starts
     check_deadlines(chosen)
     check_door(chosen)
     check_slices(chosen)
+    if not as_json and (words := introduction(chosen, machine, sized=options.nodes is None)):
+        print_line(terminal(), words)
     learnt, place = _with_what_was_learnt(asked, chosen), directory or default_directory()
     code = start_detached(learnt, place, as_json=as_json) if detach else run_mesh(learnt, place)
     raise typer.Exit(code)

@@ -9,9 +9,12 @@ import typer
 from esg.console.conditions import policy_names
 from esg.console.options import above_zero, at_least, from_zero
 from esg.errors import Rejected
-from esg.local.options import MeshOptions
+from esg.local.machine import Machine
+from esg.local.options import Chosen, MeshOptions
+from esg.local.paper_cluster import PAYLOAD_SCALE, USUAL, nodes_for, nodes_per_process
 from esg.runtime.rpc.addresses import HIGHEST_PORT
-from esg.runtime.settings import DEFAULT_POLICY
+from esg.runtime.settings import DEFAULT_POLICY, InvokerSettings
+from esg.runtime.slice_kinds import Emulated, parse_slices
 
 LARGEST_FACTOR = 1_000
 
@@ -26,8 +29,17 @@ class UpOptions:
         typer.Option(
             metavar="N",
             callback=at_least(1),
-            show_default="4, or 1 with real slices",
+            show_default="the paper's 16 if this machine can carry them, or 1 with real slices",
             help="Worker nodes.",
+        ),
+    ] = None
+    nodes_per_process: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            callback=at_least(1),
+            show_default="as fit, or 1 with real slices",
+            help="Nodes that share a process; with 1, one can die without the others.",
         ),
     ] = None
     gateways: Annotated[
@@ -99,8 +111,8 @@ class UpOptions:
         bool | None,
         typer.Option(
             "--warm-start/--cold-start",
-            show_default="cold",
-            help="Whether models are loaded at the start.",
+            show_default="warm",
+            help="Whether emulated slices begin with loaded models.",
         ),
     ] = None
     payload_scale: Annotated[
@@ -108,7 +120,7 @@ class UpOptions:
         typer.Option(
             metavar="X",
             callback=from_zero(LARGEST_FACTOR),
-            show_default="1",
+            show_default=f"{PAYLOAD_SCALE:g}",
             help="Size of emulated outputs, relative to the catalog's inputs.",
         ),
     ] = None
@@ -176,13 +188,23 @@ class UpOptions:
         ),
     ] = None
 
-    def mesh(self, catalog: Path | None) -> MeshOptions:
-        """The mesh to start."""
+    def mesh(self, catalog: Path | None, machine: Machine) -> MeshOptions:
+        """The mesh to start on this machine."""
         if self.policy is not None and len(policy_names(self.policy)) > 1:
             raise Rejected(f"--policy is {self.policy}; a mesh has one")
         if self.port is not None and not 0 <= self.port <= HIGHEST_PORT:
             raise Rejected(f"--port is {self.port}; it must be from 0 to {HIGHEST_PORT}")
-        nodes = self.nodes
-        if nodes is None:
-            nodes = 4 if self.slices is None or self.slices.startswith("emulated") else 1
-        return MeshOptions(**{**asdict(self), "nodes": nodes, "catalog": catalog})
+        given = {**asdict(self), "catalog": catalog}
+        nodes, shared = self.nodes, self.nodes_per_process
+        if not self._emulated():
+            return MeshOptions(**given | {"nodes": nodes or 1, "nodes_per_process": shared or 1})
+        nodes = nodes or nodes_for(machine)
+        shared = shared or nodes_per_process(nodes, machine)
+        return MeshOptions(**given | {"nodes": nodes, "nodes_per_process": shared, "usual": USUAL})
+
+    def _emulated(self) -> bool:
+        """Whether slices are emulated, by options, environment and settings file together."""
+        slices = {"slices": self.slices, "vgpus": self.vgpus, "settings_file": self.settings_file}
+        chosen = Chosen(MeshOptions(nodes=1, **slices))  # type: ignore[arg-type]
+        own = chosen.settings.of(InvokerSettings)
+        return isinstance(parse_slices(own.slices), Emulated)

@@ -69,6 +69,17 @@ def check_address(address: str) -> None:
         )
 
 
+def split_addresses(text: str) -> list[str]:
+    """The addresses in a list with commas, as of several gateways. What gRPC takes as one is one.
+
+    >>> split_addresses("gateway:443, spare:443"), split_addresses("ipv4:10.0.0.1:7,10.0.0.2:7")
+    (['gateway:443', 'spare:443'], ['ipv4:10.0.0.1:7,10.0.0.2:7'])
+    """
+    if GRPCS_OWN.match(text):
+        return [text]
+    return [address.strip() for address in text.split(",")]
+
+
 def host_of(address: str) -> str:
     """
     >>> host_of("10.0.0.7:50051"), host_of("[::1]:50051"), host_of("dns:///mesh.local:443")

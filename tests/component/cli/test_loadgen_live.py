@@ -173,7 +173,7 @@ def test_configs_learnt_for_the_emulation_fit_the_nodes_of_the_mesh(
     monkeypatch.setattr(console_training, "trained_configs", train)
     gateway.policy, gateway.vcpus = "aquatope", 2
     ran = sent(load, gateway, "--emulate", "--json")
-    assert (ran.code, ran.err) == (0, "")
+    assert ran.code == 0
     assert json.loads(ran.out)["emulated"]["requests"] == 20
 
 
@@ -250,3 +250,34 @@ def test_ctrl_c_waits_for_what_is_in_flight_and_prints_the_summary(
     assert "; ended by Ctrl-C" in out
     assert "no answer" not in out
     assert len(rows.read_text().splitlines()) == 3
+
+
+def test_rate_beyond_the_mesh_is_told_before_it_is_sent(load: Run, gateway: Gateway) -> None:
+    gateway.nodes = 2
+    ran = sent(load, gateway)
+    assert (ran.code, len(gateway.got)) == (0, 20)  # it is sent all the same
+    assert ran.err.startswith("note: 500/s is beyond this mesh: 2 nodes with 32 vCPUs and 14 vGPUs")
+    assert "--rate 80% is a share of what it can carry" in ran.err
+
+
+def test_share_is_one_of_what_the_mesh_can_carry(load: Run, gateway: Gateway) -> None:
+    def rate(share: str) -> float:
+        ran = load("--rate", share, "--requests", 4, "--gateway", gateway.address, "--json")
+        assert (ran.code, ran.err.count("note: ")) == (0, 1)
+        planned = str(json.loads(ran.out)["plan"]["rate"])
+        assert f"of these applications: {share} of that is {planned}\n" in ran.err
+        return float(planned.removesuffix("/s"))
+
+    whole = rate("80%")
+    assert rate("40%") == pytest.approx(whole / 2, rel=0.01)
+    gateway.nodes //= 2
+    assert rate("80%") == pytest.approx(whole / 2, rel=0.01)
+
+
+def test_share_of_a_mesh_without_nodes_is_refused(load: Run, gateway: Gateway) -> None:
+    gateway.nodes = 0
+    ran = load("--rate", "80%", "--gateway", gateway.address)
+    assert (ran.code, len(gateway.got)) == (2, 0)
+    assert ran.err == "error: the mesh has no nodes, so it can carry nothing; see esg top\n"
+    ran = sent(load, gateway)
+    assert ran.err == "note: the mesh has no nodes; requests wait until one joins, see esg top\n"

@@ -18,15 +18,18 @@ from esg.cli.bringup import preflight
 from esg.cli.bringup import up as bringup_up
 from esg.cli.bringup.foreground import try_text
 from esg.invoker.slices.mig import _no_driver
+from esg.local.machine import Machine
+from esg.local.options import Chosen, MeshOptions
 from esg.local.procfs import alive, look
 from esg.local.run_directory import RunDirectory
+from esg.runtime.settings import InvokerSettings
 from tests.component.cli.conftest import Run
 from tests.component.cli.test_refusals import assert_refused
 from tests.component.local.conftest import STAND_INS
 from tests.support.waiting import names, wait_until
 
 ESG = Path(sys.executable).with_name("esg")
-SMALL = ("--nodes", "2", "--port", "0")
+SMALL = ("--nodes", "2", "--nodes-per-process", "1", "--port", "0")
 ALL = ["redis", "controller", "gateway", "node0", "node1"]
 
 
@@ -139,7 +142,12 @@ def test_detached_mesh_goes_on_until_esg_down(directory: RunDirectory) -> None:
     done = ran("up", *SMALL, "--detach")
     assert (done.returncode, done.stderr) == (0, "")
     running = record(directory)
-    assert done.stdout.startswith(f"mesh is up: gateway {running['gateway']}; 2 nodes; logs in ")
+    introduction, told, *_ = done.stdout.splitlines()
+    assert introduction == (
+        "starting 2 nodes x 16 vCPUs x 7 emulated vGPUs in 2 processes, models loaded, data "
+        "between stages at 1 % of the catalog's sizes"
+    )
+    assert told.startswith(f"mesh is up: gateway {running['gateway']}; 2 nodes; logs in ")
     assert [look(pid) is None for pid in pids(directory).values()] == [False] * len(ALL)
     done = ran("down")
     assert (done.returncode, done.stderr) == (0, "")
@@ -181,7 +189,7 @@ def test_the_commands_that_it_names_are_for_this_very_mesh(
 ) -> None:
     usual = ran("up", *SMALL, "--detach").stdout.splitlines()
     gateway = record(directory)["gateway"]
-    assert usual[1:] == [
+    assert usual[2:] == [
         f"try: ESG_GATEWAY={gateway} esg submit image-classification FILE",
         "esg status shows it, esg down stops it",
     ]
@@ -383,6 +391,79 @@ def test_a_process_that_dies_is_told_with_the_end_of_its_log_and_comes_back(
     assert '"event": "serving"' in out
     assert str(directory.logs / f"{name}.log") in out
     assert out.count(f"{name:11} ready") == 2
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[MeshOptions]:
+    """What would be started: all that a mesh is, without its processes."""
+    asked: list[MeshOptions] = []
+
+    def start(options: MeshOptions, _directory: Path) -> int:
+        asked.append(options)
+        return 0
+
+    monkeypatch.setattr(bringup_up, "run_mesh", start)
+    return asked
+
+
+def test_mesh_without_options_is_the_papers_cluster_where_the_machine_can_carry_it(
+    esg: Run, asked: list[MeshOptions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for machine, nodes, shared, words in (
+        (Machine(2, 8_000), 16, 16, ": the paper's cluster, for loadgen --rate heavy"),
+        (Machine(8, 8_000), 16, 4, ": the paper's cluster, for loadgen --rate heavy"),
+        (Machine(1, 8_000), 8, 8, "1 core and 7.8 GB of free memory, is too small"),
+        (Machine(2, 800), 4, 4, "; this is for loadgen --rate light (--nodes 16 insists)"),
+    ):
+        monkeypatch.setattr(bringup_up, "this_machine", lambda machine=machine: machine)
+        told = esg("up").out
+        assert told.startswith(f"starting {nodes} nodes x 16 vCPUs x 7 emulated vGPUs in ")
+        assert words in " ".join(told.split())
+        mesh = asked.pop()
+        assert (mesh.nodes, mesh.nodes_per_process) == (nodes, shared)
+        own = Chosen(mesh, {}).settings.of(InvokerSettings)
+        assert (own.warm_start, own.payload_scale) == (True, 0.01)
+
+
+def test_what_anybody_chose_goes_before_the_papers_cluster(
+    esg: Run, asked: list[MeshOptions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bringup_up, "this_machine", lambda: Machine(2, 8_000))
+    told = esg("up", "--nodes", 3, "--cold-start", "--payload-scale", 1).out
+    assert "no models loaded, data between stages at 100 %" in told
+    assert "paper" not in told
+    mesh = asked.pop()
+    assert (mesh.nodes, mesh.nodes_per_process) == (3, 3)
+    assert Chosen(mesh, {}).settings.of(InvokerSettings).warm_start is False
+    chosen = Chosen(mesh, {"ESG_INVOKER_PAYLOAD_SCALE": "0.5"})
+    assert chosen.settings.of(InvokerSettings).payload_scale == 1
+    esg("up")
+    chosen = Chosen(asked.pop(), {"ESG_INVOKER_PAYLOAD_SCALE": "0.5"})
+    assert chosen.settings.of(InvokerSettings).payload_scale == 0.5
+
+
+def test_real_slices_have_a_node_and_its_process_alone(
+    esg: Run, asked: list[MeshOptions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bringup_up, "check_slices", lambda chosen: None)
+    monkeypatch.setenv("ESG_INVOKER_SLICES", "cpu:2")
+    assert esg("up").out == ""
+    mesh = asked.pop()
+    assert (mesh.nodes, mesh.nodes_per_process, mesh.usual) == (1, 1, {})
+    words = "only nodes with emulated slices can share a process..."
+    assert_refused(esg("up", "--nodes", 2, "--nodes-per-process", 2), words)
+
+
+def test_status_and_logs_tell_which_nodes_share_a_process(directory: RunDirectory) -> None:
+    shared = ("--nodes", 2, "--nodes-per-process", 2, "--port", 0)
+    assert ran("up", *shared, "--detach").returncode == 0
+    rows = json.loads(ran("status", "--json").stdout)["processes"]
+    assert rows[-1]["name"] == "node0-1"
+    assert rows[-1]["nodes"] == ["node0", "node1"]
+    assert "node0-1: 2 nodes, each with a link, a store and slices" in ran("status").stdout
+    with directory.log_of("node0-1").open("a") as log:
+        log.write('{"event": "slice lost", "node": "node1"}\n{"event": "slice back"}\n')
+    assert ran("logs", "node1").stdout == '{"event": "slice lost", "node": "node1"}\n'
 
 
 @pytest.mark.parametrize("clean", ["down", "up"])

@@ -88,8 +88,9 @@ async def test_an_output_is_fetched_in_what_is_left_of_the_timeout(
     controller.playing = True
     payload = LARGE[:2000]
     async with AsyncClient(await gateways.start(inline_bytes=1024)) as mesh:
+        stub = mesh._calls.gateways.current.stub
         for name in ("Submit", "Fetch"):
-            monkeypatch.setattr(mesh._calls.stub, name, noted(getattr(mesh._calls.stub, name)))
+            monkeypatch.setattr(stub, name, noted(getattr(stub, name)))
         result = await mesh.submit(KNOWN, payload, timeout_s=LIMIT_S)
     assert result.outputs == {"second": payload[::-1]}
     submit_s, fetch_s = given_s

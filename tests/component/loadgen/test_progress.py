@@ -93,7 +93,7 @@ def test_a_machine_that_is_busy_is_named_before_the_mesh() -> None:
     late = [record(n, in_time=False, late_us=7_000) for n in range(6)]
     assert "cores may be busy" in behind_text(findings(*late, load=1.0, cores=2))
     quiet = behind_text(findings(*missed, load=1.0, cores=2))
-    assert quiet.startswith("The mesh fell behind. It may have been cold: esg up --warm-start")
+    assert quiet.startswith("The mesh fell behind. It may have been cold: esg up --cold-start")
     assert "busy" not in quiet
 
 

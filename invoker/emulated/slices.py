@@ -1,0 +1,30 @@
+"""The emulated slices of a node, as its settings say."""
+
+from esg.core.catalog.model import Catalog
+from esg.core.durations import Durations, DurationSettings
+from esg.invoker.emulated.repository import Repository
+from esg.invoker.emulated.service import EmulatedSlice
+from esg.runtime.settings import CommonSettings, InvokerSettings
+
+
+def emulated_slices(
+    node: str, count: int, own: InvokerSettings, common: CommonSettings, catalog: Catalog
+) -> list[EmulatedSlice]:
+    """So many of them; what they take depends on the node's name, too."""
+    unload_us = round(DurationSettings().unload_us * common.time_scale)
+    durations = Durations(catalog, own.seed, DurationSettings(noise=own.noise, unload_us=unload_us))
+    return [_slice(node, index, own, catalog, durations) for index in range(count)]
+
+
+def _slice(
+    node: str, index: int, own: InvokerSettings, catalog: Catalog, durations: Durations
+) -> EmulatedSlice:
+    repository = Repository(
+        catalog.functions,
+        memory_mb=own.slice_memory_mb or catalog.cluster.slice_memory_mb,
+        load_us=lambda function: durations.load_us(node, index, function),
+        unload_us=durations.settings.unload_us,
+    )
+    if own.warm_start:
+        repository.warm()
+    return EmulatedSlice(f"{node}/{index}", repository, durations, own.payload_scale)
