@@ -67,6 +67,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
                 metrics.reported(news)
 
         cpu = CpuParts(vcpus, own.handler_timeout_s)
+        cpu.metrics.begin(found.handlers)
         began_ns = time.monotonic_ns()
         node = Node(
             pool,
@@ -83,7 +84,8 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
         try:
             await _take_stock(node, found.slices, catalog)
             server = Server(security=security)
-            async with metrics_page(common, own.metrics_port, metrics):
+            pages = (metrics, cpu.metrics, store.remote.metrics)
+            async with metrics_page(common, own.metrics_port, *pages):
                 await _serve(node, link, server, own, common, stop, watching)
         finally:
             watching.cancel()

@@ -51,7 +51,7 @@ class Execution:
         handler = self.handlers.get(order.function, "")
         vcpus = order.config.vcpus
         if handler:
-            prepared = await self.cpu.prepare(handler, inputs, vcpus)
+            prepared = await self.cpu.prepare(handler, inputs, vcpus, function=order.function)
         else:
             prepared = [plain_input(contents) for contents in inputs]
         made = await _onward(prepared, lambda good: self._infer(order, good))
@@ -59,7 +59,10 @@ class Execution:
             pairs = [
                 m if isinstance(m, JobError) else (m, i) for m, i in zip(made, inputs, strict=True)
             ]
-            outputs = await _onward(pairs, lambda good: self.cpu.finish(handler, good, vcpus))
+            outputs = await _onward(
+                pairs,
+                lambda good: self.cpu.finish(handler, good, vcpus, function=order.function),
+            )
         else:
             outputs = [_plain(outcome) for outcome in made]
         results = list(zip(order.jobs, outputs, strict=True))

@@ -12,6 +12,7 @@ the connection breaks, whoever waits gets a `Fault`; the next command connects a
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from time import perf_counter
 from typing import Any
 
 from redis.asyncio.connection import AbstractConnection, UnixDomainSocketConnection
@@ -29,6 +30,7 @@ from redis.exceptions import (
 from esg.errors import Rejected
 from esg.runtime.security.redis_tls import redis_pool
 from esg.storage.errors import StorageRefused, StoreUnavailable
+from esg.storage.metrics import ConnectionMetrics, RedisMetrics
 
 REPLY_TIMEOUT_S = 10.0
 TIMEOUT_PER_COMMAND_S = 0.05
@@ -45,7 +47,8 @@ Reply = asyncio.Future[Any]
 
 
 class RedisPipeline:
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, metrics: ConnectionMetrics | None = None) -> None:
+        self._metrics = metrics or RedisMetrics().connection("data")
         try:
             pool: Any = redis_pool(
                 url,
@@ -99,6 +102,7 @@ class RedisPipeline:
 
     async def _round_trip(self, batch: list[tuple[list[Argument], Reply]]) -> None:
         limit_s = REPLY_TIMEOUT_S + TIMEOUT_PER_COMMAND_S * len(batch)
+        began = perf_counter()
         try:
             async with asyncio.timeout(limit_s):
                 connection = await self._pool.get_connection()
@@ -109,8 +113,10 @@ class RedisPipeline:
                         await self._read(connection, reply)
                 finally:
                     await self._pool.release(connection)
+            self._metrics.answered(len(batch), perf_counter() - began)
         except (RedisError, OSError, RuntimeError) as error:
             # A TimeoutError is an OSError; uvloop raises a RuntimeError for a closed transport
+            self._metrics.unreachable()
             reason = str(error).rstrip(".") or f"no answer within {limit_s:g} s"
             for _, reply in batch:
                 if not reply.done():
@@ -125,6 +131,7 @@ class RedisPipeline:
         try:
             answer = await connection.read_response(disable_decoding=True)
         except ResponseError as error:  # about this command alone
+            self._metrics.refused()
             if not reply.done():
                 kind = StoreUnavailable if isinstance(error, PASSING) else StorageRefused
                 reply.set_exception(kind(f"Redis at {self.where} refuses: {error}"))

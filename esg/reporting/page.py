@@ -123,7 +123,8 @@ th.part { color: var(--ink); padding-top: 1.2rem; }
 .yes { color: var(--yes); background: var(--yes-bg); }
 .no { color: var(--no); background: var(--no-bg); }
 .best td { font-weight: 600; }
-.wide { overflow-x: auto; margin-bottom: .8rem; } .wide td, .wide th { white-space: nowrap; padding-right: 1rem; }
+.wide { overflow-x: auto; margin-bottom: .8rem; }
+.wide td, .wide th { white-space: nowrap; padding-right: 1rem; }
 .wide th { white-space: normal; min-width: 5.5rem; }
 figure { margin: 0; } figcaption { max-width: 46rem; color: var(--soft); font-size: .92rem; }
 .legend { display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; margin: 0 0 .6rem; font-size: .88rem; }

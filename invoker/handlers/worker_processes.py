@@ -24,9 +24,11 @@ class OutOfTime(Exception):
 
 
 class Workers:
-    """At most `size` processes, each started when it is first needed."""
+    """At most `size` processes, each started when it is first needed. `ended` counts those that
+    were lost with a call, by why; another one is started in the place of each."""
 
     def __init__(self, size: int) -> None:
+        self.ended = {"died": 0, "timeout": 0, "cancelled": 0}
         self._turns = asyncio.Semaphore(size)
         self._idle: list[ProcessPoolExecutor] = []
         self._busy: list[ProcessPoolExecutor] = []
@@ -43,15 +45,17 @@ class Workers:
                 raise WorkerDied
             worker = self._idle.pop() if self._idle else _new_worker()
             self._busy.append(worker)
-            usable = False
+            usable, why = False, "cancelled"
             try:
                 answer = asyncio.get_running_loop().run_in_executor(worker, work, *arguments)
                 answer.add_done_callback(_heard)
                 done, _ = await asyncio.wait({answer}, timeout=limit_s)
                 if not done:
+                    why = "timeout"
                     raise OutOfTime
                 usable = not isinstance(answer.exception(), BrokenExecutor)
                 if not usable:
+                    why = "died"
                     raise WorkerDied
                 return answer.result()
             finally:
@@ -59,6 +63,7 @@ class Workers:
                 if usable and not self._closed:
                     self._idle.append(worker)
                 else:
+                    self.ended[why] += not self._closed
                     _end(worker)
 
     def close(self) -> None:

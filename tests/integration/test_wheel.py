@@ -170,7 +170,7 @@ def test_a_researcher_compares_a_policy_of_their_own_on_a_trace(
     (tmp_path / "calls.csv").write_text("minute,count\n0,12\n1,18\n", "utf-8")
     policies, seeds = ["esg", "my_policies:Frugal"], 10
     compared = ("--policy", ",".join(policies), "--trace", "calls.csv", "--seeds", seeds)
-    rows = ("--csv", "requests.csv")
+    rows = ("--csv", "requests.csv", "--html", "page.html")
     found = json.loads(
         ran(environment.bin / "esg", "emulate", *compared, *rows, "--json", cwd=tmp_path).stdout
     )
@@ -178,6 +178,9 @@ def test_a_researcher_compares_a_policy_of_their_own_on_a_trace(
     difference = found["results"][1]["to_first"]
     assert difference["cost_relative_margin"] is not None
     assert difference["slo_hit_rate_margin"] is not None
+    change, margin = difference["cost_relative"], difference["cost_relative_margin"]
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert f"<td>{100 * change:+.1f}% ±{100 * margin:.1f}</td>" in page
     with (tmp_path / "requests.csv").open(encoding="utf-8") as file:
         written = [(row["policy"], row["seed"]) for row in csv.DictReader(file)]
     assert Counter(written) == {

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -92,7 +93,7 @@ def reproduce(
     command = _command(quick=quick, requests=requests, seeds=seeds)
     with written(out) as file:
         study = _study(size, command=command, workers=workers, shown=not as_json)
-        file.write(page(study))
+        file.write(page(study, ended=datetime.now().astimezone()))
     if as_json:
         print_json(document(study) | {"report": str(out)})
     else:
