@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from esg.invoker.handlers.handler import CpuParts
-from esg.invoker.tensors.arrays import plain_input
+from esg.invoker.tensors.arrays import OUTPUT, byte_strings
 from tests.support.waiting import LIMIT_S
 
 HANDLERS = "tests.support.handlers"
@@ -45,7 +45,7 @@ async def test_time_is_counted_for_the_function_and_the_method(
     cpu: CpuParts, registry: CollectorRegistry
 ) -> None:
     await cpu.prepare(WRAP, [[b"1"], [b"2"]], 1, function="blur")
-    await cpu.finish(WRAP, [(plain_input([b"x"]), [b"1"])], 1, function="blur")
+    await cpu.finish(WRAP, [({OUTPUT: byte_strings([b"x"])}, [b"1"])], 1, function="blur")
     prepare, finish = (
         count(registry, "esg_node_handler_seconds_count", function="blur", method=method)
         for method in ("prepare", "finish")
