@@ -36,13 +36,14 @@ done
 echo "${list#,}" > "$addresses.new" && mv "$addresses.new" "$addresses"
 
 while ((${#slice_of[@]})); do
-    ended=
-    wait -n -p ended  # a signal ends it too, and then there is no process
-    [[ $ended ]] || continue
-    slice=${slice_of[$ended]}
-    unset "slice_of[$ended]"
-    [[ $stopping ]] && continue
-    echo "slice-$slice ended; it is started again" >&2
-    sleep 1
-    serve "$slice"
+    wait -n  # a signal ends it too
+    for process in "${!slice_of[@]}"; do
+        kill -0 "$process" 2> /dev/null && continue
+        slice=${slice_of[$process]}
+        unset "slice_of[$process]"
+        [[ $stopping ]] && continue
+        echo "slice-$slice ended; it is started again" >&2
+        sleep 1
+        serve "$slice"
+    done
 done

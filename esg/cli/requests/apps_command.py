@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from esg.cli.requests.application_file import read_applications
@@ -13,7 +12,7 @@ from esg.client import ApplicationInfo, AsyncClient, PipelineStage
 from esg.console.catalog import CatalogFile
 from esg.console.formatting import joined, ms_text
 from esg.console.options import AsJson, Gateway
-from esg.console.terminal import open_table, print_json, print_line, terminal
+from esg.console.terminal import Column, print_json, print_line, print_rows, terminal
 from esg.core.catalog.application_table import ApplicationTable
 from esg.errors import Rejected
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
@@ -173,23 +172,24 @@ def _show_mesh(gateway: str, found: list[ApplicationInfo], *, as_json: bool) -> 
         return
     screen = terminal()
     print_line(screen, f"Applications of the mesh at {gateway}:\n")
-    table = open_table()
-    table.add_column("application", overflow="fold")
-    for heading in ("version", "SLO ms", "L ms", "fastest ms"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for told in found:
-        _add_row(table, told)
-    screen.print(table)
+    print_rows(
+        screen,
+        "application",
+        {
+            told.name: Text.assemble((told.name, "bold"), f"\n{stages_text(told.stages)}")
+            for told in found
+        },
+        [
+            Column("version", [str(told.version) for told in found]),
+            Column("SLO ms", [ms_text(ms(told.slo_ms)) for told in found]),
+            Column("L ms", [ms_text(ms(told.alone_ms)) for told in found]),
+            Column("fastest ms", [ms_text(ms(told.fastest_ms)) for told in found]),
+        ],
+    )
     print_line(
         screen,
         "\nL is the time alone at the minimum config; fastest is with every stage at its fastest.",
     )
-
-
-def _add_row(table: Table, told: ApplicationInfo) -> None:
-    times = (ms_text(ms(time)) for time in (told.slo_ms, told.alone_ms, told.fastest_ms))
-    named = Text.assemble((told.name, "bold"), f"\n{stages_text(told.stages)}")
-    table.add_row(named, str(told.version), *times)
 
 
 def stages_text(stages: tuple[PipelineStage, ...]) -> str:
