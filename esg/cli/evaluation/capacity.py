@@ -134,8 +134,8 @@ class CapacityLoad:
             metavar="SECONDS",
             callback=above_zero(LONGEST_S),
             show_default=f"{DEFAULT_DURATION_S:g}",
-            help="Stop it after this many seconds instead; longer than deadlines by far, or a "
-            "queue that grows is not seen.",
+            help="Stop it after this many seconds instead; it must be much longer than deadlines, or "
+            "a growing queue goes unnoticed.",
         ),
     ] = None
 
@@ -168,10 +168,13 @@ def capacity(
     options: CapacityOptions,
     load: CapacityLoad,
     hit_rate: Annotated[
-        str, typer.Option(metavar="SHARE", help="How many must be in time, as in 99% or 0.99.")
+        str,
+        typer.Option(
+            metavar="SHARE", help="Share of requests that must be in time, as in 99% or 0.99."
+        ),
     ] = "99%",
     within: Annotated[
-        str, typer.Option(metavar="SHARE", help="How exactly the rate is wanted.")
+        str, typer.Option(metavar="SHARE", help="Relative precision of the rate.")
     ] = "2%",
     workers: Workers = None,
     catalog: CatalogFile = None,
@@ -181,8 +184,8 @@ def capacity(
     """Find the highest rate at which enough requests are in time.
 
     A rate holds if the mean of the hit rate over seeds is at least --hit-rate. It is doubled until
-    it does not hold; then the gap is halved, up to --within. All rates and policies have the same
-    seeds, so the same command always finds the same rates.
+    it does not hold; then the gap is halved until it is within --within. All rates and policies use
+    the same seeds, so the same command always finds the same rates.
 
     \b
     Examples:

@@ -103,9 +103,9 @@ def compare(
 ) -> None:
     """Compare two saved results, side by side.
 
-    Results are what esg emulate --json and loadgen --json print. If a file has several policies,
-    those are compared that both files have. Where both have the same seeds, differences are paired
-    by seed and have a margin.
+    Results are what esg emulate --json and loadgen --json print. The policies that both files have
+    are compared; if each has only one, these two. If both have the same seeds, differences are
+    paired by seed and have a margin.
 
     \b
     Examples:

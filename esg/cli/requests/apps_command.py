@@ -79,8 +79,8 @@ def add(
 ) -> None:
     """Add the applications of a file to a live mesh, made of functions that it has.
 
-    Of a catalog only the [applications] are read. A mesh that is started anew has forgotten them,
-    one that goes on (esg up --resume) has not.
+    Of a catalog, only the [applications] are read. They are kept until the mesh ends, and by esg up
+    --resume beyond that.
 
     \b
     A file may be as short as this:
@@ -97,7 +97,7 @@ def update(
 ) -> None:
     """Replace applications of a live mesh by those of the same names in a file.
 
-    Requests under way go on with the version they began with.
+    Requests in flight keep the version they began with.
     """
     _change("updated", read_applications(file), gateway, as_json=as_json)
 
@@ -108,7 +108,7 @@ def remove(
     gateway: Gateway = DEFAULT_GATEWAY,
     as_json: AsJson = False,
 ) -> None:
-    """Remove applications from a live mesh. Requests under way are answered."""
+    """Remove applications from a live mesh. Requests in flight are still answered."""
     removed: list[str] = []
     try:
         run_live(_remove(gateway, names, removed))

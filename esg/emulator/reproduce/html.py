@@ -98,8 +98,8 @@ def _chosen(results: Results) -> list[str]:
 def _claims(study: Study) -> str:
     """One table per section of the paper."""
     margins = (
-        "Verdicts go by the means over all seeds, unless it is said that a margin decides; behind "
-        "± is how far a mean may be off (95 %)."
+        "Verdicts go by the means over all seeds, unless it is said that a margin decides; "
+        "±: 95 % confidence interval of the mean."
         if study.results.size.seeds > 1
         else "There is one seed, which does not tell how far our numbers may be off."
     )
@@ -154,7 +154,7 @@ def _readings(results: Results) -> str:
         f"Hit rate in percent and cost relative to ESG{margins}. {CAPTION} The readings in bold "
         "stand for their system in the comparison. Limits: the hit rate of unlimited warm "
         "resources, and the least it costs to be in time, with every batch full; nobody reaches "
-        "both, and who is late can be cheaper."
+        "both, and a policy that misses deadlines can cost less."
     )
     head = row("th", ("System", "Reading", *(f"{s}: {w}" for s in SETTINGS for w in _FIGURES)))
     rows = []
