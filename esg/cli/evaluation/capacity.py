@@ -134,8 +134,8 @@ class CapacityLoad:
             metavar="SECONDS",
             callback=above_zero(LONGEST_S),
             show_default=f"{DEFAULT_DURATION_S:g}",
-            help="Stop it after this many seconds instead; it must be much longer than deadlines, or "
-            "a growing queue goes unnoticed.",
+            help="Stop it after this many seconds instead; it must be much longer than deadlines, "
+            "or a growing queue goes unnoticed.",
         ),
     ] = None
 

@@ -340,7 +340,8 @@ def _run(job: SweepRun) -> RunOutcome:
     if job.label == LIMITS:
         return run_limits(job)
     outcome = run_job(job)
-    series = {name: ([], thinned(latency_us)) for name, (_, latency_us) in outcome.series.items()}
+    instants: list[int] = []
+    series = {name: (instants, thinned(times)) for name, (_, times) in outcome.series.items()}
     return replace(outcome, series=series)
 
 

@@ -91,6 +91,13 @@ def test_one_run_has_a_page_without_differences(esg: Run, tmp_path: Path) -> Non
     assert "How many were answered within a time" in page
 
 
+def test_impossible_deadlines_have_a_page_without_figures(esg: Run, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    two = ("--policy", "esg,apex", "--requests", 5, "--slo-scale", 0.01, "--workers", 1)
+    document(esg, *two, "--html", file)
+    assert rows(file.read_text("utf-8"))["apex"][:4] == ["-", "-", "-", "-"]
+
+
 def test_intervals_of_hit_rates_stay_within_0_and_100_percent() -> None:
     assert interval_text(0.998, 0.004) == "99.8% (99.4 to 100.0)"
     assert interval_text(0.001, 0.004) == "0.1% (0.0 to 0.5)"

@@ -182,8 +182,9 @@ def _figures(compared: _Compared) -> Figure:
         hits.add_trace(bars(name, colour, [name], [_estimate(result, HIT_RATE, 100)], most=100))
         costs.add_trace(bars(name, colour, [name], [_estimate(result, COST, 1)]))
     limits, names = compared.found.limits, list(compared.results)
-    hits.add_trace(marks("limit", names, [100 * limits.slo_hit_rate] * len(names)))
-    costs.add_trace(marks("limit", names, [limits.cost_usd_per_1k_requests] * len(names)))
+    if limits.slo_hit_rate is not None and limits.cost_usd_per_1k_requests is not None:
+        hits.add_trace(marks("limit", names, [100 * limits.slo_hit_rate] * len(names)))
+        costs.add_trace(marks("limit", names, [limits.cost_usd_per_1k_requests] * len(names)))
     for plot in (hits, costs):
         plot.update_layout(barmode="overlay")
     return Figure(
