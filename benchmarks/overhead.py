@@ -158,10 +158,12 @@ def show(rows: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.overhead", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--seconds", type=float, default=5, help="per row")
     parser.add_argument("--slices", type=int, default=2, help="the fewer, the larger the batches")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="print raw numbers instead of tables")
     arguments = parser.parse_args()
     with no_op_catalog() as catalog:
         os.environ |= environment("common", {"catalog": catalog, "log_level": "warning"})
