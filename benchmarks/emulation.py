@@ -1,7 +1,7 @@
 """How fast is virtual time? The paper's relaxed-heavy setting on 16 nodes, esg with frontier.
 
-    .venv/bin/python benchmarks/emulation.py [--quick] [--json] [--profile]
-    .venv/bin/python benchmarks/emulation.py --trace FILE [--duration SECONDS]
+    .venv/bin/python -m benchmarks.emulation [--quick] [--json] [--profile]
+    .venv/bin/python -m benchmarks.emulation --trace FILE [--duration SECONDS]
 
 One core, with everything that `esg emulate` does: brains, pools, durations, digest of all orders
 and report. Time per request must not grow with their number. A trace is scaled to the heavy rate.
@@ -248,7 +248,7 @@ def show_profile(console: Console, rows: Sequence[dict[str, Any]]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="benchmarks/emulation.py",
+        prog="python -m benchmarks.emulation",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

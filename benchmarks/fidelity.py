@@ -298,7 +298,9 @@ def show(found: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.fidelity", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--setting", choices=SETTINGS, default="relaxed-heavy")
     parser.add_argument("--rate", help="instead of the setting's: heavy, 10/s, 30/min, ...")
     parser.add_argument("--slo-scale", type=float, help="instead of the setting's")
@@ -309,7 +311,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, help="16, or 1 with real slices")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0, help="of the arrivals")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="print raw numbers instead of tables")
     arguments = parser.parse_args()
     found = compare(arguments)
     if arguments.json:

@@ -1,6 +1,6 @@
 """What one event costs: `Scheduler.handle` on the paper's heavy workload, search included.
 
-    python benchmarks/handle.py [--requests 3000] [--json]
+    .venv/bin/python -m benchmarks.handle [--requests 3000] [--json]
 
 The same arrivals go through the same emulated cluster with each engine, and every call of `handle`
 is timed. Beside it stand the search alone, the pools' share, and a replay of the same events, which
@@ -126,7 +126,9 @@ def _row(engine: str, what: str, times_ns: list[int]) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+        prog="python -m benchmarks.handle",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
     )
     parser.add_argument("--requests", type=int, default=3000, help="pipeline requests per engine")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")

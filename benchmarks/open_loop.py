@@ -211,9 +211,11 @@ def show(found: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.open_loop", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--seconds", type=float, default=5, help="per run")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="print raw numbers instead of tables")
     arguments = parser.parse_args()
     found = measure(arguments.seconds)
     if arguments.json:

@@ -260,9 +260,11 @@ def _time(us: float) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.overload", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--seconds", type=float, default=5, help="per run")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="print raw numbers instead of tables")
     arguments = parser.parse_args()
     rows = emulated(arguments.seconds, fair_quantum_ms=0)
     rows += emulated(arguments.seconds, fair_quantum_ms=ControllerSettings().fair_quantum_ms)

@@ -120,11 +120,13 @@ def show(found: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.soak", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--nodes", type=int, default=16)
     parser.add_argument("--rate", choices=RATES_US, default="heavy")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="print raw numbers instead of tables")
     arguments = parser.parse_args()
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:

@@ -63,10 +63,17 @@ def measure(rounds: int, before: Path | None) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--before", type=Path, metavar="BIN")
-    parser.add_argument("--json", action="store_true")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.startup", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--rounds", type=int, default=20, help="starts of each")
+    parser.add_argument(
+        "--before",
+        type=Path,
+        metavar="BIN",
+        help="the bin folder of another installation, to compare with",
+    )
+    parser.add_argument("--json", action="store_true", help="print raw numbers instead of tables")
     given = parser.parse_args()
     rows = measure(given.rounds, given.before)
     if given.json:

@@ -9,18 +9,19 @@ deterministic scheduler and pool that the live services (`esg.controller`, `esg.
 emulator and the replay all drive.
 """
 
-from typing import TYPE_CHECKING, Any
-
 from esg.version import __version__ as __version__
 
+TYPE_CHECKING = False  # as `typing` has it, which takes milliseconds in which Ctrl-C is a traceback
 if TYPE_CHECKING:
+    from typing import Any
+
     from esg.client import AsyncClient as AsyncClient
     from esg.client import Client as Client
 
 __all__ = ["AsyncClient", "Client", "__version__"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """The client, which brings gRPC with it, only for those who ask for it (PEP 562)."""
     if name in ("AsyncClient", "Client"):
         from esg import client

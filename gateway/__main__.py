@@ -79,7 +79,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
         await asyncio.wait_for(link.up.wait(), FIRST_LINK_S)
     forgetting = asyncio.create_task(follow_applications(metrics, Applications(controller), table))
     told = asyncio.create_task(stop.wait())
-    async with metrics_page(common, own.metrics_port, metrics):
+    async with metrics_page(common, own.metrics_port, metrics, store.metrics):
         say_ready(f"{own.host}:{port}")
         await asyncio.wait({told, linking}, return_when=asyncio.FIRST_COMPLETED)
     pipelines.close()

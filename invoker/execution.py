@@ -56,13 +56,16 @@ class Execution:
         vcpus = order.config.vcpus
         prepared: Sequence[Any] = inputs
         if handler:
-            prepared = await self.cpu.prepare(handler, inputs, vcpus)
+            prepared = await self.cpu.prepare(handler, inputs, vcpus, function=order.function)
         made = await _onward(prepared, lambda good: self._infer(order, good))
         if handler:
             pairs = [
                 m if isinstance(m, JobError) else (m, i) for m, i in zip(made, inputs, strict=True)
             ]
-            outputs = await _onward(pairs, lambda good: self.cpu.finish(handler, good, vcpus))
+            outputs = await _onward(
+                pairs,
+                lambda good: self.cpu.finish(handler, good, vcpus, function=order.function),
+            )
         else:
             outputs = made
         results = list(zip(order.jobs, outputs, strict=True))

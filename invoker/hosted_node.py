@@ -104,6 +104,7 @@ class NodeHost:
                         metrics.reported(news)
 
                 cpu = CpuParts(vcpus, own.handler_timeout_s, found.handlers.values())
+                cpu.metrics.begin(found.handlers)
                 began_ns = time.monotonic_ns()
                 node = Node(
                     pool,
@@ -124,7 +125,8 @@ class NodeHost:
                 )
                 try:
                     await _take_stock(node, found.slices, self.catalog)
-                    async with metrics_page(self.common, self._metrics_port(name), metrics):
+                    pages = (metrics, cpu.metrics, self.remote.metrics)
+                    async with metrics_page(self.common, self._metrics_port(name), *pages):
                         yield HostedNode(node, link, watching, context)
                 finally:
                     watching.cancel()

@@ -1,11 +1,8 @@
 """The `loadgen` command: works arrivals out, sends them to a mesh, and tells what came of it."""
 
-import shlex
-import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 
 import typer
@@ -26,11 +23,13 @@ from esg.loadgen import options
 from esg.loadgen.emulated import conditions_at_home, conditions_of, run_emulated
 from esg.loadgen.outcome import LoadOutcome
 from esg.loadgen.outlook import Outlook, outlook, resolved, warnings
+from esg.loadgen.report.circumstances import Circumstances
 from esg.loadgen.report.dry_run import arrivals_document, print_summary, resolve
 from esg.loadgen.report.progress import live_view
 from esg.loadgen.report.summary import findings_document, outcome_table, print_findings
 from esg.loadgen.run import LoadFindings, LoadRun, carry_out
 from esg.loadgen.target import Target, ask
+from esg.reporting.provenance import Provenance
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 from esg.workload.payloads import Pictures
 from esg.workload.plan import Workload
@@ -189,11 +188,12 @@ def _send(
                 emulated = emulator(run.plan)
             except KeyboardInterrupt:
                 given_up = True  # there is still what was measured, and all of it
+        under = Circumstances(target=run.target, provenance=Provenance.of_now("loadgen"))
         if page is not None and write_report is not None:
-            page.write(write_report(run, found, emulated))
+            page.write(write_report(run.plan, found, emulated, under=under))
     # Files are complete before a word is printed: whoever reads may stop in the middle (`| head`)
     if as_json:
-        print_json(findings_document(run.plan, found, emulated))
+        print_json(findings_document(run.plan, found, emulated, under=under))
     else:
         print_findings(terminal(), run.plan, found, emulated)
     if given_up:
@@ -201,18 +201,12 @@ def _send(
     return found
 
 
-def _report_writer() -> Callable[[LoadRun, LoadFindings, LoadOutcome | None], str]:
+def _report_writer() -> Callable[..., str]:
     """What makes a page of the findings, imported before anything is sent: plotly may be missing,
     for it is of another extra."""
-    from esg.loadgen.report.page import Circumstances, report
+    from esg.loadgen.report.page import report
 
-    def write(run: LoadRun, found: LoadFindings, emulated: LoadOutcome | None) -> str:
-        command = shlex.join(["loadgen", *sys.argv[1:]])
-        ended = datetime.now().astimezone()
-        under = Circumstances(target=run.target, command=command, ended=ended)
-        return report(run.plan, found, emulated, under=under)
-
-    return write
+    return report
 
 
 def _emulator(

@@ -10,14 +10,15 @@ import asyncio
 
 from esg.errors import Fault
 from esg.storage.errors import NotDurable, StorageRefused, StoreUnavailable
+from esg.storage.metrics import ConnectionMetrics
 from esg.storage.redis_pipeline import RedisPipeline
 
 LIMIT_MS = 5000
 
 
 class DurablePipeline(RedisPipeline):
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
+    def __init__(self, url: str, metrics: ConnectionMetrics | None = None) -> None:
+        super().__init__(url, metrics)
         self._unsynced: list[asyncio.Future[None]] = []
         self._syncer: asyncio.Task[None] | None = None
 

@@ -14,6 +14,7 @@ the connection breaks, whoever waits gets a `Fault`; the next command connects a
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Sequence
+from time import perf_counter
 from typing import Any
 
 from redis.asyncio.connection import UnixDomainSocketConnection
@@ -31,6 +32,7 @@ from redis.exceptions import (
 from esg.errors import Rejected
 from esg.runtime.security.redis_tls import redis_pool
 from esg.storage.errors import StorageRefused, StoreUnavailable
+from esg.storage.metrics import ConnectionMetrics, RedisMetrics
 from esg.storage.redis_connection import RedisConnection
 
 REPLY_TIMEOUT_S = 10.0
@@ -50,7 +52,8 @@ Sent = tuple[list[Argument], Reply]
 
 
 class RedisPipeline:
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, metrics: ConnectionMetrics | None = None) -> None:
+        self._metrics = metrics or RedisMetrics().connection("data")
         try:
             pool: Any = redis_pool(
                 url,
@@ -72,6 +75,7 @@ class RedisPipeline:
         self._waiting: list[Sent] = []
         self._under_way: deque[Reply] = deque()
         """The replies that are due, in order."""
+        self._sent, self._sent_s = 0, 0.0  # commands of this batch, and when they were
         self._too_late: asyncio.TimerHandle | None = None
         self._connection: RedisConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
@@ -104,6 +108,7 @@ class RedisPipeline:
         else:
             batch = self._next_batch()
             self._under_way.extend(reply for _, reply in batch)
+            self._sent, self._sent_s = len(batch), perf_counter()
             self._set_limit(len(batch))
             self._connection.send(_joined(piece for command, _ in batch for piece in command))
 
@@ -138,6 +143,8 @@ class RedisPipeline:
         """One reply; they come in the order of the commands."""
         reply = self._under_way.popleft()
         if not reply.done():
+            if isinstance(answer, RedisError):
+                self._metrics.refused()
             if not isinstance(answer, RedisError):
                 reply.set_result(answer)
             elif isinstance(answer, ResponseError) and not isinstance(answer, PASSING):
@@ -145,6 +152,7 @@ class RedisPipeline:
             else:
                 reply.set_exception(StoreUnavailable(f"Redis at {self.where} refuses: {answer}"))
         if not self._under_way:
+            self._metrics.answered(self._sent, perf_counter() - self._sent_s)
             self._batch_is_over()
 
     def _broke(self, reason: str) -> None:
@@ -164,6 +172,7 @@ class RedisPipeline:
         asyncio.get_running_loop().call_soon(self._go_on)
 
     def _fail(self, replies: Iterable[Reply], reason: str) -> None:
+        self._metrics.unreachable()
         for reply in replies:
             if not reply.done():
                 reply.set_exception(

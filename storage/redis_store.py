@@ -25,6 +25,7 @@ from esg.errors import Fault, Rejected
 from esg.names import BETWEEN
 from esg.storage.durable import DurablePipeline
 from esg.storage.errors import Missing
+from esg.storage.metrics import RedisMetrics
 from esg.storage.redis_pipeline import RedisPipeline
 
 PART_BYTES = 4 * 2**20
@@ -35,8 +36,9 @@ OFFERED_S = b"2"
 
 class RedisStore:
     def __init__(self, url: str, *, prefix: str, ttl_s: int, part_bytes: int = PART_BYTES) -> None:
-        self._redis = RedisPipeline(url)
-        self._durable = DurablePipeline(url)
+        self.metrics = RedisMetrics()
+        self._redis = RedisPipeline(url, self.metrics.connection("data"))
+        self._durable = DurablePipeline(url, self.metrics.connection("durable"))
         self._prefix = prefix
         self._ttl_s = b"%d" % ttl_s
         self._part_bytes = part_bytes

@@ -55,7 +55,9 @@ Choose = Callable[[Stage, list[Outcome]], list[int]]
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m benchmarks.apex.alone",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--setting", default="strict-light", choices=list(SETTINGS))
     setting = parser.parse_args().setting

@@ -162,11 +162,13 @@ async def measure_all(kinds: list[str], seconds: float, settle_s: float) -> list
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.hostile", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--seconds", type=float, default=15, help="alone, and beside each flood")
     parser.add_argument("--settle", type=float, default=60, help="before memory is looked at again")
     parser.add_argument("--only", choices=list(FLOODS), help="this flood alone")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="print raw numbers instead of tables")
     arguments = parser.parse_args()
     kinds = [arguments.only] if arguments.only else list(FLOODS)
     rows = uvloop.run(measure_all(kinds, arguments.seconds, arguments.settle))

@@ -213,10 +213,12 @@ def show(found: dict[str, list[dict[str, Any]]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.recovery", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--seconds", type=float, default=3, help="before and after each death")
     parser.add_argument("--requests", type=int, default=2000, help="in the journals replayed")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="print raw numbers instead of tables")
     arguments = parser.parse_args()
     found = uvloop.run(measure(arguments.seconds))
     found |= {"per_entry": per_entry(), "replays": replays(arguments.requests)}

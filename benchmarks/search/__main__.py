@@ -156,7 +156,7 @@ def _cell_numbers(cell: Cell, cells: Cells) -> dict[str, object]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="benchmarks.search",
+        prog="python -m benchmarks.search",
         description="Time the search engines beside brute force and the paper's listing, "
         "and check that all give the same costs.",
     )

@@ -225,9 +225,11 @@ def above(rows: dict[str, Times]) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.triton", description=__doc__.partition("\n")[0]
+    )
     parser.add_argument("--seconds", type=float, default=3.0, help="per row")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="print raw numbers instead of tables")
     chosen = parser.parse_args()
     rows = uvloop.run(measure(chosen.seconds))
     if chosen.json:

@@ -20,6 +20,11 @@ COMMANDS = {
         "evaluation",
         "Find the highest rate at which requests are in time.",
     ),
+    "compare": (
+        "evaluation.compare:compare",
+        "evaluation",
+        "Compare two saved results, side by side.",
+    ),
     "replay": (
         "evaluation.history:replay",
         "evaluation",

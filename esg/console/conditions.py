@@ -92,6 +92,10 @@ Csv = Annotated[
         help="Write a row for every request, policy and seed (docs/emulator.md).",
     ),
 ]
+Html = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Write a report with plots, as one page."),
+]
 JournalFile = Annotated[
     Path,
     typer.Argument(

@@ -4,13 +4,18 @@ Everything is plain text in a pipe (80 columns, or what COLUMNS says) and colour
 """
 
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from textwrap import TextWrapper
-from typing import Any
+from typing import Any, Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
+
+NEW_LINE = "\n"
 
 
 def print_json(document: dict[str, Any]) -> None:
@@ -46,3 +51,46 @@ def fits(table: Table, screen: Console) -> bool:
     """Whether a table can be shown without cutting anything short."""
     unlimited = screen.options.update(width=10_000)
     return Measurement.get(screen, unlimited, table).maximum <= screen.width
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A figure of every row: its heading, and a text for each."""
+
+    heading: str
+    texts: Sequence[str]
+    justify: Literal["left", "right"] = "right"
+
+
+def print_rows(
+    screen: Console,
+    heading: str,
+    rows: Mapping[str, Text | str],
+    columns: Sequence[Column],
+) -> None:
+    """Print a table with a row for each name, shown as the text behind it. The last columns are
+    lines below the table if a narrow screen has no room for them: no name is cut."""
+    shown = len(columns)
+    table = _rows(heading, rows, columns)
+    while shown and _least_width(table, screen) > screen.width:
+        shown -= 1
+        table = _rows(heading, rows, columns[:shown])
+    screen.print(table)
+    for column in columns[shown:]:
+        values = ", ".join(f"{name} {text}" for name, text in zip(rows, column.texts, strict=True))
+        screen.print(f"\n{column.heading.replace(NEW_LINE, ' ')}: {values}")
+
+
+def _rows(heading: str, rows: Mapping[str, Text | str], columns: Sequence[Column]) -> Table:
+    table = open_table()
+    table.add_column(heading, overflow="fold")
+    for column in columns:
+        table.add_column(column.heading, justify=column.justify, no_wrap=True)
+    for number, text in enumerate(rows.values()):
+        table.add_row(text, *(column.texts[number] for column in columns))
+    return table
+
+
+def _least_width(table: Table, screen: Console) -> int:
+    """The width below which words would be cut."""
+    return Measurement.get(screen, screen.options.update(width=10_000), table).minimum

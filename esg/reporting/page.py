@@ -4,7 +4,7 @@ Everything that is text is escaped, and a content security policy keeps the page
 for anything. Without JavaScript the tables and captions are still there.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
 
@@ -62,6 +62,17 @@ def section(title: str, inside: str) -> str:
     return f"<section><h2>{escape(title)}</h2>{inside}</section>"
 
 
+def facts_table(facts: Mapping[str, str]) -> str:
+    """What tells this report from another one: see `Provenance`."""
+    return f"<table>{''.join(row('td', pair) for pair in facts.items())}</table>"
+
+
+def table(headings: Iterable[str], rows: Iterable[str]) -> str:
+    """Rows below their head; a wide one is scrolled on its own."""
+    head, body = row("th", headings), "".join(rows)
+    return f'<div class="wide"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+
+
 def row(tag: str, cells: Iterable[str], kind: str = "") -> str:
     inside = "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells)
     return f'<tr class="{kind}">{inside}</tr>' if kind else f"<tr>{inside}</tr>"
@@ -112,7 +123,8 @@ th.part { color: var(--ink); padding-top: 1.2rem; }
 .yes { color: var(--yes); background: var(--yes-bg); }
 .no { color: var(--no); background: var(--no-bg); }
 .best td { font-weight: 600; }
-.wide { overflow-x: auto; } .wide td, .wide th { white-space: nowrap; padding-right: 1rem; }
+.wide { overflow-x: auto; margin-bottom: .8rem; }
+.wide td, .wide th { white-space: nowrap; padding-right: 1rem; }
 .wide th { white-space: normal; min-width: 5.5rem; }
 figure { margin: 0; } figcaption { max-width: 46rem; color: var(--soft); font-size: .92rem; }
 .legend { display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; margin: 0 0 .6rem; font-size: .88rem; }

@@ -7,7 +7,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-PALETTE = ("#0072b2", "#d55e00", "#e69f00", "#009e73", "#cc79a7")
+PALETTE = ("#0072b2", "#d55e00", "#e69f00", "#009e73", "#cc79a7", "#56b4e9")
 """Okabe and Ito's, which colour-blind people can tell apart, too."""
 
 BLUE, ORANGE = PALETTE[:2]

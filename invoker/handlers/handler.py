@@ -33,11 +33,13 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from pathlib import Path
+from time import perf_counter
 from types import ModuleType
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 from esg.errors import Fault, Rejected
 from esg.invoker.gathering import together
+from esg.invoker.handlers.metrics import HandlerMetrics
 from esg.invoker.handlers.worker_processes import OutOfTime, WorkerDied, Workers
 from esg.invoker.tensors.arrays import Tensors, checked
 
@@ -86,9 +88,17 @@ class Cores:
             self._free = sorted([*self._free, *cores])
 
 
+class _Work(NamedTuple):
+    """What is done with jobs: a method of a handler, for a function."""
+
+    handler: str
+    method: str
+    function: str
+
+
 class CpuParts:
     """`timeout_s` is what a handler may take for one job, before as well as after the model. The
-    files of `handlers` are read now."""
+    files of `handlers` are read now. Jobs are counted for the function that they are of."""
 
     def __init__(self, vcpus: int, timeout_s: float, handlers: Iterable[str] = ()) -> None:
         usable = sorted(os.sched_getaffinity(0))
@@ -97,23 +107,28 @@ class CpuParts:
         self._sources = _read(self._handlers)
         self._workers = Workers(min(vcpus, len(usable)), partial(_keep_sources, self._sources))
         self._timeout_s = timeout_s
+        self.metrics = HandlerMetrics(self._workers.ended)
 
     async def prepare(
-        self, handler: str, jobs: Sequence[Sequence[Bytes]], vcpus: int
+        self, handler: str, jobs: Sequence[Sequence[Bytes]], vcpus: int, *, function: str = ""
     ) -> list[Tensors | JobError]:
         """The model's inputs for every job of a task, or what went wrong with it."""
         given = [(_copied(job),) for job in jobs]
-        return cast(list[Tensors | JobError], await self._all(handler, "prepare", given, vcpus))
+        work = _Work(handler, "prepare", function)
+        return cast(list[Tensors | JobError], await self._all(work, given, vcpus))
 
     async def finish(
         self,
         handler: str,
         jobs: Sequence[tuple[Tensors, Sequence[Bytes]]],
         vcpus: int,
+        *,
+        function: str = "",
     ) -> list[bytes | JobError]:
         """The stage's outputs for every job: of the model's outputs, and the job's inputs."""
         given = [(outputs, _copied(inputs)) for outputs, inputs in jobs]
-        return cast(list[bytes | JobError], await self._all(handler, "finish", given, vcpus))
+        work = _Work(handler, "finish", function)
+        return cast(list[bytes | JobError], await self._all(work, given, vcpus))
 
     @asynccontextmanager
     async def renewed(self, handler: str) -> AsyncIterator[Callable[[], None]]:
@@ -141,9 +156,7 @@ class CpuParts:
         """End the workers, whatever they are doing."""
         self._workers.close()
 
-    async def _all(
-        self, handler: str, method: str, jobs: Sequence[tuple[Any, ...]], vcpus: int
-    ) -> list[Any]:
+    async def _all(self, work: _Work, jobs: Sequence[tuple[Any, ...]], vcpus: int) -> list[Any]:
         cores = self._cores.take(vcpus)
         slots = asyncio.Semaphore(vcpus)
         spare = list(cores)
@@ -152,8 +165,9 @@ class CpuParts:
             async with slots:
                 core = spare.pop() if spare else None
                 try:
-                    return await self._one(handler, method, job, core)
+                    return await self._one(work, job, core)
                 except (Fault, InvalidInput) as error:
+                    self.metrics.failed(work.function)
                     return error
                 finally:
                     if core is not None:
@@ -164,9 +178,14 @@ class CpuParts:
         finally:
             self._cores.give_back(cores)
 
-    async def _one(self, handler: str, method: str, job: tuple[Any, ...], core: int | None) -> Any:
+    async def _one(self, work: _Work, job: tuple[Any, ...], core: int | None) -> Any:
+        handler, method, function = work
         try:
-            return await self._workers.call(self._timeout_s, _call, handler, method, job, core)
+            result, took_s = await self._workers.call(
+                self._timeout_s, _call, handler, method, job, core
+            )
+            self.metrics.ended(function, method, took_s)
+            return result
         except WorkerDied:
             what = "its worker died; the machine's memory may not suffice"
         except OutOfTime:
@@ -177,8 +196,11 @@ class CpuParts:
         raise Fault(f"handler {handler}: {method}: {what}")
 
 
-def _call(handler: str, method: str, job: tuple[Any, ...], core: int | None) -> Any:
-    """In a worker. What goes wrong is told in words: other errors may not survive the way back."""
+def _call(
+    handler: str, method: str, job: tuple[Any, ...], core: int | None
+) -> tuple[Tensors | bytes, float]:
+    """In a worker: what the handler makes of a job, and the seconds that it took. What goes wrong
+    is told in words: other errors may not survive the way back."""
     if core is not None:
         os.sched_setaffinity(0, {core})
     _class(handler)  # without it, no job can be done
@@ -186,8 +208,10 @@ def _call(handler: str, method: str, job: tuple[Any, ...], core: int | None) -> 
     try:
         work = getattr(_handler(handler), method)
         ready = True  # what is turned down from here on is the job's input
+        began = perf_counter()
         result = work(*job)
-        return _bytes(result) if method == "finish" else checked(result)
+        took_s = perf_counter() - began
+        return _bytes(result) if method == "finish" else checked(result), took_s
     except Rejected as error:
         if ready:
             raise InvalidInput(str(error)) from None

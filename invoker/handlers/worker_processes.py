@@ -29,10 +29,13 @@ def _nothing() -> None:
 
 
 class Workers:
-    """At most `size` processes, each started when it is first needed, with a call of `set_up`."""
+    """At most `size` processes, each started when it is first needed, with a call of `set_up`.
+    `ended` counts those that were lost with a call, by why; another one is started in the place of
+    each."""
 
     def __init__(self, size: int, set_up: Callable[[], None] = _nothing) -> None:
         self._set_up = set_up
+        self.ended = {"died": 0, "timeout": 0, "cancelled": 0}
         self._turns = asyncio.Semaphore(size)
         self._idle: list[ProcessPoolExecutor] = []
         self._busy: list[ProcessPoolExecutor] = []
@@ -50,16 +53,25 @@ class Workers:
                 raise WorkerDied
             worker = self._idle.pop() if self._idle else _new_worker(self._set_up)
             self._busy.append(worker)
-            generation, usable = self._generation, False
+            generation, usable, why = self._generation, False, "cancelled"
             try:
                 answer = await _answer(worker, limit_s, work, *arguments)
-                usable = True
+                usable, why = True, ""
+            except OutOfTime:
+                why = "timeout"
+                raise
+            except WorkerDied:
+                why = "died"
+                raise
+            else:
                 return answer.result()
             finally:
                 self._busy.remove(worker)
                 if usable and generation == self._generation and not self._closed:
                     self._idle.append(worker)
                 else:
+                    if why and not self._closed:
+                        self.ended[why] += 1
                     _end(worker)
 
     @asynccontextmanager

@@ -1,19 +1,23 @@
 """A run as one page (see `esg.reporting.page`), which looks like that of `esg reproduce`."""
 
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
 from html import escape
 
 from esg.console.formatting import cost_text, latency_text, rate_text
 from esg.loadgen.outcome import Figures, LoadOutcome
+from esg.loadgen.report.circumstances import Circumstances
 from esg.loadgen.report.figures import figures
 from esg.loadgen.report.summary import LEGEND, behind_text, fell_behind, lateness_text, sending_text
 from esg.loadgen.run import LoadFindings
-from esg.loadgen.target import Target
-from esg.reporting.page import NOSCRIPT, figure_section, row, section, whole_page
-from esg.version import __version__
+from esg.reporting.page import (
+    NOSCRIPT,
+    facts_table,
+    figure_section,
+    row,
+    section,
+    table,
+    whole_page,
+)
 from esg.workload.plan import Workload
 
 HEADINGS = (
@@ -29,32 +33,6 @@ HEADINGS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
-    """What tells the page of one run from that of another: when it was, by which command, against
-    which mesh."""
-
-    target: Target
-    command: str
-    ended: datetime
-
-    def facts(self) -> dict[str, str]:
-        nodes = self.target.status.nodes
-        sizes = Counter((len(node.slices), node.vcpus) for node in nodes)
-        each = ", ".join(
-            f"{count} with {vgpus} vGPUs and {vcpus} vCPUs"
-            for (vgpus, vcpus), count in sorted(sizes.items())
-        )
-        return {
-            "Ended": self.ended.isoformat(" ", "seconds"),
-            "Command": self.command,
-            "Version": f"esg {__version__}",
-            "Gateway": self.target.gateway,
-            "Policy": self.target.status.policy,
-            "Nodes": f"{len(nodes)}: {each}" if nodes else "none",
-        }
-
-
 def report(
     plan: Workload,
     found: LoadFindings,
@@ -64,7 +42,6 @@ def report(
 ) -> str:
     """The page of a run: a whole HTML file."""
     title = f"loadgen: {plan.text()}"
-    slos_ms = {name: one.slo_ms for name, one in under.target.applications.items()}
     warning = behind_text(found) if fell_behind(found.outcome) else ""
     return whole_page(
         title,
@@ -72,10 +49,10 @@ def report(
         f'<p class="lead">{escape(sending_text(found))}</p>',
         f"<p>{escape(lateness_text(found.outcome))}</p>",
         f"<p><strong>{escape(warning)}</strong></p>" if warning else "",
-        f"{_facts(under.facts())}</header>",
+        f"{facts_table(under.facts())}</header>",
         NOSCRIPT,
-        section("Live", _table(found.outcome, slos_ms)),
-        "" if emulated is None else section("Emulated", _table(emulated, slos_ms)),
+        section("Live", _table(found.outcome, under.slos_ms)),
+        "" if emulated is None else section("Emulated", _table(emulated, under.slos_ms)),
         _failures(found.outcome),
         *(
             figure_section(number, figure)
@@ -85,21 +62,13 @@ def report(
     )
 
 
-def _facts(facts: Mapping[str, str]) -> str:
-    return f"<table>{''.join(row('td', pair) for pair in facts.items())}</table>"
-
-
 def _table(outcome: LoadOutcome, slos_ms: Mapping[str, float]) -> str:
     rows = [
         row("td", (name, latency_text(slos_ms.get(name)), *_cells(figures)))
         for name, figures in sorted(outcome.by_application.items())
     ]
     rows.append(row("td", ("all", "", *_cells(outcome.total)), kind="best"))
-    head = row("th", HEADINGS)
-    return (
-        f'<div class="wide"><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table>'
-        f"</div><p>{escape(LEGEND)}</p>"
-    )
+    return f"{table(HEADINGS, rows)}<p>{escape(LEGEND)}</p>"
 
 
 def _cells(figures: Figures) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from esg.console.terminal import fits, open_table, print_line
 from esg.core.metrics import CAPTION
 from esg.loadgen.outcome import Figures, LoadOutcome
 from esg.loadgen.record import UNANSWERED
+from esg.loadgen.report.circumstances import Circumstances
 from esg.loadgen.run import LoadFindings
 from esg.workload.plan import Workload
 
@@ -144,11 +145,16 @@ def _alternating(live: tuple[str, ...], emulated: tuple[str, ...]) -> list[str]:
 
 
 def findings_document(
-    plan: Workload, found: LoadFindings, emulated: LoadOutcome | None = None
+    plan: Workload,
+    found: LoadFindings,
+    emulated: LoadOutcome | None = None,
+    *,
+    under: Circumstances,
 ) -> dict[str, Any]:
     late = found.outcome.late
     p50_ms, p90_ms, p99_ms = late.percentiles_ms(50, 90, 99)
     return {
+        **under.document(),
         "plan": plan.document(),
         "sent": found.sent,
         "sending_s": found.sending_s,

@@ -1,7 +1,11 @@
 """The Kubernetes files: against the schemas of Kubernetes itself, and against our own rules."""
 
+import os
 import re
+import signal
+import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +16,9 @@ import yaml
 from esg.runtime.rpc.addresses import service_name
 from esg.runtime.security.authority import CALLERS, SERVICES
 from esg.runtime.settings_file import Settings
+from esg.runtime.slice_kinds import Addresses, parse_slices
 from tests.deploy.engine import ROOT
+from tests.support.waiting import until
 
 FOLDER = ROOT / "deploy" / "kubernetes"
 MESHES = ("gpu", "cpu")
@@ -143,18 +149,83 @@ def test_settings_for_all_are_said_once() -> None:
         assert not own & set(shared_settings()), name
 
 
-def test_a_gpu_node_has_a_triton_server_for_each_of_its_slices() -> None:
+def test_the_slices_of_a_gpu_node_are_as_many_as_its_container_asks_for() -> None:
+    """And that is the only place where their number is said."""
+    (slices,) = [one for name, one in containers("gpu") if name == "slices"]
+    assert slices["resources"]["limits"]["nvidia.com/mig-1g.10gb"] == 7
     (invoker,) = [one for name, one in containers("gpu") if name == "invoker"]
-    slices = [one for name, one in containers("gpu") if name.startswith("slice-")]
-    assert len(slices) == 7
-    options = [dict(word.partition("=")[::2] for word in one["args"]) for one in slices]
-    ports = [one["--grpc-port"] for one in options]
-    assert environment(invoker)["ESG_INVOKER_SLICES"] == ",".join(f"127.0.0.1:{p}" for p in ports)
-    assert len({*ports, *(one["--http-port"] for one in options)}) == 14
-    for one in slices:
-        assert one["resources"]["limits"]["nvidia.com/mig-1g.10gb"] == 1
+    assert "ESG_INVOKER_SLICES" not in environment(invoker)
+    for one in (slices, invoker):
         mounts = {mount["name"]: mount["mountPath"] for mount in one["volumeMounts"]}
         assert mounts["shared"] == "/dev/shm"
+    (kustomization,) = read(FOLDER / "gpu" / KUSTOMIZATION)
+    assert kustomization["configMapGenerator"] == [{"name": "slices", "files": ["slices.sh"]}]
+    assert slices["command"] == ["/opt/slices/slices.sh"]
+
+
+STAND_INS = {
+    "nvidia-smi": """#!/bin/sh
+echo 'GPU 0: NVIDIA A100 80GB PCIe (UUID: GPU-9f8e7d6c-0000-0000-0000-000000000000)'
+for place in 0 1 2; do
+    echo "  MIG 1g.10gb     Device  $place: (UUID: MIG-1234abcd-0000-0000-0000-00000000000$place)"
+done
+""",
+    "tritonserver": """#!/bin/sh
+trap 'echo ended >> "$STARTED"; exit 0' TERM
+echo "$CUDA_VISIBLE_DEVICES $*" >> "$STARTED"
+while test ! -e "$STARTED.crash" || test "$1" != --id=slice-1; do sleep 0.02; done
+rm "$STARTED.crash"
+""",
+}
+
+
+@pytest.fixture
+def slices(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """The script of a node with three MIG devices, and what its Triton servers tell."""
+    for name, text in STAND_INS.items():
+        (tmp_path / name).write_text(text, "utf-8")
+        (tmp_path / name).chmod(0o755)
+    told = tmp_path / "started"
+    process = subprocess.Popen(
+        [FOLDER / "gpu" / "slices.sh", tmp_path / "addresses"],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "STARTED": str(told)},
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    yield process, told
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def lines(file: Path) -> list[str]:
+    return file.read_text("utf-8").splitlines() if file.exists() else []
+
+
+async def test_a_triton_server_runs_on_every_device_and_one_that_ends_is_started_again(
+    slices: tuple[subprocess.Popen[bytes], Path], tmp_path: Path
+) -> None:
+    process, told = slices
+    await until(lambda: len(lines(told)) == 3)
+    await until(lambda: (tmp_path / "addresses").exists())
+    addresses = (tmp_path / "addresses").read_text("utf-8").strip()
+    found = parse_slices(addresses)
+    assert isinstance(found, Addresses)
+    started = [line.split() for line in sorted(lines(told))]
+    assert [words[0][-1] for words in started] == ["0", "1", "2"]
+    options = [dict(word.partition("=")[::2] for word in words[1:]) for words in started]
+    assert [f"127.0.0.1:{one['--grpc-port']}" for one in options] == list(found.addresses)
+    assert {one["--grpc-address"] for one in options} == {"127.0.0.1"}
+    assert {one["--http-address"] for one in options} == {"127.0.0.1"}
+    assert len({one["--http-port"] for one in options}) == 3
+
+    told.with_suffix(".crash").touch()
+    await until(lambda: len(lines(told)) == 4)
+    assert lines(told)[3] == sorted(lines(told)[:3])[1]
+
+    process.terminate()
+    await until(lambda: process.poll() is not None)
+    assert lines(told)[4:] == ["ended"] * 3
 
 
 def test_secrets_are_those_that_esg_secrets_makes_and_each_has_its_own() -> None:

@@ -13,7 +13,9 @@ from esg.controller.durability.dead_letters import DeadLetters
 from esg.controller.metrics import MeshMetrics
 from esg.core.metrics import CAPTION
 from esg.gateway.metrics import RequestMetrics
+from esg.invoker.handlers.metrics import HandlerMetrics
 from esg.invoker.metrics import NodeMetrics
+from esg.storage.metrics import RedisMetrics
 from tests.deploy.engine import ROOT
 from tests.deploy.rules import CPU, MESH, merged
 from tests.support.desk import Desk
@@ -29,6 +31,8 @@ def shown(desk: Desk) -> set[str]:
     dead_letters = DeadLetters(Path("none"), lambda: desk.scheduler)
     registry.register(MeshMetrics(lambda: desk.scheduler, Counters(), dead_letters))
     registry.register(NodeMetrics(new_pool()))
+    registry.register(HandlerMetrics({}))
+    registry.register(RedisMetrics())
     names = set()
     for family in registry.collect():
         endings = {"counter": ["_total"], "histogram": ["_bucket", "_sum", "_count"]}

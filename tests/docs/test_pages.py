@@ -1,12 +1,12 @@
 """What the pages of docs/ tell their readers to type runs as it is printed: `make docs-check`.
 
-A page is one shell script, run in a folder that holds nothing but links into the checkout and the
-files that the page has its readers write. What is changed before it runs is named here, with why.
+A page is one shell script, run with the wheel installed, in a folder that holds the files which the
+page has its readers write, and of the checkout only what is no code. What is changed before it runs
+is named here, with why.
 """
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,17 +14,20 @@ import pytest
 
 from tests.support.examples import pages, programs, script, write_files
 from tests.support.paths import ROOT
+from tests.support.wheel import Environment, built, installed
 
 LIMIT_S = 1800
 
 LINKS = (
-    "esg",
     "deploy",
     "docker-compose.yml",
     "docker-compose.cpu.yml",
-    ".venv",
+    "esg/functions",  # pictures, and folders to copy
+    "esg/profiles",
+    "esg/workload/day.csv",
     ".venv-models",
 )
+"""What pages read of the checkout. None of it can be imported."""
 
 ELSEWHERE = {
     "README.md": "tests/integration/test_examples.py runs it",
@@ -87,22 +90,32 @@ def changed(line: str) -> str:
     return line
 
 
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    wheel = built("wheel", tmp_path_factory.mktemp("built"))
+    return installed(wheel, tmp_path_factory.mktemp("environment"))
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, environment: Environment) -> Path:
     for name in LINKS:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / ".venv").symlink_to(environment.bin.parent)
     return tmp_path
 
 
 @pytest.fixture
-def environ(folder: Path) -> Iterator[dict[str, str]]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("ESG_")}
+def environ(folder: Path, environment: Environment) -> Iterator[dict[str, str]]:
+    outside = ("ESG_", "PYTHON")
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(outside)}
     clean |= {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": f"{environment.bin}:{os.environ['PATH']}",
         "ESG_DIR": str(folder / "mesh"),
+        "ESG_INVOKER_TRITON": str(folder / ".venv-models"),  # what `make models` makes
     }
     yield clean
-    subprocess.run(["esg", "down"], env=clean, capture_output=True, check=False)
+    subprocess.run([environment.bin / "esg", "down"], env=clean, capture_output=True, check=False)
 
 
 def run(arguments: list[str], folder: Path, environ: dict[str, str]) -> None:
@@ -142,7 +155,7 @@ def test_the_programs_of_the_page_about_the_emulator_run(
     (folder / "distributed.py").write_text(DASK, "utf-8")
     shorter = first.replace("range(20)", "range(2)").replace("requests=2000", "requests=200")
     (folder / "sweeps.py").write_text(shorter + second, "utf-8")
-    run([sys.executable, "sweeps.py"], folder, environ)
+    run([".venv/bin/python", "sweeps.py"], folder, environ)
 
 
 def test_every_page_with_commands_is_run_somewhere() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 
 from esg.cli.evaluation.emulate_options import EmulateOptions
 from esg.cli.evaluation.grid import GridPoint, read_grid
+from esg.cli.evaluation.saved_results import read_result
 from esg.cli.requests.application_file import read_applications
 from esg.console.arrivals import ArrivalOptions
 from esg.console.lazy import LazyCommand
@@ -71,6 +72,27 @@ cold-start = [true, false]
 rate = "heavy"
 trace = "day.csv"
 """
+FIGURES = (
+    b'"requests": 3, "slo_hit_rate": 0.5, "cost_usd_per_1k_requests": 0.2, '
+    b'"latency_ms": {"p50": 1, "p90": 2.5, "p99": null}'
+)
+EMULATED = (
+    b'{"command": "esg emulate", "setting": {"nodes": 8, "slo_scale": 1.2}, "seeds": [0, 1], '
+    b'"results": [{"policy": "esg", "hit_rate_by_application": {"photo": 1}, '
+    b'"cost_usd_per_1k_by_application": {"photo": 0.1}, "runs": [{"seed": 0, '
+    + FIGURES
+    + b"}], "
+    + FIGURES
+    + b"}]}"
+)
+LOADED = (
+    b'{"policy": "apex", "gateway": "g:1", "nodes": [{"vcpus": 16, "vgpus": 7}], '
+    b'"plan": {"rate": "light"}, "slo_ms": {"photo": 526}, "applications": {"photo": {'
+    + FIGURES
+    + b"}}, "
+    + FIGURES
+    + b"}"
+)
 EXTENDING = b"""
 extends = "default"
 [cluster]
@@ -182,6 +204,9 @@ def test_files_that_are_spoilt_below_were_good(folder: Path) -> None:
     assert Settings({}, folder / "s").says("gateway", "port")
     assert len(read_entries(folder / "t")) == 2
     assert len(list(read_arrivals(folder / "a"))) == 3
+    for content in (EMULATED, LOADED):
+        (folder / "r").write_bytes(content)
+        assert read_result(folder / "r").runs
     for content in (AZURE_2019, AZURE_2021, TIMESTAMPS, ISO, COUNTS, QUOTED):
         (folder / "trace").write_bytes(content)
         read_trace(folder / "trace")
@@ -287,6 +312,13 @@ def test_a_grid(folder: Path, content: bytes) -> None:
     context = EMULATE.make_context("emulate", [])
     none = GridPoint(options=EmulateOptions(), arrivals=ArrivalOptions(), catalog=None, varied={})
     gives_a_value_or_is_refused(lambda: read_grid(file, none, context))
+
+
+@fuzzed()
+@given(spoilt([EMULATED, LOADED]))
+def test_a_saved_result(folder: Path, content: bytes) -> None:
+    (folder / "saved.json").write_bytes(content)
+    gives_a_value_or_is_refused(lambda: read_result(folder / "saved.json"))
 
 
 @fuzzed()

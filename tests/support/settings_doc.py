@@ -74,7 +74,12 @@ def _type(known: Field[Any]) -> str:
         return wanted
     if maximum < NO_MAXIMUM:
         return f"{wanted}, {minimum} to {maximum}"
-    return f"{wanted}, at least {minimum:g}"
+    return f"{wanted}, at least {_number(minimum)}"
+
+
+def _number(value: float) -> str:
+    """With all its digits."""
+    return str(int(value)) if value == int(value) else f"{value:g}"
 
 
 def _default(known: Field[Any]) -> str:

@@ -36,13 +36,13 @@ def secrets(
     ] = 90,
     as_json: AsJson = False,
 ) -> None:
-    """Make what a mesh in containers keeps to itself: certificates, tokens.
+    """Create the certificates and tokens of a mesh in containers.
 
     There is a certificate for each service, for clients and for Prometheus, and a token for you,
     client.token. client.env has the variables for calling a mesh on this host, and with --host
-    remote.env those for calling it by that name, as in a cluster. The directory is for you alone;
-    containers are given single files of it. Made again in the same directory, the authority and the
-    tokens stay, and the certificates are new; docker compose restart makes containers take them up.
+    remote.env those for calling it by that name, as in a cluster. Only you can enter the
+    directory; each container is given the files that it needs. Run again in the same directory, it
+    keeps the CA and the tokens and renews the certificates; docker compose restart loads them.
 
     \b
     Examples:
@@ -68,7 +68,7 @@ def secrets(
             }
         )
         return
-    print(f"{directory}: {'a new authority' if new else 'the authority is kept'}, new certificates")
+    print(f"{directory}: {'new CA' if new else 'the CA is kept'}, new certificates")
     print(f"to call a mesh in containers on this host: source {folder.client_env}")
     if name is not None:
         print(f"to call it at {name}, here or in a cluster: source {folder.remote_env}")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from math import ceil, log2
 from typing import Annotated, Any
@@ -25,7 +26,9 @@ from esg.console.catalog import CatalogFile, read_catalog
 from esg.console.conditions import (
     MOST_SEEDS,
     POLICIES_HELP,
+    Html,
     Workers,
+    all_different,
     conditions,
     conditions_text,
     not_too_large,
@@ -48,11 +51,15 @@ from esg.emulator.scenario import DEADLINES, applied
 from esg.emulator.sweep import Generated
 from esg.emulator.worker_processes import own_workers
 from esg.errors import Rejected
+from esg.files import written
+from esg.reporting.provenance import Provenance
 from esg.suggest import did_you_mean
 
 DEFAULT_SEEDS = 3
 DEFAULT_DURATION_S = 20.0
 """Some ten deadlines: in a shorter run a queue that grows does not grow long enough to be seen."""
+
+LEGEND = f"fails at: the lowest rate that did not hold, and its hit rate. {RATE_AND_COST}"
 
 DOUBLINGS = 6
 """From the first rate to that of the shipped cluster: what the bar expects."""
@@ -127,8 +134,8 @@ class CapacityLoad:
             metavar="SECONDS",
             callback=above_zero(LONGEST_S),
             show_default=f"{DEFAULT_DURATION_S:g}",
-            help="Stop it after this many seconds instead; longer than deadlines by far, or a "
-            "queue that grows is not seen.",
+            help="Stop it after this many seconds instead; it must be much longer than deadlines, "
+            "or a growing queue goes unnoticed.",
         ),
     ] = None
 
@@ -161,27 +168,33 @@ def capacity(
     options: CapacityOptions,
     load: CapacityLoad,
     hit_rate: Annotated[
-        str, typer.Option(metavar="SHARE", help="How many must be in time, as in 99% or 0.99.")
+        str,
+        typer.Option(
+            metavar="SHARE", help="Share of requests that must be in time, as in 99% or 0.99."
+        ),
     ] = "99%",
     within: Annotated[
-        str, typer.Option(metavar="SHARE", help="How exactly the rate is wanted.")
+        str, typer.Option(metavar="SHARE", help="Relative precision of the rate.")
     ] = "2%",
     workers: Workers = None,
     catalog: CatalogFile = None,
+    html: Html = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the highest rate at which enough requests are in time.
 
     A rate holds if the mean of the hit rate over seeds is at least --hit-rate. It is doubled until
-    it does not hold; then the gap is halved, up to --within. All rates and policies have the same
-    seeds, so the same command always finds the same rates.
+    it does not hold; then the gap is halved until it is within --within. All rates and policies use
+    the same seeds, so the same command always finds the same rates.
 
     \b
     Examples:
       esg capacity --policy esg,apex
       esg capacity --setting strict --nodes 8 --hit-rate 95% --poisson
       esg capacity --slo-scale 1.1 --seeds 10 --duration 60 --json
+      esg capacity --policy esg,apex --html capacity.html
     """
+    all_different({"--catalog": catalog, "--html": html})
     options, load = options.with_deadline_and_seeds(), load.settled()
     target, narrow = _share("--hit-rate", hit_rate), _share("--within", within)
     known = read_catalog(catalog)
@@ -199,12 +212,20 @@ def capacity(
         target=target,
         within=narrow,
     )
-    found, whole = _search(question, workers, shown=not as_json)
-    results = {name: _result(one, question) for name, one in found.items()}
+    with nullcontext() if html is None else written(html) as page:
+        found, whole = _search(question, workers, shown=not as_json)
+        results = {name: _result(one, question) for name, one in found.items()}
+        provenance = Provenance.of_now("esg")
+        if page is not None:
+            from esg.cli.evaluation.pages import capacity as pages  # plotly takes half a second
+
+            text = question_text(question, load)
+            page.write(pages.page(question, results, text=text, provenance=provenance))
     if as_json:
         setting = {**conditions(scenario), **_document(load)}
         print_json(
             {
+                **provenance.document(),
                 "setting": setting,
                 "hit_rate": target,
                 "within": narrow,
@@ -287,15 +308,17 @@ def _document(load: CapacityLoad) -> dict[str, Any]:
 
 def _print(question: CapacityQuestion, load: CapacityLoad, results: Mapping[str, Result]) -> None:
     screen = terminal()
-    print_line(
-        screen,
-        f"The highest rate with {_percent(question.target)} in time, within "
-        f"{_percent(question.within)}: {load.text}; {seeds_text(question.seeds)}.",
-    )
+    print_line(screen, question_text(question, load))
     screen.print(f"{conditions_text(question.scenario, question.policies)}.\n")
     screen.print(_table(results))
-    legend = "fails at: the lowest rate that did not hold, and its hit rate. " + RATE_AND_COST
-    screen.print(f"\n{legend}{MARGINS_LEGEND if len(question.seeds) > 1 else ''}")
+    screen.print(f"\n{LEGEND}{MARGINS_LEGEND if len(question.seeds) > 1 else ''}")
+
+
+def question_text(question: CapacityQuestion, load: CapacityLoad) -> str:
+    return (
+        f"The highest rate with {_percent(question.target)} in time, within "
+        f"{_percent(question.within)}: {load.text}; {seeds_text(question.seeds)}."
+    )
 
 
 def _table(results: Mapping[str, Result]) -> Table:
@@ -307,7 +330,7 @@ def _table(results: Mapping[str, Result]) -> Table:
         failed = result["fails_at_per_s"]
         table.add_row(
             at_hyphens(name, 12),
-            _rate(result["rate_per_s"]),
+            found_text(result["rate_per_s"]),
             rate_text(result["slo_hit_rate"])
             + margin_text(" ", result["slo_hit_rate_margin"], 100, decimals=1),
             cost_text(result["cost_usd_per_1k_requests"])
@@ -319,7 +342,7 @@ def _table(results: Mapping[str, Result]) -> Table:
     return table
 
 
-def _rate(rate: float | None) -> str:
+def found_text(rate: float | None) -> str:
     if rate is None:
         return f"<{LOWEST:g}"
     return f"{rate:g}" if rate < HIGHEST else f">={HIGHEST:g}"

@@ -1,5 +1,6 @@
 """`esg emulate`: policies against each other on the same work, in virtual time."""
 
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +17,7 @@ from esg.console.arrivals import ArrivalOptions
 from esg.console.catalog import CatalogFile, warn_of_deadlines
 from esg.console.conditions import (
     Csv,
+    Html,
     Workers,
     all_different,
     conditions_text,
@@ -25,6 +27,8 @@ from esg.console.conditions import (
 from esg.console.options import AsJson
 from esg.console.terminal import print_json, print_line, terminal
 from esg.errors import Rejected
+from esg.files import written
+from esg.reporting.provenance import Provenance
 
 
 def emulate(
@@ -40,6 +44,7 @@ def emulate(
         typer.Option(metavar="FILE", help="Write all tasks, for Perfetto or chrome://tracing."),
     ] = None,
     csv: Csv = None,
+    html: Html = None,
     grid: Annotated[
         Path | None,
         typer.Option(
@@ -70,15 +75,18 @@ def emulate(
       esg emulate --rate 60/s --burst --mix image-classification=1
       esg emulate --policy apex --without holding,risk
       esg emulate --policy esg,my_policy:Mine --seeds 5 --csv requests.csv
+      esg emulate --policy esg,apex --seeds 10 --html report.html
       esg emulate --grid sweep.toml --csv requests.csv
       esg emulate --journal run.journal --trace-out run.json
     """
-    written = {"--journal": journal, "--trace-out": trace_out, "--csv": csv}
+    made = {"--journal": journal, "--trace-out": trace_out, "--csv": csv, "--html": html}
     read = {"--trace": arrivals.trace, "--arrivals": arrivals.arrivals, "--catalog": catalog}
-    all_different({**read, "--grid": grid, **written})
+    all_different({**read, "--grid": grid, **made})
     if grid is not None:
         if journal is not None or trace_out is not None:
             raise Rejected("--journal and --trace-out are about one run; leave --grid out")
+        if html is not None:
+            raise Rejected("--html is about one point; leave --grid out, or take its --csv")
         base = GridPoint(options=options, arrivals=arrivals, catalog=catalog, varied={})
         points = read_grid(grid, base, context)
         run_grid(grid, points, workers=workers, csv=csv, as_json=as_json)
@@ -90,12 +98,19 @@ def emulate(
             only_one_run(option, study.policies, study.seeds)
     warn_of_deadlines(study.catalog, catalog)
     print_notes(asked.notes)
-    findings = carry_out(
-        study, workers=workers, shown=not as_json, journal=journal, trace_out=trace_out, csv=csv
-    )
+    with nullcontext() if html is None else written(html) as page:
+        findings = carry_out(
+            study, workers=workers, shown=not as_json, journal=journal, trace_out=trace_out, csv=csv
+        )
+        provenance = Provenance.of_now("esg")
+        if page is not None:
+            from esg.cli.evaluation.pages import emulated  # plotly takes half a second
+
+            page.write(emulated.page(asked, findings, provenance))
     if as_json:
         print_json(
             {
+                **provenance.document(),
                 "setting": asked.document(),
                 "seeds": findings.seeds,
                 "limits": asdict(findings.limits),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -92,7 +93,7 @@ def reproduce(
     command = _command(quick=quick, requests=requests, seeds=seeds)
     with written(out) as file:
         study = _study(size, command=command, workers=workers, shown=not as_json)
-        file.write(page(study))
+        file.write(page(study, ended=datetime.now().astimezone()))
     if as_json:
         print_json(document(study) | {"report": str(out)})
     else:
@@ -175,7 +176,7 @@ def print_study(screen: Console, study: Study) -> None:
     screen.print(_main_table(study.results))
     screen.print(
         f"\n{CAPTION} hit: that rate in percent"
-        + (", ± how far the mean may be off (95 %)" if size.seeds > 1 else "")
+        + (", ±: 95 % confidence interval of the mean" if size.seeds > 1 else "")
         + ". cost: relative to ESG. Rivals are shown with the reading of their rule that does best "
         "here. limits: the most that could be in time with unlimited warm resources, and the least "
         "it costs to be in time, with every batch full.\n"

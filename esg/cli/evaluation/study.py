@@ -93,6 +93,11 @@ class PolicyStudy:
         raise Rejected("no request comes in this time; give a longer one")
 
 
+Latencies = dict[str, list[int]]
+"""The latencies of a run by application, in ascending order and thinned: a CDF needs no more."""
+
+MOST_LATENCIES = 200
+
 INTERRUPTED = 130
 """Exit code of a study that is not whole."""
 
@@ -105,6 +110,8 @@ class StudyFindings:
     results: dict[str, Result]
     limits: OptimumBounds
     seeds: list[int]
+    latencies_us: dict[str, list[Latencies]]
+    """Of each policy, for every seed."""
 
 
 def carry_out(
@@ -215,6 +222,14 @@ def _one(
         results={scenario.policy: emulation.summary()},
         limits=OptimumBounds(**limits),
         seeds=study.seeds,
+        latencies_us={
+            scenario.policy: [
+                {
+                    name: thinned(tally.latency_us)
+                    for name, tally in emulation.report.applications.items()
+                }
+            ]
+        },
     )
 
 
@@ -305,11 +320,38 @@ def _findings(study: PolicyStudy, outcomes: Sequence[RunOutcome]) -> StudyFindin
         if result is not first:
             result["to_first"] = to_first(result, first)
     return StudyFindings(
-        results=results, limits=OptimumBounds(**mean_of(limits)), seeds=study.seeds
+        results=results,
+        limits=OptimumBounds(**mean_of(limits)),
+        seeds=study.seeds,
+        latencies_us={
+            policy: [_latencies(o) for o in outcomes if o.label == policy and o.seed in study.seeds]
+            for policy in study.policies
+        },
     )
 
 
+def _latencies(outcome: RunOutcome) -> Latencies:
+    return {name: latency_us for name, (_, latency_us) in outcome.series.items()}
+
+
 def _run(job: SweepRun) -> RunOutcome:
-    """Run one job in another process. Series of latencies can be long, and nobody here asks for
-    them."""
-    return run_limits(job) if job.label == LIMITS else replace(run_job(job), series={})
+    """Run one job in another process. Series of latencies can be long: they come
+    thinned, and without their instants."""
+    if job.label == LIMITS:
+        return run_limits(job)
+    outcome = run_job(job)
+    instants: list[int] = []
+    series = {name: (instants, thinned(times)) for name, (_, times) in outcome.series.items()}
+    return replace(outcome, series=series)
+
+
+def thinned(latencies_us: Sequence[int], most: int = MOST_LATENCIES) -> list[int]:
+    """Latencies in ascending order; of many, as many as that, evenly by rank, with both ends.
+
+    >>> thinned([30, 10, 20]), thinned(range(101), most=5)
+    ([10, 20, 30], [0, 25, 50, 75, 100])
+    """
+    ordered = sorted(latencies_us)
+    if len(ordered) <= most:
+        return ordered
+    return [ordered[rank * (len(ordered) - 1) // (most - 1)] for rank in range(most)]

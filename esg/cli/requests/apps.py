@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
 from esg.console.catalog import read_catalog, warn_of_deadlines
 from esg.console.formatting import ms_text
 from esg.console.shapes import shape_text
-from esg.console.terminal import open_table, print_json, print_line, terminal
+from esg.console.terminal import Column, print_json, print_line, print_rows, terminal
 from esg.core.catalog.file import DEFAULT
 from esg.core.catalog.model import Application, Catalog, Function
 from esg.units import to_ms
@@ -25,11 +25,11 @@ def show_catalog(catalog: Path | None, *, as_json: bool) -> None:
     screen = terminal()
     named = "ESG's own catalog" if catalog is None else f"the catalog {catalog}"
     print_line(screen, f"Applications of {named}; --gateway shows those of a mesh.\n")
-    screen.print(_applications_table(known))
+    _print_applications(screen, known)
     screen.print(
         "\nL is the time alone at the minimum config; fastest is with every stage at its fastest.\n"
     )
-    screen.print(_functions_table(known))
+    _print_functions(screen, known)
     cluster, prices = known.cluster, known.prices
     screen.print(
         f"\nCluster: {cluster.nodes} x {cluster.vcpus} vCPUs and {cluster.vgpus} vGPUs "
@@ -81,19 +81,21 @@ def _function(function: Function) -> dict[str, Any]:
     }
 
 
-def _applications_table(known: Catalog) -> Table:
-    table = open_table()
-    table.add_column("application")
-    for heading in ("SLO ms", "L ms", "fastest ms"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for application in known.applications.values():
-        table.add_row(
-            Text.assemble((application.name, "bold"), f"\n{_stages_text(application)}"),
-            ms_text(application.slo_us),
-            ms_text(application.alone_us),
-            ms_text(application.fastest_us()[application.root]),
-        )
-    return table
+def _print_applications(screen: Console, known: Catalog) -> None:
+    applications = list(known.applications.values())
+    print_rows(
+        screen,
+        "application",
+        {
+            one.name: Text.assemble((one.name, "bold"), f"\n{_stages_text(one)}")
+            for one in applications
+        },
+        [
+            Column("SLO ms", [ms_text(one.slo_us) for one in applications]),
+            Column("L ms", [ms_text(one.alone_us) for one in applications]),
+            Column("fastest ms", [ms_text(one.fastest_us()[one.root]) for one in applications]),
+        ],
+    )
 
 
 def _stages_text(application: Application) -> str:
@@ -107,20 +109,19 @@ def _stages_text(application: Application) -> str:
     return f"{shape}\n{', '.join(runs)}" if runs else shape
 
 
-def _functions_table(known: Catalog) -> Table:
-    table = open_table()
-    table.add_column("function")
-    table.add_column("model")
-    for heading in ("configs", "alone\nms", "cold\nstart ms", "input\nMB", "memory\nMB"):
-        table.add_column(heading, justify="right")
-    for function in known.functions.values():
-        table.add_row(
-            function.name,
-            function.model,
-            str(len(function.profile.configs)),
-            ms_text(function.profile.time_us_of(function.profile.minimum)),
-            ms_text(function.cold_start_us),
-            f"{function.input_bytes / 1_000_000:g}",
-            str(function.memory_mb),
-        )
-    return table
+def _print_functions(screen: Console, known: Catalog) -> None:
+    functions = list(known.functions.values())
+    alone_us = [one.profile.time_us_of(one.profile.minimum) for one in functions]
+    print_rows(
+        screen,
+        "function",
+        {one.name: one.name for one in functions},
+        [
+            Column("model", [one.model for one in functions], justify="left"),
+            Column("configs", [str(len(one.profile.configs)) for one in functions]),
+            Column("alone\nms", [ms_text(us) for us in alone_us]),
+            Column("cold\nstart ms", [ms_text(one.cold_start_us) for one in functions]),
+            Column("input\nMB", [f"{one.input_bytes / 1_000_000:g}" for one in functions]),
+            Column("memory\nMB", [str(one.memory_mb) for one in functions]),
+        ],
+    )

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from esg.cli.requests.application_file import read_applications
@@ -13,7 +12,7 @@ from esg.client import ApplicationInfo, AsyncClient, PipelineStage
 from esg.console.catalog import CatalogFile
 from esg.console.formatting import joined, ms_text
 from esg.console.options import AsJson, Gateway
-from esg.console.terminal import open_table, print_json, print_line, terminal
+from esg.console.terminal import Column, print_json, print_line, print_rows, terminal
 from esg.core.catalog.application_table import ApplicationTable
 from esg.errors import Rejected
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
@@ -80,8 +79,8 @@ def add(
 ) -> None:
     """Add the applications of a file to a live mesh, made of functions that it has.
 
-    Of a catalog only the [applications] are read. A mesh that is started anew has forgotten them,
-    one that goes on (esg up --resume) has not.
+    Of a catalog, only the [applications] are read. They are kept until the mesh ends, and by esg up
+    --resume beyond that.
 
     \b
     A file may be as short as this:
@@ -98,7 +97,7 @@ def update(
 ) -> None:
     """Replace applications of a live mesh by those of the same names in a file.
 
-    Requests under way go on with the version they began with.
+    Requests in flight keep the version they began with.
     """
     _change("updated", read_applications(file), gateway, as_json=as_json)
 
@@ -109,7 +108,7 @@ def remove(
     gateway: Gateway = DEFAULT_GATEWAY,
     as_json: AsJson = False,
 ) -> None:
-    """Remove applications from a live mesh. Requests under way are answered."""
+    """Remove applications from a live mesh. Requests in flight are still answered."""
     removed: list[str] = []
     try:
         run_live(_remove(gateway, names, removed))
@@ -173,23 +172,24 @@ def _show_mesh(gateway: str, found: list[ApplicationInfo], *, as_json: bool) -> 
         return
     screen = terminal()
     print_line(screen, f"Applications of the mesh at {gateway}:\n")
-    table = open_table()
-    table.add_column("application", overflow="fold")
-    for heading in ("version", "SLO ms", "L ms", "fastest ms"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for told in found:
-        _add_row(table, told)
-    screen.print(table)
+    print_rows(
+        screen,
+        "application",
+        {
+            told.name: Text.assemble((told.name, "bold"), f"\n{stages_text(told.stages)}")
+            for told in found
+        },
+        [
+            Column("version", [str(told.version) for told in found]),
+            Column("SLO ms", [ms_text(ms(told.slo_ms)) for told in found]),
+            Column("L ms", [ms_text(ms(told.alone_ms)) for told in found]),
+            Column("fastest ms", [ms_text(ms(told.fastest_ms)) for told in found]),
+        ],
+    )
     print_line(
         screen,
         "\nL is the time alone at the minimum config; fastest is with every stage at its fastest.",
     )
-
-
-def _add_row(table: Table, told: ApplicationInfo) -> None:
-    times = (ms_text(ms(time)) for time in (told.slo_ms, told.alone_ms, told.fastest_ms))
-    named = Text.assemble((told.name, "bold"), f"\n{stages_text(told.stages)}")
-    table.add_row(named, str(told.version), *times)
 
 
 def stages_text(stages: tuple[PipelineStage, ...]) -> str:

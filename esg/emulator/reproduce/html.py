@@ -1,6 +1,7 @@
-"""The study as one page (see `report_page`)."""
+"""The study as one page (see `esg.reporting.page`)."""
 
 from collections.abc import Iterable
+from datetime import datetime
 from html import escape
 
 from esg.core.metrics import CAPTION
@@ -17,13 +18,13 @@ from esg.version import __version__
 TITLE = "The evaluation of ESG, done again"
 
 
-def page(study: Study) -> str:
-    """The whole file."""
+def page(study: Study, *, ended: datetime) -> str:
+    """The whole file. `ended` is when the study did."""
     return whole_page(
         TITLE,
         f"<header><h1>{escape(TITLE)}</h1>{_summary(study)}</header>",
         NOSCRIPT,
-        section("How it was made", _how(study)),
+        section("How it was made", _how(study, ended)),
         section("The paper's claims", _claims(study)),
         section("Where each one wins", _wins(study.results)),
         *(
@@ -48,16 +49,18 @@ def _summary(study: Study) -> str:
         "compares it with INFless, FaST-GShare, Orion and Aquatope. This page does the same again, "
         "with an independent implementation in an emulated cluster. <strong>"
         f"{study.reproduced} of {len(study.claims)} claims were reproduced.</strong> "
-        f"ESG's share of requests answered in time: {escape(rates)}.</p>"
+        "The profiles of the functions, which decide most of that, are modelled: the paper's are "
+        f"not public. ESG's share of requests answered in time: {escape(rates)}.</p>"
     )
 
 
-def _how(study: Study) -> str:
+def _how(study: Study, ended: datetime) -> str:
     size, cluster = study.results.size, study.catalog.cluster
     applications = ", ".join(study.catalog.applications)
     items = (
-        f"Made with <code>{escape(study.command)}</code>, version {escape(__version__)}: "
-        f"{size.requests:,} requests per run, {size.seeds} seed{'s' * (size.seeds > 1)}, "
+        f"Made with <code>{escape(study.command)}</code>, version {escape(__version__)}, "
+        f"on {ended.isoformat(' ', 'minutes')}: {size.requests:,} requests per run, "
+        f"{size.seeds} seed{'s' * (size.seeds > 1)}, "
         f"{len(study.results.outcomes)} kinds of run.",
         f"The cluster is emulated: {cluster.nodes} nodes with {cluster.vcpus} vCPUs and "
         f"{cluster.vgpus} vGPUs each. The schedulers are the real ones; only time is virtual. "
@@ -95,8 +98,8 @@ def _chosen(results: Results) -> list[str]:
 def _claims(study: Study) -> str:
     """One table per section of the paper."""
     margins = (
-        "Verdicts go by the means over all seeds, unless it is said that a margin decides; behind "
-        "± is how far a mean may be off (95 %)."
+        "Verdicts go by the means over all seeds, unless it is said that a margin decides; "
+        "±: 95 % confidence interval of the mean."
         if study.results.size.seeds > 1
         else "There is one seed, which does not tell how far our numbers may be off."
     )
@@ -151,7 +154,7 @@ def _readings(results: Results) -> str:
         f"Hit rate in percent and cost relative to ESG{margins}. {CAPTION} The readings in bold "
         "stand for their system in the comparison. Limits: the hit rate of unlimited warm "
         "resources, and the least it costs to be in time, with every batch full; nobody reaches "
-        "both, and who is late can be cheaper."
+        "both, and a policy that misses deadlines can cost less."
     )
     head = row("th", ("System", "Reading", *(f"{s}: {w}" for s in SETTINGS for w in _FIGURES)))
     rows = []

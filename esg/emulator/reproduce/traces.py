@@ -1,4 +1,4 @@
-"""Traces of the study's plots: bars, lines and marks, with intervals."""
+"""Traces of plots over seeds: bars, lines and marks, with intervals."""
 
 import math
 from collections.abc import Sequence
@@ -15,14 +15,20 @@ DASH_PX = 48
 
 
 def bars(
-    name: str, colour: str, x: Sequence[str], found: Sequence[Estimate], most: float = math.inf
+    name: str,
+    colour: str,
+    x: Sequence[str],
+    found: Sequence[Estimate],
+    most: float = math.inf,
+    *,
+    least: float = 0.0,
 ) -> Any:
-    """Bars whose intervals end at `most`, as those of a percentage do at 100."""
+    """Bars whose intervals end at `least` and `most`, as those of a percentage do at 0 and 100."""
     return go.Bar(
         name=escape(name),
         x=[tick(text) for text in x],
         y=[round(e.mean, 4) for e in found],
-        error_y=_error_bars(found, most),
+        error_y=_error_bars(found, most, least),
         marker={"color": colour},
     )
 
@@ -59,14 +65,14 @@ def paper_marks(x: Sequence[str], y: Sequence[float]) -> Any:
     return go.Scatter(name="paper", x=x, y=y, mode="markers", marker=style)
 
 
-def _error_bars(found: Sequence[Estimate], most: float) -> dict[str, Any]:
-    """The 95 % intervals, as far as there are such values: none is below 0 or above `most`."""
+def _error_bars(found: Sequence[Estimate], most: float, least: float = 0.0) -> dict[str, Any]:
+    """The 95 % intervals, as far as there are such values: none below `least` or above `most`."""
     if not any(e.margin for e in found):
         return {"visible": False}
     return {
         "symmetric": False,
         "array": [round(max(0.0, min(e.margin, most - e.mean)), 4) for e in found],
-        "arrayminus": [round(min(e.margin, e.mean), 4) for e in found],
+        "arrayminus": [round(max(0.0, min(e.margin, e.mean - least)), 4) for e in found],
         "color": GREY,
         "thickness": 1.2,
         "width": 3,

@@ -46,6 +46,28 @@ def test_the_table_fits_into_80_columns(esg: Run) -> None:
     assert "expanded-image-classification" in ran.out
 
 
+@pytest.mark.parametrize(
+    ("columns", "below"),
+    [
+        (40, "fastest ms: image-classification 323.3, depth-recognition 853.0"),
+        (60, "memory MB: super-resolution 1200, segmentation 1600"),
+    ],
+)
+def test_no_name_is_cut_on_a_narrow_terminal(
+    esg: Run, monkeypatch: pytest.MonkeyPatch, columns: int, below: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    ran = esg("apps")
+    assert (ran.code, ran.err) == (0, "")
+    _, *others = ran.out.splitlines()  # the first is one line in a pipe
+    assert max(map(len, others)) <= columns
+    assert "…" not in ran.out
+    words = " ".join(ran.out.split())
+    assert below in words
+    for name in ("expanded-image-classification", "background-removal", "deeplabv3_resnet50"):
+        assert name in words
+
+
 def test_a_dag_is_shown_by_its_shape(esg: Run, street: Path) -> None:
     ran = esg("apps", "--catalog", street)
     assert "deblur -> (left | right) -> classification" in ran.out

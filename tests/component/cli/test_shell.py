@@ -89,6 +89,16 @@ except KeyboardInterrupt:
 """
 
 
+def test_nothing_that_takes_time_is_imported_before_ctrl_c_is_quiet() -> None:
+    """Before that, Ctrl-C is a traceback: as it is in Python's own start, which nobody can help."""
+    code = (
+        "import sys; before = set(sys.modules); import esg.cli.main, esg.loadgen.main; "
+        "print(*sorted(name for name in set(sys.modules) - before if name[:3] != 'esg'))"
+    )
+    done = ran(sys.executable, "-c", code)
+    assert (done.stdout, done.stderr) == ("\n", "")
+
+
 @pytest.mark.parametrize(
     ("command", "module"),
     [("esg plan", "typer"), ("esg plan", "numpy"), ("esg top", "grpc"), ("loadgen", "hdrh")],

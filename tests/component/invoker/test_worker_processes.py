@@ -33,6 +33,7 @@ async def test_a_call_out_of_time_makes_room_for_the_next_one() -> None:
     try:
         with pytest.raises(OutOfTime):
             await alone.call(0.01, time.sleep, FOR_EVER_S)
+        assert alone.ended == {"died": 0, "timeout": 1, "cancelled": 0}
         async with asyncio.timeout(LIMIT_S):
             assert await alone.call(LIMIT_S, os.getpid) != os.getpid()
     finally:

@@ -11,11 +11,13 @@ from esg.client.applications import ApplicationInfo
 from esg.client.status import status_of
 from esg.loadgen.outcome import LoadOutcome
 from esg.loadgen.record import SentRecord
+from esg.loadgen.report.circumstances import Circumstances
 from esg.loadgen.report.figures import figures
-from esg.loadgen.report.page import Circumstances, report
+from esg.loadgen.report.page import report
 from esg.loadgen.run import LoadFindings
 from esg.loadgen.target import Target
 from esg.protos import model_v1_pb2 as model
+from esg.reporting.provenance import Provenance
 from esg.units import seconds
 from esg.version import __version__
 from esg.workload.plan import Workload
@@ -39,8 +41,10 @@ UNDER = Circumstances(
             )
         ),
     ),
-    command=f"loadgen --rate heavy --csv '{HOSTILE}'",
-    ended=datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC),
+    provenance=Provenance(
+        command=f"loadgen --rate heavy --csv '{HOSTILE}'",
+        ended=datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC),
+    ),
 )
 
 
@@ -121,8 +125,8 @@ def test_pages_of_two_runs_can_be_told_apart(page: str) -> None:
     facts = dict(re.findall(r"<tr><td>(\w+)</td><td>([^<]*)</td></tr>", page))
     assert facts == {
         "Ended": "2026-03-04 05:06:07+00:00",
-        "Command": escape(UNDER.command),
-        "Version": f"esg {__version__}",
+        "Command": escape(UNDER.provenance.command),
+        "Version": __version__,
         "Gateway": "10.0.0.7:50051",
         "Policy": "apex",
         "Nodes": "2: 2 with 7 vGPUs and 16 vCPUs",

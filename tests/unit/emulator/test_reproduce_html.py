@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 
 import pytest
@@ -10,7 +11,7 @@ from esg.core.catalog.file import DEFAULT, load_catalog
 from esg.core.catalog.model import Application, Catalog
 from esg.emulator.reproduce.claims import judge
 from esg.emulator.reproduce.experiments import SYSTEMS, Results, Size, main
-from esg.emulator.reproduce.figures import figures
+from esg.emulator.reproduce.figures import OURS, figures
 from esg.emulator.reproduce.html import page
 from esg.emulator.reproduce.readings import DEVIATIONS, READINGS
 from esg.emulator.reproduce.standings import level_rule
@@ -18,6 +19,7 @@ from esg.emulator.reproduce.study import Study, document
 from tests.support.paper_results import overhead_as_in_the_paper, put, results_as_in_the_paper
 
 HOSTILE = '"><script>alert(1)<img src=x onerror=alert(2)>&amp;'
+ENDED = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 LOADING = {"action", "data", "formaction", "href", "poster", "src", "srcset", "xlink:href"}
 ALONE = {"meta", "br", "img", "link", "input", "hr"}
 
@@ -69,7 +71,7 @@ def study() -> Study:
 
 @pytest.fixture(scope="module")
 def html(study: Study) -> str:
-    return page(study)
+    return page(study, ended=ENDED)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +95,10 @@ def test_reproduction_page_has_every_claim_with_its_verdict(study: Study, parsed
 def test_reproduction_page_says_how_it_was_made(parsed: Page) -> None:
     assert "esg reproduce --quick" in parsed.text
     assert "100 requests per run, 2 seeds" in parsed.text
+    assert "on 2026-03-04 05:06+00:00" in parsed.text
     assert "The profiles are modelled." in parsed.text
+    opening, _, _ = parsed.text.partition("How it was made")
+    assert "are modelled: the paper's are not public" in opening
     assert "It learnt <a lot>." in parsed.text
 
 
@@ -101,6 +106,14 @@ def test_reproduction_page_names_all_systems_and_their_readings(parsed: Page) ->
     for system, readings in SYSTEMS.items():
         assert system in parsed.text
         assert all(policy in parsed.text for policy in readings)
+
+
+def test_the_first_figures_have_a_bar_for_our_own_policy_in_every_setting(study: Study) -> None:
+    first, second, *_ = figures(study)
+    for panel in (*first.panels, *second.panels):
+        (ours,) = (trace for trace in panel.plot.data if trace.name == OURS)
+        assert len(ours.y) == 3
+    assert OURS in first.legend
 
 
 def test_a_rival_that_wins_is_said_to(parsed: Page) -> None:
@@ -118,7 +131,7 @@ def with_one_seed(study: Study) -> Study:
 
 
 def test_reproduction_page_of_one_seed_shows_no_interval(study: Study, parsed: Page) -> None:
-    alone = Page(page(with_one_seed(study)))
+    alone = Page(page(with_one_seed(study), ended=ENDED))
     for words in ("±", "95 %", "interval"):
         assert words in parsed.text
         assert words not in alone.text
@@ -131,7 +144,7 @@ def test_reproduction_page_shows_only_a_perfect_rate_as_one() -> None:
         if outcomes[0].summary["slo_hit_rate"] > 0.9:
             put(study.results, label, "slo_hit_rate", 0.99996)
     claims = judge(study.results, study.overhead, study.catalog)
-    text = Page(page(replace(study, claims=claims))).text
+    text = Page(page(replace(study, claims=claims), ended=ENDED)).text
     assert "99.9" in text
     assert "100.0" not in text
 
@@ -179,11 +192,11 @@ def test_readings_that_gave_the_same_orders_are_named_and_no_others(parsed: Page
     for label, outcomes in study.results.outcomes.items():
         for outcome in outcomes:
             outcome.summary["digest"] = f"{outcome.seed}:{label.replace('infless-code', 'infless')}"
-    told = Page(page(study)).text
+    told = Page(page(study, ended=ENDED)).text
     assert "infless and infless-code gave the very same orders in every run here." in told
     assert told.count(same) == 1
     study.results.outcomes["strict-light/infless"][1].summary["digest"] = "another"
-    assert same not in Page(page(study)).text
+    assert same not in Page(page(study, ended=ENDED)).text
 
 
 def test_the_limit_of_the_cost_is_for_those_who_are_in_time(parsed: Page) -> None:
@@ -261,7 +274,7 @@ def test_a_hostile_name_is_only_shown() -> None:
         cluster=shipped.cluster,
         prices=shipped.prices,
     )
-    parsed = Page(page(study_of(catalog)))
+    parsed = Page(page(study_of(catalog), ended=ENDED))
     assert parsed.text.count(HOSTILE) >= 4
     assert "img" not in parsed.tags
     assert "onerror" not in dict(parsed.attributes)
