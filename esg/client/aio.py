@@ -24,7 +24,14 @@ from esg.client.calls import Calls
 from esg.client.credentials import GATEWAY, Credentials
 from esg.client.errors import ClientError, refused_as_misconfigured
 from esg.client.gateways import Gateways
-from esg.client.results import Progress, RequestState, Result, progress_of, result_of
+from esg.client.results import (
+    Progress,
+    RequestState,
+    Result,
+    progress_of,
+    result_of,
+    state_of,
+)
 from esg.client.status import MeshStatus, status_of
 from esg.client.stream import RequestStream
 from esg.client.submission import SubmitOptions, given_or_new
@@ -32,7 +39,6 @@ from esg.core.catalog.late_requests import LateRequests
 from esg.protos import gateway_v1_pb2 as public
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
 from esg.runtime.rpc.status import ServerError, Unavailable
-from esg.units import US_PER_S
 
 
 class AsyncClient:
@@ -189,14 +195,7 @@ class AsyncClient:
         """
         asked = public.GetRequest(request_id=request_id)
         told: public.RequestState = await self._calls.unary("Get", asked, timeout_s)
-        return RequestState(
-            request_id=told.request_id,
-            application=told.application,
-            progress=tuple(progress_of(progress) for progress in told.progress),
-            result=result_of(told.result) if told.HasField("result") else None,
-            output_bytes={output.stage: output.bytes for output in told.outputs},
-            fetch_within_s=told.fetch_within_us / US_PER_S if told.outputs else None,
-        )
+        return state_of(told)
 
     async def fetch(self, request_id: str, *, timeout_s: float | None = None) -> Result:
         """Wait for a request's result and get its outputs.

@@ -6,9 +6,11 @@ from typing import Self
 from esg.core.catalog.config import Config
 from esg.core.messages.outcome import Outcome
 from esg.errors import Fault
+from esg.protos import gateway_v1_pb2 as public
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.rpc.status import CallError
 from esg.runtime.wire.enums import config_from_wire, outcome_from_wire
+from esg.units import US_PER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,4 +189,15 @@ def _stage(told: model.StageResult) -> StageResult:
         started_ms=told.started_us / 1000,
         finished_ms=told.finished_us / 1000,
         cost_usd=told.cost_usd,
+    )
+
+
+def state_of(told: public.RequestState) -> RequestState:
+    return RequestState(
+        request_id=told.request_id,
+        application=told.application,
+        progress=tuple(progress_of(progress) for progress in told.progress),
+        result=result_of(told.result) if told.HasField("result") else None,
+        output_bytes={output.stage: output.bytes for output in told.outputs},
+        fetch_within_s=told.fetch_within_us / US_PER_S if told.outputs else None,
     )

@@ -12,8 +12,10 @@ import pytest
 
 from esg.controller.durability.journal import Journal
 from esg.controller.durability.recovery import recover
+from esg.controller.durability.segment_writer import SegmentWriter
 from esg.core.journal.format import FORMAT, Segment, read_header
 from esg.core.messages.codec import encode
+from esg.core.scheduler.scheduler import TASKS_AHEAD
 from esg.core.sessions.controller_end import NodeSession
 from esg.core.sessions.settings import SessionSettings
 from esg.errors import Rejected
@@ -93,7 +95,10 @@ async def test_news_are_acknowledged_once_they_are_written_and_taken_once(tmp_pa
         door.say(submission("r1", "photo"))
         (order,) = await node.hears("start")
         node.say(numbered(5, finished(order.start.task)))
-        await node.hears("start", 2)
+        _, second = await node.hears("start", 2)
+        assert node.acknowledged < 5
+        await first.live.driver.rest()  # it is on disk
+        node.say(numbered(6, finished(second.start.task)))
         await until(lambda: node.acknowledged == 5)
     journal = Journal(tmp_path, ControllerSettings())
     past = journal.past()
@@ -111,7 +116,7 @@ async def test_an_order_that_was_never_heard_is_decided_again(tmp_path: Path) ->
     async with journaled(tmp_path) as second, invoker(second) as node:
         node.say(greeting(), joined())
         (order,) = await node.hears("start")
-        assert order.start.task == "t2"
+        assert order.start.task == f"t{TASKS_AHEAD + 2}"
         assert order.start.jobs[0].inputs[0].payload == payload_stage(b"f")
 
 
@@ -178,7 +183,7 @@ def brief(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Path], AbstractAsyncContextManager[Running]]:
     """Controllers that begin a segment with every turn."""
-    monkeypatch.setattr("esg.controller.durability.journal.Journal._is_full", lambda journal: True)
+    monkeypatch.setattr(SegmentWriter, "is_full", True)
     return lambda folder: journaled(folder, sync=request.param)
 
 
