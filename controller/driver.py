@@ -31,6 +31,9 @@ class EventLog(Protocol):
     """Where events are written before they are acted on. After `write` they survive this process,
     after `sync` this machine."""
 
+    @property
+    def syncs(self) -> int: ...
+
     def begin_group(self) -> None: ...
 
     def append(

@@ -57,6 +57,7 @@ class LiveController:
             self.shell.counters,
             dead_letters,
             refusing,
+            lambda: 0 if journal is None else journal.syncs,
         )
         self._idle = asyncio.Event()
 

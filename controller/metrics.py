@@ -26,11 +26,13 @@ class MeshMetrics(Collector):
         tally: Counters,
         dead_letters: DeadLetters | None = None,
         refusing: Callable[[], str] = lambda: "",
+        syncs: Callable[[], int] = lambda: 0,
     ) -> None:
         self._scheduler = scheduler
         self._tally = tally
         self._dead_letters = dead_letters
         self._refusing = refusing
+        self._syncs = syncs
 
     def collect(self) -> Iterator[Metric]:
         scheduler = self._scheduler()
@@ -40,6 +42,11 @@ class MeshMetrics(Collector):
             "esg_journal_full",
             "1 while new requests are refused for want of room for the journal",
             value=bool(self._refusing()),
+        )
+        yield CounterMetricFamily(
+            "esg_journal_syncs",
+            "syncs of the journal: one serves all answers that wait for it",
+            value=self._syncs(),
         )
         if self._dead_letters is not None:
             yield _put_aside(self._dead_letters)

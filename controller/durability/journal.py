@@ -126,6 +126,11 @@ class Journal:
         """Whether there is no more room than what is under way may need."""
         return self._opening is not None and not self._reserve.is_there
 
+    @property
+    def syncs(self) -> int:
+        """How often what was written was synced since the process began."""
+        return self._segment.syncs
+
     def refusing(self) -> str:
         """Why nothing new may be taken on, if that is so; for everybody."""
         return FULL if self.full else ""

@@ -33,6 +33,8 @@ class SegmentWriter:
         self.check = 0
         """The checksum of the latest line that is written."""
         self.sync_took_s = 0.0
+        self.syncs = 0
+        """Since the process began, for its metrics."""
         self.limit_bytes = self._least_bytes = int(settings.segment_mb * 1_000_000)
         self._directory = directory
         self._directory_handle = directory_handle
@@ -81,6 +83,7 @@ class SegmentWriter:
         began_s = time.monotonic()
         size = self._file.tell()
         _make_durable(os.fdatasync, self._file.fileno())
+        self.syncs += 1
         self._synced = size
         self._synced_s = time.monotonic()
         self.sync_took_s = self._synced_s - began_s

@@ -6,7 +6,7 @@ but there is no HTTP/2, no socket and no other process to wake for them.
 """
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -67,8 +67,8 @@ class InProcessChannel(grpc.aio.Channel):
         response_deserializer: Deserializer = None,
         **_: Any,
     ) -> Any:
-        def call(requests: AsyncIterable[Any] | None = None, **_: Any) -> "InProcessStream":
-            stream = InProcessStream(requests, request_serializer, response_deserializer)
+        def call(**_: Any) -> "InProcessStream":
+            stream = InProcessStream(request_serializer, response_deserializer)
             stream.task = self._begin(stream.serve(self._handler(method)))
             return stream
 
@@ -108,13 +108,11 @@ class InProcessChannel(grpc.aio.Channel):
 
 
 class InProcessStream:
-    """One call with a stream each way: requests come from an iterator, or by `write`."""
+    """One call with a stream each way. Both ends read and write, as gRPC calls it; neither is an
+    iterator."""
 
-    def __init__(
-        self, requests: AsyncIterable[Any] | None, serializer: Any, deserializer: Deserializer
-    ) -> None:
+    def __init__(self, serializer: Any, deserializer: Deserializer) -> None:
         self.task: asyncio.Task[None] | None = None
-        self._requests = requests
         self._written: asyncio.Queue[Any] = asyncio.Queue()
         self._answers: asyncio.Queue[Any] = asyncio.Queue()
         self._serializer = serializer
@@ -124,8 +122,8 @@ class InProcessStream:
         """The handler's side: whatever ends it is the last thing that the caller reads."""
         end: Any = grpc.aio.EOF
         try:
-            async for answer in handler.stream_stream(self._asked(handler), _CONTEXT):
-                self._answers.put_nowait(_serialized(handler.response_serializer, answer))
+            context = _StreamContext(handler, self._written, self._answers)
+            await handler.stream_stream(None, context)
         except asyncio.CancelledError:
             end = _error(grpc.StatusCode.CANCELLED, "Locally cancelled by application!")
         except Exception as error:
@@ -133,7 +131,7 @@ class InProcessStream:
         self._answers.put_nowait(end)
 
     async def write(self, request: Any) -> None:
-        self._written.put_nowait(request)
+        self._written.put_nowait(_serialized(self._serializer, request))
 
     async def done_writing(self) -> None:
         self._written.put_nowait(_END)
@@ -154,14 +152,6 @@ class InProcessStream:
     def done(self) -> bool:
         return self.task is not None and self.task.done()
 
-    async def _asked(self, handler: Any) -> AsyncIterator[Any]:
-        async for request in self._written_ones() if self._requests is None else self._requests:
-            yield handler.request_deserializer(_serialized(self._serializer, request))
-
-    async def _written_ones(self) -> AsyncIterator[Any]:
-        while (request := await self._written.get()) is not _END:
-            yield request
-
 
 @dataclass(frozen=True, slots=True)
 class _Details(grpc.HandlerCallDetails):
@@ -179,6 +169,24 @@ class _Context:
 
 
 _CONTEXT = _Context()
+
+
+class _StreamContext(_Context):
+    """The handler's end of a stream."""
+
+    def __init__(
+        self, handler: Any, written: "asyncio.Queue[Any]", answers: "asyncio.Queue[Any]"
+    ) -> None:
+        self._handler = handler
+        self._written = written
+        self._answers = answers
+
+    async def read(self) -> Any:
+        content = await self._written.get()
+        return grpc.aio.EOF if content is _END else self._handler.request_deserializer(content)
+
+    async def write(self, answer: Any) -> None:
+        self._answers.put_nowait(_serialized(self._handler.response_serializer, answer))
 
 
 def _serialized(serializer: Any, message: Any) -> Any:

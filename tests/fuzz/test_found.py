@@ -88,6 +88,12 @@ def test_words_between_certificates_may_be_in_any_language(tmp_path: Path) -> No
         ),
         (
             wire.InvokerNote(
+                joined=wire.Inventory(slices=[wire.Slice()], running=[wire.RunningTask(slices=[0])])
+            ),
+            "one of its tasks has no name",
+        ),
+        (
+            wire.InvokerNote(
                 inventory=wire.Inventory(slices=[wire.Slice(resident=["a"], loading=["a"])])
             ),
             "one is there twice",

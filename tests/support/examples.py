@@ -36,11 +36,11 @@ def shell_lines(page: Path) -> Iterator[str]:
 
 
 def commands(page: Path) -> Iterator[list[str]]:
-    """The commands of ours on a page, as their arguments."""
+    """The commands of ours on a page, as their arguments, wherever their output goes."""
     for line in shell_lines(page):
         found = COMMAND.match(line)
         if found:
-            yield shlex.split(found[1], comments=True)
+            yield shlex.split(found[1].split(" > ")[0], comments=True)
 
 
 def script(page: Path) -> list[str]:

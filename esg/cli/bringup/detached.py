@@ -10,7 +10,7 @@ from typing import Any
 
 from esg.cli.bringup.foreground import gateways_text, try_text
 from esg.console.formatting import counted
-from esg.console.terminal import print_json, terminal
+from esg.console.terminal import print_json, print_line, terminal
 from esg.errors import Rejected
 from esg.local.options import MeshOptions
 from esg.local.run_directory import RunDirectory, default_directory, running
@@ -20,7 +20,9 @@ POLL_S = 0.02
 REFUSED = 2
 
 
-def start_detached(options: MeshOptions, path: Path, *, as_json: bool = False) -> int:
+def start_detached(
+    options: MeshOptions, path: Path, introduction: str = "", *, as_json: bool = False
+) -> int:
     """Start a mesh in the background, and give the exit code: 0 when the mesh is up, else the
     supervisor's own."""
     directory = RunDirectory(path)
@@ -51,6 +53,8 @@ def start_detached(options: MeshOptions, path: Path, *, as_json: bool = False) -
     if as_json:
         print_json(_document(directory, record, secure=options.secure))
     else:
+        if introduction:
+            print_line(terminal(), introduction)
         _say_up(directory, record, secure=options.secure)
     return 0
 

@@ -67,11 +67,14 @@ def up(
     check_deadlines(chosen)
     check_door(chosen)
     check_slices(chosen)
-    if not as_json and (words := introduction(chosen, machine, sized=options.nodes is None)):
-        print_line(terminal(), words)
+    words = "" if as_json else introduction(chosen, machine, sized=options.nodes is None)
     learnt, place = _with_what_was_learnt(asked, chosen), directory or default_directory()
-    code = start_detached(learnt, place, as_json=as_json) if detach else run_mesh(learnt, place)
-    raise typer.Exit(code)
+    if detach:  # if nobody listens, it starts all the same
+        started = words.replace("starting", "started", 1)
+        raise typer.Exit(start_detached(learnt, place, started, as_json=as_json))
+    if words:
+        print_line(terminal(), words)
+    raise typer.Exit(run_mesh(learnt, place))
 
 
 def _with_what_was_learnt(options: MeshOptions, chosen: Chosen) -> MeshOptions:

@@ -221,7 +221,7 @@ class Lifecycle:
             if run.phase is QUEUED:
                 self._leave_queue(request, stage)
             elif run.phase is RUNNING:
-                self._stop_if_unwanted(run.task)
+                self.stop_if_unwanted(run.task)
             elif run.phase is RESTING:
                 self._leave_rest(request, stage)
 
@@ -306,7 +306,8 @@ class Lifecycle:
         rests = self._state.resting
         self._state.resting = [r for r in rests if (r.request, r.stage) != (request.name, stage)]
 
-    def _stop_if_unwanted(self, name: str) -> None:
+    def stop_if_unwanted(self, name: str) -> None:
+        """Order a task to be stopped if no request wants it any more."""
         task = self._state.tasks.get(name)  # its own failure may be why the request ends
         if task is not None and not any(self.wants(request, task) for request in task.requests):
             self._emit(StopTask(invoker=task.invoker, task=name))

@@ -126,7 +126,8 @@ class Nodes:
     ) -> None:
         """Compare what the books say runs there with what does.
 
-        A task that was not ordered is stopped, and keeps what it holds until it has been.
+        A task that was not ordered is stopped, and keeps what it holds until it has been; one that
+        nobody wants any more is told so again, as the order may have been lost.
         """
         there = {found.task for found in running}
         here = [task for task in self._state.tasks.values() if task.invoker == node.invoker]
@@ -135,11 +136,14 @@ class Nodes:
                 self._tasks.end(task.name, node.invoker)
                 for request in task.requests:
                     self._retries.give_back(now_us, task, request, None)
-        known = {task.name for task in here}
+        known = {task.name: task for task in here}
         for found in running:
-            if found.task not in known:
+            task = known.get(found.task)
+            if task is None:
                 self._emit(StopTask(invoker=node.invoker, task=found.task))
                 self._book_stray(now_us, node, found)
+            else:
+                self._lifecycle.stop_if_unwanted(task.name)
 
     def _book_stray(self, now_us: int, node: NodeBooks, found: RunningTask) -> None:
         if found.task in self._state.tasks or not node.can_give(found.vcpus, found.slices):

@@ -111,6 +111,8 @@ def _check_inventory(
         _check_different("models of a slice", [*part.resident, *part.loading])
     for task in running:
         _within("vcpus of a task", task.vcpus, MOST_VCPUS)
+        if not task.task:  # in the books, nobody holds what is free
+            raise Rejected("an inventory: one of its tasks has no name")
     _check_different("tasks", [task.task for task in running])
     held = [index for task in running for index in task.slices]
     if len(set(held)) < len(held) or any(not 0 <= index < len(slices) for index in held):

@@ -30,7 +30,9 @@ from tests.support.emulated_command import counts as counts
 
 def test_the_document_has_all_that_was_promised(esg: Run) -> None:
     found = document(esg)
-    assert list(found) == ["setting", "seeds", "limits", "results"]
+    provenance, content = list(found)[:3], list(found)[3:]
+    assert provenance == ["ended", "command", "version"]
+    assert content == ["setting", "seeds", "limits", "results"]
     setting = found["setting"]
     assert (setting["name"], setting["slo_scale"]) == ("relaxed-heavy", 1.2)
     assert (setting["rate"], setting["trace"]) == ("heavy", None)

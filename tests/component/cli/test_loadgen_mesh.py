@@ -14,7 +14,9 @@ LOADGEN = Path(sys.executable).with_name("loadgen")
 
 async def test_a_mesh_serves_a_load_and_the_emulator_agrees_on_what_it_was(tmp_path: Path) -> None:
     catalog = write_catalog(tmp_path)
-    options = MeshOptions(catalog=catalog, nodes=2, vcpus=4, vgpus=2, log_level="warning")
+    options = MeshOptions(
+        catalog=catalog, nodes=2, vcpus=4, vgpus=2, warm_start=True, log_level="warning"
+    )
     async with Mesh(options, tmp_path / "m") as mesh:
         process = await asyncio.create_subprocess_exec(
             *map(str, (LOADGEN, "--gateway", mesh.gateway, "--catalog", catalog)),

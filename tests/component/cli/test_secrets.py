@@ -20,7 +20,7 @@ def test_esg_secrets_makes_all_that_the_compose_file_asks_for(esg: Run, tmp_path
     ran = esg("secrets", folder, "--host", "mesh.example.com")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out == (
-        f"{folder}: a new authority, new certificates\n"
+        f"{folder}: new CA, new certificates\n"
         f"to call a mesh in containers on this host: source {folder}/client.env\n"
         f"to call it at mesh.example.com, here or in a cluster: source {folder}/remote.env\n"
         f"others need ca.pem, and a token: esg tokens add NAME --file {folder}/tokens.toml\n"
@@ -55,7 +55,7 @@ def test_made_again_tokens_and_authority_stay(esg: Run, tmp_path: Path) -> None:
     esg("tokens", "add", "alice", "--file", folder / "tokens.toml")
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
     ran = esg("secrets", folder)
-    assert ran.out.startswith(f"{folder}: the authority is kept, new certificates\n")
+    assert ran.out.startswith(f"{folder}: the CA is kept, new certificates\n")
     changed = {file.name for file in folder.iterdir() if file.read_bytes() != before[file.name]}
     services = ("client", "controller", "gateway", "invoker", "observer", "redis")
     assert changed == {f"{name}.{end}" for name in services for end in ("key", "pem")}

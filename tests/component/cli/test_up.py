@@ -537,16 +537,19 @@ def test_a_settings_file_counts_and_options_win(directory: RunDirectory, tmp_pat
         (("--catalog", "none.toml"), "none.toml: no such file..."),
         (("--settings", "none.toml"), "...none.toml: cannot be read..."),
         (("--log-level", "loud"), "log_level: unknown level 'loud'..."),
-        (
-            ("--redis-url", "redis://127.0.0.1:1/0"),
-            "redis_url: redis://127.0.0.1:1/0 does not answer...",
-        ),
     ],
 )
 def test_esg_up_refuses_impossible_options_in_one_line(
     arguments: tuple[object, ...], words: str, esg: Run
 ) -> None:
     assert_refused(esg("up", *arguments), words)
+
+
+def test_a_redis_that_does_not_answer_is_refused_once_the_mesh_was_to_start(esg: Run) -> None:
+    ran = esg("up", "--redis-url", "redis://127.0.0.1:1/0")
+    assert ran.code == 2
+    assert ran.out.startswith("starting ")
+    assert "redis_url: redis://127.0.0.1:1/0 does not answer" in ran.err
 
 
 def test_a_misspelt_variable_is_refused(esg: Run, monkeypatch: pytest.MonkeyPatch) -> None:

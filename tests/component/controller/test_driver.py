@@ -68,6 +68,10 @@ class Story:
         else:
             then(None)
 
+    @property
+    def syncs(self) -> int:
+        return self.told.count("synced")
+
     def end_segment(self) -> None:
         raise AssertionError("no event was put aside")
 

@@ -15,7 +15,7 @@ from esg.core.journal.checksums import (
     sealed_header,
 )
 
-HEADER = '{"journal":5,"esg":"0"}'
+HEADER = '{"journal":6,"esg":"0"}'
 SNAPSHOT = '{"snapshot":{"é":1},"memory":{},"wall_us":1}'
 GROUPS = [['{"at":1}'], ['{"at":2}', '{"at":3}', '{"at":4}'], ['{"at":5}']]
 

@@ -141,6 +141,14 @@ PHASES = (
 )
 
 
+def test_a_node_that_comes_back_is_told_again_what_nobody_wants(desk: Desk) -> None:
+    """The first order may have been lost while it was away."""
+    desk.at(ms(0), joined("i0", resident={0: ("resize",)}), arrived("r1"))
+    (task,) = desk.scheduler.state.tasks
+    desk.at(ms(5), cancelled("r1")).at(ms(6), joined("i0", running=(task,)))
+    assert stop(task) in desk.new_orders
+
+
 @pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.__name__)
 def test_cancelled_request_frees_all_it_held_in_any_phase(
     desk: Desk, phase: Callable[[Desk], Desk]
