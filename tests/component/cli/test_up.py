@@ -144,7 +144,7 @@ def test_detached_mesh_goes_on_until_esg_down(directory: RunDirectory) -> None:
     running = record(directory)
     introduction, told, *_ = done.stdout.splitlines()
     assert introduction == (
-        "starting 2 nodes x 16 vCPUs x 7 emulated vGPUs in 2 processes, models loaded, data "
+        "started 2 nodes x 16 vCPUs x 7 emulated vGPUs in 2 processes, models loaded, data "
         "between stages at 1 % of the catalog's sizes"
     )
     assert told.startswith(f"mesh is up: gateway {running['gateway']}; 2 nodes; logs in ")
