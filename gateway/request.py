@@ -37,10 +37,18 @@ class PendingReply:
 
 
 class RequestPayload:
-    """What was submitted here under an idempotency key (the request's id), and its storing."""
+    """What was submitted here under an idempotency key (the request's id), and its storing.
 
-    def __init__(self, content_hash: bytes) -> None:
-        self.content_hash = content_hash
+    A small one went with its submission, and is kept there until the request has ended: should the
+    controller lose it, it is stored after all.
+    """
+
+    def __init__(self, submission: controller.Submission) -> None:
+        self.content_hash = submission.content_hash
+        self.went_along = bool(submission.payload)
+        self.in_store = False
+        """Whether it may be in the remote store from here."""
+        self._submission = submission
         self._durable = False  # whether the storing ends when it is on disk
         self._storing: asyncio.Task[None] | None = None  # unless that has failed
 
@@ -48,6 +56,11 @@ class RequestPayload:
     def stage(self) -> str:
         """Under what name it is stored."""
         return payload_stage(self.content_hash)
+
+    @property
+    def content(self) -> bytes:
+        """What went along; a copy of it."""
+        return self._submission.payload
 
     @property
     def on_its_way(self) -> bool:
@@ -65,6 +78,7 @@ class RequestPayload:
             if failed and self._storing is storing:
                 self._storing = None
 
+        self.in_store = True
         self._storing, self._durable = asyncio.create_task(put), durably
         self._storing.add_done_callback(stored)
         return self._storing
@@ -130,6 +144,12 @@ class TrackedRequest:
         self.told_to_keep = False  # that is what the controller was told
         self.delivered = False  # somebody got its outputs
         self.shared = False  # others may come for them: through other gateways, or later
+
+    @property
+    def leaves_payload(self) -> bool:
+        """Whether its payload may be in the remote store: unless it went along with what was
+        submitted here, and that was enough."""
+        return self.payload is None or self.payload.in_store or not self.payload.went_along
 
     @property
     def name(self) -> str:

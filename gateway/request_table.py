@@ -1,8 +1,8 @@
 """The requests that this gateway has to do with, and what is known about each of them.
 
 No I/O and no waiting happens here: calls put requests in and leave them, the controller's notes
-tell what became of them, and two functions carry away what follows from it (`send` a note to the
-controller, `discard` data from the remote store).
+tell what became of them, and three functions carry away what follows from it (`send` a note to the
+controller, `discard` data from the remote store, `store` a payload there).
 
 **Idempotency.** The idempotency key is the request's id: whatever is submitted again under the same
 id with the same content (`content_hash`) is the same request, and runs once. Whether it is known is
@@ -13,7 +13,8 @@ content_hash of its content (`esg.names`) while the controller decides. The cont
 first stage's invoker which content_hash it has accepted. Whoever used the same id for something
 else, on whichever gateway, is refused and takes its own payload away again; a repeat stores the
 same bytes once more, without harm. So there is no owner to agree on between gateways, and a repeat
-heals what a gateway left undone when it died.
+heals what a gateway left undone when it died. A small payload goes along with the submission
+instead, and is stored only if the controller has lost it (`small_payloads`).
 
 **Questions.** What the controller was asked about a request, and what is asked again when the link
 broke, is its `Inquiry` (`esg.core.sessions.inquiry`). A request stays here until every question
@@ -68,8 +69,10 @@ class RequestTable:
         limit: int,
         discard: Callable[[str, Sequence[str]], None],
         ended: Callable[[model.Result], None] = lambda _: None,
+        store: Callable[[TrackedRequest], None] = lambda _: None,
     ) -> None:
         self._limit = limit
+        self._store = store
         self._count_ended = ended
         self._discard = discard
         self._requests: dict[str, TrackedRequest] = {}
@@ -121,7 +124,7 @@ class RequestTable:
         else:
             request = known
             request.asked.submission = self._ask(request, note)
-        request.payload = RequestPayload(content_hash)
+        request.payload = RequestPayload(submission)
         request.told_to_keep = submission.fetched_later
         return self.wait_for(request)
 
@@ -243,7 +246,8 @@ class RequestTable:
         kept = set(result.output_stages) if wanted else set()
         stages = dict.fromkeys([*(s.stage for s in result.stages), *result.output_stages])
         useless = [stage for stage in stages if stage not in kept]
-        self._discard(request.id, [request.accepted_payload, *useless])
+        payload = [request.accepted_payload] if request.leaves_payload else []
+        self._discard(request.id, [*payload, *useless])
 
     # ---- the controller
 
@@ -273,6 +277,8 @@ class RequestTable:
         question = request.asked.accepted()
         if question is not None:
             question.settle(None)
+        if accepted.store_payload:
+            self._store(request)
         if request.asked.cancelled:
             self.cancel(request)  # once more: it may have been lost with a link
         self._tidy(request)
@@ -281,7 +287,8 @@ class RequestTable:
         error: Exception = refusal_error(refused, plainly(request.owner, refused.message))
         question, scope = request.asked.refused()
         if scope is not RefusalScope.QUESTION and request.payload is not None:
-            self._discard(request.id, [request.payload.stage])
+            if request.leaves_payload:
+                self._discard(request.id, [request.payload.stage])
         if scope is RefusalScope.REQUEST:
             if isinstance(error, NotFound) and request.application:
                 error = Unavailable(
@@ -310,7 +317,10 @@ class RequestTable:
         """The callers are told to submit it again, since a client that waits still has what it
         sent; that finds the request waiting for its payload. Not so if it is to be fetched later,
         or if the payload is on its way. Should the note come at a bad time, there will be another
-        one: a job is tried more than once."""
+        one: a job is tried more than once. A payload that went along is still here."""
+        if request.payload is not None and request.payload.went_along:
+            self._store(request)
+            return
         if request.asked.submission is None or request.kept or request.asked.open:
             return
         if request.payload is not None and request.payload.on_its_way:

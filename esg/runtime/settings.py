@@ -7,6 +7,7 @@ from typing import Any
 from esg.core.node_settings import KEEP_ALIVE_US
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.sessions.settings import SessionSettings
+from esg.limits import MOST_INLINE_BYTES
 from esg.runtime.rpc.addresses import GATEWAY_PORT, HIGHEST_PORT, LOOPBACK, SERVICE_DOMAIN
 from esg.runtime.rpc.batched_sender import LARGEST_GROUP
 from esg.runtime.security.tokens import Quota
@@ -111,6 +112,13 @@ class GatewaySettings:
         2 * 2**20,
         "the largest result in one message; larger ones are fetched in pieces",
         minimum=1024,
+    )
+    small_payload_bytes: int = setting(
+        16 * 2**10,
+        "the largest payload that travels with its request through the controller instead of "
+        "through Redis, if its client waits for the result; 0: none does",
+        minimum=0,
+        maximum=MOST_INLINE_BYTES,
     )
     durable_payloads: bool = setting(
         True,
