@@ -15,6 +15,11 @@ from tests.support.waiting import until
 ASKED = public.SubmitRequest(application=KNOWN, payload=b"a picture", request_id="r1")
 
 
+@pytest.fixture
+async def address(gateways: Gateways) -> str:
+    return await gateways.start()
+
+
 async def test_a_small_payload_never_comes_to_redis(
     stub: public_grpc.PipelinesStub, controller: ScriptedController, keys: Keys
 ) -> None:
