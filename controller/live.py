@@ -22,6 +22,7 @@ from esg.controller.shell import NOTHING, ControllerShell, ShellSnapshot
 from esg.core.journal.format import Memo, functions_digest
 from esg.core.messages.commands import Command, CorrectProfiles, DiscardData, RefuseRequest
 from esg.core.messages.events import Event
+from esg.core.messages.task_order import TaskOrder
 from esg.core.scheduler.scheduler import Scheduler
 from esg.runtime.metrics_page import FORGET_S
 from esg.runtime.settings import ControllerSettings
@@ -124,6 +125,8 @@ class LiveController:
                 self.gateways.refused(effect)
             case CorrectProfiles():
                 self.corrector.correct(effect.corrections)
+            case TaskOrder():
+                self.invokers.send(self.gateways.payloads.attached(effect))
             case _:
                 self.invokers.send(effect)
 

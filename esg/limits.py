@@ -6,6 +6,7 @@
 | SLO and scale of an application        | catalog, client         | `core.catalog.model`      |
 | stages of an application               | client                  | `core.scheduler.registry` |
 | vCPUs, slices, memory, tasks, times    | node, controller        | `runtime.wire.checks`     |
+| bytes that travel with a message       | gateway, controller     | `runtime.wire.checks`     |
 | times, prices and sizes of a function  | catalog                 | `core.catalog`            |
 
 Each is far beyond anything real, and small enough that sums and products of what is within the
@@ -25,6 +26,10 @@ MOST_STAGES = 32
 twice as many takes more than a second."""
 MOST_STAGES_READ = 1_000
 """Of an application: what is larger is not even looked at."""
+
+MOST_INLINE_BYTES = 2**16
+"""Of data that travels with a message instead of through the remote store. A message has at most
+some hundred such pieces, and must stay well below what its receiver takes (`AMONG_OURSELVES`)."""
 
 # ---- what a node may say of itself, and what may be ordered of it
 

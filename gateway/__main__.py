@@ -17,6 +17,7 @@ from esg.gateway.metrics import RequestMetrics, follow_applications
 from esg.gateway.payload_gc import PayloadCollector
 from esg.gateway.request_table import RequestTable
 from esg.gateway.servicer import Pipelines
+from esg.gateway.small_payloads import SmallPayloads
 from esg.protos.gateway_v1_pb2_grpc import add_PipelinesServicer_to_server
 from esg.runtime.logs import audit_logger
 from esg.runtime.metrics_page import metrics_page
@@ -53,7 +54,10 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     store = RedisStore(common.redis_url, prefix=common.key_prefix, ttl_s=common.data_ttl_s)
     collector = PayloadCollector(store)
     metrics = RequestMetrics(lambda: len(table))
-    table = RequestTable(own.max_under_way, collector.discard, collector.keep, metrics.ended)
+    small = SmallPayloads(store, collector.discard)
+    table = RequestTable(
+        own.max_under_way, collector.discard, collector.keep, metrics.ended, small.store
+    )
     controller = channel(own.controller, between_services(common))
     audit = AuditLog(audit_logger("gateway", own.audit_log), metrics.refused)
     identities = Identities(own, told=audit.tokens_read)

@@ -39,10 +39,18 @@ class PendingReply:
 
 
 class RequestPayload:
-    """What was submitted here under an idempotency key (the request's id), and its storing."""
+    """What was submitted here under an idempotency key (the request's id), and its storing.
 
-    def __init__(self, content_hash: bytes) -> None:
-        self.content_hash = content_hash
+    A small one went with its submission, and is kept there until the request has ended: should the
+    controller lose it, it is stored after all.
+    """
+
+    def __init__(self, submission: controller.Submission) -> None:
+        self.content_hash = submission.content_hash
+        self.went_along = bool(submission.payload)
+        self.in_store = False
+        """Whether it may be in the remote store from here."""
+        self._submission = submission
         self._durable = False  # whether the storing ends when it is on disk
         self._storing: asyncio.Task[None] | None = None  # unless that has failed
 
@@ -50,6 +58,11 @@ class RequestPayload:
     def stage(self) -> str:
         """Under what name it is stored."""
         return payload_stage(self.content_hash)
+
+    @property
+    def content(self) -> bytes:
+        """What went along; a copy of it."""
+        return self._submission.payload
 
     @property
     def on_its_way(self) -> bool:
@@ -67,6 +80,7 @@ class RequestPayload:
             if failed and self._storing is storing:
                 self._storing = None
 
+        self.in_store = True
         self._storing, self._durable = asyncio.create_task(put), durably
         self._storing.add_done_callback(stored)
         return self._storing
@@ -142,6 +156,12 @@ class TrackedRequest:
     def fetch_within_s(self) -> float:
         """For how long its outputs can be fetched yet; 0 if it is not known to be fetched later."""
         return max(0.0, self._fetch_until_s - time.monotonic())
+
+    @property
+    def leaves_payload(self) -> bool:
+        """Whether its payload may be in the remote store: unless it went along with what was
+        submitted here, and that was enough."""
+        return self.payload is None or self.payload.in_store or not self.payload.went_along
 
     @property
     def name(self) -> str:

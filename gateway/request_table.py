@@ -1,8 +1,9 @@
 """The requests that this gateway has to do with, and what is known about each of them.
 
 No I/O and no waiting happens here: calls put requests in and leave them, the controller's notes
-tell what became of them, and two functions carry away what follows from it (`send` a note to the
-controller, `discard` data from the remote store, or `keep` it there for so long).
+tell what became of them, and four functions carry away what follows from it (`send` a note to the
+controller, `discard` data from the remote store, or `keep` it there for so long, `store` a payload
+there).
 
 **Idempotency.** The idempotency key is the request's id: whatever is submitted again under the same
 id with the same content (`content_hash`) is the same request, and runs once. Whether it is known is
@@ -14,7 +15,8 @@ first stage's invoker which content_hash it has accepted. What is stored before 
 who is accepted has it kept, and who is refused does nothing: the same bytes may be those that
 another gateway's request was accepted with. A repeat stores them once more, without harm. So there
 is no owner to agree on between gateways, and a repeat heals what a gateway left undone when it
-died.
+died. A small payload goes along with the submission instead, and is stored only if the controller
+has lost it (`small_payloads`).
 
 **Questions.** What the controller was asked about a request, and what is asked again when the link
 broke, is its `Inquiry` (`esg.core.sessions.inquiry`). A request stays here until every question
@@ -70,8 +72,10 @@ class RequestTable:
         discard: Callable[[str, Sequence[str]], None],
         keep: Callable[[str, Sequence[str], float], None],
         ended: Callable[[model.Result], None] = lambda _: None,
+        store: Callable[[TrackedRequest], None] = lambda _: None,
     ) -> None:
         self._limit = limit
+        self._store = store
         self._count_ended = ended
         self._discard = discard
         self._keep = keep
@@ -124,7 +128,7 @@ class RequestTable:
         else:
             request = known
             request.asked.submission = self._ask(request, note)
-        request.payload = RequestPayload(content_hash)
+        request.payload = RequestPayload(submission)
         request.told_to_keep = submission.fetched_later
         return self.wait_for(request)
 
@@ -246,7 +250,8 @@ class RequestTable:
         kept = set(result.output_stages) if wanted else set()
         stages = dict.fromkeys([*(s.stage for s in result.stages), *result.output_stages])
         useless = [stage for stage in stages if stage not in kept]
-        self._discard(request.id, [request.accepted_payload, *useless])
+        payload = [request.accepted_payload] if request.leaves_payload else []
+        self._discard(request.id, [*payload, *useless])
 
     # ---- the controller
 
@@ -277,6 +282,8 @@ class RequestTable:
         question = request.asked.accepted()
         if question is not None:
             question.settle(None)
+        if accepted.store_payload:
+            self._store(request)
         if request.asked.cancelled:
             self.cancel(request)  # once more: it may have been lost with a link
         self._tidy(request)
@@ -312,7 +319,10 @@ class RequestTable:
         """The callers are told to submit it again, since a client that waits still has what it
         sent; that finds the request waiting for its payload. Not so if it is to be fetched later,
         or if the payload is on its way. Should the note come at a bad time, there will be another
-        one: a job is tried more than once."""
+        one: a job is tried more than once. A payload that went along is still here."""
+        if request.payload is not None and request.payload.went_along:
+            self._store(request)
+            return
         if request.asked.submission is None or request.kept or request.asked.open:
             return
         if request.payload is not None and request.payload.on_its_way:

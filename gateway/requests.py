@@ -102,16 +102,16 @@ class Requests:
         with ExitStack() as waiting:
             request = self._table.submit(submission, caller.quota.in_flight)
             waiting.callback(self._table.leave, request)
-            durably = fetched_later and self._settings.durable_payloads
-            await self._accepted(request, charge, durably=durably)
-            charge.settle()  # it need not be held for as long as the request takes
+            went_along = await self._accepted(request, charge, fetched_later=fetched_later)
+            charge.settle(held=went_along)
             request.kept |= fetched_later
             yield request
 
     async def _accepted(
-        self, request: TrackedRequest, charge: PayloadCharge, *, durably: bool
-    ) -> None:
-        """Wait until the controller has accepted it, and its payload is stored.
+        self, request: TrackedRequest, charge: PayloadCharge, *, fetched_later: bool
+    ) -> bool:
+        """Wait until the controller has accepted it, and its payload is stored, or went along with
+        the request: whether it did, and is held here until the request has ended.
 
         It is offered to the store while the controller decides, and will be there when the first
         stage wants it. A large one is stored when the controller has agreed, as a refused one would
@@ -121,6 +121,10 @@ class Requests:
         question, payload = request.asked.submission, request.payload
         assert question is not None
         assert payload is not None
+        if payload.went_along and not fetched_later:
+            await question.accepted()
+            return True
+        durably = fetched_later and self._settings.durable_payloads
         early = len(charge.content) <= STORED_AT_ONCE and not durably
         if not early:
             await question.accepted()
@@ -142,6 +146,7 @@ class Requests:
             # The client is told to try again, and then finds the request waiting for its payload
             request.kept = True
             raise
+        return False
 
     async def _offered(self, name: tuple[str, str], content: bytes, question: PendingReply) -> None:
         """Store a payload while the controller decides, for good only if it agrees. One that was

@@ -88,7 +88,7 @@ class GatewayNote(_message.Message):
     def __init__(self, submission: _Optional[_Union[Submission, _Mapping]] = ..., cancel: _Optional[str] = ..., follow: _Optional[str] = ..., session: _Optional[str] = ..., leave: _Optional[str] = ..., keep_not: _Optional[str] = ...) -> None: ...
 
 class Submission(_message.Message):
-    __slots__ = ("request_id", "application", "slo_us", "content_hash", "deadline_us", "fetched_later", "owner", "all_stages", "awaits_acceptance", "quota")
+    __slots__ = ("request_id", "application", "slo_us", "content_hash", "deadline_us", "fetched_later", "owner", "all_stages", "awaits_acceptance", "payload", "quota")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     APPLICATION_FIELD_NUMBER: _ClassVar[int]
     SLO_US_FIELD_NUMBER: _ClassVar[int]
@@ -98,6 +98,7 @@ class Submission(_message.Message):
     OWNER_FIELD_NUMBER: _ClassVar[int]
     ALL_STAGES_FIELD_NUMBER: _ClassVar[int]
     AWAITS_ACCEPTANCE_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     QUOTA_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     application: str
@@ -108,8 +109,9 @@ class Submission(_message.Message):
     owner: str
     all_stages: bool
     awaits_acceptance: bool
+    payload: bytes
     quota: Quota
-    def __init__(self, request_id: _Optional[str] = ..., application: _Optional[str] = ..., slo_us: _Optional[int] = ..., content_hash: _Optional[bytes] = ..., deadline_us: _Optional[int] = ..., fetched_later: _Optional[bool] = ..., owner: _Optional[str] = ..., all_stages: _Optional[bool] = ..., awaits_acceptance: _Optional[bool] = ..., quota: _Optional[_Union[Quota, _Mapping]] = ...) -> None: ...
+    def __init__(self, request_id: _Optional[str] = ..., application: _Optional[str] = ..., slo_us: _Optional[int] = ..., content_hash: _Optional[bytes] = ..., deadline_us: _Optional[int] = ..., fetched_later: _Optional[bool] = ..., owner: _Optional[str] = ..., all_stages: _Optional[bool] = ..., awaits_acceptance: _Optional[bool] = ..., payload: _Optional[bytes] = ..., quota: _Optional[_Union[Quota, _Mapping]] = ...) -> None: ...
 
 class Quota(_message.Message):
     __slots__ = ("client", "requests_per_s", "burst", "in_flight", "bytes_per_day", "payload_bytes")
@@ -154,14 +156,16 @@ class ControllerNote(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., progress: _Optional[_Union[_model_v1_pb2.StageProgress, _Mapping]] = ..., result: _Optional[_Union[_model_v1_pb2.Result, _Mapping]] = ..., payload_lost: _Optional[bool] = ..., shared: _Optional[bool] = ..., fetch_within_us: _Optional[int] = ...) -> None: ...
 
 class Accepted(_message.Message):
-    __slots__ = ("application", "repeated", "content_hash")
+    __slots__ = ("application", "repeated", "content_hash", "store_payload")
     APPLICATION_FIELD_NUMBER: _ClassVar[int]
     REPEATED_FIELD_NUMBER: _ClassVar[int]
     CONTENT_HASH_FIELD_NUMBER: _ClassVar[int]
+    STORE_PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     application: str
     repeated: bool
     content_hash: bytes
-    def __init__(self, application: _Optional[str] = ..., repeated: _Optional[bool] = ..., content_hash: _Optional[bytes] = ...) -> None: ...
+    store_payload: bool
+    def __init__(self, application: _Optional[str] = ..., repeated: _Optional[bool] = ..., content_hash: _Optional[bytes] = ..., store_payload: _Optional[bool] = ...) -> None: ...
 
 class Refused(_message.Message):
     __slots__ = ("code", "message", "retry_after_us")
@@ -402,14 +406,16 @@ class TaskOrder(_message.Message):
     def __init__(self, task: _Optional[str] = ..., stage: _Optional[str] = ..., function: _Optional[str] = ..., config: _Optional[_Union[_model_v1_pb2.Config, _Mapping]] = ..., slices: _Optional[_Iterable[int]] = ..., jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., keep: _Optional[bool] = ..., predicted_us: _Optional[int] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("request_id", "inputs", "publish")
+    __slots__ = ("request_id", "inputs", "publish", "payload")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     inputs: _containers.RepeatedCompositeFieldContainer[Input]
     publish: bool
-    def __init__(self, request_id: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[Input, _Mapping]]] = ..., publish: _Optional[bool] = ...) -> None: ...
+    payload: bytes
+    def __init__(self, request_id: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[Input, _Mapping]]] = ..., publish: _Optional[bool] = ..., payload: _Optional[bytes] = ...) -> None: ...
 
 class Input(_message.Message):
     __slots__ = ("payload", "output")

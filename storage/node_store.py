@@ -2,14 +2,15 @@
 
 An output stays on the node that made it. A consumer on the same node reads the file; for one
 elsewhere the output is copied to Redis first (`publish`). Payloads come from the gateway and
-results go to it, both through Redis and never through a file, since no task reads a result. When
+results go to it, both through Redis and never through a file, since no task reads a result; small
+payloads have come with the order. When
 Redis is away, what stays on the node goes on, and what has to go elsewhere waits a while for it. A
 node that has no room for an output keeps it in Redis, too.
 """
 
 import logging
 
-from esg.core.messages.task_order import Input, Payload
+from esg.core.messages.task_order import InlinePayload, Input, Payload
 from esg.errors import Fault
 from esg.runtime.logs import about
 from esg.storage.errors import Missing
@@ -97,7 +98,10 @@ class NodeStore:
         return await self.remote.wait(request, stage, timeout_s)
 
     def here(self, request: str, source: Input) -> bytes | memoryview | None:
-        """An input that is on this node; None if it has to come from elsewhere."""
+        """An input that is on this node, or came with the order; None if it has to come from
+        elsewhere."""
+        if isinstance(source, InlinePayload):
+            return source.content
         if isinstance(source, Payload) or not source.is_local_to(self.invoker):
             return None
         try:

@@ -22,6 +22,7 @@ from esg.controller.effects import TellProgress
 from esg.controller.requests.followers import Follower, Followers
 from esg.controller.requests.quotas import RequestQuotas
 from esg.controller.requests.request_log import AnsweredRequest, RequestRecord
+from esg.controller.requests.small_payloads import SmallPayloads
 from esg.controller.shell import ControllerShell, request_memo
 from esg.core.journal.format import Memo
 from esg.core.messages.commands import AnswerRequest, RefusalKind, RefuseRequest, StageReport
@@ -29,6 +30,8 @@ from esg.core.messages.events import RequestArrived, RequestCancelled, RequestWa
 from esg.core.messages.task_order import TaskOrder
 from esg.core.sessions.interest import Interest, wanted_memo
 from esg.core.state.state import Request
+from esg.errors import Rejected
+from esg.limits import MOST_INLINE_BYTES
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.logs import about
@@ -57,6 +60,7 @@ class GatewayStreams:
         self._undecided: dict[str, list[Repeat]] = {}  # not decided yet, or not on disk
         self._timeouts: set[str] = set()  # those of them whose SLO is the timeout of their call
         self._awaited: set[str] = set()  # those whose gateway does nothing before it is accepted
+        self.payloads = SmallPayloads()
         self._followers = Followers()
         self._quotas = RequestQuotas(time.monotonic)
         self._interest = Interest()
@@ -114,6 +118,9 @@ class GatewayStreams:
             self._submit(follower, submission)
 
         request, later = submission.request_id, submission.fetched_later
+        if len(submission.payload) > MOST_INLINE_BYTES:
+            _refuse(follower, request, Rejected("payload: is too large to travel with its request"))
+            return
         memo = wanted_memo(follower.session, fetched_later=later)
         record = self._find(request)
         if request in self._undecided:
@@ -137,7 +144,7 @@ class GatewayStreams:
                     refused=lambda error: _refuse(follower, request, error),
                 )
                 return
-            self._driver.when_durable(lambda: self._repeat(follower, request))
+            self._driver.when_durable(lambda: self._repeat(follower, submission))
         elif self.draining:
             _refuse(follower, request, Unavailable("the controller is going away; try again"))
         elif why := self._refusing():
@@ -148,6 +155,7 @@ class GatewayStreams:
             _refuse(follower, request, too_much)
         else:
             self._undecided[request] = []
+            self.payloads.keep(request, submission.payload)
             self._followers.follow(request, follower)
             self._interest.ask(request, follower.session, memo)
             slo_us = self._slo_us(submission, application)
@@ -167,13 +175,16 @@ class GatewayStreams:
                 refused=lambda error: self._end(request, error),
             )
 
-    def _repeat(self, follower: Follower, request: str) -> None:
+    def _repeat(self, follower: Follower, submission: wire.Submission) -> None:
         """Answer a submission of a request that is known, and wanted by who submitted it again."""
+        request = submission.request_id
         known = self._find(request)
         if known is None:
             _refuse(follower, request, _unknown(request))
             return
-        follower.put(_accepted_note(request, known, repeated=True))
+        follower.put(self._accepted_note(request, known, repeated=True))
+        if request in self._shell.requests.under_way:
+            self.payloads.keep(request, submission.payload)
         if not self._told_end(follower, request, known):
             self._followers.follow(request, follower)
 
@@ -241,7 +252,7 @@ class GatewayStreams:
             for note in self._past(running):
                 follower.put(note)
         # After the past: whoever hears this knows all that has happened
-        follower.put(_accepted_note(request, known))
+        follower.put(self._accepted_note(request, known))
         if not self._told_end(follower, request, known):
             self._followers.watch(request, follower)
 
@@ -283,7 +294,7 @@ class GatewayStreams:
         self._quotas.decided(request, accepted=True)
         lazily = request not in self._awaited
         self._awaited.discard(request)
-        self._followers.tell(request, _accepted_note(request, record), lazily=lazily)
+        self._followers.tell(request, self._accepted_note(request, record), lazily=lazily)
         for _, ask_again in self._undecided.pop(request, ()):
             ask_again()
 
@@ -301,6 +312,7 @@ class GatewayStreams:
         self._awaited.discard(request)
         self._quotas.decided(request, accepted=False)
         self._interest.end(request)
+        self.payloads.forget(request)
         self._followers.tell_end(request, _refused_note(request, error))
         for follower, _ in self._undecided.pop(request, ()):
             _refuse(follower, request, error)
@@ -343,25 +355,28 @@ class GatewayStreams:
             self._say_who_comes(note, known)
         self._followers.tell_end(request, note)
         self._interest.end(request)
+        self.payloads.forget(request)
         log.debug(
             "answered",
             extra=about(request=answer.request, outcome=answer.outcome, in_time=answer.slo_met),
         )
+
+    def _accepted_note(
+        self, request: str, known: RequestRecord | AnsweredRequest, *, repeated: bool = False
+    ) -> wire.ControllerNote:
+        accepted = wire.Accepted(
+            application=known.application,
+            repeated=repeated,
+            content_hash=known.content_hash,
+            store_payload=isinstance(known, RequestRecord) and request not in self.payloads,
+        )
+        return wire.ControllerNote(request_id=request, accepted=accepted)
 
 
 def _unknown(request: str) -> NotFound:
     return NotFound(
         f"no request {request} is known; it may have ended too long ago, or never been accepted"
     )
-
-
-def _accepted_note(
-    request: str, known: RequestRecord | AnsweredRequest, *, repeated: bool = False
-) -> wire.ControllerNote:
-    accepted = wire.Accepted(
-        application=known.application, repeated=repeated, content_hash=known.content_hash
-    )
-    return wire.ControllerNote(request_id=request, accepted=accepted)
 
 
 def _refuse(follower: Follower, request: str, error: Exception) -> None:

@@ -1,39 +1,22 @@
 """Every setting of the live mesh, in one place. `docs/settings.md` is made from this file, and
 `settings_file` reads what processes are given."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from esg.core.node_settings import KEEP_ALIVE_US
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.sessions.settings import SessionSettings
-from esg.runtime.rpc.addresses import GATEWAY_PORT, HIGHEST_PORT, LOOPBACK, SERVICE_DOMAIN
+from esg.limits import MOST_INLINE_BYTES
+from esg.runtime.rpc.addresses import GATEWAY_PORT, LOOPBACK, SERVICE_DOMAIN
 from esg.runtime.rpc.batched_sender import LARGEST_GROUP
 from esg.runtime.security.tokens import Quota
+from esg.runtime.setting_fields import metrics_port_setting, port_setting, setting
 from esg.units import US_PER_MS, US_PER_S, to_ms
 
 DEFAULT_POLICY = "apex"
 SESSIONS = SessionSettings()
 _USUAL = SchedulerSettings()
-NO_MAXIMUM = 10**12
-"""Beyond this a number is a slip, whatever it is about."""
-
-
-def setting(
-    default: Any, help: str, *, minimum: float | None = None, maximum: float = NO_MAXIMUM
-) -> Any:
-    bounds = {"minimum": minimum, "maximum": maximum}
-    return field(default=default, metadata={"help": help, **bounds})
-
-
-def port_setting(default: int, help: str) -> Any:
-    return setting(default, f"{help}; 0 for any free one", minimum=0, maximum=HIGHEST_PORT)
-
-
-def metrics_port_setting() -> Any:
-    return setting(
-        0, "port of its Prometheus endpoint, /metrics; 0: none", minimum=0, maximum=HIGHEST_PORT
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +94,13 @@ class GatewaySettings:
         2 * 2**20,
         "the largest result in one message; larger ones are fetched in pieces",
         minimum=1024,
+    )
+    small_payload_bytes: int = setting(
+        16 * 2**10,
+        "the largest payload that travels with its request through the controller instead of "
+        "through Redis, if its client waits for the result; 0: none does",
+        minimum=0,
+        maximum=MOST_INLINE_BYTES,
     )
     durable_payloads: bool = setting(
         True,

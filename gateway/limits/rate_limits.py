@@ -57,10 +57,13 @@ class PayloadCharge:
             await self._memory.wait_and_grow(len(content), limit_s)
         self.content = content
 
-    def settle(self) -> None:
-        """Its request is accepted, and it is stored."""
+    def settle(self, *, held: bool = False) -> None:
+        """Its request is accepted, and it is stored; or it is `held` by others, small as it is, and
+        paid for until its request has ended."""
         self._settled = True
-        self.release()
+        if not held:
+            self.release()
+        self.content = b""
 
     def release(self) -> None:
         """It is held no longer; once more does no harm."""

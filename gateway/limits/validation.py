@@ -58,7 +58,14 @@ async def checked(
         deadline_us=_deadline_us(remaining_s),
         all_stages=asked.all_stages,
         fetched_later=fetched_later,
+        payload=charge.content if _is_small(charge, limits) and not fetched_later else b"",
     )
+
+
+def _is_small(charge: PayloadCharge, limits: GatewaySettings) -> bool:
+    """Whether a payload may travel with its request. If nobody waits for that, nobody could send
+    the payload again, and it has to be on disk instead."""
+    return len(charge.content) <= limits.small_payload_bytes
 
 
 def check_id(request_id: str) -> str:

@@ -228,7 +228,7 @@ likely_orders = st.builds(
             function=function,
             config=model.Config(batch=1, vcpus=vcpus, vgpus=len(slices)),
             slices=slices,
-            jobs=[wire.Job(request_id="r1", inputs=[wire.Input(payload="@")])],
+            jobs=[wire.Job(request_id="r1", inputs=[wire.Input(payload="@")], payload=b"x")],
         )
     ),
     st.sampled_from(["t1", "t2", "t3", "t9", f"t{LAST_TASK}", f"t{2**64}", "", "t-1", "t²"]),

@@ -26,7 +26,7 @@ A_WHILE = 20
 well_behaved = st.sampled_from(
     [
         submission("r1"),
-        submission("r2", "pair"),
+        submission("r2", "pair", payload=b"a picture"),
         submission("r3", slo_us=10**9, deadline_us=10**9),
         wire.GatewayNote(follow="r1"),
         wire.GatewayNote(cancel="r2"),

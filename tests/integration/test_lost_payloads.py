@@ -13,6 +13,8 @@ from tests.support.mesh_expectations import nothing_is_left, photo, status_of
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import until
 
+PICTURE = bytes(20_000)
+"""More than travels with a message."""
 FETCH_S = 5.0
 """How long a task waits for its payload; its client has as long to bring it again, and more."""
 
@@ -48,7 +50,7 @@ async def test_a_payload_that_redis_lost_is_brought_again(
         async for news in client.watch(busy):
             if isinstance(news, Progress) and news.stage == "slow":
                 break
-        answer = asyncio.create_task(client.submit("photo", b"a picture", request_id="r1"))
+        answer = asyncio.create_task(client.submit("photo", PICTURE, request_id="r1"))
 
         async def it_waits() -> bool:
             with redis.client() as inside:
@@ -59,5 +61,5 @@ async def test_a_payload_that_redis_lost_is_brought_again(
         await until(it_waits)
         redis.die_and_come_back()
         await client.cancel(busy)
-        assert (await answer).outputs == photo(b"a picture")
+        assert (await answer).outputs == photo(PICTURE)
         await nothing_is_left(mesh, client)

@@ -1,5 +1,6 @@
 """What one end of the wire writes, the other reads, whatever it is."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,9 +27,9 @@ from esg.core.messages.events import (
     TaskFailed,
     TaskFinished,
 )
-from esg.core.messages.task_order import JobOrder, Output, Payload, TaskOrder
+from esg.core.messages.task_order import InlinePayload, JobOrder, Output, Payload, TaskOrder
 from esg.errors import Rejected
-from esg.limits import LONGEST_TASK_US
+from esg.limits import LONGEST_TASK_US, MOST_INLINE_BYTES
 from esg.protos import controller_v1_pb2 as wire
 from esg.runtime.wire.checks import check_news
 from esg.runtime.wire.convert import (
@@ -60,6 +61,7 @@ def can_be(event: InvokerNews) -> bool:
 
 
 inputs = st.builds(Payload, key=names) | st.builds(Output, stage=names, invoker=names)
+inline = st.builds(InlinePayload, key=names, content=st.binary(min_size=1, max_size=20))
 inventories = st.builds(
     SliceInventory,
     memory_mb=st.integers(0, 10**9),
@@ -80,7 +82,14 @@ orders = st.one_of(
         function=names,
         config=st.builds(Config, numbers, st.integers(0, 100_000), numbers),
         slices=st.lists(numbers, max_size=3, unique=True).map(tuple),
-        jobs=rows(st.builds(JobOrder, request=names, inputs=rows(inputs), publish=st.booleans())),
+        jobs=rows(
+            st.builds(
+                JobOrder,
+                request=names,
+                inputs=rows(inputs) | st.tuples(inline),
+                publish=st.booleans(),
+            )
+        ),
         keep=st.booleans(),
         predicted_us=times,
     ),
@@ -134,3 +143,26 @@ def test_news_arrive_as_they_were_told(told: list[InvokerNews]) -> None:
     sent = wire.FromInvoker(notes=map(news_to_wire, told)).SerializeToString()
     heard = wire.FromInvoker.FromString(sent).notes
     assert [news_from_wire(note, "node") for note in heard] == told
+
+
+READS_PAYLOAD = wire.Input(payload="@c0ffee")
+READS_OUTPUT = wire.Input(output=wire.Output(stage="resize", invoker="node"))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "payload", "words"),
+    [
+        ([READS_PAYLOAD], bytes(MOST_INLINE_BYTES + 1), "bytes of inline data"),
+        ([READS_OUTPUT], b"x", "does not read it alone"),
+        ([READS_PAYLOAD, READS_PAYLOAD], b"x", "does not read it alone"),
+        ([], b"x", "does not read it alone"),
+    ],
+    ids=["too large", "not read", "read twice", "no inputs"],
+)
+def test_a_payload_that_cannot_be_a_jobs_is_refused(
+    inputs: list[wire.Input], payload: bytes, words: str
+) -> None:
+    job = wire.Job(request_id="r1", inputs=inputs, payload=payload)
+    order = wire.Order(start=wire.TaskOrder(task="t1", jobs=[job]))
+    with pytest.raises(Rejected, match=words):
+        order_from_wire(order, "node")

@@ -101,12 +101,21 @@ class ScriptedController(wire_grpc.ControllerServicer):
 
     async def payload(self, submission: wire.Submission) -> bytes:
         """As the first stage would read it."""
+        if submission.payload:
+            return submission.payload
         name = payload_stage(submission.content_hash)
         return await self.store.wait(submission.request_id, name, LIMIT_S)
 
     # ---- what a test tells
 
-    def accept(self, request: str, *, repeated: bool = False, application: str = KNOWN) -> None:
+    def accept(
+        self,
+        request: str,
+        *,
+        repeated: bool = False,
+        application: str = KNOWN,
+        store_payload: bool = False,
+    ) -> None:
         """Whoever asked first, and has not been answered yet, hears that, and then what is past."""
         told = self._requests[request]
         link, asked = told.unanswered.popleft()
@@ -114,7 +123,10 @@ class ScriptedController(wire_grpc.ControllerServicer):
             self._accepted[request] = asked.submission
         submission = self._accepted.get(request, wire.Submission())
         accepted = wire.Accepted(
-            application=application, repeated=repeated, content_hash=submission.content_hash
+            application=application,
+            repeated=repeated,
+            content_hash=submission.content_hash,
+            store_payload=store_payload,
         )
         link.put(wire.ControllerNote(request_id=request, accepted=accepted))
         if not asked.HasField("submission") and told.result is None:

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import Field, fields
 from typing import Any
 
-from esg.runtime.settings import NO_MAXIMUM, SECTIONS
+from esg.runtime.setting_fields import NO_MAXIMUM
+from esg.runtime.settings import SECTIONS
 from esg.runtime.settings_file import FILE_VARIABLE, variable
 
 TYPES = {bool: "true or false", int: "whole number", float: "number", str: "text"}

@@ -17,6 +17,13 @@ class Payload(Message, frozen=True, kw_only=True, tag=True):
     key: str = ""
 
 
+class InlinePayload(Payload, frozen=True, kw_only=True, tag=True):
+    """A small payload that came with its order. Only a live controller makes one, when an order is
+    sent: it is never part of a decision, nor of what is remembered of one."""
+
+    content: bytes
+
+
 class Output(Message, frozen=True, kw_only=True, tag=True):
     """What an earlier stage made, as an input. Nobody keeps what has outlived its invoker, but it
     may be in the remote store."""

@@ -136,14 +136,13 @@ class Nodes:
                 self._tasks.end(task.name, node.invoker)
                 for request in task.requests:
                     self._retries.give_back(now_us, task, request, None)
-        known = {task.name: task for task in here}
+        known = {task.name for task in here}
         for found in running:
-            task = known.get(found.task)
-            if task is None:
+            if found.task in known:
+                self._lifecycle.stop_if_unwanted(found.task)
+            else:
                 self._emit(StopTask(invoker=node.invoker, task=found.task))
                 self._book_stray(now_us, node, found)
-            else:
-                self._lifecycle.stop_if_unwanted(task.name)
 
     def _book_stray(self, now_us: int, node: NodeBooks, found: RunningTask) -> None:
         if found.task in self._state.tasks or not node.can_give(found.vcpus, found.slices):

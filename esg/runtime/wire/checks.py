@@ -29,11 +29,12 @@ from esg.core.messages.events import (
     TaskFailed,
     TaskFinished,
 )
-from esg.core.messages.task_order import Input, Output, Payload, TaskOrder
+from esg.core.messages.task_order import InlinePayload, Input, Output, Payload, TaskOrder
 from esg.errors import Rejected
 from esg.limits import (
     LAST_TASK,
     LONGEST_TASK_US,
+    MOST_INLINE_BYTES,
     MOST_NAMES,
     MOST_SLICE_MB,
     MOST_SLICES,
@@ -130,8 +131,15 @@ def _check_source(source: Input) -> None:
     match source:
         case Payload(key=key):
             _check_names(key)
+            if isinstance(source, InlinePayload):
+                check_inline(source.content)
         case Output(stage=stage, invoker=invoker):
             _check_names(stage, invoker)
+
+
+def check_inline(content: bytes) -> None:
+    """Refuse data that is too large to travel with a message."""
+    _within("bytes of inline data", len(content), MOST_INLINE_BYTES)
 
 
 def _check_names(*names: str) -> None:

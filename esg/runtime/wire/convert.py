@@ -29,7 +29,14 @@ from esg.core.messages.events import (
     TaskFailed,
     TaskFinished,
 )
-from esg.core.messages.task_order import Input, JobOrder, Output, Payload, TaskOrder
+from esg.core.messages.task_order import (
+    InlinePayload,
+    Input,
+    JobOrder,
+    Output,
+    Payload,
+    TaskOrder,
+)
 from esg.errors import Rejected
 from esg.protos import controller_v1_pb2 as wire
 from esg.runtime.rpc.status import clipped
@@ -78,6 +85,7 @@ def _start_to_wire(order: TaskOrder) -> wire.Order:
                     request_id=job.request,
                     inputs=map(_input_to_wire, job.inputs),
                     publish=job.publish,
+                    payload=_payload_of(job),
                 )
                 for job in order.jobs
             ],
@@ -99,7 +107,7 @@ def _start_from_wire(order: wire.Order, invoker: str) -> TaskOrder:
         jobs=tuple(
             JobOrder(
                 request=job.request_id,
-                inputs=tuple(map(_input_from_wire, job.inputs)),
+                inputs=_inputs_from_wire(job),
                 publish=job.publish,
             )
             for job in start.jobs
@@ -107,6 +115,21 @@ def _start_from_wire(order: wire.Order, invoker: str) -> TaskOrder:
         keep=start.keep,
         predicted_us=start.predicted_us,
     )
+
+
+def _payload_of(job: JobOrder) -> bytes:
+    """The payload that travels with a job, which is then its only input; empty if none does."""
+    first = job.inputs[0] if job.inputs else None
+    return first.content if isinstance(first, InlinePayload) else b""
+
+
+def _inputs_from_wire(job: wire.Job) -> tuple[Input, ...]:
+    inputs = tuple(map(_input_from_wire, job.inputs))
+    if not job.payload:
+        return inputs
+    if len(inputs) != 1 or not isinstance(inputs[0], Payload):
+        raise Rejected("an order: a payload came with a job that does not read it alone")
+    return (InlinePayload(key=inputs[0].key, content=job.payload),)
 
 
 def _input_to_wire(source: Input) -> wire.Input:

@@ -45,7 +45,8 @@ async def gateways(
 
 @pytest.fixture
 async def address(gateways: Gateways) -> str:
-    return await gateways.start()
+    """One to which no payload is small: all go through Redis, as large ones do."""
+    return await gateways.start(small_payload_bytes=0)
 
 
 @pytest.fixture

@@ -118,3 +118,15 @@ def test_streams_are_counted_while_they_are_open() -> None:
         with door.limits.stream(alice):
             pass
     assert not door.limits._streams
+
+
+def test_a_payload_that_others_hold_is_paid_for_until_its_request_has_ended() -> None:
+    memory = MemoryBudget(10**9, 10**9)
+    limits = ClientQuotas(2, memory, lambda: 0.0)
+    for held, paid in {False: 0, True: 100}.items():
+        with limits.payload(Caller("alice", "alice", Quota())) as charge:
+            charge.add(100)
+            charge.content = bytes(100)
+            charge.settle(held=held)
+            assert (memory.held, charge.content) == (paid, b"")
+        assert memory.held == 0

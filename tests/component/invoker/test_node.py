@@ -16,7 +16,7 @@ from esg.core.messages.events import (
     TaskFinished,
 )
 from esg.core.messages.node import ModelLoaded
-from esg.core.messages.task_order import Output, Payload
+from esg.core.messages.task_order import InlinePayload, Output, Payload
 from esg.errors import Fault
 from esg.invoker.emulated.repository import RepositoryState
 from esg.invoker.slices.client import SliceClient, SliceGone
@@ -37,6 +37,15 @@ async def test_a_task_runs_and_its_output_stays_here(live: LiveNode) -> None:
     assert live.store.local.get("r1", "stage") == output_of("quick", b"picture")
     assert live.keys() == []
     assert live.idle
+
+
+async def test_a_payload_that_came_with_the_order_is_not_looked_for(live: LiveNode) -> None:
+    sent = InlinePayload(key="@c0ffee", content=b"picture")
+    await live.payload("r2", b"another")
+    live.node.order(start("t1", "quick", job("r1", sent), job("r2")))
+    await live.tells(TaskFinished)
+    assert live.store.local.get("r1", "stage") == output_of("quick", b"picture")
+    assert live.store.local.get("r2", "stage") == output_of("quick", b"another")
 
 
 async def test_a_model_is_loaded_before_its_first_task_and_stays(live: LiveNode) -> None:
