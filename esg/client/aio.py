@@ -24,14 +24,7 @@ from esg.client.calls import Calls
 from esg.client.credentials import GATEWAY, Credentials
 from esg.client.errors import ClientError, refused_as_misconfigured
 from esg.client.gateways import Gateways
-from esg.client.results import (
-    Progress,
-    RequestState,
-    Result,
-    progress_of,
-    result_of,
-    state_of,
-)
+from esg.client.results import Progress, RequestState, Result, news_of, state_of
 from esg.client.status import MeshStatus, status_of
 from esg.client.stream import RequestStream
 from esg.client.submission import SubmitOptions, given_or_new
@@ -231,14 +224,14 @@ class AsyncClient:
                 with self._calls.closing.told():
                     async for reply in call:
                         patience.succeeded()
-                        if reply.HasField("result"):
-                            yield result_of(reply.result)
+                        news = news_of(reply)
+                        if isinstance(news, Result):
+                            yield news
                             return
-                        progress = progress_of(reply.progress)
-                        key = (progress.stage, progress.task, progress.finished)
+                        key = (news.stage, news.task, news.finished)
                         if key not in told:
                             told.add(key)
-                            yield progress
+                            yield news
                 error: ClientError = ServerError("the gateway ended the stream without a result")
             except grpc.aio.AioRpcError as failed:
                 error = self._calls.failed(failed, gateway)

@@ -201,3 +201,7 @@ def state_of(told: public.RequestState) -> RequestState:
         output_bytes={output.stage: output.bytes for output in told.outputs},
         fetch_within_s=told.fetch_within_us / US_PER_S if told.outputs else None,
     )
+
+
+def news_of(told: public.WatchReply) -> Progress | Result:
+    return result_of(told.result) if told.HasField("result") else progress_of(told.progress)
