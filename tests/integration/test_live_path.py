@@ -49,8 +49,7 @@ class Counted:
         return (await self._now()).per_request(before)
 
     async def _now(self) -> Counts:
-        with urlopen(f"http://127.0.0.1:{self._metrics}/metrics", timeout=LIMIT_S) as page:
-            said = re.search(r"^esg_journal_syncs_total (\S+)$", page.read().decode(), re.M)
+        said = re.search(r"^esg_journal_syncs_total (\S+)$", self._page(), re.M)
         assert said is not None
         redis = Redis.from_url(self._mesh.redis_url)
         stats = await redis.info("commandstats")
@@ -58,6 +57,10 @@ class Counted:
         ours = ("cmdstat_info", "cmdstat_client", "cmdstat_hello", "cmdstat_ping")
         commands = sum(stat["calls"] for name, stat in stats.items() if not name.startswith(ours))
         return Counts(float(said[1]), commands)
+
+    def _page(self) -> str:
+        with urlopen(f"http://127.0.0.1:{self._metrics}/metrics", timeout=LIMIT_S) as page:
+            return str(page.read(), "utf-8")
 
 
 @asynccontextmanager
