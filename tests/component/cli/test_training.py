@@ -36,7 +36,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[MeshOptions]:
     """The options of meshes that would have been started."""
     found: list[MeshOptions] = []
 
-    def start(options: MeshOptions, _: Path, **__: object) -> int:
+    def start(options: MeshOptions, *_: object, **__: object) -> int:
         found.append(options)
         return 0
 

@@ -28,10 +28,14 @@ async def signed(client: AsyncClient, content: bytes = b"x") -> bytes:
 
 
 async def warm_everywhere(client: AsyncClient, word: bytes) -> None:
-    """Have it on both slices: one that loads it later has what is on disk then."""
+    """Have it on both slices: one that loads it later has what is on disk then. A few requests may
+    all fit on one of them, so more and more are sent."""
+    count = 4
 
     async def warm() -> bool:
-        assert set(await asyncio.gather(*(signed(client) for _ in range(4)))) == {b"x" + word}
+        nonlocal count
+        assert set(await asyncio.gather(*(signed(client) for _ in range(count)))) == {b"x" + word}
+        count = min(2 * count, 256)
         (node,) = (await status_of(client)).nodes
         return all(SIGNED in part.resident for part in node.slices)
 
