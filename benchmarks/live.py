@@ -70,7 +70,8 @@ def started_mesh(
     environ = {name: value for name, value in os.environ.items() if not name.startswith("ESG_")}
     with TemporaryDirectory() as folder:
         options = ["--nodes", "1", "--vgpus", str(slices), "--warm-start", "--port", "0"]
-        options += ["--catalog", str(catalog), "--log-level", "warning", "--json", "--detach"]
+        options += ["--catalog", str(catalog), "--payload-scale", "1", "--log-level", "warning"]
+        options += ["--json", "--detach"]
         subprocess.run(
             [esg, "up", "--dir", folder, *options],
             cwd=checkout,
