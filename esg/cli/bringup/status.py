@@ -5,13 +5,20 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from esg.cli.bringup.foreground import gateways_text
 from esg.console.exit_codes import NothingThere
 from esg.console.formatting import counted
 from esg.console.options import AsJson, RunDir
-from esg.console.terminal import fits, open_table, print_json, print_line, terminal
+from esg.console.terminal import (
+    Column,
+    fits,
+    open_table,
+    print_json,
+    print_line,
+    print_rows,
+    terminal,
+)
 from esg.local.health import is_refusing, is_serving, redis_answers
 from esg.local.procfs import alive, in_session
 from esg.local.programs import CONTROLLER, service_of
@@ -125,25 +132,32 @@ def _last_words(log: Path) -> str:
 def print_processes(screen: Console, rows: list[dict[str, Any]]) -> None:
     """Print a table with a row per process. On a narrow screen the addresses are below it, whole:
     they are there to be copied."""
-    table = _table(rows, addresses=True)
+    columns = _columns(rows)
+    table = open_table()
+    for heading in ("name", "state", "address"):
+        table.add_column(heading, overflow="fold")
+    for column in columns[1:]:
+        table.add_column(column.heading, justify=column.justify, no_wrap=True)
+    for number, row in enumerate(rows):
+        figures = (column.texts[number] for column in columns[1:])
+        table.add_row(row["name"], row["state"], row["address"], *figures)
     if fits(table, screen):
         screen.print(table)
         return
-    screen.print(_table(rows, addresses=False))
+    print_rows(screen, "name", {row["name"]: row["name"] for row in rows}, columns)
     screen.print()
     for row in rows:
         print_line(screen, f"{row['name']}: {row['address']}")
 
 
-def _table(rows: list[dict[str, Any]], *, addresses: bool) -> Table:
-    table = open_table()
-    for heading in ("name", "state", *["address"] * addresses):
-        table.add_column(heading, overflow="fold")
-    for heading in ("pid", "up s", "CPU s", "MB"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in rows:
-        figures = (row["uptime_s"], row["cpu_s"], row["memory_mb"])
-        shown = ("-" if figure is None else f"{figure:.1f}" for figure in figures)
-        address = [row["address"]] * addresses
-        table.add_row(row["name"], row["state"], *address, str(row["pid"]), *shown)
-    return table
+def _columns(rows: list[dict[str, Any]]) -> list[Column]:
+    def figures(name: str) -> list[str]:
+        return ["-" if row[name] is None else f"{row[name]:.1f}" for row in rows]
+
+    return [
+        Column("state", [row["state"] for row in rows], "left"),
+        Column("pid", [str(row["pid"]) for row in rows]),
+        Column("up s", figures("uptime_s")),
+        Column("CPU s", figures("cpu_s")),
+        Column("MB", figures("memory_mb")),
+    ]

@@ -45,4 +45,5 @@ def test_addresses_of_a_mesh_are_whole_on_a_terminal_of_any_width(width: int) ->
     shown = captured.get()
     assert all(address in shown for address in addresses.values())
     table = shown.split("\n\n")[0]
+    assert all(row["name"] in table and row["state"] in table for row in rows)
     assert all(len(line) <= width for line in table.splitlines())
