@@ -7,7 +7,11 @@ enough in it, the client is told when there will be. A full bucket says nothing,
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from esg.limits import LONGEST_US
+from esg.units import US_PER_S
+
 FORGET_EVERY = 1024
+LONGEST_S = LONGEST_US / US_PER_S
 
 
 @dataclass(slots=True)
@@ -36,14 +40,15 @@ class TokenBuckets:
         return len(self._buckets)
 
     def take(self, client: str, amount: float, *, per_s: float, size: float) -> float:
-        """Take so much out: 0, or if there is not enough, in how many seconds there will be."""
+        """Take so much out: 0, or if there is not enough, in how many seconds there will be. A time
+        that no clock could count is as long as the longest that one can."""
         now_s = self._clock_s()
         bucket = self._buckets.get(client)
         if bucket is None or (bucket.per_s, bucket.size) != (per_s, size):
             bucket = TokenBucket(size, now_s, per_s, size)
         bucket.fill(now_s)
         if bucket.content < amount:
-            return (amount - bucket.content) / per_s
+            return min(LONGEST_S, (amount - bucket.content) / per_s)
         bucket.content -= amount
         self._buckets[client] = bucket
         if len(self._buckets) >= self._forget_at:

@@ -14,14 +14,17 @@ from esg.core.messages.events import RequestArrived
 from esg.core.scheduler.scheduler import build_scheduler
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.errors import Rejected
-from esg.limits import LAST_TASK, LAST_TASK_BELIEVED, LONGEST_TASK_US, MOST_STAGES
+from esg.limits import LAST_TASK, LAST_TASK_BELIEVED, LONGEST_TASK_US, LONGEST_US, MOST_STAGES
 from esg.local.run_directory import RunDirectory
 from esg.protos import controller_v1_pb2 as wire
 from esg.protos import model_v1_pb2 as model
+from esg.runtime.rpc.status import Exhausted, refusal
 from esg.runtime.security.tls import authorities
 from esg.runtime.security.tokens import read_entries
 from esg.runtime.settings_file import Settings
+from esg.runtime.token_bucket import TokenBuckets
 from esg.runtime.wire.convert import news_from_wire, order_from_wire, order_to_wire
+from esg.units import DAY_S, seconds
 from tests.support.controller_peers import joined
 from tests.support.small_catalog import SMALL
 
@@ -155,3 +158,11 @@ def test_what_the_longest_tasks_cost_can_be_written_down() -> None:
 def test_a_reason_is_as_long_as_can_be_read() -> None:
     failed = wire.TaskFailed(task="t", reason="x" * 10**6)
     assert len(news_from_wire(wire.InvokerNote(failed=failed), "n0").reason) == 2000
+
+
+@pytest.mark.parametrize("per_s", [1 / DAY_S, 5e-324])
+def test_a_time_to_wait_can_be_told_however_long_it_is(per_s: float) -> None:
+    """A payload of as many bytes as a number has room for, and a quota of one a day."""
+    wait_s = TokenBuckets(lambda: 0.0).take("alice", 2.0**50, per_s=per_s, size=1)
+    told = refusal(wire.Refused, Exhausted("later", seconds(wait_s)))
+    assert 0 < told.retry_after_us <= LONGEST_US

@@ -147,6 +147,8 @@ def test_bytes_of_any_kind(link: grpc.Channel, method: str, data: st.DataObject)
         code = answered(link, method, [encoded])
     if decodes(method, encoded):
         assert code in {grpc.StatusCode.OK, *REFUSALS, *waited(method)}
+    elif method == "SubmitMany":  # its parts are counted before it is decoded
+        assert code in {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED}
     else:
         assert code is grpc.StatusCode.INVALID_ARGUMENT
 
