@@ -140,7 +140,8 @@ class ControllerShell:
             case StartTask(order=order):
                 self.orders[order.task] = order
                 self.counters.started(order)
-                effects.append(self._with_payloads(order))
+                if not command.begun:
+                    effects.append(self._with_payloads(order))
                 effects.append(self._progress(now_us, order, finished=False))
             case AdmitRequest():
                 effects.append(self._admit(now_us, command, memo))

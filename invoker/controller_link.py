@@ -14,7 +14,7 @@ from secrets import token_hex
 import grpc
 from msgspec.structs import replace
 
-from esg.core.messages.events import InvokerNews
+from esg.core.messages.events import InvokerNews, TaskFinished
 from esg.core.sessions.node_end import NodeNote, NodeReporter
 from esg.invoker.node import Node
 from esg.protos import controller_v1_pb2 as wire
@@ -52,7 +52,9 @@ class ControllerLink:
         """News of the node. Whether they are anybody's business: not while it starts afresh."""
         note = self._reporter.report(event)
         if note is not None:
-            self._say([note])
+            # who has gone on by itself waits for no answer
+            hurry = not (isinstance(event, TaskFinished) and event.continued)
+            self._say([note], hurry=hurry)
         return note is not None
 
     def say_leaving(self) -> None:
@@ -115,13 +117,16 @@ class ControllerLink:
                 heartbeat.cancel()
             orders.cancel()
 
-    def _say(self, notes: Iterable[NodeNote]) -> None:
+    def _say(self, notes: Iterable[NodeNote], *, hurry: bool = True) -> None:
         """On the stream, if the node has joined; otherwise it will be said when it joins."""
         if self._outbox is not None and self._reporter.joined:
             for number, event in notes:
                 note = news_to_wire(event)
                 note.number = number
-                self._outbox.put(note)
+                if hurry:
+                    self._outbox.put(note)
+                else:
+                    self._outbox.put_lazily(note)
 
     def _say_reloaded(self, number: int, failure: str) -> None:
         """On the stream on which it was asked for, or on none: nobody waits for it on another."""

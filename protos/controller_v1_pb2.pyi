@@ -266,16 +266,18 @@ class RunningTask(_message.Message):
     def __init__(self, task: _Optional[str] = ..., vcpus: _Optional[int] = ..., slices: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class TaskFinished(_message.Message):
-    __slots__ = ("task", "loading_us", "running_us", "failed")
+    __slots__ = ("task", "loading_us", "running_us", "failed", "continued")
     TASK_FIELD_NUMBER: _ClassVar[int]
     LOADING_US_FIELD_NUMBER: _ClassVar[int]
     RUNNING_US_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
+    CONTINUED_FIELD_NUMBER: _ClassVar[int]
     task: str
     loading_us: int
     running_us: int
     failed: _containers.RepeatedCompositeFieldContainer[JobFailure]
-    def __init__(self, task: _Optional[str] = ..., loading_us: _Optional[int] = ..., running_us: _Optional[int] = ..., failed: _Optional[_Iterable[_Union[JobFailure, _Mapping]]] = ...) -> None: ...
+    continued: str
+    def __init__(self, task: _Optional[str] = ..., loading_us: _Optional[int] = ..., running_us: _Optional[int] = ..., failed: _Optional[_Iterable[_Union[JobFailure, _Mapping]]] = ..., continued: _Optional[str] = ...) -> None: ...
 
 class JobFailure(_message.Message):
     __slots__ = ("request_id", "reason", "final")
@@ -342,7 +344,7 @@ class ToInvoker(_message.Message):
     def __init__(self, orders: _Optional[_Iterable[_Union[Order, _Mapping]]] = ..., acknowledged: _Optional[int] = ...) -> None: ...
 
 class Order(_message.Message):
-    __slots__ = ("welcome", "start", "stop", "warm", "drop", "publish", "discard", "reload")
+    __slots__ = ("welcome", "start", "stop", "warm", "drop", "publish", "discard", "reload", "recall")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
@@ -351,6 +353,7 @@ class Order(_message.Message):
     PUBLISH_FIELD_NUMBER: _ClassVar[int]
     DISCARD_FIELD_NUMBER: _ClassVar[int]
     RELOAD_FIELD_NUMBER: _ClassVar[int]
+    RECALL_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     start: TaskOrder
     stop: str
@@ -359,7 +362,8 @@ class Order(_message.Message):
     publish: StageOutput
     discard: Discard
     reload: Reload
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., start: _Optional[_Union[TaskOrder, _Mapping]] = ..., stop: _Optional[str] = ..., warm: _Optional[_Union[Instance, _Mapping]] = ..., drop: _Optional[_Union[Instance, _Mapping]] = ..., publish: _Optional[_Union[StageOutput, _Mapping]] = ..., discard: _Optional[_Union[Discard, _Mapping]] = ..., reload: _Optional[_Union[Reload, _Mapping]] = ...) -> None: ...
+    recall: str
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., start: _Optional[_Union[TaskOrder, _Mapping]] = ..., stop: _Optional[str] = ..., warm: _Optional[_Union[Instance, _Mapping]] = ..., drop: _Optional[_Union[Instance, _Mapping]] = ..., publish: _Optional[_Union[StageOutput, _Mapping]] = ..., discard: _Optional[_Union[Discard, _Mapping]] = ..., reload: _Optional[_Union[Reload, _Mapping]] = ..., recall: _Optional[str] = ...) -> None: ...
 
 class Reload(_message.Message):
     __slots__ = ("number", "function")
@@ -386,7 +390,7 @@ class Welcome(_message.Message):
     def __init__(self, start_afresh: _Optional[bool] = ..., heartbeat_ms: _Optional[int] = ...) -> None: ...
 
 class TaskOrder(_message.Message):
-    __slots__ = ("task", "stage", "function", "config", "slices", "jobs", "keep", "predicted_us")
+    __slots__ = ("task", "stage", "function", "config", "slices", "jobs", "keep", "predicted_us", "then", "within_us")
     TASK_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     FUNCTION_FIELD_NUMBER: _ClassVar[int]
@@ -395,6 +399,8 @@ class TaskOrder(_message.Message):
     JOBS_FIELD_NUMBER: _ClassVar[int]
     KEEP_FIELD_NUMBER: _ClassVar[int]
     PREDICTED_US_FIELD_NUMBER: _ClassVar[int]
+    THEN_FIELD_NUMBER: _ClassVar[int]
+    WITHIN_US_FIELD_NUMBER: _ClassVar[int]
     task: str
     stage: str
     function: str
@@ -403,7 +409,9 @@ class TaskOrder(_message.Message):
     jobs: _containers.RepeatedCompositeFieldContainer[Job]
     keep: bool
     predicted_us: int
-    def __init__(self, task: _Optional[str] = ..., stage: _Optional[str] = ..., function: _Optional[str] = ..., config: _Optional[_Union[_model_v1_pb2.Config, _Mapping]] = ..., slices: _Optional[_Iterable[int]] = ..., jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., keep: _Optional[bool] = ..., predicted_us: _Optional[int] = ...) -> None: ...
+    then: TaskOrder
+    within_us: int
+    def __init__(self, task: _Optional[str] = ..., stage: _Optional[str] = ..., function: _Optional[str] = ..., config: _Optional[_Union[_model_v1_pb2.Config, _Mapping]] = ..., slices: _Optional[_Iterable[int]] = ..., jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., keep: _Optional[bool] = ..., predicted_us: _Optional[int] = ..., then: _Optional[_Union[TaskOrder, _Mapping]] = ..., within_us: _Optional[int] = ...) -> None: ...
 
 class Job(_message.Message):
     __slots__ = ("request_id", "inputs", "publish", "payload")

@@ -29,6 +29,7 @@ from esg.core.messages.commands import (
     DropInstance,
     InvokerOrder,
     PublishData,
+    RecallStanding,
     RefuseApplication,
     RefuseRequest,
     StartTask,
@@ -254,10 +255,13 @@ class World:
     def _perform(self, command: Command) -> None:
         match command:  # what is ordered most often comes first
             case StartTask():
-                self._send(self.now_us + self._charge_us(command), command.order)
+                if not command.begun:
+                    self._send(self.now_us + self._charge_us(command), command.order)
             case PublishData() | DiscardData() if self.wire is None:
                 self.deliver(command)
-            case StopTask() | WarmInstance() | DropInstance() | PublishData() | DiscardData():
+            case StopTask() | RecallStanding() | WarmInstance() | DropInstance():
+                self._send(self.now_us, command)
+            case PublishData() | DiscardData():
                 self._send(self.now_us, command)
             case CorrectProfiles(corrections=corrections):
                 self.tell(self.now_us, ProfilesCorrected(corrections=corrections))

@@ -2,8 +2,9 @@
 
 from dataclasses import is_dataclass
 from enum import Enum
+from functools import cache
 from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from hypothesis import given, settings
@@ -32,15 +33,28 @@ anything = st.recursive(
 )
 
 
+@cache
+def struct_values(kind: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
+    """All values of a record, which may have records of its own kind in it."""
+
+    def fields() -> st.SearchStrategy[Any]:
+        hints = get_type_hints(kind)
+        return st.builds(kind, **{n: values(hints[n]) for n in kind.__struct_fields__})
+
+    return st.deferred(fields)
+
+
 def values(kind: Any) -> st.SearchStrategy[Any]:
     """All values of a type."""
     origin, arguments = get_origin(kind), get_args(kind)
-    if origin is UnionType:
+    if origin in (UnionType, Union):  # the latter if a name was written as a string
         return st.one_of(*map(values, arguments))
     if origin in (list, tuple):
         return st.lists(values(arguments[0]), max_size=2).map(origin)
     if origin is dict:
         return st.dictionaries(texts, values(arguments[1]), max_size=2)
+    if kind is None:
+        return st.none()
     if kind is str:
         return texts
     if kind is float:
@@ -53,8 +67,7 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
             kind, **{n: counts if h in (int, int | None) else values(h) for n, h in hints.items()}
         )
     if issubclass(kind, msgspec.Struct):
-        hints = get_type_hints(kind)
-        return st.builds(kind, **{n: values(hints[n]) for n in kind.__struct_fields__})
+        return struct_values(kind)
     if hasattr(kind, "_fields"):
         return st.builds(kind, *map(values, get_type_hints(kind).values()))
     if issubclass(kind, Enum):

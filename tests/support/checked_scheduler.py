@@ -18,6 +18,7 @@ from esg.core.messages.commands import (
     DiscardData,
     DropInstance,
     PublishData,
+    RecallStanding,
     RefuseApplication,
     RefuseRequest,
     StartTask,
@@ -70,11 +71,14 @@ def _check_order(state: State, command: Command) -> None:
         case StartTask(order=order):
             assert len(order.jobs) == order.config.batch
             assert len(set(order.slices)) == order.config.vgpus
-            assert order.invoker not in state.health.draining, f"{order.invoker} wants no new work"
+            draining = order.invoker in state.health.draining
+            assert command.begun or not draining, f"{order.invoker} wants no new work"
             for job in order.jobs:
                 assert job.inputs, f"{job.request} has nothing to work on"
                 assert order.keep or job.publish, f"nobody wants what it makes for {job.request}"
-        case StopTask() | WarmInstance() | DropInstance() | PublishData() | DiscardData():
+        case StopTask() | RecallStanding() | WarmInstance() | DropInstance():
+            order = command
+        case PublishData() | DiscardData():
             order = command
         case (
             AdmitRequest()

@@ -1,6 +1,6 @@
 """Checksums of a journal's lines (CRC-32), each chained with the one before.
 
-    {"journal":6,...,"after":"00000000","crc":"8d21c0de"}
+    {"journal":7,...,"after":"00000000","crc":"8d21c0de"}
     {"snapshot":{...},...,"crc":"1f0a77b3"}
     {"at":12000,...,"orders":"9c...","more":true,"crc":"77e01b2c"}
     {"at":12003,...,"orders":"","crc":"c4b1d0aa"}

@@ -30,14 +30,24 @@ class Decision(Message, frozen=True, kw_only=True):
 
 
 class StartTask(Order, frozen=True, kw_only=True):
-    """Have a node run a task."""
+    """Have a node run a task. With `begun` it does so already, by a standing order: this is for the
+    record then, and the node is told nothing."""
 
     order: TaskOrder
     decision: Decision
+    begun: bool = False
 
 
 class StopTask(Order, frozen=True, kw_only=True):
     """Stop a task: its results are not wanted any more."""
+
+    invoker: str
+    task: str
+
+
+class RecallStanding(Order, frozen=True, kw_only=True):
+    """Go on with nothing after this task, whatever its order said: others compete. One that comes
+    too late changes nothing."""
 
     invoker: str
     task: str
@@ -168,6 +178,7 @@ class CorrectProfiles(Order, frozen=True, kw_only=True):
 Command = (
     StartTask
     | StopTask
+    | RecallStanding
     | WarmInstance
     | DropInstance
     | PublishData
@@ -180,11 +191,13 @@ Command = (
     | CorrectProfiles
 )
 
-InvokerOrder = TaskOrder | StopTask | WarmInstance | DropInstance | PublishData | DiscardData
+InvokerOrder = (
+    TaskOrder | StopTask | RecallStanding | WarmInstance | DropInstance | PublishData | DiscardData
+)
 
 
 def invoker_order(command: Command) -> InvokerOrder | None:
     """What an invoker is told of a command; nothing if the command is not for an invoker."""
     if isinstance(command, StartTask):
-        return command.order
+        return None if command.begun else command.order
     return command if isinstance(command, InvokerOrder) else None

@@ -146,7 +146,8 @@ class JobFailure(Message, frozen=True, kw_only=True, omit_defaults=True):
 class TaskFinished(Message, frozen=True, kw_only=True):
     """A task is done: `loading_us` went by until all its slices had the model, `running_us` after.
 
-    Every job has its result, apart from those that `failed`, each by itself.
+    Every job has its result, apart from those that `failed`, each by itself. `continued` is the
+    task that the node has gone on with at that moment, by a standing order.
     """
 
     task: str
@@ -154,6 +155,7 @@ class TaskFinished(Message, frozen=True, kw_only=True):
     loading_us: int
     running_us: int
     failed: tuple[JobFailure, ...] = ()
+    continued: str = ""
 
 
 class MissingInput(Message, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ Facts from the slices come in, orders to the slices and reports to the scheduler
 """
 
 from esg.core.messages.codec import Message
-from esg.core.messages.commands import DropInstance, StopTask, WarmInstance
+from esg.core.messages.commands import DropInstance, RecallStanding, StopTask, WarmInstance
 from esg.core.messages.events import InvokerNews, JobFailure, MissingInput, Woke
 from esg.core.messages.task_order import TaskOrder
 
@@ -96,6 +96,7 @@ class TellScheduler(Message, frozen=True, kw_only=True):
 PoolEvent = (
     TaskOrder
     | StopTask
+    | RecallStanding
     | WarmInstance
     | DropInstance
     | ModelLoaded

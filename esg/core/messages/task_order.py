@@ -51,7 +51,12 @@ class JobOrder(Message, frozen=True, kw_only=True):
 
 class TaskOrder(Message, frozen=True, kw_only=True):
     """A batch of jobs, to be run as one invocation. With `keep` later stages read the outputs: they
-    stay on the node."""
+    stay on the node.
+
+    `then` is a standing order: what the node goes on with by itself, for the same requests and on
+    what this task held, if all went well and no more than `then.within_us` has passed since the
+    node began with the first of them. Otherwise the scheduler decides anew.
+    """
 
     task: str
     invoker: str
@@ -62,6 +67,8 @@ class TaskOrder(Message, frozen=True, kw_only=True):
     jobs: tuple[JobOrder, ...]
     keep: bool
     predicted_us: int
+    then: "TaskOrder | None" = None
+    within_us: int = 0  # of a standing order
 
     def count_inputs(self) -> tuple[int, int, int]:
         """How many inputs are payloads, outputs in the node's own store, and outputs from elsewhere

@@ -80,7 +80,9 @@ class Offer(Struct, gc=False):
     not be followed, because fewer jobs are waiting than its batch needs. `picks` are the places in
     the queue of the jobs that the plans are for, in the order in which a batch takes them; without
     any, it takes the first. `travels` says that later stages are to find the rest of the plan
-    with the jobs (`Job.planned`).
+    with the jobs (`Job.planned`). `stands` says that a node may go on with the rest of a plan by
+    itself (see `scheduler.standing_orders`) while there is this many times the time left that
+    profiles say it takes; 0 is never: every stage is decided by itself.
     """
 
     plans: Sequence[Plan]
@@ -88,6 +90,7 @@ class Offer(Struct, gc=False):
     missed: bool = False
     picks: tuple[int, ...] = ()
     travels: bool = False
+    stands: float = 0.0
 
     def first(self, jobs: Sequence[Job]) -> Job:
         """The job of a queue that goes in any case."""

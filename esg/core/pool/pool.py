@@ -9,6 +9,10 @@ model that nothing has used for the keep-alive time (ten minutes, as in OpenWhis
 Unloading takes a while, and until it is confirmed the memory is not free: a model that needs it
 waits in line. The pool never trusts an order to fit: what does not fit fails, and is reported.
 
+A task that has ended well may have a standing order: the pool goes on with that at once, on what
+the task held, and says so in its report. If anything speaks against it (it is late, was recalled,
+a model is not there), it does not, and the scheduler decides.
+
 A slice whose server is gone is not usable until it is back: its models are gone, what waits for one
 of them there fails, and the scheduler hears of it at once, by an inventory. A task that is being
 executed on it goes on: its executor knows which of its jobs can be saved.
@@ -17,7 +21,7 @@ executed on it goes on: its executor knows which of its jobs can be saved.
 from typing import assert_never
 
 from esg.core.catalog.model import Catalog
-from esg.core.messages.commands import DropInstance, StopTask, WarmInstance
+from esg.core.messages.commands import DropInstance, RecallStanding, StopTask, WarmInstance
 from esg.core.messages.events import (
     InstanceGone,
     InstanceReady,
@@ -88,6 +92,10 @@ class Pool:
                 self._task_ended(now_us, event)
             case StopTask():
                 self._stop(now_us, event.task)
+            case RecallStanding():
+                task = self._now_running(event.task)
+                if task is not None:
+                    task.recalled = True
             case WarmInstance():
                 missing = self._missing((event.slice,), event.function)
                 if missing:
@@ -147,14 +155,44 @@ class Pool:
         if missing:
             self._fail(order.task, missing)
             return
-        self.vcpus_free -= order.config.vcpus
-        self.running[order.task] = task = Running(order, now_us)
-        for index in order.slices:
-            self.slices[index].holder = order.task
+        task = Running(order, now_us, chain_us=now_us)
+        self._hold(task)
         if not self._execute_if_warm(now_us, task):
             for index in order.slices:
                 if order.task in self.running:  # until a load that can never fit fails it
                     self._want(now_us, index, order.function)
+
+    def _hold(self, task: Running) -> None:
+        order = task.order
+        self.vcpus_free -= order.config.vcpus
+        self.running[order.task] = task
+        for index in order.slices:
+            self.slices[index].holder = order.task
+
+    def _standing(self, now_us: int, task: Running) -> TaskOrder | None:
+        """What to go on with after a task that has ended well, and holds nothing any more."""
+        order = task.order.then
+        if order is None or task.recalled or now_us - task.chain_us > order.within_us:
+            return None
+        if self._missing(order.slices, order.function) or self._not_free(order):
+            return None
+        warm = all(self.slices[index].has(order.function) for index in order.slices)
+        ready = warm and order.function not in self._reloads and order.task not in self.running
+        return order if ready else None
+
+    def _go_on(self, now_us: int, task: Running, order: TaskOrder) -> None:
+        self._latest_task = max(self._latest_task, int(order.task[1:]))
+        chain = (*task.chain, task.order.task)
+        following = Running(order, now_us, chain=chain, chain_us=task.chain_us)
+        self._hold(following)
+        self._execute_if_warm(now_us, following)
+
+    def _now_running(self, name: str) -> Running | None:
+        """A task, or what has followed from its standing order."""
+        found = self.running.get(name)
+        if found is None:
+            found = next((task for task in self.running.values() if name in task.chain), None)
+        return found
 
     def _missing(self, slices: tuple[int, ...], function: str) -> str:
         """What of an order this node has not got."""
@@ -197,14 +235,14 @@ class Pool:
         return True
 
     def _stop(self, now_us: int, name: str) -> None:
-        task = self.running.get(name)
+        task = self._now_running(name)
         if task is not None and task.executing_us is None:
             self._release(name)
             self._fail(name, "stopped before it began")
             for index in task.order.slices:
                 self._load_wanted(now_us, index)
         elif task is not None:
-            self._orders.append(AbortTask(task=name))
+            self._orders.append(AbortTask(task=task.order.task))
 
     def _task_ended(self, now_us: int, event: ExecutionEnded) -> None:
         task = self._release(event.task)
@@ -219,6 +257,7 @@ class Pool:
         if event.failure:
             self._fail(event.task, event.failure, event.missing)
         else:
+            then = None if event.failed else self._standing(now_us, task)
             self._tell(
                 TaskFinished(
                     task=event.task,
@@ -226,8 +265,11 @@ class Pool:
                     loading_us=_told(started_us - task.taken_us),
                     running_us=_told(now_us - started_us),
                     failed=event.failed,
+                    continued="" if then is None else then.task,
                 )
             )
+            if then is not None:
+                self._go_on(now_us, task, then)
         for index in order.slices:
             if self.slices[index].wanted:
                 self._load_wanted(now_us, index)

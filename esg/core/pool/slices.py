@@ -65,6 +65,9 @@ class Running(Struct, gc=False):
     order: TaskOrder
     taken_us: int
     executing_us: int | None = None  # since when; None while it waits for models
+    chain: tuple[str, ...] = ()  # the tasks before it, if it follows from a standing order
+    chain_us: int = 0  # since when the first of them was here
+    recalled: bool = False  # nothing follows
 
     def inventory(self) -> RunningTask:
         order = self.order

@@ -32,6 +32,7 @@ from esg.core.policies.interface import Hold, Offer, Placement, Policy, QueueVie
 from esg.core.policies.placement import locality_first
 from esg.core.scheduler.books import Books
 from esg.core.scheduler.lifecycle import Lifecycle
+from esg.core.scheduler.standing_orders import StandingOrders
 from esg.core.search.plan import Plan
 from esg.core.state.candidates import eligible_nodes, preferred_nodes
 from esg.core.state.indexed_nodes import IndexedNodes
@@ -50,6 +51,7 @@ class Dispatcher:
         self,
         books: Books,
         lifecycle: Lifecycle,
+        standing: StandingOrders,
         policy: Policy,
     ) -> None:
         self._catalog = books.planned
@@ -57,6 +59,7 @@ class Dispatcher:
         self._busy = books.busy
         self._emit = books.emit
         self._lifecycle = lifecycle
+        self._standing = standing
         self._policy = policy
         self._settings = books.settings
         self._shares = books.shares
@@ -140,6 +143,8 @@ class Dispatcher:
 
     def _put_on_recheck_list(self, queue: Queue, now_us: int) -> None:
         """The alarm only drives the rounds; once they are over, something must be given back."""
+        if not queue.blocked and self._state.standing:
+            self._standing.recall_all()
         queue.blocked = True
         queue.releases_seen = self._state.releases
         waiting = queue.rounds < self._settings.recheck_rounds
@@ -171,6 +176,8 @@ class Dispatcher:
         for index, other in taken.dropped:
             self._emit(DropInstance(invoker=node.invoker, slice=index, function=other))
         keep = bool(view.application.successors[queue.stage])
+        self._standing.recall_beside(task)
+        self._standing.give(view, offer, plan, task, requests)
         self._emit(
             StartTask(
                 order=TaskOrder(
@@ -183,6 +190,7 @@ class Dispatcher:
                     jobs=self._job_orders(requests, view.stage.after, task, are_results=not keep),
                     keep=keep,
                     predicted_us=predicted_us,
+                    then=task.then,
                 ),
                 decision=Decision(
                     application=queue.application, effort=offer.effort, missed=offer.missed

@@ -16,6 +16,7 @@ def check(scheduler: Scheduler) -> None:
     """Raise a `Bug` that says which promise is broken."""
     state = scheduler.state
     _check_resources(state)
+    _check_standing(state)
     _check_models(state)
     _check_indexes(scheduler)
     _check_jobs(state)
@@ -66,6 +67,22 @@ def _check_resources(state: State) -> None:
     for task in state.tasks.values():
         if task.invoker not in state.nodes:
             raise Bug(f"{task.name} runs on {task.invoker}, which is not there")
+
+
+def _check_standing(state: State) -> None:
+    """What may follow a task takes no more than it holds, for the same requests; and all of it can
+    be recalled."""
+    standing = {task.name for task in state.tasks.values() if task.then and not task.recalled}
+    if standing != state.standing.keys():
+        raise Bug(f"{sorted(standing)} have standing orders, counted as {[*state.standing]}")
+    for task in state.tasks.values():
+        held, slices, order = task.config, task.slices, task.then
+        while order is not None:
+            config = order.config
+            inside = config.vcpus <= held.vcpus and set(order.slices) <= set(slices)
+            if not inside or tuple(job.request for job in order.jobs) != task.requests:
+                raise Bug(f"{order.task} is to follow {task.name}, and wants more than that holds")
+            held, slices, order = config, order.slices, order.then
 
 
 def _check_models(state: State) -> None:

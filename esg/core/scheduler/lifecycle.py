@@ -20,6 +20,7 @@ from esg.core.messages.outcome import Outcome
 from esg.core.scheduler.admission import drop_at_us, observe_done, observe_gone, saving_us
 from esg.core.scheduler.books import Books
 from esg.core.scheduler.prewarming import PreWarmer
+from esg.core.scheduler.standing_orders import StandingOrders
 from esg.core.search.plan import Step
 from esg.core.state.state import (
     BLOCKED,
@@ -43,12 +44,13 @@ NEED_INPUTS = (BLOCKED, RESTING, QUEUED)
 class Lifecycle:
     """Moves requests along. No other part changes a job's phase, or which queues are busy."""
 
-    def __init__(self, books: Books, prewarmer: PreWarmer | None) -> None:
+    def __init__(self, books: Books, standing: StandingOrders, prewarmer: PreWarmer | None) -> None:
         self._catalog = catalog = books.planned
         self._state = books.state
         self._busy = books.busy
         self._emit = books.emit
         self._shares = books.shares
+        self._standing = standing
         self._prewarmer = prewarmer
         self._last = {
             name: tuple([stage for stage, after in application.successors.items() if not after])
@@ -101,8 +103,17 @@ class Lifecycle:
             run.planned = planned
         return requests
 
-    def finish_job(self, request: Request, task: Task, cost_pusd: int, now_us: int) -> None:
-        """One job of a task is done: the stages that waited for it may start."""
+    def finish_job(
+        self,
+        request: Request,
+        task: Task,
+        cost_pusd: int,
+        now_us: int,
+        ended_us: int,
+        following: Task | None,
+    ) -> None:
+        """One job of a task that has ended at `ended_us` is done: the stages that waited for it may
+        start. If the node has gone on with one of them, it is in the task `following`."""
         application = self._catalog.applications[request.application]
         run = request.runs[task.stage]
         followers = application.successors[task.stage]
@@ -119,7 +130,7 @@ class Lifecycle:
             config=task.config,
             ready_us=run.ready_us,
             started_us=task.started_us,
-            finished_us=now_us,
+            finished_us=ended_us,
             cost_pusd=cost_pusd,
         )
         request.cost_pusd += cost_pusd
@@ -129,11 +140,23 @@ class Lifecycle:
             if next_run.phase is BLOCKED and self._inputs_made(application, request, follower):
                 if run.planned:
                     next_run.planned = self._planned_from(run.planned, application.name, follower)
-                self._note_call(self._queue_up(request, follower, now_us), now_us)
+                if following is None:
+                    queue = self._queue_up(request, follower, now_us)
+                else:
+                    queue = self._go_on(request, follower, following)
+                self._note_call(queue, now_us)
         for other in reversed(request.runs.values()):  # a last stage is the last to be done
             if other.phase is not DONE:
                 return
         self.end(request, Outcome.DONE, "", now_us)
+
+    def _go_on(self, request: Request, stage: str, task: Task) -> Queue:
+        """A job runs that never was in its queue."""
+        run = request.runs[stage]
+        run.phase = RUNNING
+        run.ready_us = task.started_us
+        run.task = task.name
+        return self._state.queues[queue_name(request.application, stage)]
 
     def _planned_from(
         self, steps: tuple[Step, ...], application: str, stage: str
@@ -307,7 +330,13 @@ class Lifecycle:
         self._state.resting = [r for r in rests if (r.request, r.stage) != (request.name, stage)]
 
     def stop_if_unwanted(self, name: str) -> None:
-        """Order a task to be stopped if no request wants it any more."""
+        """Order a task to be stopped if no request wants it any more; if some do, nothing follows
+        for those that do not."""
         task = self._state.tasks.get(name)  # its own failure may be why the request ends
-        if task is not None and not any(self.wants(request, task) for request in task.requests):
+        if task is None:
+            return
+        wanted = [self.wants(request, task) is not None for request in task.requests]
+        if not any(wanted):
             self._emit(StopTask(invoker=task.invoker, task=name))
+        elif not all(wanted):
+            self._standing.recall(task)

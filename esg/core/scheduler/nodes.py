@@ -19,6 +19,7 @@ from esg.core.scheduler.lifecycle import Lifecycle
 from esg.core.scheduler.prewarming import observe_cold_start
 from esg.core.scheduler.quarantine import Quarantine
 from esg.core.scheduler.retries import Retries
+from esg.core.scheduler.standing_orders import StandingOrders
 from esg.core.scheduler.tasks import Tasks
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Phase, Task
@@ -33,6 +34,7 @@ class Nodes:
         books: Books,
         lifecycle: Lifecycle,
         tasks: Tasks,
+        standing: StandingOrders,
         quarantine: Quarantine,
         retries: Retries,
     ) -> None:
@@ -40,6 +42,7 @@ class Nodes:
         self._state = books.state
         self._lifecycle = lifecycle
         self._tasks = tasks
+        self._standing = standing
         self._quarantine = quarantine
         self._retries = retries
         self._emit = books.emit
@@ -80,6 +83,7 @@ class Nodes:
         draining = self._state.health.draining
         if invoker in self._state.nodes and invoker not in draining:
             draining.append(invoker)
+            self._standing.recall_on(invoker)
 
     def lost(self, now_us: int, invoker: str) -> None:
         """A node is gone: what it ran and kept is done again elsewhere, as far as it is needed."""

@@ -63,6 +63,7 @@ from esg.core.scheduler.registry import Registry, slo_rejection
 from esg.core.scheduler.retries import Retries
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.scheduler.shares import Shares
+from esg.core.scheduler.standing_orders import StandingOrders
 from esg.core.scheduler.tasks import Tasks
 from esg.core.state.state import State
 from esg.errors import Bug, Rejected
@@ -209,13 +210,14 @@ class Scheduler:
         books = Books(basis.catalog, planned, self.state, self._busy, shares, emit, settings)
         prewarmer = PreWarmer(books, current, prewarm_all_stages=policy.prewarm_all_stages)
         self._prewarmer = prewarmer if settings.prewarm else None
-        self._lifecycle = lifecycle = Lifecycle(books, self._prewarmer)
+        standing = StandingOrders(books)
+        self._lifecycle = lifecycle = Lifecycle(books, standing, self._prewarmer)
         self._admission = AdmissionControl(books, lifecycle.end)
         self._quarantine = quarantine = Quarantine(books)
         retries = Retries(books, lifecycle)
-        self._tasks = Tasks(books, lifecycle, quarantine, retries)
-        self._nodes = Nodes(books, lifecycle, self._tasks, quarantine, retries)
-        self._dispatcher = Dispatcher(books, lifecycle, policy)
+        self._tasks = Tasks(books, lifecycle, standing, quarantine, retries)
+        self._nodes = Nodes(books, lifecycle, self._tasks, standing, quarantine, retries)
+        self._dispatcher = Dispatcher(books, lifecycle, standing, policy)
 
     def _learn(self, now_us: int, event: Event) -> None:
         match event:  # what happens most often comes first

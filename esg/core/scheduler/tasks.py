@@ -13,6 +13,7 @@ from esg.core.scheduler.books import Books
 from esg.core.scheduler.lifecycle import Lifecycle
 from esg.core.scheduler.quarantine import Quarantine
 from esg.core.scheduler.retries import Retries
+from esg.core.scheduler.standing_orders import StandingOrders
 from esg.core.state.state import Task
 from esg.names import queue_name
 from esg.units import PPM
@@ -25,6 +26,7 @@ class Tasks:
         self,
         books: Books,
         lifecycle: Lifecycle,
+        standing: StandingOrders,
         quarantine: Quarantine,
         retries: Retries,
     ) -> None:
@@ -32,6 +34,7 @@ class Tasks:
         self._planned = books.planned
         self._state = books.state
         self._lifecycle = lifecycle
+        self._standing = standing
         self._quarantine = quarantine
         self._retries = retries
         self._emit = books.emit
@@ -42,19 +45,22 @@ class Tasks:
         task = self.end(event.task, event.invoker)
         if task is None or not task.requests:
             return
-        loading_us = event.loading_us
+        loading_us, ended_us, following = event.loading_us, now_us, None
+        if event.continued:  # a while ago: such reports are in no hurry
+            ended_us = min(now_us, task.started_us + loading_us + event.running_us)
+            following = self._standing.begin(task, event.continued, ended_us)
         node = self._state.nodes[task.invoker]
         stage = self._planned.applications[task.application].stages[task.stage]
         for index in task.slices:
-            node.mark_used(index, stage.function.name, now_us)
+            node.mark_used(index, stage.function.name, ended_us)
         cost_pusd = self._catalog.prices.task_cost_pusd(task.config, loading_us + event.running_us)
         failures = {f.request: f for f in event.failed} if event.failed else {}
         # a task some of whose jobs never got to the model says nothing about how long such tasks
         # take: whoever sends nonsense could make plans wrong for everyone
         if not any(failure.final for failure in event.failed):
-            self._note_pace(task, stage, now_us - task.started_us - loading_us, now_us)
+            self._note_pace(task, stage, ended_us - task.started_us - loading_us, now_us)
             if self._follow_profiles and not loading_us:
-                self._compare_with_profile(now_us, task, now_us - task.started_us)
+                self._compare_with_profile(now_us, task, ended_us - task.started_us)
         share_pusd = round(cost_pusd / len(task.requests))
         for name in task.requests:
             request = self._lifecycle.wants(name, task)
@@ -65,7 +71,9 @@ class Tasks:
             else:
                 if failed_on := request.runs[task.stage].failed_on:
                     self._quarantine.done_elsewhere(failed_on, task.invoker, now_us)
-                self._lifecycle.finish_job(request, task, share_pusd, now_us)
+                self._lifecycle.finish_job(request, task, share_pusd, now_us, ended_us, following)
+        if following is not None:
+            self._lifecycle.stop_if_unwanted(following.name)
 
     def failed(self, now_us: int, event: TaskFailed) -> None:
         """A task gave no results: all its jobs come back; inputs that were missing are made
@@ -97,6 +105,7 @@ class Tasks:
         if task is None or task.invoker != invoker:
             return None
         del self._state.tasks[name]
+        self._standing.ended(name)
         self._state.nodes[invoker].release(name, task.config, task.slices)
         self._state.releases += 1
         return task

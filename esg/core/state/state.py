@@ -17,6 +17,7 @@ from esg.core.catalog.config import Config
 from esg.core.messages.codec import Message, Record
 from esg.core.messages.commands import StageReport
 from esg.core.messages.events import ApplicationRegistered, Correction
+from esg.core.messages.task_order import TaskOrder
 from esg.core.search.plan import Step
 from esg.core.state.health import NodeHealth
 from esg.core.state.indexed_nodes import IndexedNodes, NodeIndex
@@ -205,6 +206,8 @@ class Task(Record):
     requests: tuple[str, ...]
     started_us: int
     remote: int = 0  # inputs that come from other nodes
+    then: TaskOrder | None = None  # its standing order
+    recalled: bool = False  # it was; the node may have gone on before it heard of that
 
 
 class Share(Record):
@@ -275,6 +278,7 @@ class State(Record, dict=True, gc=True):
     tasks: dict[str, Task] = field(default_factory=dict)
     nodes: dict[str, NodeBooks] = field(default_factory=dict)
     clients: dict[str, Client] = field(default_factory=dict)  # all are "" where nobody has a name
+    standing: dict[str, None] = field(default_factory=dict)  # tasks with an order not recalled
     resting: list[Rest] = field(default_factory=list)
     health: NodeHealth = field(default_factory=NodeHealth)
     registrations: Registrations = field(default_factory=Registrations)

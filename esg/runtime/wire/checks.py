@@ -14,6 +14,7 @@ from esg.core.messages.commands import (
     DropInstance,
     InvokerOrder,
     PublishData,
+    RecallStanding,
     StopTask,
     WarmInstance,
 )
@@ -34,6 +35,7 @@ from esg.errors import Rejected
 from esg.limits import (
     LAST_TASK,
     LONGEST_TASK_US,
+    LONGEST_US,
     MOST_INLINE_BYTES,
     MOST_NAMES,
     MOST_SLICE_MB,
@@ -48,7 +50,7 @@ def check_order(order: InvokerOrder) -> None:
     match order:
         case TaskOrder():
             _check_task(order)
-        case StopTask():
+        case StopTask() | RecallStanding():
             _check_names(order.task)
         case WarmInstance() | DropInstance():
             _check_names(order.function)
@@ -71,6 +73,9 @@ def _check_task(order: TaskOrder) -> None:
     _within("vcpus", order.config.vcpus, MOST_VCPUS)
     if len(set(order.slices)) < len(order.slices):
         raise Rejected("an order: one slice is there twice")
+    _within("within_us", order.within_us, LONGEST_US)
+    if order.then is not None:
+        _check_task(order.then)
 
 
 def check_news(event: InvokerNews) -> None:
@@ -87,7 +92,8 @@ def check_news(event: InvokerNews) -> None:
         case InvokerReported():
             _check_inventory(event.slices, event.running, event.latest_task)
         case TaskFinished():
-            _check_names(event.task, *(failure.request for failure in event.failed))
+            _check_names(event.task, event.continued)
+            _check_names(*(failure.request for failure in event.failed))
             _within("loading_us", event.loading_us, LONGEST_TASK_US)
             _within("running_us", event.running_us, LONGEST_TASK_US)
         case TaskFailed():

@@ -12,6 +12,7 @@ from esg.core.messages.commands import (
     DropInstance,
     InvokerOrder,
     PublishData,
+    RecallStanding,
     StopTask,
     WarmInstance,
 )
@@ -72,31 +73,30 @@ def news_from_wire(note: wire.InvokerNote, invoker: str) -> InvokerNews:
     return event
 
 
-def _start_to_wire(order: TaskOrder) -> wire.Order:
-    return wire.Order(
-        start=wire.TaskOrder(
-            task=order.task,
-            stage=order.stage,
-            function=order.function,
-            config=config_to_wire(order.config),
-            slices=order.slices,
-            jobs=[
-                wire.Job(
-                    request_id=job.request,
-                    inputs=map(_input_to_wire, job.inputs),
-                    publish=job.publish,
-                    payload=_payload_of(job),
-                )
-                for job in order.jobs
-            ],
-            keep=order.keep,
-            predicted_us=order.predicted_us,
-        )
+def _task_to_wire(order: TaskOrder) -> wire.TaskOrder:
+    return wire.TaskOrder(
+        task=order.task,
+        stage=order.stage,
+        function=order.function,
+        config=config_to_wire(order.config),
+        slices=order.slices,
+        jobs=[
+            wire.Job(
+                request_id=job.request,
+                inputs=map(_input_to_wire, job.inputs),
+                publish=job.publish,
+                payload=_payload_of(job),
+            )
+            for job in order.jobs
+        ],
+        keep=order.keep,
+        predicted_us=order.predicted_us,
+        then=None if order.then is None else _task_to_wire(order.then),
+        within_us=order.within_us,
     )
 
 
-def _start_from_wire(order: wire.Order, invoker: str) -> TaskOrder:
-    start = order.start
+def _task_from_wire(start: wire.TaskOrder, invoker: str) -> TaskOrder:
     return TaskOrder(
         task=start.task,
         invoker=invoker,
@@ -114,6 +114,8 @@ def _start_from_wire(order: wire.Order, invoker: str) -> TaskOrder:
         ),
         keep=start.keep,
         predicted_us=start.predicted_us,
+        then=_task_from_wire(start.then, invoker) if start.HasField("then") else None,
+        within_us=start.within_us,
     )
 
 
@@ -153,8 +155,9 @@ def _instance(order: WarmInstance | DropInstance) -> wire.Instance:
 
 
 _ORDER_WRITERS: dict[type[Any], Callable[[Any], wire.Order]] = {
-    TaskOrder: _start_to_wire,
+    TaskOrder: lambda order: wire.Order(start=_task_to_wire(order)),
     StopTask: lambda order: wire.Order(stop=order.task),
+    RecallStanding: lambda order: wire.Order(recall=order.task),
     WarmInstance: lambda order: wire.Order(warm=_instance(order)),
     DropInstance: lambda order: wire.Order(drop=_instance(order)),
     PublishData: lambda order: wire.Order(
@@ -166,8 +169,9 @@ _ORDER_WRITERS: dict[type[Any], Callable[[Any], wire.Order]] = {
 }
 
 _ORDER_READERS: dict[str | None, Callable[[wire.Order, str], InvokerOrder]] = {
-    "start": _start_from_wire,
+    "start": lambda order, invoker: _task_from_wire(order.start, invoker),
     "stop": lambda order, invoker: StopTask(invoker=invoker, task=order.stop),
+    "recall": lambda order, invoker: RecallStanding(invoker=invoker, task=order.recall),
     "warm": lambda order, invoker: WarmInstance(
         invoker=invoker, slice=order.warm.slice, function=order.warm.function
     ),
@@ -235,6 +239,7 @@ _NEWS_WRITERS: dict[type[Any], Callable[[Any], wire.InvokerNote]] = {
                 wire.JobFailure(request_id=f.request, reason=f.reason, final=f.final)
                 for f in event.failed
             ],
+            continued=event.continued,
         )
     ),
     TaskFailed: lambda event: wire.InvokerNote(
@@ -280,6 +285,7 @@ _NEWS_READERS: dict[str | None, Callable[[wire.InvokerNote, str], InvokerNews]] 
             JobFailure(request=f.request_id, reason=clipped(f.reason), final=f.final)
             for f in note.finished.failed
         ),
+        continued=note.finished.continued,
     ),
     "failed": lambda note, invoker: TaskFailed(
         task=note.failed.task,

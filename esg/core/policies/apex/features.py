@@ -28,6 +28,8 @@ class Feature(StrEnum):
     """Take what there is room for, if that may be in time, rather than wait for what is safe."""
     FORESIGHT = "foresight"
     """Load the models of all stages as soon as an application is called."""
+    STANDING = "standing"
+    """Let nodes go on with the next stage by themselves where nobody competes."""
 
 
 def listed(names: str) -> tuple[str, ...]:

@@ -11,7 +11,8 @@ docs/apex.md tells the whole story and what each of them brings):
     - nodes where a group of jobs can stay together (`groups`, `placement`), and where there
       is no room for what is safe, what there is room for;
     - the jobs that can make it before those that cannot, and of them the ones nearest to their end;
-    - models for all stages of an application that is called (`prewarming`).
+    - models for all stages of an application that is called (`prewarming`);
+    - nodes that go on with the next stage by themselves where nobody competes (`standing_orders`).
 
 Jobs that can no longer make their deadline go out together, as cheaply as possible, while a quarter
 of the cluster is free.
@@ -26,7 +27,7 @@ from esg.core.catalog.model import Application, Catalog, Stage
 from esg.core.catalog.profile import Profile
 from esg.core.policies.apex.batch_aware import BatchPlans
 from esg.core.policies.apex.features import Feature
-from esg.core.policies.apex.forecast import AS_PROFILED, Forecast, Onward, forecast, onward
+from esg.core.policies.apex.forecast import AS_PROFILED, Forecast, Onward, Z, forecast, onward
 from esg.core.policies.apex.groups import Group, groups
 from esg.core.policies.apex.holding import hold_until_us
 from esg.core.policies.apex.placement import Rooms, cold, nearby
@@ -132,6 +133,7 @@ class Apex:
         self.prewarm_all_stages = Feature.FORESIGHT not in without
         # who is placed as ESG places has no use for it
         self._dares = locality and without.isdisjoint((Feature.DARING, Feature.PLACEMENT))
+        self._stands = Feature.STANDING not in without
         self._plans = cache.of(catalog)
         self._catalog = catalog
         self._onward: dict[tuple[str, str], Onward] = {}  # as they are asked for
@@ -240,6 +242,7 @@ class Apex:
             plans,
             effort,
             picks=picks,
+            stands=self._stands * (expected.pace + Z * expected.spread),
             near=near,
             left_us=left_us,
             rest_us=risk.plans.rest_us(stage),

@@ -14,8 +14,9 @@ from esg.core.journal.checksums import (
     sealed_group,
     sealed_header,
 )
+from esg.core.journal.format import FORMAT
 
-HEADER = '{"journal":6,"esg":"0"}'
+HEADER = f'{{"journal":{FORMAT},"esg":"0"}}'
 SNAPSHOT = '{"snapshot":{"é":1},"memory":{},"wall_us":1}'
 GROUPS = [['{"at":1}'], ['{"at":2}', '{"at":3}', '{"at":4}'], ['{"at":5}']]
 

@@ -18,6 +18,7 @@ from esg.core.messages.commands import (
     DiscardData,
     DropInstance,
     PublishData,
+    RecallStanding,
     RefusalKind,
     RefuseApplication,
     RefuseRequest,
@@ -151,6 +152,7 @@ COMMAND_SAMPLES: list[Command] = [
         reason="no such application",
     ),
     CorrectProfiles(corrections=CORRECTIONS),
+    RecallStanding(invoker="i0", task="t1"),
 ]
 
 
