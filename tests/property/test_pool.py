@@ -20,7 +20,19 @@ from esg.core.messages.node import (
     TellScheduler,
     UnloadModel,
 )
-from tests.support.node import MEMORY_MB, check, drop, loaded, new_pool, start, stop, unloaded, warm
+from esg.core.messages.task_order import TaskOrder
+from tests.support.node import (
+    MEMORY_MB,
+    check,
+    drop,
+    loaded,
+    new_pool,
+    recall,
+    start,
+    stop,
+    unloaded,
+    warm,
+)
 
 SLICES = 3
 functions = st.sampled_from(sorted(MEMORY_MB))
@@ -46,11 +58,42 @@ class AnyPool(RuleBasedStateMachine):
         self.open.add(f"t{self.started}")
         self.tell(start(f"t{self.started}", function, *where, vcpus=vcpus))
 
-    @precondition(lambda self: self.started >= 3)
+    @rule(
+        chain=st.lists(functions, min_size=2, max_size=3),
+        where=places,
+        within_us=st.integers(0, 60),
+        less=st.booleans(),
+    )
+    def start_a_task_with_standing_orders(
+        self, chain: list[str], where: list[int], within_us: int, less: bool
+    ) -> None:
+        """Sound ones take no more than the task before; of the others nothing is to come."""
+        order: TaskOrder | None = None
+        for number, function in reversed([*enumerate(chain, self.started + 1)]):
+            narrow = less and number > self.started + 1
+            order = start(
+                f"t{number}",
+                function,
+                *(where[:1] if narrow else where),
+                vcpus=1 if narrow else 2,
+                then=order,
+                within_us=within_us,
+            )
+        assert order is not None
+        self.open.add(order.task)
+        self.started += len(chain)
+        self.tell(order)
+
+    @rule(ago=st.integers(0, 3))
+    def recall_what_stands(self, ago: int) -> None:
+        self.tell(recall(f"t{self.started - ago}"))
+
+    @precondition(lambda self: self.pool.joined().latest_task >= 3)
     @rule(function=functions, where=places, ago=st.integers(0, 2))
     def start_an_old_task_again(self, function: str, where: list[int], ago: int) -> None:
         before = list(self.pool.running)
-        self.tell(start(f"t{self.started - ago}", function, *where))
+        heard = self.pool.joined().latest_task
+        self.tell(start(f"t{heard - ago}", function, *where))
         assert list(self.pool.running) == before
 
     @rule(ago=st.integers(0, 3))
@@ -121,6 +164,8 @@ class AnyPool(RuleBasedStateMachine):
                 self.owed.append(order)
             elif isinstance(order.event, TaskFinished | TaskFailed):
                 self.open.remove(order.event.task)  # exactly once
+                if isinstance(order.event, TaskFinished) and order.event.continued:
+                    self.open.add(order.event.continued)
 
 
 def answer(order: PoolCommand, failure: str) -> PoolEvent:

@@ -11,6 +11,8 @@ from functools import cache
 from random import Random
 from typing import Any
 
+import msgspec
+
 from esg.core.catalog.late_requests import LateRequests
 from esg.core.catalog.model import Application, Catalog
 from esg.core.durations import DurationSettings
@@ -172,7 +174,7 @@ def draw(seed: int, policy_name: str | None = None) -> Story:
     nodes = tuple(f"i{n}" for n in range(chance.randint(1, 3)))
     memories_mb = chance.choice(MEMORIES_MB)
     teller = _Teller(chance, nodes, slices=len(memories_mb))
-    return Story(
+    story = Story(
         seed=seed,
         policy=policy_name or chosen,
         nodes=nodes,
@@ -195,6 +197,28 @@ def draw(seed: int, policy_name: str | None = None) -> Story:
         snapshot_every=chance.choice((7, 50, 1000)),
         charge_us_per_effort=chance.choice((0, 0, 1, 100)),
     )
+    roomy = Random(f"{seed}:room").random() < 0.25
+    return with_room(story, policy_name or "apex") if roomy else story
+
+
+def with_room(story: Story, policy: str) -> Story:
+    """The same story where nobody competes: requests for a chain have time, and slices room for all
+    of its models. So nodes get standing orders, if the policy is one that gives any."""
+    return replace(
+        story,
+        policy=policy,
+        nodes=("i0", "i1", "i2"),
+        vcpus=8,
+        memories_mb=(1000,) * max(2, len(story.memories_mb)),
+        faults=tuple(map(_for_the_chain, story.faults)),
+    )
+
+
+def _for_the_chain(fault: Fault) -> Fault:
+    if not isinstance(fault, RequestComes):
+        return fault
+    event = msgspec.structs.replace(fault.event, application="photo", slo_us=ms(2000))
+    return replace(fault, event=event)
 
 
 def poison(seed: int) -> list[Fault]:

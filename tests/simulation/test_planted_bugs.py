@@ -5,6 +5,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from esg.core.messages.commands import AdmitRequest, AnswerRequest, DiscardData
 from esg.core.messages.events import RequestArrived
@@ -13,11 +14,12 @@ from esg.core.scheduler.lifecycle import Lifecycle
 from esg.core.scheduler.nodes import Nodes
 from esg.core.scheduler.retries import Retries
 from esg.core.scheduler.scheduler import Scheduler
+from esg.core.scheduler.standing_orders import StandingOrders
+from esg.core.scheduler.tasks import Tasks
 from esg.core.sessions.controller_end import NodeSession, NodeSessions, Welcome
 from esg.core.sessions.inquiry import Inquiry
 from esg.core.sessions.interest import Interest
 from esg.core.sessions.node_end import NodeNote, NodeReporter
-from esg.core.state.indexed_nodes import IndexedNodes
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import NEVER_US, Queue, State
 from esg.units import ms
@@ -25,7 +27,7 @@ from tests.simulation.checked_run import Broken, tell
 from tests.simulation.faults import controller
 from tests.simulation.faults.controller import Controller
 from tests.simulation.faults.schedule import ControllerCrashes, RequestComes
-from tests.simulation.story import SPAN_US, Story, draw
+from tests.simulation.story import SPAN_US, Story, draw, with_room
 
 SEEDS = 40
 
@@ -131,7 +133,13 @@ def test_memory_that_no_snapshot_has(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_work_that_is_given_to_a_node_that_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(State, "open_nodes", lambda self: IndexedNodes.of(self.nodes))
+    def blind(right: Any, self: State) -> Any:
+        draining, self.health.draining = self.health.draining, []
+        nodes = right(self)
+        self.health.draining = draining
+        return nodes
+
+    instead(monkeypatch, State, "open_nodes", blind)
     assert "wants no new work" in broken_promise()
 
 
@@ -218,6 +226,70 @@ def test_task_numbers_that_are_used_twice(monkeypatch: pytest.MonkeyPatch) -> No
     """Nodes may run tasks that the journal lost with its machine."""
     monkeypatch.setattr(controller, "next_epoch", lambda state: state.tasks_started)
     assert broken_promise(3, machine_fails)
+
+
+# ---- in standing orders
+
+
+def roomy(seed: int) -> Story:
+    return with_room(draw(seed), "apex")
+
+
+def test_nodes_go_on_by_themselves_in_stories_with_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+
+    def noted(right: Any, self: StandingOrders, ended: Any, continued: str, now_us: int) -> Any:
+        following = right(self, ended, continued, now_us)
+        begun.extend([continued] if following is not None else [])
+        return following
+
+    instead(monkeypatch, StandingOrders, "begin", noted)
+    assert not broken_promise(10, roomy)
+    assert len(begun) > 10
+
+
+def test_what_a_node_goes_on_with_and_no_books_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its jobs are queued as if it had not."""
+    instead(monkeypatch, StandingOrders, "begin", lambda *_: None)
+    monkeypatch.setattr(Tasks, "_stop_unknown", lambda *_: None)
+    assert broken_promise(story=roomy)
+
+
+def test_jobs_that_a_node_has_gone_on_with_and_that_wait_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def forgetful(right: Any, self: Any, *args: Any) -> None:
+        right(self, *args[:-1], None)
+
+    instead(monkeypatch, Lifecycle, "finish_job", forgetful)
+    assert "runs twice" in broken_promise(story=roomy)
+
+
+def test_slices_that_are_free_although_a_node_has_gone_on_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def generous(right: Any, self: StandingOrders, *args: Any) -> Any:
+        task = right(self, *args)
+        if task is not None:
+            self._state.nodes[task.invoker].release(task.name, task.config, task.slices)
+        return task
+
+    instead(monkeypatch, StandingOrders, "begin", generous)
+    assert "vCPUs free" in broken_promise(story=roomy)
+
+
+def test_follow_ups_that_want_more_than_their_task_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    def greedy(right: Any, self: StandingOrders, *args: Any) -> Any:
+        order = right(self, *args)
+        return structs.replace(order, config=order.config._replace(vcpus=8))
+
+    instead(monkeypatch, StandingOrders, "_order", greedy)
+    assert "wants more than that holds" in broken_promise(story=roomy)
+
+
+def test_orders_that_stand_and_cannot_be_recalled(monkeypatch: pytest.MonkeyPatch) -> None:
+    instead(monkeypatch, StandingOrders, "ended", lambda *_: None)
+    assert "have standing orders, counted as" in broken_promise(story=roomy)
 
 
 # ---- in the sessions between nodes and controller

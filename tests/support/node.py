@@ -14,6 +14,7 @@ from esg.core.catalog.model import Catalog, Cluster, Function
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.messages.commands import (
     DropInstance,
+    RecallStanding,
     StopTask,
     WarmInstance,
 )
@@ -100,7 +101,14 @@ def check(pool: Pool, now_us: int, lost: Collection[int] = ()) -> None:
 # What a node is told.
 
 
-def start(task: str, function: str, *slices: int, vcpus: int = 1) -> TaskOrder:
+def start(
+    task: str,
+    function: str,
+    *slices: int,
+    vcpus: int = 1,
+    then: TaskOrder | None = None,
+    within_us: int = 0,
+) -> TaskOrder:
     return TaskOrder(
         task=task,
         invoker="i0",
@@ -109,8 +117,10 @@ def start(task: str, function: str, *slices: int, vcpus: int = 1) -> TaskOrder:
         config=Config(1, vcpus, len(slices)),
         slices=slices,
         jobs=(JobOrder(request="r1", inputs=(Payload(),), publish=True),),
-        keep=False,
+        keep=then is not None,
         predicted_us=ms(100),
+        then=then,
+        within_us=within_us,
     )
 
 
@@ -120,6 +130,10 @@ def stop(task: str) -> StopTask:
 
 def warm(index: int, function: str) -> WarmInstance:
     return WarmInstance(invoker="i0", slice=index, function=function)
+
+
+def recall(task: str) -> RecallStanding:
+    return RecallStanding(invoker="i0", task=task)
 
 
 def drop(index: int, function: str) -> DropInstance:
@@ -157,9 +171,15 @@ def gone(index: int, function: str, reason: str) -> TellScheduler:
     )
 
 
-def finished(task: str, *, loading_us: int, running_us: int) -> TellScheduler:
+def finished(task: str, *, loading_us: int, running_us: int, continued: str = "") -> TellScheduler:
     return TellScheduler(
-        event=TaskFinished(task=task, invoker="i0", loading_us=loading_us, running_us=running_us)
+        event=TaskFinished(
+            task=task,
+            invoker="i0",
+            loading_us=loading_us,
+            running_us=running_us,
+            continued=continued,
+        )
     )
 
 

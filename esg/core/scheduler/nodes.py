@@ -4,7 +4,6 @@ The books follow what is: what a node says it runs and has is compared with what
 differs is stopped, given back, discarded or done again.
 """
 
-from esg.core.catalog.config import Config
 from esg.core.messages.commands import DiscardData, PublishData, StopTask
 from esg.core.messages.events import (
     InstanceGone,
@@ -22,7 +21,7 @@ from esg.core.scheduler.retries import Retries
 from esg.core.scheduler.standing_orders import StandingOrders
 from esg.core.scheduler.tasks import Tasks
 from esg.core.state.node_books import NodeBooks
-from esg.core.state.state import Phase, Task
+from esg.core.state.state import Phase
 from esg.limits import LAST_TASK_BELIEVED
 
 
@@ -146,24 +145,7 @@ class Nodes:
                 self._lifecycle.stop_if_unwanted(found.task)
             else:
                 self._emit(StopTask(invoker=node.invoker, task=found.task))
-                self._book_stray(now_us, node, found)
-
-    def _book_stray(self, now_us: int, node: NodeBooks, found: RunningTask) -> None:
-        if found.task in self._state.tasks or not node.can_give(found.vcpus, found.slices):
-            return
-        config = Config(0, found.vcpus, len(found.slices))
-        node.give(found.task, found.vcpus, found.slices)
-        self._state.tasks[found.task] = Task(
-            name=found.task,
-            number=0,
-            invoker=node.invoker,
-            application="",
-            stage="",
-            config=config,
-            slices=found.slices,
-            requests=(),
-            started_us=now_us,
-        )
+                self._tasks.book_stray(now_us, found.task, node.invoker, found.vcpus, found.slices)
 
     def _take_stock(
         self, now_us: int, node: NodeBooks, inventory: tuple[SliceInventory, ...]

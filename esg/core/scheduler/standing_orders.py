@@ -143,9 +143,9 @@ class StandingOrders:
 
     def begin(self, ended: Task, continued: str, now_us: int) -> Task | None:
         """A task has ended at this time, and given back what it held; the node says that it has
-        gone on with this one. None if that was not its order."""
+        gone on with this one. None if that was not the task's standing order."""
         order = ended.then
-        if order is None or order.task != continued:
+        if order is None or order.task != continued or continued in self._state.tasks:
             return None
         task = Task(
             name=order.task,

@@ -3,10 +3,11 @@
 How long they took says something about profiles, stages and nodes.
 """
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Stage
 from esg.core.estimation.drift import corrections_due, observe
 from esg.core.estimation.stage_speed import observe_run
-from esg.core.messages.commands import CorrectProfiles, DiscardData
+from esg.core.messages.commands import CorrectProfiles, DiscardData, StopTask
 from esg.core.messages.events import TaskFailed, TaskFinished
 from esg.core.messages.task_order import Output
 from esg.core.scheduler.books import Books
@@ -43,12 +44,15 @@ class Tasks:
     def finished(self, now_us: int, event: TaskFinished) -> None:
         """A task has ended well: its jobs are done, apart from those that failed by themselves."""
         task = self.end(event.task, event.invoker)
+        loading_us, ended_us, following = event.loading_us, now_us, None
+        if event.continued:
+            if task is not None:  # a while ago: such reports are in no hurry
+                ended_us = min(now_us, task.started_us + loading_us + event.running_us)
+                following = self._standing.begin(task, event.continued, ended_us)
+            if following is None:
+                self._stop_unknown(now_us, event, task)
         if task is None or not task.requests:
             return
-        loading_us, ended_us, following = event.loading_us, now_us, None
-        if event.continued:  # a while ago: such reports are in no hurry
-            ended_us = min(now_us, task.started_us + loading_us + event.running_us)
-            following = self._standing.begin(task, event.continued, ended_us)
         node = self._state.nodes[task.invoker]
         stage = self._planned.applications[task.application].stages[task.stage]
         for index in task.slices:
@@ -109,6 +113,34 @@ class Tasks:
         self._state.nodes[invoker].release(name, task.config, task.slices)
         self._state.releases += 1
         return task
+
+    def book_stray(
+        self, now_us: int, name: str, invoker: str, vcpus: int, slices: tuple[int, ...]
+    ) -> None:
+        """A node runs a task that nobody ordered: it keeps what it holds until it has stopped."""
+        node = self._state.nodes[invoker]
+        if name in self._state.tasks or not node.can_give(vcpus, slices):
+            return
+        node.give(name, vcpus, slices)
+        self._state.tasks[name] = Task(
+            name=name,
+            number=0,
+            invoker=invoker,
+            application="",
+            stage="",
+            config=Config(0, vcpus, len(slices)),
+            slices=slices,
+            requests=(),
+            started_us=now_us,
+        )
+
+    def _stop_unknown(self, now_us: int, event: TaskFinished, ended: Task | None) -> None:
+        """A node has gone on with something that the books do not know, as after a failure of the
+        controller's machine; what it is run on, the task before it had."""
+        self._emit(StopTask(invoker=event.invoker, task=event.continued))
+        if ended is not None:
+            vcpus, slices = ended.config.vcpus, ended.slices
+            self.book_stray(now_us, event.continued, event.invoker, vcpus, slices)
 
     def function_of(self, task: Task) -> str:
         return self._catalog.applications[task.application].stages[task.stage].function.name
