@@ -55,6 +55,7 @@ class Counters:
     def __init__(self) -> None:
         self.applications: dict[str, ApplicationCounters] = {}
         self.tasks = 0
+        self.continued = 0
         self.jobs = 0
         self.cold_starts = 0
         self.local_transfers = 0
@@ -71,8 +72,9 @@ class Counters:
         tally.arrived += 1
         tally.served.count(refusal.kind.ending)
 
-    def started(self, order: TaskOrder) -> None:
+    def started(self, order: TaskOrder, *, begun: bool) -> None:
         self.tasks += 1
+        self.continued += begun
         self.jobs += len(order.jobs)
         _, local, remote = order.count_inputs()
         self.local_transfers += local

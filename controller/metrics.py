@@ -89,6 +89,11 @@ def _applications(tally: Counters, known: Iterable[str]) -> Iterator[Metric]:
 
 def _work(tally: Counters) -> Iterator[Metric]:
     yield CounterMetricFamily("esg_tasks", "tasks started", value=tally.tasks)
+    yield CounterMetricFamily(
+        "esg_tasks_continued",
+        "of those, how many nodes began by a standing order",
+        value=tally.continued,
+    )
     yield CounterMetricFamily("esg_jobs", "jobs in those tasks", value=tally.jobs)
     yield CounterMetricFamily(
         "esg_cold_starts", "tasks that waited for a model", value=tally.cold_starts

@@ -139,7 +139,7 @@ class ControllerShell:
         match command:
             case StartTask(order=order):
                 self.orders[order.task] = order
-                self.counters.started(order)
+                self.counters.started(order, begun=command.begun)
                 if not command.begun:
                     effects.append(self._with_payloads(order))
                 effects.append(self._progress(now_us, order, finished=False))

@@ -8,7 +8,8 @@ twice, whatever the scheduler decides meanwhile.
 
 An order is given such a follow-up if
 
-    - the policy agrees (`Offer.stands`), no queue waits for room, and no node is quarantined;
+    - the policy agrees (`Offer.stands`), no queue waits for room, and the node is none that is in
+      quarantine while others are not;
     - nothing else of the same application runs on the node, or waits at the next stage: there is
       nobody to be batched with;
     - the next stage follows from this one alone, and its planned config fits into what this one
@@ -31,6 +32,7 @@ from esg.core.messages.task_order import JobOrder, Output, TaskOrder
 from esg.core.policies.interface import Offer, QueueView
 from esg.core.scheduler.books import Books
 from esg.core.search.plan import Plan
+from esg.core.state.candidates import preferred_nodes
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import BLOCKED, Request, Task
 from esg.names import queue_name
@@ -85,8 +87,10 @@ class StandingOrders:
     def _competes(self, task: Task) -> bool:
         """Whether anybody else could want what the task holds, or join it."""
         state = self._state
-        if state.health.quarantined or any(queue.blocked for queue in self._busy.values()):
+        if any(queue.blocked for queue in self._busy.values()):
             return True
+        if task.invoker in state.health.quarantined and preferred_nodes(state, ()) is not None:
+            return True  # the next stage had better be elsewhere
         others = self._others_on(state.nodes[task.invoker], task)
         return any(other.application == task.application for other in others)
 
