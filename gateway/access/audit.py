@@ -16,7 +16,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from functools import partial
 from typing import Any
@@ -27,7 +27,7 @@ from esg.gateway.access.identity import Identities, address_of
 from esg.names import LONGEST_CHOSEN
 from esg.protos import gateway_v1_pb2 as public
 from esg.runtime.logs import about
-from esg.runtime.rpc.decode_interceptor import Handler
+from esg.runtime.rpc.wrapping import Handler, Wrapping
 from esg.runtime.token_bucket import TokenBuckets
 
 CHANGES = (
@@ -115,24 +115,20 @@ class AuditLog:
         self._logger.info("audit", extra=about(audit=True, **fields, outcome=outcome))
 
 
-class AuditInterceptor(grpc.aio.ServerInterceptor):
+class AuditInterceptor(Wrapping):
     """Around the calls of one service that were authenticated; for the others see
     `auth_interceptor`."""
 
     def __init__(self, audit: AuditLog, identities: Identities, service: str) -> None:
+        super().__init__()
         self._audit = audit
         self._identities = identities
         self._audited = f"/{service}/"
 
-    async def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
-        details: grpc.HandlerCallDetails,
-    ) -> Handler | None:
-        handler = await continuation(details)
-        if handler is None or not details.method.startswith(self._audited):
+    def wrapped(self, handler: Handler, method: str) -> Handler:
+        if not method.startswith(self._audited):
             return handler
-        method = details.method.removeprefix(self._audited)
+        method = method.removeprefix(self._audited)
         asked = "stream" if handler.request_streaming else "unary"
         if handler.response_streaming:
             kind, wrap = f"{asked}_stream", self._generator

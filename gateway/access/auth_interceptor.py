@@ -7,8 +7,8 @@ import grpc
 
 from esg.gateway.access.audit import AuditLog
 from esg.gateway.access.identity import Identities
-from esg.runtime.rpc.decode_interceptor import Handler
 from esg.runtime.rpc.status import Unauthenticated, status
+from esg.runtime.rpc.wrapping import Handler
 
 
 class AuthInterceptor(grpc.aio.ServerInterceptor):

@@ -7,19 +7,19 @@ a stream of them, since only a stream's handler begins before a message is read.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from inspect import isasyncgenfunction
 from traceback import clear_frames
-from typing import Any
+from typing import Any, cast
 
 import grpc
 
 from esg.errors import Rejected
 from esg.gateway.access.identity import Identities
 from esg.gateway.limits.memory_budget import MemoryBudget, Reservation, received
-from esg.runtime.rpc.decode_interceptor import Handler
 from esg.runtime.rpc.status import Exhausted, aborting
+from esg.runtime.rpc.wrapping import Handler, Wrapping
 from esg.runtime.settings import GatewaySettings
 
 WITH_PAYLOAD = ("/Submit", "/SubmitAsync")
@@ -28,25 +28,19 @@ WORDS_BYTES = 2**18
 with the longest names."""
 
 
-class ReceiveLimits(grpc.aio.ServerInterceptor):
+class ReceiveLimits(Wrapping):
     """Around all calls of the gateway, health and reflection too."""
 
     def __init__(
         self, settings: GatewaySettings, identities: Identities, memory: MemoryBudget
     ) -> None:
+        super().__init__()
         self._message_bytes = settings.max_message_bytes
         self._silent_s = settings.upload_silent_s
         self._identities = identities
         self._memory = memory
 
-    async def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
-        details: grpc.HandlerCallDetails,
-    ) -> Handler | None:
-        handler = await continuation(details)
-        if handler is None:
-            return None
+    def wrapped(self, handler: Handler, method: str) -> Handler:
         kinds = [handler.unary_unary, handler.unary_stream]
         if handler.request_streaming:
             kinds = [handler.stream_unary, handler.stream_stream]
@@ -55,7 +49,7 @@ class ReceiveLimits(grpc.aio.ServerInterceptor):
             call = self._stream(inner)
         else:
             limit = WORDS_BYTES
-            if details.method.endswith(WITH_PAYLOAD):
+            if method.endswith(WITH_PAYLOAD):
                 limit = self._message_bytes
             call = self._single(inner, handler.request_deserializer, limit)
         return grpc.stream_stream_rpc_method_handler(
@@ -69,7 +63,9 @@ class ReceiveLimits(grpc.aio.ServerInterceptor):
     def _single(self, inner: Any, decode: Callable[[bytes], Any] | None, limit: int) -> Any:
         """A call with one message."""
 
-        async def call(messages: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
+        many = isasyncgenfunction(inner)
+
+        async def call(_: AsyncIterator[bytes], context: Any) -> None:
             async with aborting(context):
                 client = self._identities.known_as(context.peer())
                 paid = await self._memory.reserve_when_free(
@@ -78,7 +74,7 @@ class ReceiveLimits(grpc.aio.ServerInterceptor):
             received.set(paid)
             try:
                 async with aborting(context):
-                    encoded = await self._first(messages)
+                    encoded = await self._message(context)
                     if len(encoded) > limit:
                         raise Rejected(
                             f"the message has {len(encoded)} bytes; at most {limit} are read here"
@@ -86,11 +82,9 @@ class ReceiveLimits(grpc.aio.ServerInterceptor):
                     asked = encoded if decode is None else decode(encoded)
                     paid.shrink(len(encoded))
                 del encoded
-                replies = _replies(inner, asked, context)
+                replying = inner(asked, context)
                 del asked  # the handler drops what it does not need any more
-                async with aclosing(replies):
-                    async for reply in replies:
-                        yield reply
+                await _send(replying, context, many=many)
             except grpc.aio.AbortError as error:
                 _let_go(error)
                 raise
@@ -99,33 +93,28 @@ class ReceiveLimits(grpc.aio.ServerInterceptor):
 
         return call
 
-    async def _first(self, messages: AsyncIterator[bytes]) -> bytes:
-        """The one message there is. The stream is read to its end, as it would hold the message."""
-        found: bytes | None = None
+    async def _message(self, context: Any) -> bytes:
+        """The one message there is; if there are more, nobody reads them."""
         try:
             async with asyncio.timeout(self._silent_s):
-                async for message in messages:
-                    if found is not None:
-                        raise Rejected("the call has several messages; it must have one")
-                    found = message
+                message = await context.read()
         except TimeoutError:
             raise Exhausted("the call's message did not come; try again") from None
-        if found is None:
+        if message is grpc.aio.EOF:
             raise Rejected("the call has no message; it must have one")
-        return found
+        return cast(bytes, message)
 
     def _stream(self, inner: Any) -> Any:
         """A call with many messages, one of which is read at a time."""
 
-        async def call(messages: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+        many = isasyncgenfunction(inner)
+
+        async def call(messages: AsyncIterator[Any], context: Any) -> None:
             async with aborting(context):
                 client = self._identities.known_as(context.peer())
                 memory = self._memory.reserve(client, self._message_bytes)
             try:
-                replies = _replies(inner, _until_read(messages, memory), context)
-                async with aclosing(replies):
-                    async for reply in replies:
-                        yield reply
+                await _send(inner(_until_read(messages, memory), context), context, many=many)
             except grpc.aio.AbortError as error:
                 _let_go(error)
                 raise
@@ -149,17 +138,11 @@ async def _until_read(messages: AsyncIterator[Any], memory: Reservation) -> Asyn
     memory.release()
 
 
-async def _replies(inner: Any, asked: Any, context: Any) -> AsyncGenerator[Any, None]:
-    """What a handler replies, of whichever of gRPC's kinds it is."""
-    if isasyncgenfunction(inner):
-        replies = inner(asked, context)
-        del asked
-        async with aclosing(replies):
-            async for reply in replies:
-                yield reply
-        return
-    replying = inner(asked, context)
-    del asked
-    reply = await replying
-    if reply is not None:
-        yield reply
+async def _send(replying: Any, context: Any, *, many: bool) -> None:
+    """What a handler replies: one message, or any number of them."""
+    if many:
+        async with aclosing(replying):
+            async for reply in replying:
+                await context.write(reply)
+    elif (reply := await replying) is not None:
+        await context.write(reply)

@@ -5,37 +5,30 @@ into the log, so that a stranger could fill the disk. And two bytes on the wire 
 times as many in memory, so that the parts of a message are counted before it is decoded.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from inspect import isasyncgenfunction
 from typing import Any
 
-import grpc
 from google.protobuf.message import DecodeError
 
 from esg.errors import Rejected
 from esg.runtime.rpc.status import Exhausted, aborting
-
-Handler = Any
-"""A handler of gRPC's, whose class only its stubs know how to parameterize."""
+from esg.runtime.rpc.wrapping import Handler, Wrapping
 
 
-class Decoding(grpc.aio.ServerInterceptor):
+class Decoding(Wrapping):
     """Around all calls of a server. `most` has how many parts (fields, on the top level) a message
     of some methods may have."""
 
     def __init__(self, most: Mapping[str, int] | None = None) -> None:
+        super().__init__()
         self._most = most or {}
 
-    async def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
-        details: grpc.HandlerCallDetails,
-    ) -> Handler | None:
-        handler = await continuation(details)
-        if handler is None or handler.request_deserializer is None:
+    def wrapped(self, handler: Handler, method: str) -> Handler:
+        if handler.request_deserializer is None:
             return handler
-        read = _reading(handler.request_deserializer, self._most.get(details.method))
+        read = _reading(handler.request_deserializer, self._most.get(method))
         if handler.request_streaming:
             return handler._replace(request_deserializer=read)  # raised where it is read: by us
         kind = "unary_stream" if handler.response_streaming else "unary_unary"
