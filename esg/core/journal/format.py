@@ -158,7 +158,7 @@ def snapshot_line(state: str, memory: str, wall_us: int) -> str:
 
 def entry_line(entry: JournalEntry) -> str:
     event = entry.event
-    memo = "" if entry.memo is None else f',"memo":{json.dumps(entry.memo)}'
+    memo = "" if entry.memo is None else f',"memo":{to_text(entry.memo)}'
     return (
         f'{{"at":{entry.now_us},"event":"{type(event).__name__}",'
         f'"is":{to_text(event)},"orders":"{entry.orders}"{memo}}}'
