@@ -19,7 +19,6 @@ from time import process_time
 from typing import Any
 
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from benchmarks.emulation import empty_call_ns
@@ -152,10 +151,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sizes += [(nodes[0], count) for count in applications[1:]]
     wanted = [(policy, *size) for policy in options.policies.split(",") for size in sizes]
     errors = Console(stderr=True)
-    rows = [
-        measure(*one, options.tries)
-        for one in track(wanted, "running", console=errors, transient=True)
-    ]
+    rows = []
+    for number, one in enumerate(wanted, start=1):
+        row = measure(*one, options.tries)
+        rows.append(row)
+        errors.print(
+            f"{number}/{len(wanted)} {row.policy}, {row.nodes} nodes, {row.applications} "
+            f"applications: {row.ms_per_request:.3f} ms"
+        )
     if options.json:
         document: dict[str, Any] = {"rows": [asdict(row) for row in rows]}
         print(json.dumps(document, indent=2))
