@@ -14,31 +14,22 @@ from esg.core.messages.node import ReplaceModel
 from esg.core.pool.slices import LOADING, PoolSlice, Running
 
 
-class Reloads:
+class Reloads(dict[str, bool]):
     """The functions that are being reloaded, and whether their replacement was ordered."""
 
-    def __init__(self) -> None:
-        self._ordered: dict[str, bool] = {}
-
-    def __len__(self) -> int:
-        return len(self._ordered)
-
-    def __contains__(self, function: str) -> bool:
-        return function in self._ordered
-
     def begin(self, function: str) -> None:
-        self._ordered.setdefault(function, False)
+        self.setdefault(function, False)
 
     def end(self, function: str) -> None:
-        self._ordered.pop(function, None)
+        self.pop(function, None)
 
     def due(
         self, slices: Sequence[PoolSlice], running: Mapping[str, Running]
     ) -> Iterable[ReplaceModel]:
         """What can be replaced now; each is ordered once."""
-        for function, ordered in self._ordered.items():
+        for function, ordered in self.items():
             if not ordered and not _is_busy(function, slices, running):
-                self._ordered[function] = True
+                self[function] = True
                 having = [index for index, part in enumerate(slices) if part.has(function)]
                 yield ReplaceModel(function=function, slices=tuple(having))
 

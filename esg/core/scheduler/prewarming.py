@@ -19,6 +19,7 @@ from esg.core.estimation.ewma import ewma
 from esg.core.messages.commands import WarmInstance
 from esg.core.policies.placement import homes
 from esg.core.scheduler.books import Books
+from esg.core.state.indexed_nodes import IndexedNodes
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Queue, State
 from esg.names import queue_name
@@ -90,8 +91,9 @@ class PreWarmer:
         if self._prewarm_all_stages:
             application = self._catalog.applications[queue.application]
             if queue.stage == application.root:
+                nodes = self._state.open_nodes()
                 for stage in application.stages.values():
-                    self._spread(stage.function, now_us)
+                    self._spread(stage.function, nodes, now_us)
             return
         function = self._functions[queue.name]
         cold_start_us = self._state.cold_starts_us.get(function.name, function.cold_start_us)
@@ -127,9 +129,9 @@ class PreWarmer:
             if missing <= 0:
                 return
 
-    def _spread(self, function: Function, now_us: int) -> None:
+    def _spread(self, function: Function, nodes: IndexedNodes, now_us: int) -> None:
         """Load as many instances as are foreseen, each on the node that has fewest of them."""
-        nodes, name, memory_mb = self._state.open_nodes(), function.name, function.memory_mb
+        name, memory_mb = function.name, function.memory_mb
         missing = self._foreseen(function) - nodes.count_instances(name, memory_mb)
         while missing > 0:
             node = nodes.fewest_instances(name, memory_mb)

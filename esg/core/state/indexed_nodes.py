@@ -13,6 +13,7 @@ same whenever that was.
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, ItemsView, Iterator, KeysView, Mapping, ValuesView
+from operator import attrgetter
 
 from esg.core.state.node_books import Changed, NodeBooks
 
@@ -154,6 +155,11 @@ def _usable(node: NodeBooks) -> Key:
     return sum([part.usable for part in node.slices]), 0
 
 
+_VCPUS: Callable[[NodeBooks], int] = attrgetter("vcpus")
+_VCPUS_FREE: Callable[[NodeBooks], int] = attrgetter("vcpus_free")
+_VGPUS_FREE: Callable[[NodeBooks], int] = attrgetter("vgpus_free")
+
+
 class IndexedNodes(Mapping[str, NodeBooks]):
     """The nodes of an index by name, apart from a few."""
 
@@ -210,26 +216,25 @@ class IndexedNodes(Mapping[str, NodeBooks]):
 
     @property
     def vcpus(self) -> int:
-        return self.index.vcpus - sum([node.vcpus for node in self._others()])
+        return self.index.vcpus - self._in_others(_VCPUS)
 
     @property
     def vcpus_free(self) -> int:
-        return -self.index.free().totals[1] - sum([node.vcpus_free for node in self._others()])
+        return -self.index.free().totals[1] - self._in_others(_VCPUS_FREE)
 
     @property
     def vgpus_free(self) -> int:
-        return -self.index.free().totals[0] - sum([node.vgpus_free for node in self._others()])
+        return -self.index.free().totals[0] - self._in_others(_VGPUS_FREE)
 
     @property
     def vgpus_usable(self) -> int:
         """How many slices are in order, free or not."""
-        others = [_usable(node)[0] for node in self._others()]
-        return self.index.usable().totals[0] - sum(others)
+        return self.index.usable().totals[0] - self._in_others(lambda node: _usable(node)[0])
 
     def count_instances(self, function: str, memory_mb: int) -> int:
         """How many slices have, or are loading, the model."""
-        others = [node.instances.get(function, 0) for node in self._others()]
-        return self.index.loadable(function, memory_mb).totals[1] - sum(others)
+        others = self._in_others(lambda node: node.instances.get(function, 0))
+        return self.index.loadable(function, memory_mb).totals[1] - others
 
     def has_room(self) -> bool:
         """Whether any node has both a free vGPU and a free vCPU."""
@@ -293,5 +298,8 @@ class IndexedNodes(Mapping[str, NodeBooks]):
             return names[0]
         return next((name for name in names if name not in self._left_out), None)
 
-    def _others(self) -> list[NodeBooks]:
-        return [self.index.nodes[name] for name in self._left_out]
+    def _in_others(self, count: Callable[[NodeBooks], int]) -> int:
+        """How much of something those have that are left out."""
+        if not self._left_out:  # most often
+            return 0
+        return sum([count(self.index.nodes[name]) for name in self._left_out])

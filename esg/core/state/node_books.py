@@ -124,7 +124,7 @@ class NodeBooks(Record, dict=True, gc=True):
     def warm_free(self, function: str, count: int) -> list[int]:
         """Free slices that have the function's model ready; no more than so many."""
         found: list[int] = []
-        if function in self.instances:
+        if self.vgpus_free and function in self.instances:
             for index, part in enumerate(self.slices):
                 if not part.holder and part.usable:
                     resident = part.residents.get(function)

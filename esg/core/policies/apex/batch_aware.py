@@ -57,7 +57,7 @@ class BatchPlans:
     def stairs(self, stage: str, jobs: int) -> tuple[list[int], list[int]]:
         """What each of so many jobs pays from this stage on: the times of plans, and their costs,
         which fall as the times rise."""
-        key = stage, min(jobs, self.most)
+        key = stage, jobs if jobs < self.most else self.most
         found = self._stairs.get(key)
         if found is None:
             stairs = self._engine(jobs).onward(stage)

@@ -19,8 +19,8 @@ class Group:
     """Some jobs of a queue: their places in it, the first in line first.
 
     `keeper` has their inputs (the keepers, if there are several inputs). `beside` counts the jobs
-    that were started at this very instant, and `beside_on` is where. `batched` says that some of
-    them have been in a batch.
+    that were started at this very instant, and `beside_on` is where. `saves` says whether time was,
+    or may be, used up in a batch.
     """
 
     keeper: str
@@ -28,17 +28,12 @@ class Group:
     deadline_us: int
     beside: int = 0
     beside_on: str = ""
-    batched: bool = False
+    saves: bool = False
 
     @property
     def cohort_size(self) -> int:
         """How many jobs can be batched from here on: those that wait, and those just started."""
         return len(self.places) + self.beside
-
-    @property
-    def saves(self) -> bool:
-        """Whether time was, or may be, used up in a batch."""
-        return self.batched or self.cohort_size > 1
 
 
 def groups(view: QueueView, lost_before_us: int, most: int) -> list[Group]:
@@ -57,24 +52,29 @@ def groups(view: QueueView, lost_before_us: int, most: int) -> list[Group]:
             group.deadline_us = min(group.deadline_us, job.deadline_us)
         elif not view.stage.after:
             break  # there is only one group, and it is full
-    for group in found.values() if view.stage.after else ():
-        group.batched = any(_was_batched(view, view.jobs[place]) for place in group.places)
     for task in _just_started(view):
         for group in found.values():
             if not group.keeper or group.keeper == task.invoker:
                 group.beside += len(task.requests)
                 group.beside_on = group.beside_on or task.invoker
+    for group in found.values():
+        group.saves = group.cohort_size > 1 or _was_batched(view, view.jobs[group.places[0]])
     return list(found.values())
 
 
 def _keeper(view: QueueView, job: Job) -> str:
-    if not view.stage.after:
+    after = view.stage.after
+    if not after:
         return ""
     runs = view.requests[job.request].runs
-    return ",".join(dict.fromkeys(runs[before].keeper for before in view.stage.after))
+    if len(after) == 1:  # most often
+        return runs[after[0]].keeper
+    return ",".join(dict.fromkeys([runs[before].keeper for before in after]))
 
 
 def _was_batched(view: QueueView, job: Job) -> bool:
+    if not view.stage.after:
+        return False
     runs = view.requests[job.request].runs.values()
     return any(run.report is not None and run.report.config.batch > 1 for run in runs)
 

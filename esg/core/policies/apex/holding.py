@@ -22,7 +22,7 @@ between its requests becomes for it. So at no stage does a job wait for longer t
 that is left: whatever deadlines say, who waits at the first stage in vain takes twice as long.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from esg.core.estimation.stage_speed import relative_std
 from esg.core.policies.apex.forecast import Z
@@ -62,15 +62,30 @@ def hold_until_us(view: QueueView, group: Group, risk: RiskModel) -> int | None:
     last_us = view.jobs[group.places[0]].ready_us + work_us
     until_us = None
     waits = _under_way(view, group) if view.stage.after else _by_chance(view)
+    # the longer they wait, the more they pay: at least what it would have been until then, which is
+    # enough to know of most waits that they are not worth it
+    alone_pusd, joined_pusd, joining = now_pusd, 0, 0
     for wait_us, comes_us, more, chance in waits:
         if view.now_us + wait_us > last_us:
             break
+        if more != joining:
+            joining, joined_pusd = more, risk.least_pusd(count + more)
+        if _on_average(chance, joined_pusd, alone_pusd) >= best_pusd:
+            continue
         joined_pusd = risk.later_pusd(count + more, left_us - comes_us)
+        if _on_average(chance, joined_pusd, alone_pusd) >= best_pusd:
+            continue
         alone_pusd = risk.later_pusd(count, left_us - wait_us)
-        pusd = chance * min(joined_pusd, alone_pusd) + (1 - chance) * alone_pusd
+        pusd = _on_average(chance, joined_pusd, alone_pusd)
         if pusd < best_pusd:
             best_pusd, until_us = pusd, view.now_us + wait_us
     return until_us
+
+
+def _on_average(chance: float, joined_pusd: int, alone_pusd: int) -> float:
+    """What a job pays if others join it so likely, and go with it only if that is cheaper."""
+    together_pusd = joined_pusd if joined_pusd < alone_pusd else alone_pusd
+    return chance * together_pusd + (1 - chance) * alone_pusd
 
 
 def _by_chance(view: QueueView) -> Iterator[Wait]:
@@ -95,7 +110,8 @@ def _under_way(view: QueueView, group: Group) -> Iterator[Wait]:
             run_us = profile.time_us_of(task.config) * queue.pace_ppm // PPM
             late_us = int(Z * run_us * relative_std(queue, profile.relative_std))
             wait_us = task.started_us + run_us + late_us - view.now_us
-            coming = [r for r in task.requests if _lacks_nothing_else(view, r, task)]
+            others = [before for before in view.stage.after if before != task.stage]
+            coming = _lacking_nothing_else(view, task, others) if others else task.requests
             if wait_us > 0 and coming:
                 ends.append((wait_us, len(coming)))
     more = 0
@@ -111,13 +127,13 @@ def _running_on(view: QueueView, invoker: str) -> list[Task]:
     return [tasks[name] for name in dict.fromkeys([p.holder for p in node.slices if p.holder])]
 
 
-def _lacks_nothing_else(view: QueueView, name: str, task: Task) -> bool:
-    """Whether a request can join as soon as the task has ended, with all its inputs there."""
-    others = [before for before in view.stage.after if before != task.stage]
-    if not others:
-        return True
-    request = view.requests.get(name)
-    if request is None:
-        return False
-    runs = [request.runs[before] for before in others]
-    return all(run.phase is Phase.DONE and run.keeper == task.invoker for run in runs)
+def _lacking_nothing_else(view: QueueView, task: Task, others: Sequence[str]) -> list[str]:
+    """The requests of a task that can join as soon as it has ended: what the other stages before
+    this one make is there, too."""
+    found = []
+    for name in task.requests:
+        request = view.requests.get(name)
+        runs = [] if request is None else [request.runs[before] for before in others]
+        if runs and all(run.phase is Phase.DONE and run.keeper == task.invoker for run in runs):
+            found.append(name)
+    return found

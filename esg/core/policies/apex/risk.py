@@ -83,18 +83,28 @@ class RiskModel:
         return found
 
     def later_pusd(self, jobs: int, left_us: int) -> int:
-        """What each of so many jobs pays if they wait until so much time is left."""
+        """What each of so many jobs pays if they wait until so much time is left. The less is left,
+        the more it is."""
         return self._best(jobs, left_us, self.wary)[0]
+
+    def least_pusd(self, jobs: int) -> int:
+        """What each of so many jobs pays if they have all the time."""
+        return self.plans.stairs(self.stage, jobs)[1][-1]
 
     def _best(self, jobs: int, left_us: int, terms: Terms) -> tuple[int, int]:
         """Of equals, the slowest. Only what is as likely in time as not comes into question."""
         expected, late_pusd = terms.expected, terms.late_pusd
         times_us, costs_pusd = self.plans.stairs(self.stage, jobs)
-        likely = bisect_right(times_us, expected.likely_us(left_us))
-        if not likely:
-            return NEVER_PUSD, 0
+        safe_us = expected.safe_us(left_us, terms.z)
         # begin near the best: the slower, the later; the faster, the dearer
-        begin = max(1, bisect_right(times_us, terms.safe_us(left_us), 0, likely)) - 1
+        if times_us[-1] <= safe_us:
+            likely = len(times_us)
+            begin = likely - 1
+        else:
+            likely = bisect_right(times_us, expected.likely_us(left_us))
+            if not likely:
+                return NEVER_PUSD, 0
+            begin = max(1, bisect_right(times_us, safe_us, 0, likely)) - 1
         best_pusd, best = NEVER_PUSD, begin
         for place in range(begin, likely):
             risk_pusd = int(late_pusd * expected.risk(left_us, times_us[place]))

@@ -6,6 +6,7 @@ be used, jobs get configs that suit none of them, and deadlines are missed. Pric
 the share in use keep that from happening: every plan gives up what it can spare most easily.
 """
 
+from bisect import bisect_right
 from dataclasses import replace
 
 from esg.core.catalog.model import Application, Catalog
@@ -13,6 +14,8 @@ from esg.core.catalog.profile import Prices, Profile
 
 LEVELS = ((0.0, 1.0), (0.5, 1.5), (0.8, 3.0))
 """From which share of vCPUs in use on they count how many times their price. Found by trial."""
+
+_SHARES = [share for share, _ in LEVELS]
 
 
 def level(vcpus: int, free: int) -> int:
@@ -22,7 +25,7 @@ def level(vcpus: int, free: int) -> int:
     (1, 0, 2)
     """
     used = 1 - free / vcpus if vcpus else 0.0
-    return max(place for place, (share, _) in enumerate(LEVELS) if used >= share)
+    return bisect_right(_SHARES, used) - 1
 
 
 class RepricedProfiles:
