@@ -118,7 +118,7 @@ def swap(old: bytes, new: bytes) -> Change:
         (lambda lines: [*lines[:2], lines[3], lines[2], *lines[4:]], 3),
         (swap(b'"request":"run4"', b'"request":"run9"'), 4),
         (swap(b'"slo_us":60000000', b'"slo_us":90000000'), 5),
-        (swap(b'"fetched_later":', b'"fetched_lator":'), 5),
+        (swap(b'"fetched_later":"', b'"fetched_lator":"'), 5),
         (swap(b'"at":', b'"at":1'), 3),
         (swap(b',"more":true', b""), 3),
         (lambda lines: [*lines[:-1], lines[-1][:-1] + b"\x0b"], 9),
@@ -154,7 +154,7 @@ def test_a_changed_line_is_refused_by_its_file_and_its_place(
 @pytest.mark.parametrize(
     "change",
     [
-        swap(b'"content_hash":"', b'"content_hash":"x'),
+        swap(b'"memo":{"content_hash":"', b'"memo":{"content_hash":"x'),
         swap(b'"request":"run4","application":"thumb"', b'"request":"run4","application":"no"'),
         swap(b'"task":"t2"', b'"task":"t9"'),
     ],
