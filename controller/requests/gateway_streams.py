@@ -251,8 +251,12 @@ class GatewayStreams:
         if running is not None:
             for note in self._past(running):
                 follower.put(note)
-        # After the past: whoever hears this knows all that has happened
-        follower.put(self._accepted_note(request, known))
+        # After the past, and with the end: whoever hears this knows all that has happened
+        accepted = self._accepted_note(request, known)
+        if isinstance(known, AnsweredRequest):
+            self._driver.when_durable(lambda: follower.put(accepted))
+        else:
+            follower.put(accepted)
         if not self._told_end(follower, request, known):
             self._followers.watch(request, follower)
 
