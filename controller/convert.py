@@ -1,5 +1,6 @@
 """The scheduler's words as protobuf: results, progress, applications; and what is registered."""
 
+from collections.abc import Mapping
 from typing import assert_never
 
 from esg.core.catalog.model import Application
@@ -59,6 +60,15 @@ def _stage(report: StageReport, arrived_us: int) -> model.StageResult:
         finished_us=report.finished_us - arrived_us,
         cost_usd=to_usd(report.cost_pusd),
     )
+
+
+def result_note(
+    request: str, result: model.Result, outputs: Mapping[str, bytes]
+) -> wire.ControllerNote:
+    note = wire.ControllerNote(request_id=request, result=result)
+    for stage, content in outputs.items():
+        note.outputs.add(stage=stage, content=content)
+    return note
 
 
 def progress_note(

@@ -4,7 +4,7 @@ Orders to invokers, refusals of requests and corrections of profiles are effects
 live controller performs them, in order; a replay drops them, because they were performed then.
 """
 
-from esg.controller.requests.request_log import RequestRecord
+from esg.controller.requests.request_log import Outputs, RequestRecord
 from esg.core.messages.codec import Message
 from esg.core.messages.commands import (
     AnswerRequest,
@@ -49,10 +49,11 @@ class TellPayloadLost(Message, frozen=True, kw_only=True):
 
 
 class TellAnswered(Message, frozen=True, kw_only=True):
-    """Tell the followers of a request what became of it."""
+    """Tell the followers of a request what became of it, with the outputs that came along."""
 
     answer: AnswerRequest
     result: model.Result
+    outputs: Outputs
 
 
 Effect = (

@@ -14,6 +14,7 @@ from esg.controller.durability.dead_letters import PutAside
 from esg.controller.reloads import Outbox, ReloadOrders
 from esg.core.messages.commands import DiscardData, InvokerOrder
 from esg.core.messages.events import InvokerJoined, InvokerLost
+from esg.core.sessions.brought import brought_memo
 from esg.core.sessions.controller_end import (
     GivenUp,
     Greeting,
@@ -30,7 +31,7 @@ from esg.runtime.logs import about
 from esg.runtime.rpc.batched_sender import BatchedSender
 from esg.runtime.rpc.status import AlreadyExists
 from esg.runtime.settings import ControllerSettings
-from esg.runtime.wire.convert import news_from_wire, order_to_wire
+from esg.runtime.wire.convert import brought_from_wire, news_from_wire, order_to_wire
 from esg.units import US_PER_S, ms
 
 log = logging.getLogger(__name__)
@@ -144,7 +145,7 @@ class InvokerStreams:
                     self._hear(session, note)
 
     def _hear(self, session: NodeSession, note: wire.InvokerNote) -> None:
-        event = news_from_wire(note, session.node)
+        event, brought = news_from_wire(note, session.node), brought_from_wire(note)
         if not session.take(note.number, event):
             return
         refused = partial(self._put_aside, session, session.stream)
@@ -158,6 +159,7 @@ class InvokerStreams:
             number = note.number
             self._tell(
                 event,
+                brought_memo(brought),
                 then=lambda _: session.acknowledge(number),
                 refused=refused,
                 urgent=False,  # the node is told along with its next orders

@@ -120,7 +120,7 @@ class LiveController:
             case TellPayloadLost():
                 self.gateways.payload_lost(effect.request)
             case TellAnswered():
-                self.gateways.answered(effect.answer, effect.result)
+                self.gateways.answered(effect.answer, effect.result, effect.outputs)
             case RefuseRequest():
                 self.gateways.refused(effect)
             case CorrectProfiles():

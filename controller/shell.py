@@ -43,9 +43,11 @@ from esg.core.messages.events import (
     TaskFailed,
     TaskFinished,
 )
-from esg.core.messages.task_order import JobOrder, Payload, TaskOrder
+from esg.core.messages.task_order import InlineJob, JobOrder, Payload, TaskOrder
+from esg.core.sessions.brought import what_was_brought
 from esg.core.sessions.controller_end import remember
 from esg.core.sessions.interest import is_kept, who_waits
+from esg.limits import MOST_BROUGHT_BYTES
 from esg.names import payload_stage, plain_name
 from esg.runtime.settings import ControllerSettings
 from esg.units import seconds
@@ -85,6 +87,7 @@ class ControllerShell:
             self.requests.begin(request, record)
         for request, answered in memory.answered.items():
             self.requests.remember(request, answered)
+        self._small_bytes = settings.small_result_bytes
         self.orders = {order.task: order for order in memory.orders}
         self.sessions = dict(memory.sessions)
         self.counters = Counters()
@@ -110,6 +113,7 @@ class ControllerShell:
                 self.counters.finished(event)
                 order = self.orders.pop(event.task, None)
                 if order is not None:
+                    self._bring(order, memo)
                     effects.append(self._progress(now_us, order, finished=True))
             case TaskFailed():
                 payloads_lost = self._payloads_lost(event)
@@ -141,7 +145,7 @@ class ControllerShell:
                 self.orders[order.task] = order
                 self.counters.started(order, begun=command.begun)
                 if not command.begun:
-                    effects.append(self._with_payloads(order))
+                    effects.append(self._as_sent(order))
                 effects.append(self._progress(now_us, order, finished=False))
             case AdmitRequest():
                 effects.append(self._admit(now_us, command, memo))
@@ -182,9 +186,10 @@ class ControllerShell:
             answered_us=now_us,
             result=result.SerializeToString(),
             shared=record.shared,
+            outputs={s: made for s, made in record.outputs.items() if s in answer.results},
         )
         self.requests.remember(answer.request, answered)
-        effects.append(TellAnswered(answer=answer, result=result))
+        effects.append(TellAnswered(answer=answer, result=result, outputs=answered.outputs))
 
     # ---- tasks
 
@@ -197,16 +202,46 @@ class ControllerShell:
         }
         return TellProgress(order=order, finished=finished, at_us=at_us)
 
-    def _with_payloads(self, order: TaskOrder) -> TaskOrder:
-        """An order for a first stage, with the keys of the payloads that it reads."""
-        if not isinstance(order.jobs[0].inputs[0], Payload):
+    def _as_sent(self, order: TaskOrder) -> TaskOrder:
+        """An order with the keys of the payloads that a first stage reads, and which results of a
+        last one are to be brought along."""
+        jobs = order.jobs
+        if isinstance(jobs[0].inputs[0], Payload):
+            jobs = tuple(map(self._with_payload, jobs))
+        if not order.keep:
+            jobs = self._inline(jobs)
+        then = None if order.then is None else self._as_sent(order.then)
+        if jobs is order.jobs and then is order.then:
             return order
-        return replace(order, jobs=tuple(map(self._with_payload, order.jobs)))
+        return replace(order, jobs=jobs, then=then)
 
     def _with_payload(self, job: JobOrder) -> JobOrder:
         record = self.requests.under_way.get(job.request)
         key = payload_stage(record.content_hash if record is not None else b"")
         return replace(job, inputs=(Payload(key=key),))
+
+    def _inline(self, jobs: tuple[JobOrder, ...]) -> tuple[JobOrder, ...]:
+        """Jobs of a last stage: results that somebody waits for come along if they are small, as
+        long as there is room for them."""
+        most_bytes = min(self._small_bytes, MOST_BROUGHT_BYTES // len(jobs))
+        if not most_bytes or self.requests.holds_too_much:
+            return jobs
+        return tuple([self._inline_job(job, most_bytes) for job in jobs])
+
+    def _inline_job(self, job: JobOrder, most_bytes: int) -> JobOrder:
+        record = self.requests.under_way.get(job.request)
+        if record is None or record.fetched_later:
+            return job
+        return InlineJob(
+            request=job.request, inputs=job.inputs, publish=job.publish, bring_bytes=most_bytes
+        )
+
+    def _bring(self, order: TaskOrder, memo: Memo | None) -> None:
+        """A task has finished: take what came along of its results."""
+        if not order.keep:
+            brought = what_was_brought(memo)
+            for job in order.jobs:
+                self.requests.bring(job.request, order.stage, brought.get(job.request))
 
     def _payloads_lost(self, event: TaskFailed) -> list[str]:
         """The requests of a task whose payloads it did not find."""

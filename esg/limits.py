@@ -31,6 +31,10 @@ MOST_INLINE_BYTES = 2**16
 """Of data that travels with a message instead of through the remote store. A message has at most
 some hundred such pieces, and must stay well below what its receiver takes (`AMONG_OURSELVES`)."""
 
+MOST_BROUGHT_BYTES = 2**17
+"""Of results that come with one report. As many reports as there may be in a message have half of
+what the controller takes."""
+
 # ---- what a node may say of itself, and what may be ordered of it
 
 MOST_VCPUS = 100_000

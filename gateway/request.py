@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from copy import copy
 from typing import Any
 
@@ -146,6 +146,7 @@ class TrackedRequest:
         self.told_to_keep = False  # that is what the controller was told
         self.delivered = False  # somebody got its outputs
         self.shared = False  # others may come for them: through other gateways, or later
+        self.outputs: dict[str, bytes] = {}  # those that came with the result, by stage
         self._fetch_until_s = 0.0
 
     def fetch_for(self, left_us: int) -> None:
@@ -156,6 +157,10 @@ class TrackedRequest:
     def fetch_within_s(self) -> float:
         """For how long its outputs can be fetched yet; 0 if it is not known to be fetched later."""
         return max(0.0, self._fetch_until_s - time.monotonic())
+
+    def in_store(self, stages: Iterable[str]) -> list[str]:
+        """The stages whose outputs are in the remote store, if they are anywhere."""
+        return [stage for stage in stages if stage not in self.outputs]
 
     @property
     def leaves_payload(self) -> bool:

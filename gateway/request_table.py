@@ -43,7 +43,7 @@ the request again.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from esg.core.sessions.inquiry import Inquiry, RefusalScope
 from esg.gateway.request import PendingReply, RequestPayload, TrackedRequest
@@ -244,14 +244,17 @@ class RequestTable:
 
     def _discard_all(self, request: TrackedRequest, result: model.Result) -> None:
         """Delete what is left of a request that has ended: its payload, what its stages had
-        published for each other, should the node that did so be gone; and its outputs, unless
-        somebody may still come for them."""
+        published for each other, should the node that did so be gone, though on one node alone they
+        had no reason to; and its outputs, unless somebody may still come for them."""
         wanted = result.outcome == model.OUTCOME_DONE and (request.shared or not request.delivered)
         kept = set(result.output_stages) if wanted else set()
-        stages = dict.fromkeys([*(s.stage for s in result.stages), *result.output_stages])
+        travelled = len({stage.node for stage in result.stages}) > 1
+        between = [stage.stage for stage in result.stages] if travelled else []
+        stages = request.in_store(dict.fromkeys([*between, *result.output_stages]))
         useless = [stage for stage in stages if stage not in kept]
         payload = [request.accepted_payload] if request.leaves_payload else []
-        self._discard(request.id, [*payload, *useless])
+        if payload or useless:
+            self._discard(request.id, [*payload, *useless])
 
     # ---- the controller
 
@@ -270,7 +273,7 @@ class RequestTable:
             case "result":
                 request.shared |= note.shared
                 request.fetch_for(note.fetch_within_us)
-                self._ended(request, note.result)
+                self._ended(request, note.result, note.outputs)
             case "payload_lost":
                 self._payload_lost(request)
             case _:
@@ -337,9 +340,15 @@ class RequestTable:
                 ),
             )
 
-    def _ended(self, request: TrackedRequest, result: model.Result) -> None:
+    def _ended(
+        self,
+        request: TrackedRequest,
+        result: model.Result,
+        outputs: Iterable[controller.StageContent],
+    ) -> None:
         if request.history.result is not None:
             return  # whoever asks about what has ended is told again
+        request.outputs = {output.stage: output.content for output in outputs}
         if request.asked.submission is not None:
             log.info(
                 "request ended",
@@ -360,7 +369,9 @@ class RequestTable:
         shown = changed(result, request_id=request.name, application=application, reason=reason)
         request.history.finish(shown)
         if request.fetch_within_s and result.outcome == model.OUTCOME_DONE:
-            self._keep(request.id, result.output_stages, request.fetch_within_s)
+            stored = request.in_store(result.output_stages)
+            if stored:
+                self._keep(request.id, stored, request.fetch_within_s)
         self._tidy(request)
 
     # ---- the link to it

@@ -209,21 +209,24 @@ class Requests:
         """The outputs of a request that has ended, by stage."""
         if result.outcome != model.OUTCOME_DONE:
             return []
-        stages = list(result.output_stages)
+        stored, outputs = request.in_store(result.output_stages), request.outputs
         try:
-            if len(stages) == 1:
-                contents = [await self._store.get(request.id, stages[0])]
-            else:
+            if len(stored) == 1:
+                contents = [await self._store.get(request.id, stored[0])]
+            elif stored:
                 contents = await asyncio.gather(
-                    *(self._store.get(request.id, stage) for stage in stages)
+                    *(self._store.get(request.id, stage) for stage in stored)
                 )
+            else:
+                contents = []
         except Missing:
             raise NotFound(
                 f"the outputs of request {request.name} are gone: they were delivered before, have "
                 "expired, or were lost with the memory of a Redis; Get still has its result, a new "
                 "request id runs it again"
             ) from None
-        return list(zip(stages, contents, strict=True))
+        found = outputs | dict(zip(stored, contents, strict=True))
+        return [(stage, found[stage]) for stage in result.output_stages]
 
     async def stored_outputs(self, request: TrackedRequest) -> list[public.StoredOutput]:
         """What can be fetched of a request that was submitted to be fetched later; nothing while it
@@ -231,7 +234,10 @@ class Requests:
         result, left_s = request.history.result, request.fetch_within_s
         if result is None or result.outcome != model.OUTCOME_DONE or not left_s:
             return []
-        sizes = await self._store.expire(request.id, result.output_stages, left_s)
+        sizes: dict[str, int | None] = {s: len(made) for s, made in request.outputs.items()}
+        stored = request.in_store(result.output_stages)
+        if stored:
+            sizes |= await self._store.expire(request.id, stored, left_s)
         return [
             public.StoredOutput(stage=stage, bytes=size)
             for stage, size in sizes.items()

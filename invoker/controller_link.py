@@ -15,6 +15,7 @@ import grpc
 from msgspec.structs import replace
 
 from esg.core.messages.events import InvokerNews, TaskFinished
+from esg.core.sessions.brought import NOTHING, Brought
 from esg.core.sessions.node_end import NodeNote, NodeReporter
 from esg.invoker.node import Node
 from esg.protos import controller_v1_pb2 as wire
@@ -48,9 +49,10 @@ class ControllerLink:
         """How many news the controller may not have in its journal."""
         return len(self._reporter.unacknowledged)
 
-    def report(self, event: InvokerNews) -> bool:
-        """News of the node. Whether they are anybody's business: not while it starts afresh."""
-        note = self._reporter.report(event)
+    def report(self, event: InvokerNews, brought: Brought = NOTHING) -> bool:
+        """News of the node, and results that come along. Whether they are anybody's business: not
+        while it starts afresh."""
+        note = self._reporter.report(event, brought)
         if note is not None:
             # who has gone on by itself waits for no answer
             hurry = not (isinstance(event, TaskFinished) and event.continued)
@@ -120,8 +122,8 @@ class ControllerLink:
     def _say(self, notes: Iterable[NodeNote], *, hurry: bool = True) -> None:
         """On the stream, if the node has joined; otherwise it will be said when it joins."""
         if self._outbox is not None and self._reporter.joined:
-            for number, event in notes:
-                note = news_to_wire(event)
+            for number, event, brought in notes:
+                note = news_to_wire(event, brought)
                 note.number = number
                 if hurry:
                     self._outbox.put(note)

@@ -15,10 +15,11 @@ Only what concerns all jobs, such as an input that cannot be had, fails the task
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from esg.core.messages.events import JobFailure, MissingInput
-from esg.core.messages.task_order import Input, JobOrder, TaskOrder
+from esg.core.messages.task_order import InlineJob, Input, JobOrder, TaskOrder
+from esg.core.sessions.brought import Brought
 from esg.errors import Fault
 from esg.invoker.gathering import together
 from esg.invoker.handlers.handler import Bytes, CpuParts, InvalidInput, JobError
@@ -36,6 +37,14 @@ Job = Tensors | Row
 Made = Tensors | bytes | Fault
 
 
+class Executed(NamedTuple):
+    """Which jobs of a task have no output, and why; and the small results that come along with its
+    report. All other outputs are stored."""
+
+    failed: tuple[JobFailure, ...]
+    brought: Brought
+
+
 @dataclass(frozen=True, slots=True)
 class Execution:
     """The hands that carry tasks out. `lost` is told of slices that turn out to be gone, and
@@ -49,8 +58,7 @@ class Execution:
     lost: Callable[[int, str], None]
     unloaded: Callable[[int, str], Awaitable[None]]
 
-    async def run(self, order: TaskOrder) -> tuple[JobFailure, ...]:
-        """Returns the jobs that have no output, and why."""
+    async def run(self, order: TaskOrder) -> Executed:
         inputs = await self._inputs(order)
         handler = self.handlers.get(order.function, "")
         vcpus = order.config.vcpus
@@ -69,12 +77,15 @@ class Execution:
         else:
             outputs = made
         results = list(zip(order.jobs, outputs, strict=True))
-        await self._keep(order, [(j, o) for j, o in results if not isinstance(o, JobError)])
-        return tuple(
+        good = [(j, o) for j, o in results if not isinstance(o, JobError)]
+        brought = {j.request: bytes(o) for j, o in good if _comes_along(j, o)}
+        await self._keep(order, [(j, o) for j, o in good if j.request not in brought])
+        failed = tuple(
             JobFailure(request=j.request, reason=str(o), final=isinstance(o, InvalidInput))
             for j, o in results
             if isinstance(o, JobError)
         )
+        return Executed(failed, brought)
 
     async def _keep(self, order: TaskOrder, outputs: Sequence[tuple[JobOrder, bytes]]) -> None:
         """All outputs or none: of a task without results nobody would ever discard any."""
@@ -192,6 +203,10 @@ async def _onward(
     good = [job for job in jobs if not isinstance(job, JobError)]
     results = iter(await work(good) if good else ())
     return [job if isinstance(job, JobError) else next(results) for job in jobs]
+
+
+def _comes_along(job: JobOrder, output: Bytes) -> bool:
+    return isinstance(job, InlineJob) and len(output) <= job.bring_bytes
 
 
 async def _result_of(fetch: Coroutine[Any, Any, Bytes]) -> Bytes | BaseException:

@@ -21,6 +21,7 @@ from esg.core.catalog.model import Catalog
 from esg.core.messages.events import InvokerNews
 from esg.core.messages.node import ModelLoaded
 from esg.core.pool.pool import Pool
+from esg.core.sessions.brought import Brought
 from esg.errors import Rejected
 from esg.files import memory_folder
 from esg.invoker.controller_link import ControllerLink
@@ -99,8 +100,8 @@ class NodeHost:
                 )
                 metrics = NodeMetrics(pool)
 
-                def report(news: InvokerNews) -> None:
-                    if link.report(news):
+                def report(news: InvokerNews, brought: Brought) -> None:
+                    if link.report(news, brought):
                         metrics.reported(news)
 
                 cpu = CpuParts(vcpus, own.handler_timeout_s, found.handlers.values())

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, TypeVar, assert_never
 
 from esg.core.messages.commands import DiscardData, InvokerOrder, PublishData
-from esg.core.messages.events import InvokerNews, JobFailure, Woke
+from esg.core.messages.events import InvokerNews, JobFailure, TaskFinished, Woke
 from esg.core.messages.node import (
     AbortTask,
     ExecuteTask,
@@ -30,8 +30,9 @@ from esg.core.messages.node import (
 )
 from esg.core.messages.task_order import TaskOrder
 from esg.core.pool.pool import Pool
+from esg.core.sessions.brought import NOTHING, Brought
 from esg.errors import Fault, Rejected
-from esg.invoker.execution import Execution, MissingInputs
+from esg.invoker.execution import Executed, Execution, MissingInputs
 from esg.invoker.gathering import together
 from esg.invoker.handlers.handler import CpuParts
 from esg.invoker.reloads import FunctionReloads
@@ -49,9 +50,9 @@ T = TypeVar("T")
 
 
 class Node:
-    """`report` gets the pool's news for the controller. `handlers` names the CPU parts of the
-    functions that have one, `lacking` says why some functions cannot be loaded here, and `refresh`
-    looks again whether one can be."""
+    """`report` gets the pool's news for the controller, and what comes along. `handlers` names the
+    CPU parts of the functions that have one, `lacking` says why some functions cannot be loaded
+    here, and `refresh` looks again whether one can be."""
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class Node:
         settings: InvokerSettings,
         *,
         clock_us: Callable[[], int],
-        report: Callable[[InvokerNews], None],
+        report: Callable[[InvokerNews, Brought], None],
         handlers: Mapping[str, str],
         lacking: Mapping[str, str] | None = None,
         refresh: Callable[[str], str] = lambda _: "",
@@ -85,7 +86,8 @@ class Node:
         self._clock_us = clock_us
         self._report = report
         self._loop = asyncio.get_running_loop()
-        self._executing: dict[str, asyncio.Task[tuple[JobFailure, ...]]] = {}
+        self._executing: dict[str, asyncio.Task[Executed]] = {}
+        self._brought: Brought = NOTHING  # by the task whose end the pool is just told
         self._under_way: set[asyncio.Task[Any]] = set()
         self._alarm: asyncio.TimerHandle | None = None
         self._changed = asyncio.Event()
@@ -169,7 +171,7 @@ class Node:
             case ReplaceModel():
                 self._reloads.free(command)
             case TellScheduler(event=event):
-                self._report(event)
+                self._report(event, self._brought if isinstance(event, TaskFinished) else NOTHING)
             case _:
                 assert_never(command)
 
@@ -197,7 +199,7 @@ class Node:
             self._execution.run(order), lambda execution: self._executed(order, execution)
         )
 
-    def _executed(self, order: TaskOrder, execution: asyncio.Task[tuple[JobFailure, ...]]) -> None:
+    def _executed(self, order: TaskOrder, execution: asyncio.Task[Executed]) -> None:
         """Tell the pool how a task ended."""
         del self._executing[order.task]
         if execution.cancelled():
@@ -205,8 +207,9 @@ class Node:
             return
         error = execution.exception()
         if error is None:
-            failed = execution.result()
+            failed, self._brought = execution.result()
             self._tell(ExecutionEnded(task=order.task, failed=failed))
+            self._brought = NOTHING
             # an input that was turned down says nothing about the node
             if unexpected := tuple(failure for failure in failed if not failure.final):
                 self._look_again(order, unexpected)

@@ -136,7 +136,7 @@ class ToGateway(_message.Message):
     def __init__(self, notes: _Optional[_Iterable[_Union[ControllerNote, _Mapping]]] = ...) -> None: ...
 
 class ControllerNote(_message.Message):
-    __slots__ = ("request_id", "accepted", "refused", "progress", "result", "payload_lost", "shared", "fetch_within_us")
+    __slots__ = ("request_id", "accepted", "refused", "progress", "result", "payload_lost", "shared", "outputs", "fetch_within_us")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
@@ -144,6 +144,7 @@ class ControllerNote(_message.Message):
     RESULT_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_LOST_FIELD_NUMBER: _ClassVar[int]
     SHARED_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
     FETCH_WITHIN_US_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     accepted: Accepted
@@ -152,8 +153,17 @@ class ControllerNote(_message.Message):
     result: _model_v1_pb2.Result
     payload_lost: bool
     shared: bool
+    outputs: _containers.RepeatedCompositeFieldContainer[StageContent]
     fetch_within_us: int
-    def __init__(self, request_id: _Optional[str] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., progress: _Optional[_Union[_model_v1_pb2.StageProgress, _Mapping]] = ..., result: _Optional[_Union[_model_v1_pb2.Result, _Mapping]] = ..., payload_lost: _Optional[bool] = ..., shared: _Optional[bool] = ..., fetch_within_us: _Optional[int] = ...) -> None: ...
+    def __init__(self, request_id: _Optional[str] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., progress: _Optional[_Union[_model_v1_pb2.StageProgress, _Mapping]] = ..., result: _Optional[_Union[_model_v1_pb2.Result, _Mapping]] = ..., payload_lost: _Optional[bool] = ..., shared: _Optional[bool] = ..., outputs: _Optional[_Iterable[_Union[StageContent, _Mapping]]] = ..., fetch_within_us: _Optional[int] = ...) -> None: ...
+
+class StageContent(_message.Message):
+    __slots__ = ("stage", "content")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    content: bytes
+    def __init__(self, stage: _Optional[str] = ..., content: _Optional[bytes] = ...) -> None: ...
 
 class Accepted(_message.Message):
     __slots__ = ("application", "repeated", "content_hash", "store_payload")
@@ -266,18 +276,28 @@ class RunningTask(_message.Message):
     def __init__(self, task: _Optional[str] = ..., vcpus: _Optional[int] = ..., slices: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class TaskFinished(_message.Message):
-    __slots__ = ("task", "loading_us", "running_us", "failed", "continued")
+    __slots__ = ("task", "loading_us", "running_us", "failed", "brought", "continued")
     TASK_FIELD_NUMBER: _ClassVar[int]
     LOADING_US_FIELD_NUMBER: _ClassVar[int]
     RUNNING_US_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
+    BROUGHT_FIELD_NUMBER: _ClassVar[int]
     CONTINUED_FIELD_NUMBER: _ClassVar[int]
     task: str
     loading_us: int
     running_us: int
     failed: _containers.RepeatedCompositeFieldContainer[JobFailure]
+    brought: _containers.RepeatedCompositeFieldContainer[JobOutput]
     continued: str
-    def __init__(self, task: _Optional[str] = ..., loading_us: _Optional[int] = ..., running_us: _Optional[int] = ..., failed: _Optional[_Iterable[_Union[JobFailure, _Mapping]]] = ..., continued: _Optional[str] = ...) -> None: ...
+    def __init__(self, task: _Optional[str] = ..., loading_us: _Optional[int] = ..., running_us: _Optional[int] = ..., failed: _Optional[_Iterable[_Union[JobFailure, _Mapping]]] = ..., brought: _Optional[_Iterable[_Union[JobOutput, _Mapping]]] = ..., continued: _Optional[str] = ...) -> None: ...
+
+class JobOutput(_message.Message):
+    __slots__ = ("request_id", "content")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    content: bytes
+    def __init__(self, request_id: _Optional[str] = ..., content: _Optional[bytes] = ...) -> None: ...
 
 class JobFailure(_message.Message):
     __slots__ = ("request_id", "reason", "final")
@@ -414,16 +434,18 @@ class TaskOrder(_message.Message):
     def __init__(self, task: _Optional[str] = ..., stage: _Optional[str] = ..., function: _Optional[str] = ..., config: _Optional[_Union[_model_v1_pb2.Config, _Mapping]] = ..., slices: _Optional[_Iterable[int]] = ..., jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., keep: _Optional[bool] = ..., predicted_us: _Optional[int] = ..., then: _Optional[_Union[TaskOrder, _Mapping]] = ..., within_us: _Optional[int] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("request_id", "inputs", "publish", "payload")
+    __slots__ = ("request_id", "inputs", "publish", "payload", "bring_bytes")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    BRING_BYTES_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     inputs: _containers.RepeatedCompositeFieldContainer[Input]
     publish: bool
     payload: bytes
-    def __init__(self, request_id: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[Input, _Mapping]]] = ..., publish: _Optional[bool] = ..., payload: _Optional[bytes] = ...) -> None: ...
+    bring_bytes: int
+    def __init__(self, request_id: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[Input, _Mapping]]] = ..., publish: _Optional[bool] = ..., payload: _Optional[bytes] = ..., bring_bytes: _Optional[int] = ...) -> None: ...
 
 class Input(_message.Message):
     __slots__ = ("payload", "output")

@@ -125,7 +125,7 @@ async def bench(folder: Path, **settings: int) -> AsyncIterator[Bench]:
             cpu,
             own,
             clock_us=lambda: time.monotonic_ns() // 1000,
-            report=ended.put_nowait,
+            report=lambda news, brought: ended.put_nowait(news),
             handlers=found.handlers,
         )
         try:

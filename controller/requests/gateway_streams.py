@@ -16,12 +16,12 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from esg.controller.convert import progress_note, refusal_error
+from esg.controller.convert import progress_note, refusal_error, result_note
 from esg.controller.driver import Driver
 from esg.controller.effects import TellProgress
 from esg.controller.requests.followers import Follower, Followers
 from esg.controller.requests.quotas import RequestQuotas
-from esg.controller.requests.request_log import AnsweredRequest, RequestRecord
+from esg.controller.requests.request_log import AnsweredRequest, Outputs, RequestRecord
 from esg.controller.requests.small_payloads import SmallPayloads
 from esg.controller.shell import ControllerShell, request_memo
 from esg.core.journal.format import Memo
@@ -251,8 +251,12 @@ class GatewayStreams:
         if running is not None:
             for note in self._past(running):
                 follower.put(note)
-        # After the past: whoever hears this knows all that has happened
-        follower.put(self._accepted_note(request, known))
+        # After the past, and with the end: whoever hears this knows all that has happened
+        accepted = self._accepted_note(request, known)
+        if isinstance(known, AnsweredRequest):
+            self._driver.when_durable(lambda: follower.put(accepted))
+        else:
+            follower.put(accepted)
         if not self._told_end(follower, request, known):
             self._followers.watch(request, follower)
 
@@ -325,7 +329,7 @@ class GatewayStreams:
         if not isinstance(known, AnsweredRequest):
             return False
         result = model.Result.FromString(known.result)
-        note = wire.ControllerNote(request_id=request, result=result)
+        note = result_note(request, result, known.outputs)
         self._say_who_comes(note, known)
         self._driver.when_durable(lambda: follower.put(note))
         return True
@@ -348,9 +352,9 @@ class GatewayStreams:
                 for watcher in watchers:
                     watcher.put(note)
 
-    def answered(self, answer: AnswerRequest, result: model.Result) -> None:
+    def answered(self, answer: AnswerRequest, result: model.Result, outputs: Outputs) -> None:
         request = answer.request
-        note = wire.ControllerNote(request_id=request, result=result)
+        note = result_note(request, result, outputs)
         if isinstance(known := self._find(request), AnsweredRequest):
             self._say_who_comes(note, known)
         self._followers.tell_end(request, note)

@@ -303,6 +303,13 @@ class ControllerSettings:
         "how long the result of an asynchronous request can be fetched",
         minimum=1,
     )
+    small_result_bytes: int = setting(
+        16 * 2**10,
+        "the largest result that comes along with the report and the answer instead of through "
+        "Redis, if somebody waits for it; 0: none does",
+        minimum=0,
+        maximum=MOST_INLINE_BYTES,
+    )
     repeats_s: int = setting(
         60, "how long other answered requests are remembered, for clients that ask again", minimum=1
     )

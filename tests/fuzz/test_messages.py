@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from esg.invoker.tensors.raw_encoding import elements_of
 from esg.protos import controller_v1_pb2 as wire
-from esg.runtime.wire.convert import news_from_wire, order_from_wire
+from esg.runtime.wire.convert import brought_from_wire, news_from_wire, order_from_wire
 from tests.fuzz.budget import fuzzed, gives_a_value_or_is_refused
 from tests.fuzz.messages import any_message
 
@@ -24,6 +24,7 @@ def test_a_tensor_of_byte_strings(raw: bytes) -> None:
 @given(any_message(wire.InvokerNote))
 def test_news_of_an_invoker(note: wire.InvokerNote) -> None:
     gives_a_value_or_is_refused(lambda: news_from_wire(note, "n0"))
+    gives_a_value_or_is_refused(lambda: brought_from_wire(note))
 
 
 @fuzzed()

@@ -79,9 +79,9 @@ async def counted(folder: Path) -> AsyncIterator[Counted]:
             yield Counted(mesh, client, metrics)
 
 
-async def test_a_lone_request_takes_one_sync_and_one_round_through_redis(tmp_path: Path) -> None:
-    """Its payload goes along with it; its outputs are stored, read and deleted."""
+async def test_a_lone_request_takes_one_sync_and_nothing_of_redis(tmp_path: Path) -> None:
+    """Its payload goes along with it, and its result with the answer."""
     async with counted(tmp_path / "m") as mesh:
         counts = await mesh.alone()
     assert counts.syncs <= 1.1  # what lingers is synced by itself now and then
-    assert counts.commands <= 3
+    assert counts.commands == 0

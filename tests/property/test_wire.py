@@ -27,12 +27,20 @@ from esg.core.messages.events import (
     TaskFailed,
     TaskFinished,
 )
-from esg.core.messages.task_order import InlinePayload, JobOrder, Output, Payload, TaskOrder
+from esg.core.messages.task_order import (
+    InlineJob,
+    InlinePayload,
+    JobOrder,
+    Output,
+    Payload,
+    TaskOrder,
+)
 from esg.errors import Rejected
 from esg.limits import LONGEST_TASK_US, MOST_INLINE_BYTES
 from esg.protos import controller_v1_pb2 as wire
 from esg.runtime.wire.checks import check_news
 from esg.runtime.wire.convert import (
+    brought_from_wire,
     news_from_wire,
     news_to_wire,
     order_from_wire,
@@ -73,8 +81,13 @@ running = st.builds(RunningTask, task=names, vcpus=few, slices=rows(few))
 failures = st.builds(JobFailure, request=names, reason=names, final=st.booleans())
 missing = st.builds(MissingInput, request=names, source=inputs)
 
-orders = st.one_of(
-    st.builds(
+job = {"request": names, "inputs": rows(inputs) | st.tuples(inline), "publish": st.booleans()}
+jobs = st.builds(JobOrder, **job)
+inline_jobs = st.builds(InlineJob, **job, bring_bytes=st.integers(1, MOST_INLINE_BYTES))
+
+
+def task_orders(jobs: st.SearchStrategy[object], keep: bool) -> st.SearchStrategy[TaskOrder]:
+    return st.builds(
         TaskOrder,
         task=times.map(lambda number: f"t{number}"),
         invoker=NODE,
@@ -82,17 +95,15 @@ orders = st.one_of(
         function=names,
         config=st.builds(Config, numbers, st.integers(0, 100_000), numbers),
         slices=st.lists(numbers, max_size=3, unique=True).map(tuple),
-        jobs=rows(
-            st.builds(
-                JobOrder,
-                request=names,
-                inputs=rows(inputs) | st.tuples(inline),
-                publish=st.booleans(),
-            )
-        ),
-        keep=st.booleans(),
+        jobs=rows(jobs),
+        keep=st.just(keep),
         predicted_us=times,
-    ),
+    )
+
+
+orders = st.one_of(
+    task_orders(jobs, True),
+    task_orders(jobs | inline_jobs, False),
     st.builds(StopTask, invoker=NODE, task=names),
     st.builds(WarmInstance, invoker=NODE, slice=numbers, function=names),
     st.builds(DropInstance, invoker=NODE, slice=numbers, function=names),
@@ -143,6 +154,45 @@ def test_news_arrive_as_they_were_told(told: list[InvokerNews]) -> None:
     sent = wire.FromInvoker(notes=map(news_to_wire, told)).SerializeToString()
     heard = wire.FromInvoker.FromString(sent).notes
     assert [news_from_wire(note, "node") for note in heard] == told
+
+
+contents = st.dictionaries(names, st.binary(max_size=20), max_size=3)
+
+
+@given(contents)
+def test_what_is_brought_along_arrives_as_it_was_made(brought: dict[str, bytes]) -> None:
+    event = TaskFinished(task="t1", invoker="node", loading_us=0, running_us=1)
+    heard = wire.InvokerNote.FromString(news_to_wire(event, brought).SerializeToString())
+    assert news_from_wire(heard, "node") == event
+    assert brought_from_wire(heard) == brought
+
+
+@pytest.mark.parametrize(
+    "sizes", [[MOST_INLINE_BYTES + 1], [MOST_INLINE_BYTES] * 3], ids=["one", "together"]
+)
+def test_a_report_that_brings_too_much_is_refused(sizes: list[int]) -> None:
+    note = wire.InvokerNote(finished=wire.TaskFinished(task="t1"))
+    for number, size in enumerate(sizes):
+        note.finished.brought.add(request_id=f"r{number}", content=bytes(size))
+    with pytest.raises(Rejected, match="must be from 0 to"):
+        brought_from_wire(note)
+
+
+@pytest.mark.parametrize(
+    ("keep", "bring_bytes", "why"),
+    [
+        (True, 1, "not brought along"),
+        (False, MOST_INLINE_BYTES + 1, "bring_bytes"),
+        (False, -1, "bring_bytes"),
+    ],
+)
+def test_an_order_to_bring_what_cannot_be_is_refused(
+    keep: bool, bring_bytes: int, why: str
+) -> None:
+    job = wire.Job(request_id="r1", publish=True, bring_bytes=bring_bytes)
+    order = wire.Order(start=wire.TaskOrder(task="t1", jobs=[job], keep=keep))
+    with pytest.raises(Rejected, match=why):
+        order_from_wire(order, "node")
 
 
 READS_PAYLOAD = wire.Input(payload="@c0ffee")

@@ -30,6 +30,7 @@ from esg.core.emulated_output import emulated_output, output_size
 from esg.core.messages.events import InvokerNews
 from esg.core.messages.task_order import Input, JobOrder, Payload, TaskOrder
 from esg.core.pool.pool import Pool
+from esg.core.sessions.brought import Brought
 from esg.invoker.emulated.repository import Repository
 from esg.invoker.emulated.service import EmulatedSlice
 from esg.invoker.handlers.handler import CpuParts
@@ -150,6 +151,8 @@ class LiveNode:
     folder: Path
     redis: Redis
     news: list[InvokerNews] = field(default_factory=list)
+    brought: dict[str, bytes] = field(default_factory=dict)
+    """Results that came along with the news, by request."""
 
     @property
     def pool(self) -> Pool:
@@ -215,7 +218,7 @@ async def live_node(
     redis_url: str,
     folder: Path,
     make_remote: Callable[..., RedisStore] = RedisStore,
-    report: Callable[[InvokerNews], None] = lambda news: None,
+    report: Callable[[InvokerNews, Brought], object] = lambda news, brought: None,
     patience_s: float = RETRY_TIMEOUT_S,
     **settings: Any,
 ) -> AsyncIterator[LiveNode]:
@@ -237,9 +240,12 @@ async def live_node(
         with Redis.from_url(redis_url, socket_timeout=LIMIT_S) as redis:
             news: list[InvokerNews] = []
 
-            def tell(event: InvokerNews) -> None:
+            brought: dict[str, bytes] = {}
+
+            def tell(event: InvokerNews, along: Brought) -> None:
                 news.append(event)
-                report(event)
+                brought.update(along)
+                report(event, along)
 
             node = Node(
                 pool,
@@ -253,7 +259,7 @@ async def live_node(
                 lacking=LACKING,
             )
             try:
-                yield LiveNode(node, store, servers, folder, redis, news)
+                yield LiveNode(node, store, servers, folder, redis, news, brought)
             finally:
                 await node.close()
                 cpu.close()

@@ -14,12 +14,15 @@ CLOCK_S = 60.0
 """How long may pass between one look at a clock and the next."""
 
 
-def made(function: str, *inputs: bytes) -> bytes:
-    return emulated_output(function, inputs, INPUT_BYTES)
+def made(function: str, *inputs: bytes, size: int = INPUT_BYTES) -> bytes:
+    return emulated_output(function, inputs, size)
 
 
-def photo(payload: bytes) -> dict[str, bytes]:
-    return {"label": made("label", made("detect", made("resize", payload)))}
+def photo(payload: bytes, size: int = INPUT_BYTES) -> dict[str, bytes]:
+    content = payload
+    for stage in ("resize", "detect", "label"):
+        content = made(stage, content, size=size)
+    return {"label": content}
 
 
 def scene(payload: bytes) -> dict[str, bytes]:

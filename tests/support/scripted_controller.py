@@ -11,12 +11,13 @@ where it listens in the file that ESG_READY_FILE names.
 import asyncio
 import sys
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
 
+from esg.core.sessions.brought import NOTHING
 from esg.errors import Rejected
 from esg.names import payload_stage
 from esg.protos import controller_v1_pb2 as wire
@@ -169,8 +170,19 @@ class ScriptedController(wire_grpc.ControllerServicer):
             await self.store.put(request, stage, content)
         self.end(request, model.OUTCOME_DONE, output_stages=list(outputs))
 
+    def finish_with(self, request: str, **outputs: bytes | None) -> None:
+        """It is done, and these outputs come with the answer, apart from those that are None."""
+        small = {stage: content for stage, content in outputs.items() if content is not None}
+        self.end(request, model.OUTCOME_DONE, output_stages=list(outputs), outputs=small)
+
     def end(
-        self, request: str, outcome: Any, *, reason: str = "", output_stages: Sequence[str] = ()
+        self,
+        request: str,
+        outcome: Any,
+        *,
+        reason: str = "",
+        output_stages: Sequence[str] = (),
+        outputs: Mapping[str, bytes] = NOTHING,
     ) -> None:
         result = model.Result(
             request_id=request,
@@ -191,6 +203,7 @@ class ScriptedController(wire_grpc.ControllerServicer):
             result=result,
             shared=later,
             fetch_within_us=REMEMBERED_US if later else 0,
+            outputs=[wire.StageContent(stage=s, content=made) for s, made in outputs.items()],
         )
         for link in told.followers:
             link.put(told.result)

@@ -49,6 +49,14 @@ class JobOrder(Message, frozen=True, kw_only=True):
     publish: bool = False
 
 
+class InlineJob(JobOrder, frozen=True, kw_only=True):
+    """A job of a last stage whose result somebody waits for: with at most `bring_bytes` it comes
+    along with the report, and is stored nowhere. Only a live controller makes one, when an order is
+    sent, as with `InlinePayload`."""
+
+    bring_bytes: int
+
+
 class TaskOrder(Message, frozen=True, kw_only=True):
     """A batch of jobs, to be run as one invocation. With `keep` later stages read the outputs: they
     stay on the node.

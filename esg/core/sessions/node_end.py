@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from esg.backoff import Backoff
 from esg.core.messages.events import InvokerJoined, InvokerLeaving, InvokerNews
+from esg.core.sessions.brought import NOTHING, Brought
 from esg.core.sessions.controller_end import Greeting
 from esg.units import ms
 
@@ -22,10 +23,12 @@ BACKOFF_US = Backoff(ms(50), ms(500))
 
 
 class NodeNote(NamedTuple):
-    """Something a node says; reports have a number, the first of which is 1."""
+    """Something a node says; reports have a number, the first of which is 1. That a task has
+    finished may be said with what it `brought`."""
 
     number: int
     event: InvokerNews
+    brought: Brought = NOTHING
 
 
 class NodeReporter:
@@ -46,12 +49,12 @@ class NodeReporter:
         """What the controller may not have in its journal."""
         return tuple(self._unacknowledged)
 
-    def report(self, event: InvokerNews) -> NodeNote | None:
+    def report(self, event: InvokerNews, brought: Brought = NOTHING) -> NodeNote | None:
         """Something has happened. None while nobody wants to know: the node starts afresh."""
         if self._silent:
             return None
         self._reported += 1
-        note = NodeNote(self._reported, event)
+        note = NodeNote(self._reported, event, brought)
         self._unacknowledged.append(note)
         return note
 

@@ -30,12 +30,14 @@ from esg.core.messages.events import (
     TaskFailed,
     TaskFinished,
 )
-from esg.core.messages.task_order import InlinePayload, Input, Output, Payload, TaskOrder
+from esg.core.messages.task_order import InlineJob, InlinePayload, Input, Output, Payload, TaskOrder
+from esg.core.sessions.brought import Brought
 from esg.errors import Rejected
 from esg.limits import (
     LAST_TASK,
     LONGEST_TASK_US,
     LONGEST_US,
+    MOST_BROUGHT_BYTES,
     MOST_INLINE_BYTES,
     MOST_NAMES,
     MOST_SLICE_MB,
@@ -66,6 +68,10 @@ def _check_task(order: TaskOrder) -> None:
         _check_names(job.request)
         for source in job.inputs:
             _check_source(source)
+        if isinstance(job, InlineJob):
+            _within("bring_bytes", job.bring_bytes, MOST_INLINE_BYTES)
+            if order.keep:
+                raise Rejected("an order: what later stages read is not brought along")
     number = order.task[1:]
     if not (number.isascii() and number.isdigit()):
         raise Rejected(f"an order: task {order.task!r} has no number")
@@ -106,6 +112,14 @@ def check_news(event: InvokerNews) -> None:
             _within("loading_us", event.loading_us, LONGEST_TASK_US)
         case InstanceGone():
             _check_names(event.function)
+
+
+def check_brought(brought: Brought) -> None:
+    """Refuse results that are too large to come along with a report."""
+    _check_names(*brought)
+    for content in brought.values():
+        check_inline(content)
+    _within("bytes of results", sum(map(len, brought.values())), MOST_BROUGHT_BYTES)
 
 
 def _check_inventory(

@@ -31,6 +31,7 @@ from esg.core.messages.events import (
     TaskFinished,
 )
 from esg.core.messages.task_order import (
+    InlineJob,
     InlinePayload,
     Input,
     JobOrder,
@@ -38,10 +39,11 @@ from esg.core.messages.task_order import (
     Payload,
     TaskOrder,
 )
+from esg.core.sessions.brought import NOTHING, Brought
 from esg.errors import Rejected
 from esg.protos import controller_v1_pb2 as wire
 from esg.runtime.rpc.status import clipped
-from esg.runtime.wire.checks import check_news, check_order
+from esg.runtime.wire.checks import check_brought, check_news, check_order
 from esg.runtime.wire.enums import config_from_wire, config_to_wire
 
 
@@ -59,8 +61,12 @@ def order_from_wire(order: wire.Order, invoker: str) -> InvokerOrder:
     return asked
 
 
-def news_to_wire(event: InvokerNews) -> wire.InvokerNote:
-    return _NEWS_WRITERS[type(event)](event)
+def news_to_wire(event: InvokerNews, brought: Brought = NOTHING) -> wire.InvokerNote:
+    """What an invoker has to tell, and the results that come along."""
+    note = _NEWS_WRITERS[type(event)](event)
+    for request, content in brought.items():
+        note.finished.brought.add(request_id=request, content=content)
+    return note
 
 
 def news_from_wire(note: wire.InvokerNote, invoker: str) -> InvokerNews:
@@ -71,6 +77,15 @@ def news_from_wire(note: wire.InvokerNote, invoker: str) -> InvokerNews:
     event = _NEWS_READERS[kind](note, invoker)
     check_news(event)
     return event
+
+
+def brought_from_wire(note: wire.InvokerNote) -> Brought:
+    """The results that come along with what an invoker has to tell."""
+    if note.WhichOneof("note") != "finished" or not note.finished.brought:
+        return NOTHING
+    brought = {output.request_id: output.content for output in note.finished.brought}
+    check_brought(brought)
+    return brought
 
 
 def _task_to_wire(order: TaskOrder) -> wire.TaskOrder:
@@ -86,6 +101,7 @@ def _task_to_wire(order: TaskOrder) -> wire.TaskOrder:
                 inputs=map(_input_to_wire, job.inputs),
                 publish=job.publish,
                 payload=_payload_of(job),
+                bring_bytes=job.bring_bytes if isinstance(job, InlineJob) else 0,
             )
             for job in order.jobs
         ],
@@ -104,19 +120,19 @@ def _task_from_wire(start: wire.TaskOrder, invoker: str) -> TaskOrder:
         function=start.function,
         config=config_from_wire(start.config),
         slices=tuple(start.slices),
-        jobs=tuple(
-            JobOrder(
-                request=job.request_id,
-                inputs=_inputs_from_wire(job),
-                publish=job.publish,
-            )
-            for job in start.jobs
-        ),
+        jobs=tuple(map(_job_from_wire, start.jobs)),
         keep=start.keep,
         predicted_us=start.predicted_us,
         then=_task_from_wire(start.then, invoker) if start.HasField("then") else None,
         within_us=start.within_us,
     )
+
+
+def _job_from_wire(job: wire.Job) -> JobOrder:
+    request, inputs, publish = job.request_id, _inputs_from_wire(job), job.publish
+    if not job.bring_bytes:
+        return JobOrder(request=request, inputs=inputs, publish=publish)
+    return InlineJob(request=request, inputs=inputs, publish=publish, bring_bytes=job.bring_bytes)
 
 
 def _payload_of(job: JobOrder) -> bytes:

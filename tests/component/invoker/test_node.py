@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from esg.core.messages.commands import DiscardData, PublishData, WarmInstance
 from esg.core.messages.events import (
@@ -16,7 +17,7 @@ from esg.core.messages.events import (
     TaskFinished,
 )
 from esg.core.messages.node import ModelLoaded
-from esg.core.messages.task_order import InlinePayload, Output, Payload
+from esg.core.messages.task_order import InlineJob, InlinePayload, Output, Payload
 from esg.errors import Fault
 from esg.invoker.emulated.repository import RepositoryState
 from esg.invoker.slices.client import SliceClient, SliceGone
@@ -66,6 +67,25 @@ async def test_results_go_to_redis_and_leave_no_file(live: LiveNode) -> None:
     for request in ("r1", "r2"):
         result = await live.store.remote.get(request, "stage")
         assert result == output_of("quick", request.encode())
+    assert live.files() == []
+
+
+async def test_a_small_result_comes_along_with_the_report_and_is_kept_nowhere(
+    live: LiveNode,
+) -> None:
+    small = len(output_of("quick", b"r1"))
+    for number, most_bytes in ((1, small), (2, small - 1)):
+        request = f"r{number}"
+        await live.payload(request, request.encode())
+        order = start(f"t{number}", "quick", job(request), publish=True)
+        marked = InlineJob(
+            request=request, inputs=(Payload(),), publish=True, bring_bytes=most_bytes
+        )
+        live.node.order(replace(order, jobs=(marked,)))
+        await live.tells(TaskFinished, number)
+    assert live.brought == {"r1": output_of("quick", b"r1")}
+    assert live.keys() == ["test/r2/stage"]  # it is larger than was asked for
+    assert live.store.kept == ("r2",)
     assert live.files() == []
 
 

@@ -93,7 +93,7 @@ async def real_node(catalog_file: Path, redis_url: str, folder: Path) -> AsyncIt
             cpu,
             own,
             clock_us=lambda: time.monotonic_ns() // 1000,
-            report=news.append,
+            report=lambda event, brought: news.append(event),
             handlers=found.handlers,
             lacking=found.lacking,
         )

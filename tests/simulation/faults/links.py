@@ -238,7 +238,7 @@ class Links:
         sessions, session, now_us = self._sessions, stream.session, self._world.now_us
         if sessions is None or session is None:
             return
-        if sessions.hear(now_us, session, stream.number) and session.take(*note):
+        if sessions.hear(now_us, session, stream.number) and session.take(note.number, note.event):
             is_join = isinstance(note.event, InvokerJoined)
             memo = session_memo(session.session) if is_join else None
             self._tell(note.event, memo, lambda: session.acknowledge(note.number))

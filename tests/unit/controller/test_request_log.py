@@ -1,15 +1,25 @@
 """The memory of requests: bounded in number and in time."""
 
+import pytest
+
+from esg.controller.requests import request_log
 from esg.controller.requests.request_log import AnsweredRequest, RequestLog, RequestRecord
+from esg.core.sessions.interest import wanted_memo
+from esg.units import seconds
+
+RECORD = RequestRecord(application="thumb", content_hash=b"1")
 
 
-def answered(name: str, at_us: int, *, later: bool) -> AnsweredRequest:
+def answered(
+    name: str, at_us: int, *, later: bool = False, output: bytes | None = None
+) -> AnsweredRequest:
     return AnsweredRequest(
         application="thumb",
         content_hash=b"",
         fetched_later=later,
         answered_us=at_us,
         result=name.encode(),
+        outputs={} if output is None else {"label": output},
     )
 
 
@@ -61,3 +71,68 @@ def test_a_request_that_is_answered_is_not_under_way_any_more() -> None:
     requests.remember("r1", answered("r1", 5, later=False))
     assert not requests.under_way
     assert isinstance(requests.find("r1", 5), AnsweredRequest)
+
+
+# ---- outputs that were brought along
+
+
+@pytest.fixture
+def hundred(monkeypatch: pytest.MonkeyPatch) -> RequestLog:
+    """One that holds a hundred bytes of outputs."""
+    monkeypatch.setattr(request_log, "MOST_HELD_BYTES", 100)
+    return RequestLog(remembered=100, fetched_later_us=seconds(1000), waited_for_us=seconds(1000))
+
+
+def held(requests: RequestLog) -> list[str]:
+    """Those that are answered and have their outputs."""
+    return [name for name, answer in requests.answered() if answer.outputs]
+
+
+def test_the_oldest_answers_lose_their_outputs_when_there_are_too_many(hundred: RequestLog) -> None:
+    for number in range(5):
+        hundred.remember(
+            f"r{number}", answered(f"r{number}", seconds(10 * number), output=bytes(30))
+        )
+    assert held(hundred) == ["r2", "r3", "r4"]
+    assert hundred.held_bytes == 90
+    assert not hundred.holds_too_much
+    assert len(hundred.answered()) == 5
+
+
+def test_an_answer_of_just_now_keeps_its_outputs_and_no_more_are_brought(
+    hundred: RequestLog,
+) -> None:
+    for number in range(4):
+        hundred.remember(
+            f"r{number}", answered(f"r{number}", seconds(1) + number, output=bytes(30))
+        )
+    assert hundred.holds_too_much
+    assert len(held(hundred)) == 4
+    hundred.remember("r4", answered("r4", seconds(4)))
+    assert held(hundred) == ["r1", "r2", "r3"]
+    assert not hundred.holds_too_much
+
+
+def test_what_is_to_be_fetched_later_never_loses_its_outputs(hundred: RequestLog) -> None:
+    for number in range(4):
+        hundred.remember(f"r{number}", answered(f"r{number}", 0, output=bytes(30)))
+        hundred.want(f"r{number}", wanted_memo("g1", fetched_later=True))
+    hundred.remember("r4", answered("r4", seconds(100)))
+    assert held(hundred) == ["r0", "r1", "r2", "r3"]
+    assert hundred.holds_too_much
+
+
+def test_bytes_are_held_for_as_long_as_their_request_is_known(hundred: RequestLog) -> None:
+    hundred.begin("r1", RECORD)
+    hundred.bring("r1", "left", bytes(10))
+    hundred.bring("r1", "right", bytes(20))
+    hundred.bring("nobody", "left", bytes(99))
+    assert hundred.held_bytes == 30
+    hundred.bring("r1", "left", bytes(15))  # it was done again
+    hundred.bring("r1", "right", None)  # and now its output is in Redis
+    assert hundred.held_bytes == 15
+    hundred.remember("r1", answered("r1", 0, output=bytes(15)))
+    hundred.remember("r1", answered("r1", 0, output=bytes(16)))
+    assert hundred.held_bytes == 16
+    assert hundred.find("r1", seconds(2000)) is None
+    assert hundred.held_bytes == 0

@@ -6,9 +6,11 @@ point to a shell that was restored from a snapshot: all must want the same done.
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace as replaced
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import esg.controller
 from esg.controller.durability.recovery import deciding
@@ -20,27 +22,33 @@ from esg.controller.effects import (
     TellPayloadLost,
     TellProgress,
 )
-from esg.controller.requests.request_log import AnsweredRequest
+from esg.controller.requests import request_log
+from esg.controller.requests.request_log import AnsweredRequest, RequestRecord
 from esg.controller.shell import ControllerShell, ShellSnapshot, request_memo
+from esg.core.catalog.config import Config
 from esg.core.journal.format import Memo
 from esg.core.messages.codec import decode, encode
 from esg.core.messages.commands import (
     Command,
     CorrectProfiles,
+    Decision,
     DiscardData,
     RefusalKind,
     RefuseRequest,
+    StartTask,
     StopTask,
 )
-from esg.core.messages.events import Event
-from esg.core.messages.task_order import Payload, TaskOrder
+from esg.core.messages.events import Event, RequestWanted, Woke
+from esg.core.messages.task_order import InlineJob, JobOrder, Output, Payload, TaskOrder
 from esg.core.scheduler.scheduler import build_scheduler
+from esg.core.sessions.brought import brought_memo
 from esg.core.sessions.controller_end import session_memo
 from esg.core.sessions.interest import wanted_memo
+from esg.limits import MOST_BROUGHT_BYTES
 from esg.names import payload_stage
 from esg.protos import model_v1_pb2 as model
 from esg.runtime.settings import ControllerSettings
-from esg.units import ms
+from esg.units import ms, seconds
 from tests.support.desk import (
     arrived,
     cancelled,
@@ -159,6 +167,128 @@ def test_a_request_that_is_done_is_answered_and_its_answer_kept(with_node: Table
     assert kept.content_hash == HASH
     assert model.Result.FromString(kept.result) == answered.result
     assert answered.result.outcome == model.OUTCOME_DONE
+
+
+def brings(table: Table) -> list[int | None]:
+    """Of each job of the order that is sent, how large a result may come along."""
+    (order,) = table.of(TaskOrder)
+    assert isinstance(order, TaskOrder)
+    return [job.bring_bytes if isinstance(job, InlineJob) else None for job in order.jobs]
+
+
+def outputs(table: Table) -> dict[str, bytes]:
+    """What goes with the answer, and with every later one."""
+    (answered,) = table.of(TellAnswered)
+    assert isinstance(answered, TellAnswered)
+    kept = table.shell.requests.find(answered.answer.request, 0)
+    assert isinstance(kept, AnsweredRequest)
+    assert kept.outputs == answered.outputs
+    return answered.outputs
+
+
+def test_a_small_result_comes_along_with_the_report_and_goes_with_the_answer(
+    with_node: Table,
+) -> None:
+    with_node.at(0, arrived("r1", "thumb"), MEMO)
+    assert brings(with_node) == [SETTINGS.small_result_bytes]
+    memo = brought_memo({"r1": b"cat", "somebody-elses": b"dog"})
+    with_node.at(ms(10), finished("t1", running_us=ms(10)), memo)
+    assert outputs(with_node) == {"resize": b"cat"}
+    assert with_node.shell.requests.held_bytes == 3
+
+
+def test_a_result_that_did_not_come_along_is_in_redis(with_node: Table) -> None:
+    with_node.at(0, arrived("r1", "thumb"), MEMO).at(ms(10), finished("t1", running_us=ms(10)))
+    assert outputs(with_node) == {}
+
+
+def test_what_later_stages_read_does_not_come_along(with_node: Table) -> None:
+    with_node.at(0, arrived("r1", "photo"), MEMO)
+    assert brings(with_node) == [None]
+    for number in (1, 2):
+        with_node.at(ms(10 * number), finished(f"t{number}", running_us=ms(10)))
+    assert brings(with_node) == [SETTINGS.small_result_bytes]
+
+
+def test_standing_orders_say_what_comes_along(table: Table) -> None:
+    shell = table.shell
+    shell.requests.begin("r1", RequestRecord(application="photo", content_hash=HASH))
+    job = JobOrder(request="r1", inputs=(Output(stage="resize", invoker="i0"),))
+    last = TaskOrder(
+        task="t2",
+        invoker="i0",
+        stage="label",
+        function="label",
+        config=Config(1, 1, 1),
+        slices=(0,),
+        jobs=(replace(job, publish=True),),
+        keep=False,
+        predicted_us=1,
+    )
+    first = replace(last, task="t1", jobs=(job,), keep=True, then=last)
+    decision = Decision(application="photo", effort=0, missed=False)
+    sent, _ = shell.apply(0, Woke(), None, [StartTask(order=first, decision=decision)])
+    assert isinstance(sent, TaskOrder)
+    assert sent.jobs == (job,)
+    assert sent.then is not None
+    assert [type(job) for job in sent.then.jobs] == [InlineJob]
+    assert shell.orders["t1"] == first  # as the scheduler said
+
+
+@pytest.mark.parametrize("small_bytes", [0, 7])
+def test_how_large_a_small_result_is_is_a_setting(small_bytes: int) -> None:
+    table = Table()
+    table.shell = ControllerShell(replaced(SETTINGS, small_result_bytes=small_bytes))
+    table.at(0, joined(resident=WARM), session_memo("s1")).at(0, arrived("r1", "thumb"), MEMO)
+    assert brings(table) == [small_bytes or None]
+
+
+def test_the_results_of_a_large_batch_fit_into_a_report(table: Table) -> None:
+    jobs = tuple([JobOrder(request=f"r{n}", inputs=(), publish=True) for n in range(100)])
+    for job in jobs:
+        record = RequestRecord(application="thumb", content_hash=HASH)
+        table.shell.requests.begin(job.request, record)
+    sent = table.shell._inline(jobs)
+    assert sum(job.bring_bytes for job in sent if isinstance(job, InlineJob)) > 2**16
+    assert sum(job.bring_bytes for job in sent if isinstance(job, InlineJob)) <= MOST_BROUGHT_BYTES
+
+
+def test_what_nobody_waits_for_does_not_come_along(with_node: Table) -> None:
+    memo = request_memo(HASH, wanted_memo("g1", fetched_later=True))
+    with_node.at(0, arrived("r1", "thumb"), memo)
+    assert brings(with_node) == [None]
+
+
+def test_while_too_much_is_held_nothing_comes_along(
+    with_node: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_log, "MOST_HELD_BYTES", 2)
+    with_node.at(0, arrived("r1", "thumb"), MEMO)
+    with_node.at(ms(10), finished("t1", running_us=ms(10)), brought_memo({"r1": b"cat"}))
+    with_node.at(ms(10), arrived("r2", "thumb"), MEMO)
+    assert brings(with_node) == [None]
+
+
+@pytest.mark.parametrize("when", ["under way", "answered"])
+def test_what_came_along_can_be_fetched_if_somebody_wants_it_later(
+    with_node: Table, when: str
+) -> None:
+    later = wanted_memo("g2", fetched_later=True)
+    with_node.at(0, arrived("r1", "thumb"), MEMO)
+    if when == "under way":
+        with_node.at(ms(1), RequestWanted(request="r1"), later)
+    with_node.at(ms(10), finished("t1", running_us=ms(10)), brought_memo({"r1": b"cat"}))
+    if when == "answered":
+        with_node.at(ms(11), RequestWanted(request="r1"), later)
+    kept = with_node.shell.requests.find("r1", seconds(SETTINGS.repeats_s + 1))
+    assert isinstance(kept, AnsweredRequest)
+    assert kept.outputs == {"resize": b"cat"}
+
+
+def test_a_request_that_is_cancelled_holds_nothing(with_node: Table) -> None:
+    with_node.at(0, arrived("r1", "thumb"), MEMO).at(ms(1), cancelled("r1"))
+    with_node.at(ms(2), finished("t1", running_us=ms(2)), brought_memo({"r1": b"cat"}))
+    assert with_node.shell.requests.held_bytes == 0
 
 
 def test_a_payload_that_was_not_found_is_told_while_its_request_is_under_way(

@@ -39,6 +39,19 @@ def test_unacknowledged_reports_are_said_before_the_inventory(reporter: NodeRepo
     ]
 
 
+def test_what_came_along_is_kept_with_its_report_until_that_is_acknowledged(
+    reporter: NodeReporter,
+) -> None:
+    note = reporter.report(finished(1), {"r1": b"cat"})
+    for _ in range(2):
+        assert reporter.join(INVENTORY) == [note, NodeNote(0, INVENTORY)]
+        reporter.ended()
+    assert note is not None
+    assert note.brought == {"r1": b"cat"}
+    reporter.acknowledged(1)
+    assert reporter.unacknowledged == ()
+
+
 def test_unacknowledged_reports_are_said_again_and_again(reporter: NodeReporter) -> None:
     reporter.report(finished(1))
     assert numbers(reporter) == [1, 0]
