@@ -8,11 +8,11 @@ from typing import Self
 
 from esg.client import AsyncClient, Outcome, Result
 from esg.client.stream import RequestStream
-from tests.support.mesh_expectations import photo, scene
+from tests.support.mesh_expectations import photo, scene, tags
 
 RETRY_TIMEOUT_S = 300.0
 """Longer than anything that is done to a mesh here."""
-APPLICATIONS = {"photo": photo, "scene": scene}
+APPLICATIONS = {"photo": photo, "scene": scene, "tags": tags}
 
 
 class Load:
@@ -79,7 +79,7 @@ class Load:
         while not self._stopping.is_set():
             made += 1
             request = f"c{number}-{made}"
-            application = ("photo", "scene")[(number + made) % 2]
+            application = tuple(APPLICATIONS)[(number + made) % len(APPLICATIONS)]
             payload = request.encode()
             self.begun[request] = time.monotonic()
             try:

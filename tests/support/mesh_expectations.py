@@ -7,22 +7,30 @@ from redis.asyncio import Redis
 from esg.client import AsyncClient, MeshStatus, NotFound
 from esg.core.emulated_output import emulated_output
 from esg.local.supervisor import Mesh
-from tests.support.integration_catalog import INPUT_BYTES
+from tests.support.integration_catalog import bytes_of
 from tests.support.waiting import until
 
 CLOCK_S = 60.0
 """How long may pass between one look at a clock and the next."""
 
 
-def made(function: str, *inputs: bytes, size: int = INPUT_BYTES) -> bytes:
-    return emulated_output(function, inputs, size)
+def made(function: str, *inputs: bytes, size: int = 0) -> bytes:
+    return emulated_output(function, inputs, size or bytes_of(function))
 
 
-def photo(payload: bytes, size: int = INPUT_BYTES) -> dict[str, bytes]:
+def chain(payload: bytes, *stages: str, size: int = 0) -> dict[str, bytes]:
     content = payload
-    for stage in ("resize", "detect", "label"):
+    for stage in stages:
         content = made(stage, content, size=size)
-    return {"label": content}
+    return {stages[-1]: content}
+
+
+def photo(payload: bytes, size: int = 0) -> dict[str, bytes]:
+    return chain(payload, "resize", "detect", "label", size=size)
+
+
+def tags(payload: bytes) -> dict[str, bytes]:
+    return chain(payload, "resize", "detect", "tag")
 
 
 def scene(payload: bytes) -> dict[str, bytes]:
