@@ -43,7 +43,7 @@ from esg.core.messages.events import (
     TaskFailed,
     TaskFinished,
 )
-from esg.core.messages.task_order import JobOrder, Payload, TaskOrder
+from esg.core.messages.task_order import AwaitedJobOrder, JobOrder, Payload, TaskOrder
 from esg.core.sessions.controller_end import remember
 from esg.core.sessions.interest import is_kept, who_waits
 from esg.names import payload_stage, plain_name
@@ -141,7 +141,7 @@ class ControllerShell:
                 self.orders[order.task] = order
                 self.counters.started(order)
                 if not command.begun:
-                    effects.append(self._with_payloads(order))
+                    effects.append(self._for_live_requests(order))
                 effects.append(self._progress(now_us, order, finished=False))
             case AdmitRequest():
                 effects.append(self._admit(now_us, command, memo))
@@ -197,16 +197,23 @@ class ControllerShell:
         }
         return TellProgress(order=order, finished=finished, at_us=at_us)
 
-    def _with_payloads(self, order: TaskOrder) -> TaskOrder:
-        """An order for a first stage, with the keys of the payloads that it reads."""
-        if not isinstance(order.jobs[0].inputs[0], Payload):
+    def _for_live_requests(self, order: TaskOrder) -> TaskOrder:
+        """An order with what a scheduler does not know: the keys of payloads, if it is for a first
+        stage, and which results are waited for. A standing order has those of its own."""
+        first = isinstance(order.jobs[0].inputs[0], Payload)
+        then = None if order.then is None else self._for_live_requests(order.then)
+        if not first and then is None and not any(job.publish for job in order.jobs):
             return order
-        return replace(order, jobs=tuple(map(self._with_payload, order.jobs)))
+        return replace(order, jobs=tuple(map(self._for_live_request, order.jobs)), then=then)
 
-    def _with_payload(self, job: JobOrder) -> JobOrder:
+    def _for_live_request(self, job: JobOrder) -> JobOrder:
         record = self.requests.under_way.get(job.request)
-        key = payload_stage(record.content_hash if record is not None else b"")
-        return replace(job, inputs=(Payload(key=key),))
+        inputs = job.inputs
+        if isinstance(inputs[0], Payload):
+            inputs = (Payload(key=payload_stage(record.content_hash if record else b"")),)
+        waited_for = job.publish and record is not None and not record.fetched_later
+        kind = AwaitedJobOrder if waited_for else JobOrder
+        return kind(request=job.request, inputs=inputs, publish=job.publish)
 
     def _payloads_lost(self, event: TaskFailed) -> list[str]:
         """The requests of a task whose payloads it did not find."""

@@ -49,6 +49,11 @@ class JobOrder(Message, frozen=True, kw_only=True):
     publish: bool = False
 
 
+class AwaitedJobOrder(JobOrder, frozen=True, kw_only=True):
+    """A job whose result somebody waits for, so that it need not outlive the machine's memory. Only
+    a live controller makes one, when an order is sent."""
+
+
 class TaskOrder(Message, frozen=True, kw_only=True):
     """A batch of jobs, to be run as one invocation. With `keep` later stages read the outputs: they
     stay on the node.

@@ -31,6 +31,7 @@ from esg.core.messages.events import (
     TaskFinished,
 )
 from esg.core.messages.task_order import (
+    AwaitedJobOrder,
     InlinePayload,
     Input,
     JobOrder,
@@ -85,6 +86,7 @@ def _task_to_wire(order: TaskOrder) -> wire.TaskOrder:
                 request_id=job.request,
                 inputs=map(_input_to_wire, job.inputs),
                 publish=job.publish,
+                waited_for=isinstance(job, AwaitedJobOrder),
                 payload=_payload_of(job),
             )
             for job in order.jobs
@@ -105,7 +107,7 @@ def _task_from_wire(start: wire.TaskOrder, invoker: str) -> TaskOrder:
         config=config_from_wire(start.config),
         slices=tuple(start.slices),
         jobs=tuple(
-            JobOrder(
+            (AwaitedJobOrder if job.waited_for else JobOrder)(
                 request=job.request_id,
                 inputs=_inputs_from_wire(job),
                 publish=job.publish,
