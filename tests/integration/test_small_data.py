@@ -1,6 +1,7 @@
 """Small payloads travel with messages: Redis does not hear of them, and a restart loses none."""
 
 import asyncio
+from typing import Any
 
 from redis.asyncio import Redis
 
@@ -19,8 +20,12 @@ async def written(mesh: Mesh) -> int:
     return int(stats.get("cmdstat_set", {}).get("calls", 0))
 
 
+HOSTS_APART: dict[str, Any] = {"nodes": 1, "more": {"common": {"shared_data": ""}}}
+"""What is large goes through Redis."""
+
+
 async def test_a_small_payload_is_not_written_to_redis_and_a_larger_one_is(launch: Launch) -> None:
-    async with launch(nodes=1) as (mesh, client):
+    async with launch(**HOSTS_APART) as (mesh, client):
         writes = []
         for payload in (SMALL, LARGE):
             before = await written(mesh)
@@ -31,7 +36,7 @@ async def test_a_small_payload_is_not_written_to_redis_and_a_larger_one_is(launc
 
 
 async def test_a_controller_that_dies_loses_no_small_payload(launch: Launch) -> None:
-    async with launch(nodes=1) as (mesh, client):
+    async with launch(**HOSTS_APART) as (mesh, client):
         await mesh.kill("node0")
         answer = asyncio.create_task(client.submit("photo", SMALL, request_id="r1"))
 
