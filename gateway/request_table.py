@@ -289,10 +289,11 @@ class RequestTable:
         self._tidy(request)
 
     def _refused(self, request: TrackedRequest, refused: controller.Refused) -> None:
-        if request.payload is not None and request.payload.shared:
-            self._discard(request.id, [request.payload.stage])
         error: Exception = refusal_error(refused, plainly(request.owner, refused.message))
         question, scope = request.asked.refused()
+        payload = request.payload
+        if payload is not None and payload.shared and scope is not RefusalScope.QUESTION:
+            self._discard(request.id, [payload.stage])
         if scope is RefusalScope.REQUEST:
             if isinstance(error, NotFound) and request.application:
                 error = Unavailable(

@@ -15,7 +15,7 @@ from tests.support.waiting import until
 
 PICTURE = bytes(range(250)) * 4000
 """A payload of 1 MB; results have 100 kB."""
-FORGOTTEN_S = 5
+FORGOTTEN_S = 10
 """How long data stays that a process which died should have removed."""
 
 
@@ -86,6 +86,7 @@ async def test_a_process_that_is_killed_under_large_requests_leaves_nothing_for_
         ]
         await until(lambda: files(mesh))
         await mesh.kill(dies)
+        await mesh.restart(dies)
         for answer, payload in zip(answers, payloads, strict=True):
             assert (await answer).outputs == photo(payload)
         await nothing_is_left(mesh, client)
@@ -102,6 +103,7 @@ async def test_a_request_goes_on_while_its_gateway_starts_again(launch: Launch) 
         answer = asyncio.create_task(client.submit("photo", PICTURE, request_id="r1"))
         await until(lambda: files(mesh))
         await mesh.kill("gateway")
+        await mesh.restart("gateway")
         await client.cancel(busy)
         assert (await answer).outputs == photo(PICTURE)
         assert await written(mesh) == 1  # the payload of the one that was cancelled

@@ -12,7 +12,7 @@ from esg.protos import controller_v1_pb2 as wire
 from esg.protos import gateway_v1_pb2 as public
 from esg.protos import gateway_v1_pb2_grpc as public_grpc
 from esg.protos import model_v1_pb2 as model
-from esg.runtime.rpc.status import Exhausted
+from esg.runtime.rpc.status import Exhausted, NotFound
 from esg.storage.redis_store import RedisStore
 from esg.storage.shared_store import SharedStore
 from tests.component.gateway.conftest import Keys
@@ -117,6 +117,22 @@ async def test_a_request_that_is_refused_leaves_no_file(
     with pytest.raises(grpc.aio.AioRpcError, match="too many"):
         await call
     assert (files(directory), keys()) == ([], [])
+
+
+async def test_whoever_asked_too_early_is_refused_and_the_payload_stays(
+    stub: public_grpc.PipelinesStub, controller: ScriptedController, node: SharedStore
+) -> None:
+    early = stub.Get(public.GetRequest(request_id="r1"))
+    await controller.hears("follow")
+    call = stub.Submit(ASKED)
+    submission = await controller.hears("submission")
+    controller.refuse("r1", NotFound("no such request"))
+    with pytest.raises(grpc.aio.AioRpcError, match="no such request"):
+        await early
+    assert node.get("r1", stage_of(submission)) == LARGE
+    controller.accept("r1")
+    await controller.finish("r1", second=b"y")
+    assert [output.content for output in (await call).outputs] == [b"y"]
 
 
 async def test_what_nobody_waits_for_goes_to_redis(
