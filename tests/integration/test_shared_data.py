@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from esg.client import AsyncClient, Progress
+from esg.client import Progress
 from esg.local.supervisor import Mesh
 from tests.integration.conftest import Launch
 from tests.integration.test_small_data import written
@@ -56,19 +56,20 @@ async def test_what_is_fetched_later_is_in_redis_alone(launch: Launch) -> None:
 async def test_a_directory_that_is_full_or_gone_stops_nothing(launch: Launch) -> None:
     async with launch(more={"common": {"shared_data_mb": 1}}) as (mesh, client):
         (shared(mesh) / "full").write_bytes(bytes(2**20))
-        await asyncio.sleep(0.5)  # longer than a look at it is good for
-        assert (await client.submit("scene", PICTURE)).outputs == scene(PICTURE)
-        assert await written(mesh) > 0
-        assert [path.name for path in files(mesh)] == ["full"]
-        await nothing_is_left_but_that(mesh, client)
+
+        async def goes_through_redis() -> bool:
+            """Once everybody has looked."""
+            before = await written(mesh)
+            assert (await client.submit("photo", PICTURE)).outputs == photo(PICTURE)
+            return await written(mesh) - before == 2  # the payload and the result
+
+        await until(goes_through_redis)
+        await until(lambda: [path.name for path in files(mesh)] == ["full"])
+        (shared(mesh) / "full").unlink()
+        await nothing_is_left(mesh, client)
         shutil.rmtree(shared(mesh))
         assert (await client.submit("scene", PICTURE[1:])).outputs == scene(PICTURE[1:])
         await nothing_is_left(mesh, client)
-
-
-async def nothing_is_left_but_that(mesh: Mesh, client: AsyncClient) -> None:
-    (shared(mesh) / "full").unlink()
-    await nothing_is_left(mesh, client)
 
 
 @pytest.mark.parametrize("dies", ["node0", "gateway", "controller"])
