@@ -43,7 +43,7 @@ from esg.core.messages.events import (
     TaskFailed,
     TaskFinished,
 )
-from esg.core.messages.task_order import InlineJob, JobOrder, Payload, TaskOrder
+from esg.core.messages.task_order import AwaitedJob, JobOrder, Payload, TaskOrder
 from esg.core.sessions.brought import what_was_brought
 from esg.core.sessions.controller_end import remember
 from esg.core.sessions.interest import is_kept, who_waits
@@ -203,38 +203,34 @@ class ControllerShell:
         return TellProgress(order=order, finished=finished, at_us=at_us)
 
     def _as_sent(self, order: TaskOrder) -> TaskOrder:
-        """An order with the keys of the payloads that a first stage reads, and which results of a
-        last one are to be brought along."""
+        """An order with what a scheduler does not know: the keys of the payloads that a first stage
+        reads, which results are waited for, and how large those may be that come along. A standing
+        order has those of its own."""
         jobs = order.jobs
-        if isinstance(jobs[0].inputs[0], Payload):
-            jobs = tuple(map(self._with_payload, jobs))
-        if not order.keep:
-            jobs = self._inline(jobs)
         then = None if order.then is None else self._as_sent(order.then)
+        first = isinstance(jobs[0].inputs[0], Payload)
+        if first or any(job.publish for job in jobs):
+            most_bytes = 0 if order.keep else self._room_for_results(len(jobs))
+            jobs = tuple([self._job_as_sent(job, most_bytes) for job in jobs])
         if jobs is order.jobs and then is order.then:
             return order
         return replace(order, jobs=jobs, then=then)
 
-    def _with_payload(self, job: JobOrder) -> JobOrder:
+    def _job_as_sent(self, job: JobOrder, bring_bytes: int) -> JobOrder:
         record = self.requests.under_way.get(job.request)
-        key = payload_stage(record.content_hash if record is not None else b"")
-        return replace(job, inputs=(Payload(key=key),))
+        inputs = job.inputs
+        if isinstance(inputs[0], Payload):
+            inputs = (Payload(key=payload_stage(record.content_hash if record else b"")),)
+        if not job.publish or record is None or record.fetched_later:
+            return JobOrder(request=job.request, inputs=inputs, publish=job.publish)
+        return AwaitedJob(request=job.request, inputs=inputs, publish=True, bring_bytes=bring_bytes)
 
-    def _inline(self, jobs: tuple[JobOrder, ...]) -> tuple[JobOrder, ...]:
-        """Jobs of a last stage: results that somebody waits for come along if they are small, as
-        long as there is room for them."""
-        most_bytes = min(self._small_bytes, MOST_BROUGHT_BYTES // len(jobs))
-        if not most_bytes or self.requests.holds_too_much:
-            return jobs
-        return tuple([self._inline_job(job, most_bytes) for job in jobs])
-
-    def _inline_job(self, job: JobOrder, most_bytes: int) -> JobOrder:
-        record = self.requests.under_way.get(job.request)
-        if record is None or record.fetched_later:
-            return job
-        return InlineJob(
-            request=job.request, inputs=job.inputs, publish=job.publish, bring_bytes=most_bytes
-        )
+    def _room_for_results(self, jobs: int) -> int:
+        """How large a result may be that comes along, of a task with so many jobs: nothing while
+        there is no room for any."""
+        if self.requests.holds_too_much:
+            return 0
+        return min(self._small_bytes, MOST_BROUGHT_BYTES // jobs)
 
     def _bring(self, order: TaskOrder, memo: Memo | None) -> None:
         """A task has finished: take what came along of its results."""

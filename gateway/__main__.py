@@ -33,7 +33,7 @@ from esg.runtime.rpc.server import (
 from esg.runtime.security.policy import between_services, public_door
 from esg.runtime.settings import CommonSettings, GatewaySettings
 from esg.runtime.settings_file import Settings
-from esg.storage.redis_store import RedisStore
+from esg.storage.mesh_store import mesh_store
 
 SERVICE = "esg.gateway.v1.Pipelines"
 GROUPS = f"/{SERVICE}/SubmitMany"
@@ -51,7 +51,7 @@ LAST_WORDS_S = 2.0
 async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) -> None:
     own = settings.of(GatewaySettings)
     raise_descriptor_limit()
-    store = RedisStore(common.redis_url, prefix=common.key_prefix, ttl_s=common.data_ttl_s)
+    store = mesh_store(common)
     collector = PayloadCollector(store)
     metrics = RequestMetrics(lambda: len(table))
     small = SmallPayloads(store, collector.discard)
@@ -82,6 +82,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     with suppress(TimeoutError):
         await asyncio.wait_for(link.up.wait(), FIRST_LINK_S)
     forgetting = asyncio.create_task(follow_applications(metrics, Applications(controller), table))
+    sweeping = asyncio.create_task(store.sweep())
     told = asyncio.create_task(stop.wait())
     async with metrics_page(common, own.metrics_port, metrics, store.metrics):
         say_ready(f"{own.host}:{port}")
@@ -91,7 +92,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     await pipelines.drain(common.drain_s)
     await server.stop(LAST_WORDS_S)
     await collector.finish()
-    for task in (linking, forgetting, told):
+    for task in (linking, forgetting, sweeping, told):
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task

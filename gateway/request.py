@@ -42,7 +42,8 @@ class RequestPayload:
     """What was submitted here under an idempotency key (the request's id), and its storing.
 
     A small one went with its submission, and is kept there until the request has ended: should the
-    controller lose it, it is stored after all.
+    controller lose it, it is stored after all. A large one may be where its reader has it at once
+    (`shared`), and be stored if the reader does not.
     """
 
     def __init__(self, submission: controller.Submission) -> None:
@@ -50,6 +51,7 @@ class RequestPayload:
         self.went_along = bool(submission.payload)
         self.in_store = False
         """Whether it may be in the remote store from here."""
+        self.shared = False
         self._submission = submission
         self._durable = False  # whether the storing ends when it is on disk
         self._storing: asyncio.Task[None] | None = None  # unless that has failed

@@ -72,7 +72,7 @@ class RequestTable:
         discard: Callable[[str, Sequence[str]], None],
         keep: Callable[[str, Sequence[str], float], None],
         ended: Callable[[model.Result], None] = lambda _: None,
-        store: Callable[[TrackedRequest], None] = lambda _: None,
+        store: Callable[[TrackedRequest], bool] = lambda _: False,
     ) -> None:
         self._limit = limit
         self._store = store
@@ -285,7 +285,7 @@ class RequestTable:
         question = request.asked.accepted()
         if question is not None:
             question.settle(None)
-        if accepted.store_payload:
+        if accepted.store_payload and request.payload is not None and request.payload.went_along:
             self._store(request)
         if request.asked.cancelled:
             self.cancel(request)  # once more: it may have been lost with a link
@@ -294,6 +294,9 @@ class RequestTable:
     def _refused(self, request: TrackedRequest, refused: controller.Refused) -> None:
         error: Exception = refusal_error(refused, plainly(request.owner, refused.message))
         question, scope = request.asked.refused()
+        payload = request.payload
+        if payload is not None and payload.shared and scope is not RefusalScope.QUESTION:
+            self._discard(request.id, [payload.stage])
         if scope is RefusalScope.REQUEST:
             if isinstance(error, NotFound) and request.application:
                 error = Unavailable(
@@ -322,10 +325,11 @@ class RequestTable:
         """The callers are told to submit it again, since a client that waits still has what it
         sent; that finds the request waiting for its payload. Not so if it is to be fetched later,
         or if the payload is on its way. Should the note come at a bad time, there will be another
-        one: a job is tried more than once. A payload that went along is still here."""
-        if request.payload is not None and request.payload.went_along:
-            self._store(request)
-            return
+        one: a job is tried more than once. A payload that went along is still here, and so may be
+        one that was where a node should have had it."""
+        if request.payload is not None and (request.payload.went_along or request.payload.shared):
+            if self._store(request):
+                return
         if request.asked.submission is None or request.kept or request.asked.open:
             return
         if request.payload is not None and request.payload.on_its_way:

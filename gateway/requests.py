@@ -17,7 +17,7 @@ from esg.gateway.access.identity import Caller, Identities
 from esg.gateway.limits.memory_budget import MemoryBudget
 from esg.gateway.limits.rate_limits import ClientQuotas, PayloadCharge
 from esg.gateway.limits.validation import check_id, checked
-from esg.gateway.request import PendingReply, TrackedRequest
+from esg.gateway.request import PendingReply, RequestPayload, TrackedRequest
 from esg.gateway.request_table import RequestTable
 from esg.protos import controller_v1_pb2 as controller
 from esg.protos import gateway_v1_pb2 as public
@@ -31,7 +31,9 @@ from esg.storage.redis_store import RedisStore
 Context = grpc.aio.ServicerContext[Any, Any]
 
 STORED_AT_ONCE = 2**18
-"""A larger payload is not stored before its request is accepted."""
+SHARED_AT_ONCE = 2**21
+"""A larger payload is not stored, or not written to where its reader has it at once, before its
+request is accepted."""
 
 
 def going_away() -> Unavailable:
@@ -98,8 +100,10 @@ class Requests:
             asked, charge, remaining_s, self._settings, caller.owner, fetched_later=fetched_later
         )
         submission.quota.CopyFrom(_over_all(caller, len(charge.content)))
-        submission.awaits_acceptance = len(charge.content) > STORED_AT_ONCE
         with ExitStack() as waiting:
+            size = len(charge.content)
+            shared = not fetched_later and self._store.has_room(size)
+            submission.awaits_acceptance = size > (SHARED_AT_ONCE if shared else STORED_AT_ONCE)
             request = self._table.submit(submission, caller.quota.in_flight)
             waiting.callback(self._table.leave, request)
             went_along = await self._accepted(request, charge, fetched_later=fetched_later)
@@ -125,6 +129,8 @@ class Requests:
             await question.accepted()
             return True
         durably = fetched_later and self._settings.durable_payloads
+        if not fetched_later and await self._shared(request.id, payload, charge.content, question):
+            return False
         early = len(charge.content) <= STORED_AT_ONCE and not durably
         if not early:
             await question.accepted()
@@ -147,6 +153,23 @@ class Requests:
             request.kept = True
             raise
         return False
+
+    async def _shared(
+        self, request: str, payload: RequestPayload, content: bytes, question: PendingReply
+    ) -> bool:
+        """Have the controller accept a request with its payload where a node on this machine has it
+        at once: before that can hear of it, unless that takes long. False if there is no room."""
+        share, stage = self._store.share, payload.stage
+        if payload.in_store or not self._store.has_room(len(content)):
+            return False
+        if len(content) <= SHARED_AT_ONCE:
+            payload.shared = share(request, stage, content)
+        else:
+            await question.accepted()
+            payload.shared = await asyncio.to_thread(share, request, stage, content)
+        if payload.shared:
+            await question.accepted()
+        return payload.shared
 
     async def _offered(self, name: tuple[str, str], content: bytes, question: PendingReply) -> None:
         """Store a payload while the controller decides, for good only if it agrees. One that was
@@ -200,12 +223,14 @@ class Requests:
             return public.SubmitReply(result=result, fetch_outputs=True)
         return public.SubmitReply(
             result=result,
-            outputs=[public.Output(stage=stage, content=content) for stage, content in outputs],
+            outputs=[
+                public.Output(stage=stage, content=bytes(content)) for stage, content in outputs
+            ],
         )
 
     async def outputs(
         self, request: TrackedRequest, result: model.Result
-    ) -> list[tuple[str, bytes]]:
+    ) -> list[tuple[str, bytes | memoryview]]:
         """The outputs of a request that has ended, by stage."""
         if result.outcome != model.OUTCOME_DONE:
             return []

@@ -243,7 +243,7 @@ class Pipelines(public_grpc.PipelinesServicer):
         yield public.ResultChunk(result=result)
         for stage, content in outputs:
             for piece in pieces(content):
-                yield public.ResultChunk(output=public.Output(stage=stage, content=piece))
+                yield public.ResultChunk(output=public.Output(stage=stage, content=bytes(piece)))
         request.delivered = True
 
 

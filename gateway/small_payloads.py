@@ -3,6 +3,9 @@
 A gateway keeps what went along until its request has ended. A controller that was started again has
 the request in its journal but its payload nowhere, and says so when it is asked about the request
 on the next link (`Accepted.store_payload`); from Redis a task gets it that waits for it already.
+
+Large ones that were put where a node on this machine has them at once are stored, too, if the node
+does not: then it is on another machine, or sees another directory.
 """
 
 import asyncio
@@ -22,13 +25,18 @@ class SmallPayloads:
         self._store = store
         self._discard = discard
 
-    def store(self, request: TrackedRequest) -> None:
-        """Begin to store what went along with a request, if it did. Should that fail, those who
+    def store(self, request: TrackedRequest) -> bool:
+        """Begin to store a payload that is held here; whether it is. Should that fail, those who
         miss it say so again."""
         payload = request.payload
-        if payload is None or not payload.went_along or payload.on_its_way:
-            return
-        content, stage = payload.content, payload.stage
+        if payload is None:
+            return False
+        if payload.on_its_way:
+            return True
+        stage = payload.stage
+        content = payload.content if payload.went_along else self._store.here(request.id, stage)
+        if content is None:
+            return False
 
         def stored(storing: asyncio.Task[None]) -> None:
             error = None if storing.cancelled() else storing.exception()
@@ -42,3 +50,4 @@ class SmallPayloads:
         log.info("payload stored after all", extra=about(request=request.id))
         put = patiently(lambda: self._store.put(request.id, stage, content))
         payload.store(put, durably=False).add_done_callback(stored)
+        return True

@@ -14,7 +14,7 @@ from esg.runtime.rpc.server import Server, run_service, say_ready
 from esg.runtime.security.policy import between_services
 from esg.runtime.settings import CommonSettings, InvokerSettings
 from esg.runtime.settings_file import Settings
-from esg.storage.redis_store import RedisStore
+from esg.storage.mesh_store import mesh_store
 
 GOODBYE_LIMIT_S = 5.0
 
@@ -27,7 +27,7 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
         catalog=catalog,
         functions=functions_digest(catalog),
         security=between_services(common),
-        remote=RedisStore(common.redis_url, prefix=common.key_prefix, ttl_s=common.data_ttl_s),
+        remote=mesh_store(common),
         names=hosted_names(own),
     )
     async with AsyncExitStack() as stack:

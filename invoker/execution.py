@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from esg.core.messages.events import JobFailure, MissingInput
-from esg.core.messages.task_order import InlineJob, Input, JobOrder, TaskOrder
+from esg.core.messages.task_order import AwaitedJob, Input, JobOrder, TaskOrder
 from esg.core.sessions.brought import Brought
 from esg.errors import Fault
 from esg.invoker.gathering import together
@@ -89,12 +89,12 @@ class Execution:
 
     async def _keep(self, order: TaskOrder, outputs: Sequence[tuple[JobOrder, bytes]]) -> None:
         """All outputs or none: of a task without results nobody would ever discard any."""
-        keep, stage, local = self.store.keep_here, order.stage, order.keep
+        stage = order.stage
         try:
             sent = [
                 self.store.send(job.request, stage, output)
                 for job, output in outputs
-                if not keep(job.request, stage, output, local=local, publish=job.publish)
+                if not self._keep_here(order, job, output)
             ]
             if sent:
                 await together(sent)
@@ -102,6 +102,17 @@ class Execution:
             withdrawn = [self.store.withdraw(job.request, order.stage) for job, _ in outputs]
             await asyncio.gather(*withdrawn, return_exceptions=True)
             raise
+
+    def _keep_here(self, order: TaskOrder, job: JobOrder, output: bytes) -> bool:
+        """As far as nobody has to wait for it: whether that is all."""
+        return self.store.keep_here(
+            job.request,
+            order.stage,
+            output,
+            local=order.keep,
+            publish=job.publish,
+            waited_for=isinstance(job, AwaitedJob),
+        )
 
     async def _inputs(self, order: TaskOrder) -> list[list[Bytes]]:
         """All inputs of all jobs, fetched at the same time."""
@@ -206,7 +217,7 @@ async def _onward(
 
 
 def _comes_along(job: JobOrder, output: Bytes) -> bool:
-    return isinstance(job, InlineJob) and len(output) <= job.bring_bytes
+    return isinstance(job, AwaitedJob) and len(output) <= job.bring_bytes
 
 
 async def _result_of(fetch: Coroutine[Any, Any, Bytes]) -> Bytes | BaseException:

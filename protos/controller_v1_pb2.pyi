@@ -434,18 +434,20 @@ class TaskOrder(_message.Message):
     def __init__(self, task: _Optional[str] = ..., stage: _Optional[str] = ..., function: _Optional[str] = ..., config: _Optional[_Union[_model_v1_pb2.Config, _Mapping]] = ..., slices: _Optional[_Iterable[int]] = ..., jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., keep: _Optional[bool] = ..., predicted_us: _Optional[int] = ..., then: _Optional[_Union[TaskOrder, _Mapping]] = ..., within_us: _Optional[int] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("request_id", "inputs", "publish", "payload", "bring_bytes")
+    __slots__ = ("request_id", "inputs", "publish", "waited_for", "payload", "bring_bytes")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_FIELD_NUMBER: _ClassVar[int]
+    WAITED_FOR_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     BRING_BYTES_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     inputs: _containers.RepeatedCompositeFieldContainer[Input]
     publish: bool
+    waited_for: bool
     payload: bytes
     bring_bytes: int
-    def __init__(self, request_id: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[Input, _Mapping]]] = ..., publish: _Optional[bool] = ..., payload: _Optional[bytes] = ..., bring_bytes: _Optional[int] = ...) -> None: ...
+    def __init__(self, request_id: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[Input, _Mapping]]] = ..., publish: _Optional[bool] = ..., waited_for: _Optional[bool] = ..., payload: _Optional[bytes] = ..., bring_bytes: _Optional[int] = ...) -> None: ...
 
 class Input(_message.Message):
     __slots__ = ("payload", "output")

@@ -167,10 +167,10 @@ class LocalStore:
             raise self._fault(f"an output of request {request!r} cannot be read", error) from None
 
     def _folder(self, request: str) -> str:
-        return f"{self._directory}/request-{_safe(request)}"
+        return f"{self._directory}/request-{safe_name(request)}"
 
     def _path(self, request: str, stage: str) -> str:
-        return f"{self._folder(request)}/stage-{_safe(stage)}"
+        return f"{self._folder(request)}/stage-{safe_name(stage)}"
 
     def _entries(self, prefix: str) -> Iterator[str]:
         try:
@@ -197,10 +197,10 @@ class LocalStore:
         )
 
 
-def _safe(name: str) -> str:
+def safe_name(name: str) -> str:
     """A name that a file may have; plain ones stay legible. The prefix takes care of dots.
 
-    >>> _safe("deblur"), _safe("a/b")
+    >>> safe_name("deblur"), safe_name("a/b")
     ('deblur', '%575aa62220a2c597f5def8d269b6acac')
     """
     if PLAIN.fullmatch(name):

@@ -2,10 +2,10 @@
 
 An output stays on the node that made it. A consumer on the same node reads the file; for one
 elsewhere the output is copied to Redis first (`publish`). Payloads come from the gateway and
-results go to it, both through Redis and never through a file, since no task reads a result; small
-payloads have come with the order. When
-Redis is away, what stays on the node goes on, and what has to go elsewhere waits a while for it. A
-node that has no room for an output keeps it in Redis, too.
+results go to it, through Redis or, what is large and waited for, through the directory that all
+share on one machine (`mesh_store`); small payloads have come with the order. When Redis is away,
+what stays on the node goes on, and what has to go elsewhere waits a while for it. A node that has
+no room for an output keeps it in Redis, too.
 """
 
 import logging
@@ -37,8 +37,8 @@ class NodeStore:
         self.remote = remote
         self.invoker = invoker
         self._written: dict[str, dict[str, bool]] = {}
-        """Of every request that something is kept of, what is in Redis from here, by stage; true
-        if it is a result."""
+        """Of every request that something is kept of, what is in the remote store from here, by
+        stage; true if it is a result."""
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -54,12 +54,20 @@ class NodeStore:
             await self.send(request, stage, content)
 
     def keep_here(
-        self, request: str, stage: str, content: bytes | memoryview, *, local: bool, publish: bool
+        self,
+        request: str,
+        stage: str,
+        content: bytes | memoryview,
+        *,
+        local: bool,
+        publish: bool,
+        waited_for: bool = False,
     ) -> bool:
         """The part of it that nobody has to wait for: whether that is all. If not, it is to be sent
-        to Redis."""
+        to Redis. A result that is `waited_for` may be where its gateway has it at once."""
         written = self._written.setdefault(request, {})
-        in_redis = publish
+        shared = publish and waited_for and self.remote.share(request, stage, content)
+        in_redis = publish and not shared
         if local:
             try:
                 self.local.put(request, stage, content)
@@ -69,7 +77,7 @@ class NodeStore:
                     "kept in Redis instead",
                     extra=about(request=request, stage=stage, reason=str(fault)),
                 )
-        if in_redis:
+        if in_redis or shared:
             written[stage] = publish
         return not in_redis
 
@@ -98,11 +106,13 @@ class NodeStore:
         return await self.remote.wait(request, stage, timeout_s)
 
     def here(self, request: str, source: Input) -> bytes | memoryview | None:
-        """An input that is on this node, or came with the order; None if it has to come from
+        """An input that is on this machine, or came with the order; None if it has to come from
         elsewhere."""
         if isinstance(source, InlinePayload):
             return source.content
-        if isinstance(source, Payload) or not source.is_local_to(self.invoker):
+        if isinstance(source, Payload):
+            return self.remote.here(request, source.key)
+        if not source.is_local_to(self.invoker):
             return None
         try:
             return self.local.get(request, source.stage)
@@ -112,7 +122,7 @@ class NodeStore:
         return None
 
     def _is_written(self, request: str, stage: str) -> bool:
-        """Whether an output is in Redis from here."""
+        """Whether an output is in the remote store from here."""
         return stage in self._written.get(request, {})
 
     async def discard(self, request: str, *, results: bool = False) -> None:

@@ -57,6 +57,18 @@ class RedisStore:
         if durably:
             await self._durable.synced()
 
+    def has_room(self, size: int) -> bool:
+        """Whether a value may be where its reader has it at once, on this machine (`share`)."""
+        return False
+
+    def share(self, request: str, stage: str, content: bytes | memoryview) -> bool:
+        """Put a value there; whether that could be. If not, it is to be stored otherwise."""
+        return False
+
+    def here(self, request: str, stage: str) -> memoryview | None:
+        """A value that is there."""
+        return None
+
     async def offer(self, request: str, stage: str, content: bytes) -> None:
         """Write a small value that may be unwanted, unless it is there: it is gone soon, if nobody
         has it kept. Nobody needs to delete it, so nobody deletes what another has had kept."""
@@ -67,7 +79,7 @@ class RedisStore:
         """Let what was offered stay; whether it was still there."""
         return bool(await self._redis.send(b"EXPIRE", self._key(request, stage), self._ttl_s))
 
-    async def get(self, request: str, stage: str) -> bytes:
+    async def get(self, request: str, stage: str) -> bytes | memoryview:
         key = self._key(request, stage)
         looked_for = None
         while True:
@@ -84,7 +96,7 @@ class RedisStore:
                 return b"".join(parts)
             looked_for = listed  # it may have been replaced in the meantime
 
-    async def wait(self, request: str, stage: str, timeout_s: float) -> bytes:
+    async def wait(self, request: str, stage: str, timeout_s: float) -> bytes | memoryview:
         """A value that may still be on its way: its writer was told when its reader was. A server
         that is away may come back."""
         loop = asyncio.get_running_loop()

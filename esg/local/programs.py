@@ -94,6 +94,8 @@ class Programs:
     def __init__(self, chosen: Chosen, directory: RunDirectory) -> None:
         chosen.set_default(CONTROLLER, "port", 0)
         chosen.set_default(CONTROLLER, "journal", directory.journal)
+        if directory.shared is not None:
+            chosen.set_default("common", "shared_data", directory.shared)
         self._chosen = chosen
         self._directory = directory
         self.secure = SecureFolder(directory.security) if chosen.secure else None

@@ -51,6 +51,8 @@ class RunDirectory:
         self.security = self.path / "security"
         self.scratch = self._scratch()
         self.run = self.scratch / "run"
+        self.shared = self.scratch / "shared" if memory_folder() else None
+        """For large data between processes, if it is in memory there."""
         self.not_kept = ""
         """Why what Redis was given is not here although its mesh has ended."""
         self._record = self.path / "mesh.json"

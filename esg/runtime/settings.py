@@ -37,7 +37,20 @@ class CommonSettings:
         minimum=0,
     )
     key_prefix: str = setting("esg", "prefix of all keys in Redis")
-    data_ttl_s: int = setting(600, "how long data stays in Redis if it is not deleted", minimum=1)
+    data_ttl_s: int = setting(
+        600, "how long data stays in Redis, or in shared_data, if it is not deleted", minimum=1
+    )
+    shared_data: str = setting(
+        "",
+        "a directory in memory (/dev/shm) through which large data of requests that are waited for "
+        "goes instead of Redis; only if all gateways and nodes of the mesh, and nobody else, share "
+        "it; empty: none",
+    )
+    shared_data_mb: int = setting(
+        1024,
+        "most data there (and never more than half of its file system); more goes through Redis",
+        minimum=1,
+    )
     tls_ca: str = setting(
         "",
         "the CA certificates (PEM) that services trust; with them they use TLS, and authenticate "

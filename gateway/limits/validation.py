@@ -6,7 +6,7 @@ and whether its SLO can be met, is the controller's to say.
 
 import asyncio
 import uuid
-from hashlib import blake2b
+from hashlib import sha256
 
 from esg.errors import Rejected
 from esg.gateway.limits.rate_limits import PayloadCharge
@@ -20,6 +20,7 @@ from esg.runtime.settings import GatewaySettings
 from esg.units import ms
 
 LONGEST_SLO_US = ms(LONGEST_SLO_MS)
+HASH_BYTES = 16
 HASHED_AT_ONCE = 2**21
 """A larger payload is hashed in a thread, so that nobody else waits for it."""
 
@@ -100,9 +101,11 @@ def check_payload(size: int, limits: GatewaySettings) -> None:
 
 
 def _content_hash(spoken: bytes, payload: bytes) -> bytes:
-    digest = blake2b(spoken, digest_size=16)
+    """SHA-256, cut to 128 bits. Processors have instructions for it: it takes half as long as
+    BLAKE2."""
+    digest = sha256(spoken)
     digest.update(payload)
-    return digest.digest()
+    return digest.digest()[:HASH_BYTES]
 
 
 def _deadline_us(remaining_s: float | None) -> int | None:

@@ -43,7 +43,10 @@ async def test_a_payload_that_redis_lost_is_brought_again(
     redis: ForgetfulServer, launch: Launch
 ) -> None:
     mesh_of_one_slice = launch(
-        nodes=1, vgpus=1, redis_url=redis.url, more={"invoker": {"fetch_timeout_s": FETCH_S}}
+        nodes=1,
+        vgpus=1,
+        redis_url=redis.url,
+        more={"invoker": {"fetch_timeout_s": FETCH_S}, "common": {"shared_data": ""}},
     )
     async with mesh_of_one_slice as (mesh, client):
         busy = await client.submit_async("night", b"for ever")

@@ -2,6 +2,7 @@
 loses none."""
 
 import asyncio
+from typing import Any
 
 from redis.asyncio import Redis
 
@@ -31,6 +32,10 @@ async def written(mesh: Mesh) -> int:
     return (await commands(mesh)).get("set", 0)
 
 
+HOSTS_APART: dict[str, Any] = {"more": {"common": {"shared_data": ""}}}
+"""What is large goes through Redis."""
+
+
 async def waiting(client: AsyncClient) -> None:
     """Until one job waits in a queue."""
 
@@ -41,7 +46,7 @@ async def waiting(client: AsyncClient) -> None:
 
 
 async def test_small_data_is_not_written_to_redis_and_larger_is(launch: Launch) -> None:
-    async with launch(nodes=1, **LARGER_RESULTS) as (mesh, client):
+    async with launch(nodes=1, **LARGER_RESULTS, **HOSTS_APART) as (mesh, client):
         writes = []
         for payload in (SMALL, LARGE):
             before = await written(mesh)
@@ -80,7 +85,7 @@ async def test_a_small_result_that_somebody_wants_later_can_be_fetched(launch: L
 
 
 async def test_a_controller_that_dies_loses_no_small_payload(launch: Launch) -> None:
-    async with launch(nodes=1, **LARGER_RESULTS) as (mesh, client):
+    async with launch(nodes=1, **LARGER_RESULTS, **HOSTS_APART) as (mesh, client):
         await mesh.kill("node0")
         answer = asyncio.create_task(client.submit("photo", SMALL, request_id="r1"))
         await waiting(client)

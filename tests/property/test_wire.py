@@ -28,7 +28,7 @@ from esg.core.messages.events import (
     TaskFinished,
 )
 from esg.core.messages.task_order import (
-    InlineJob,
+    AwaitedJob,
     InlinePayload,
     JobOrder,
     Output,
@@ -83,7 +83,7 @@ missing = st.builds(MissingInput, request=names, source=inputs)
 
 job = {"request": names, "inputs": rows(inputs) | st.tuples(inline), "publish": st.booleans()}
 jobs = st.builds(JobOrder, **job)
-inline_jobs = st.builds(InlineJob, **job, bring_bytes=st.integers(1, MOST_INLINE_BYTES))
+inline_jobs = st.builds(AwaitedJob, **job, bring_bytes=st.integers(0, MOST_INLINE_BYTES))
 
 
 def task_orders(jobs: st.SearchStrategy[object], keep: bool) -> st.SearchStrategy[TaskOrder]:
@@ -189,7 +189,7 @@ def test_a_report_that_brings_too_much_is_refused(sizes: list[int]) -> None:
 def test_an_order_to_bring_what_cannot_be_is_refused(
     keep: bool, bring_bytes: int, why: str
 ) -> None:
-    job = wire.Job(request_id="r1", publish=True, bring_bytes=bring_bytes)
+    job = wire.Job(request_id="r1", publish=True, waited_for=True, bring_bytes=bring_bytes)
     order = wire.Order(start=wire.TaskOrder(task="t1", jobs=[job], keep=keep))
     with pytest.raises(Rejected, match=why):
         order_from_wire(order, "node")

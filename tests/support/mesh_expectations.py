@@ -56,6 +56,8 @@ async def nothing_is_left(
         scratch = mesh.directory.scratch
         assert scratch is not None
         stores = [scratch / node for node in mesh.nodes]
+        if not keys_may_expire and mesh.directory.shared is not None:
+            stores.append(mesh.directory.shared)
         status = await status_of(client)
         # Not Path.rglob, which fails on a folder that is being deleted
         left[:] = [file for store in stores for *_, files in os.walk(store) for file in files]

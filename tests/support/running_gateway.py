@@ -33,11 +33,15 @@ class Gateways:
         self._monkeypatch = monkeypatch
         self._running: list[tuple[asyncio.Task[None], asyncio.Event]] = []
 
-    async def start(self, *, drain_s: float = 0.0, **settings: Any) -> str:
+    async def start(
+        self, *, drain_s: float = 0.0, shared_data: Path | None = None, **settings: Any
+    ) -> str:
         """Its address."""
         ready = self._ready / str(len(self._running))
         self._monkeypatch.setenv(READY_FILE, str(ready))
         variables = surroundings(self._controller, self._redis_url, drain_s, settings)
+        if shared_data is not None:
+            variables |= environment("common", {"shared_data": shared_data})
         given, stop = Settings(variables), asyncio.Event()
         task = asyncio.create_task(main(given, given.of(CommonSettings), stop))
         self._running.append((task, stop))

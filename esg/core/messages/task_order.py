@@ -49,12 +49,12 @@ class JobOrder(Message, frozen=True, kw_only=True):
     publish: bool = False
 
 
-class InlineJob(JobOrder, frozen=True, kw_only=True):
-    """A job of a last stage whose result somebody waits for: with at most `bring_bytes` it comes
-    along with the report, and is stored nowhere. Only a live controller makes one, when an order is
-    sent, as with `InlinePayload`."""
+class AwaitedJob(JobOrder, frozen=True, kw_only=True):
+    """A job whose result somebody waits for. With at most `bring_bytes` it comes along with the
+    report, and is stored nowhere; a larger one is stored, but need not outlive the machine's
+    memory. Only a live controller makes one, when an order is sent, as with `InlinePayload`."""
 
-    bring_bytes: int
+    bring_bytes: int = 0
 
 
 class TaskOrder(Message, frozen=True, kw_only=True):

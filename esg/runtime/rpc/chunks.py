@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 T = TypeVar("T")
+B = TypeVar("B", bytes, bytes | memoryview)
 PIECE_BYTES = 2**20
 
 
-def pieces(content: bytes, size: int = PIECE_BYTES) -> Iterator[bytes]:
+def pieces(content: B, size: int = PIECE_BYTES) -> Iterator[B]:
     """A content in pieces of a size; at least one, as a content may be empty.
 
     >>> list(pieces(b"abcde", 2)), list(pieces(b"", 2))

@@ -30,7 +30,14 @@ from esg.core.messages.events import (
     TaskFailed,
     TaskFinished,
 )
-from esg.core.messages.task_order import InlineJob, InlinePayload, Input, Output, Payload, TaskOrder
+from esg.core.messages.task_order import (
+    AwaitedJob,
+    InlinePayload,
+    Input,
+    Output,
+    Payload,
+    TaskOrder,
+)
 from esg.core.sessions.brought import Brought
 from esg.errors import Rejected
 from esg.limits import (
@@ -68,9 +75,9 @@ def _check_task(order: TaskOrder) -> None:
         _check_names(job.request)
         for source in job.inputs:
             _check_source(source)
-        if isinstance(job, InlineJob):
+        if isinstance(job, AwaitedJob):
             _within("bring_bytes", job.bring_bytes, MOST_INLINE_BYTES)
-            if order.keep:
+            if order.keep and job.bring_bytes:
                 raise Rejected("an order: what later stages read is not brought along")
     number = order.task[1:]
     if not (number.isascii() and number.isdigit()):

@@ -31,7 +31,7 @@ from esg.core.messages.events import (
     TaskFinished,
 )
 from esg.core.messages.task_order import (
-    InlineJob,
+    AwaitedJob,
     InlinePayload,
     Input,
     JobOrder,
@@ -100,8 +100,9 @@ def _task_to_wire(order: TaskOrder) -> wire.TaskOrder:
                 request_id=job.request,
                 inputs=map(_input_to_wire, job.inputs),
                 publish=job.publish,
+                waited_for=isinstance(job, AwaitedJob),
                 payload=_payload_of(job),
-                bring_bytes=job.bring_bytes if isinstance(job, InlineJob) else 0,
+                bring_bytes=job.bring_bytes if isinstance(job, AwaitedJob) else 0,
             )
             for job in order.jobs
         ],
@@ -130,9 +131,9 @@ def _task_from_wire(start: wire.TaskOrder, invoker: str) -> TaskOrder:
 
 def _job_from_wire(job: wire.Job) -> JobOrder:
     request, inputs, publish = job.request_id, _inputs_from_wire(job), job.publish
-    if not job.bring_bytes:
+    if not job.waited_for:
         return JobOrder(request=request, inputs=inputs, publish=publish)
-    return InlineJob(request=request, inputs=inputs, publish=publish, bring_bytes=job.bring_bytes)
+    return AwaitedJob(request=request, inputs=inputs, publish=publish, bring_bytes=job.bring_bytes)
 
 
 def _payload_of(job: JobOrder) -> bytes:

@@ -17,7 +17,7 @@ from esg.core.messages.events import (
     TaskFinished,
 )
 from esg.core.messages.node import ModelLoaded
-from esg.core.messages.task_order import InlineJob, InlinePayload, Output, Payload
+from esg.core.messages.task_order import AwaitedJob, InlinePayload, Output, Payload
 from esg.errors import Fault
 from esg.invoker.emulated.repository import RepositoryState
 from esg.invoker.slices.client import SliceClient, SliceGone
@@ -78,7 +78,7 @@ async def test_a_small_result_comes_along_with_the_report_and_is_kept_nowhere(
         request = f"r{number}"
         await live.payload(request, request.encode())
         order = start(f"t{number}", "quick", job(request), publish=True)
-        marked = InlineJob(
+        marked = AwaitedJob(
             request=request, inputs=(Payload(),), publish=True, bring_bytes=most_bytes
         )
         live.node.order(replace(order, jobs=(marked,)))

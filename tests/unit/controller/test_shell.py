@@ -39,7 +39,7 @@ from esg.core.messages.commands import (
     StopTask,
 )
 from esg.core.messages.events import Event, RequestWanted, Woke
-from esg.core.messages.task_order import InlineJob, JobOrder, Output, Payload, TaskOrder
+from esg.core.messages.task_order import AwaitedJob, JobOrder, Output, Payload, TaskOrder
 from esg.core.scheduler.scheduler import build_scheduler
 from esg.core.sessions.brought import brought_memo
 from esg.core.sessions.controller_end import session_memo
@@ -173,7 +173,7 @@ def brings(table: Table) -> list[int | None]:
     """Of each job of the order that is sent, how large a result may come along."""
     (order,) = table.of(TaskOrder)
     assert isinstance(order, TaskOrder)
-    return [job.bring_bytes if isinstance(job, InlineJob) else None for job in order.jobs]
+    return [job.bring_bytes if isinstance(job, AwaitedJob) else None for job in order.jobs]
 
 
 def outputs(table: Table) -> dict[str, bytes]:
@@ -231,7 +231,7 @@ def test_standing_orders_say_what_comes_along(table: Table) -> None:
     assert isinstance(sent, TaskOrder)
     assert sent.jobs == (job,)
     assert sent.then is not None
-    assert [type(job) for job in sent.then.jobs] == [InlineJob]
+    assert [type(job) for job in sent.then.jobs] == [AwaitedJob]
     assert shell.orders["t1"] == first  # as the scheduler said
 
 
@@ -240,17 +240,21 @@ def test_how_large_a_small_result_is_is_a_setting(small_bytes: int) -> None:
     table = Table()
     table.shell = ControllerShell(replaced(SETTINGS, small_result_bytes=small_bytes))
     table.at(0, joined(resident=WARM), session_memo("s1")).at(0, arrived("r1", "thumb"), MEMO)
-    assert brings(table) == [small_bytes or None]
+    assert brings(table) == [small_bytes]
 
 
 def test_the_results_of_a_large_batch_fit_into_a_report(table: Table) -> None:
-    jobs = tuple([JobOrder(request=f"r{n}", inputs=(), publish=True) for n in range(100)])
+    table.at(0, joined(resident=WARM), session_memo("s1")).at(0, arrived("r0", "thumb"), MEMO)
+    (order,) = table.of(TaskOrder)
+    assert isinstance(order, TaskOrder)
+    jobs = tuple([replace(order.jobs[0], request=f"r{n}") for n in range(100)])
+    shell = ControllerShell(SETTINGS)
     for job in jobs:
-        record = RequestRecord(application="thumb", content_hash=HASH)
-        table.shell.requests.begin(job.request, record)
-    sent = table.shell._inline(jobs)
-    assert sum(job.bring_bytes for job in sent if isinstance(job, InlineJob)) > 2**16
-    assert sum(job.bring_bytes for job in sent if isinstance(job, InlineJob)) <= MOST_BROUGHT_BYTES
+        shell.requests.begin(job.request, RequestRecord(application="thumb", content_hash=HASH))
+    sent = shell._as_sent(replace(order, jobs=jobs))
+    assert all(isinstance(job, AwaitedJob) for job in sent.jobs)
+    most_bytes = sum(job.bring_bytes for job in sent.jobs if isinstance(job, AwaitedJob))
+    assert 2**16 < most_bytes <= MOST_BROUGHT_BYTES
 
 
 def test_what_nobody_waits_for_does_not_come_along(with_node: Table) -> None:
@@ -266,7 +270,7 @@ def test_while_too_much_is_held_nothing_comes_along(
     with_node.at(0, arrived("r1", "thumb"), MEMO)
     with_node.at(ms(10), finished("t1", running_us=ms(10)), brought_memo({"r1": b"cat"}))
     with_node.at(ms(10), arrived("r2", "thumb"), MEMO)
-    assert brings(with_node) == [None]
+    assert brings(with_node) == [0]
 
 
 @pytest.mark.parametrize("when", ["under way", "answered"])
