@@ -32,7 +32,7 @@ def files(mesh: Mesh) -> list[Path]:
 async def test_a_large_request_that_is_waited_for_writes_nothing_to_redis_and_leaves_no_file(
     launch: Launch,
 ) -> None:
-    async with launch() as (mesh, client):
+    async with launch(nodes=1) as (mesh, client):  # what goes from node to node is in Redis
         assert (await client.submit("photo", PICTURE)).outputs == photo(PICTURE)
         assert await written(mesh) == 0
         large = PICTURE * 9
