@@ -77,11 +77,6 @@ COMMANDS = {
         "mesh",
         "Create certificates and tokens for a mesh in containers.",
     ),
-    "compose": (
-        "bringup.compose:compose",
-        "triton",
-        "Write a Compose file with this host's MIG instances.",
-    ),
     "profile": ("profile.command:app", "triton", "Measure functions, or show their profiles."),
     "models": ("bringup.models:app", "triton", "Install a Triton server for slices without a GPU."),
     "tokens": ("access.tokens:app", "mesh", "Manage the clients of a gateway: tokens and quotas."),

@@ -17,12 +17,13 @@ import pytest
 from esg.cli.bringup import preflight
 from esg.cli.bringup import up as bringup_up
 from esg.cli.bringup.foreground import try_text
-from esg.invoker.slices.mig import _no_driver
+from esg.invoker.slices.gpus import _no_driver
 from esg.local.machine import Machine
 from esg.local.options import Chosen, MeshOptions
 from esg.local.procfs import alive, look
 from esg.local.run_directory import RunDirectory
 from esg.runtime.settings import InvokerSettings
+from esg.runtime.slice_kinds import Mig
 from tests.component.cli.conftest import Run
 from tests.component.cli.test_refusals import assert_refused
 from tests.component.local.conftest import STAND_INS
@@ -221,15 +222,15 @@ def test_mesh_that_cannot_come_up_is_refused_before_anything_starts(
     monkeypatch: pytest.MonkeyPatch,
     esg: Run,
 ) -> None:
-    def no_driver() -> None:
-        raise _no_driver(pynvml, pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND))
+    def no_driver(kind: Mig) -> None:
+        raise _no_driver(kind, pynvml, pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND))
 
     def started(*_: object, **__: object) -> int:
         raise AssertionError("it was started")
 
     monkeypatch.setattr(bringup_up, "run_mesh", started)
     monkeypatch.setattr(bringup_up, "start_detached", started)
-    monkeypatch.setattr(preflight, "find_instances", no_driver)
+    monkeypatch.setattr(preflight, "find_devices", no_driver)
     monkeypatch.setenv("ESG_INVOKER_TRITON", "/no/such")
     assert_refused(esg("up", *options, *detach), words)
     assert not directory.path.exists()
