@@ -34,7 +34,7 @@ def bring_up() -> Iterator[BringUp]:
         "MESH_PAYLOAD_SCALE": str(SCALE),
     }
     with ExitStack() as ends:
-        ends.callback(lambda: run("docker", "rmi", "--force", image))
+        ends.callback(lambda: run("docker", "rmi", "--force", "--no-prune", image))
 
         def project(name: str, files: list[str], at: Path = ROOT, **variables: str) -> Project:
             made = Project(f"{image}-{name}", files, {**usual, **variables}, at)

@@ -52,10 +52,11 @@ def test_a_mesh_in_containers_answers_all_it_accepts(bring_up: BringUp, tmp_path
     wait_until(lambda: _all_are_well(project, ALONE), COMMAND_LIMIT_S)
     said = project(*COMMAND, "submit", "image-classification", "esg/functions/photo.jpg")
     assert "photo.jpg: done in" in said
-    assert "slices are emulated" in run("docker", "logs", project.containers()["invoker"]["Id"])
+    assert "slices are emulated" in project("logs", "--no-color", "invoker")
     _nobody_has_more_than_needed(project)
     _everyone_has_a_room(project)
 
+    project("run", "--rm", "-T", FILLS_ROOMS, "esg", "tokens", "add", "alice")
     before = _secrets(project)
     project("up", "--detach", "--scale", "invoker=2")
     wait_until(lambda: _all_are_well(project, SCALED), COMMAND_LIMIT_S)
