@@ -106,7 +106,9 @@ def test_every_service_waits_for_its_own_secrets() -> None:
         assert volume == f"secrets-{name}:{PLACE}/{name}"
         assert re.search(rf"mkdir .*\b{name}\b", DOCKERFILE), "whose the volume is"
     for name, found in given.items():
-        wanted = {"invoker-gpu": "invoker", "profiler": "invoker", "prometheus": "observer"}.get(name, name)
+        wanted = {"invoker-gpu": "invoker", "profiler": "invoker", "prometheus": "observer"}.get(
+            name, name
+        )
         wanted = "client" if name in ("cli", "loadgen") else wanted
         assert found == ([] if name == "grafana" else [f"secrets-{wanted}:/run/secrets:ro"])
         if found:
@@ -146,7 +148,9 @@ def test_an_invoker_with_gpus_differs_from_one_without_in_nothing_else() -> None
     assert (device["driver"], device["count"]) == ("nvidia", "all")
     assert {"gpu", "compute", "utility"} <= set(device["capabilities"])  # NVML is a utility
     asking = {name for name, service in services.items() if "deploy" in service}
-    assert asking == {"invoker-gpu", "profiler"}, "where there is no container toolkit, such a container fails"
+    assert asking == {"invoker-gpu", "profiler"}, (
+        "where there is no container toolkit, such a container fails"
+    )
 
 
 def test_models_that_were_exported_on_a_host_are_seen_by_its_invoker() -> None:

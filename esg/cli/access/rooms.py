@@ -63,9 +63,8 @@ def fill(
     that were filled from another host are left alone.
 
     \b
-    Examples:
-      docker compose up
-      docker compose run --rm secrets esg rooms fill --hosts mesh.example.com
+    Example:
+      MESH_HOSTS=mesh.example.com docker compose up
     """
     names = [name.strip() for name in hosts.split(",") if name.strip()]
     places = Rooms(directory, dict(_group(one) for one in group or ()))

@@ -8,15 +8,17 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pynvml
 import pytest
 
-from esg.cli.bringup import preflight
+from esg.cli.bringup import preflight, up_options
 from esg.cli.bringup import up as bringup_up
 from esg.cli.bringup.foreground import try_text
+from esg.cli.bringup.up_options import UpOptions
 from esg.invoker.slices.gpus import _no_driver
 from esg.local.machine import Machine
 from esg.local.options import Chosen, MeshOptions
@@ -234,6 +236,16 @@ def test_mesh_that_cannot_come_up_is_refused_before_anything_starts(
     monkeypatch.setenv("ESG_INVOKER_TRITON", "/no/such")
     assert_refused(esg("up", *options, *detach), words)
     assert not directory.path.exists()
+
+
+def test_slices_auto_are_what_the_machine_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    options, machine = UpOptions(slices="auto"), Machine(2, 8_000)
+    monkeypatch.setattr(up_options, "why_no_driver", lambda: "there is no NVIDIA driver")
+    without = options.mesh(None, machine)
+    assert without == replace(UpOptions().mesh(None, machine), slices="emulated:7")
+    monkeypatch.setattr(up_options, "why_no_driver", lambda: "")
+    with_gpus = options.mesh(None, machine)
+    assert (with_gpus.slices, with_gpus.nodes, with_gpus.usual) == ("auto", 1, {})
 
 
 def test_detached_mesh_stays_up_if_nobody_reads_that_it_is_up(
