@@ -9,6 +9,7 @@ from typing import Any
 from esg.core.journal.format import functions_digest
 from esg.errors import Rejected
 from esg.invoker.hosted_node import HostedNode, NodeHost, hosted_names
+from esg.invoker.slices.bringup import settled
 from esg.runtime.catalog import load
 from esg.runtime.rpc.server import Server, run_service, say_ready
 from esg.runtime.security.policy import between_services
@@ -20,7 +21,8 @@ GOODBYE_LIMIT_S = 5.0
 
 
 async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) -> None:
-    own, catalog = settings.of(InvokerSettings), load(common)
+    catalog = load(common)
+    own = settled(settings.of(InvokerSettings), catalog)
     host = NodeHost(
         own=own,
         common=common,

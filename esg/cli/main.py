@@ -75,13 +75,9 @@ COMMANDS = {
     "secrets": (
         "access.secrets:secrets",
         "mesh",
-        "Create certificates and tokens for a mesh in containers.",
+        "Create certificates and tokens for a mesh in a cluster.",
     ),
-    "compose": (
-        "bringup.compose:compose",
-        "triton",
-        "Write a Compose file with this host's MIG instances.",
-    ),
+    "rooms": ("access.rooms:app", "mesh", "Give each container of a mesh its own secrets."),
     "profile": ("profile.command:app", "triton", "Measure functions, or show their profiles."),
     "models": ("bringup.models:app", "triton", "Install a Triton server for slices without a GPU."),
     "tokens": ("access.tokens:app", "mesh", "Manage the clients of a gateway: tokens and quotas."),

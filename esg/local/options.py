@@ -17,7 +17,7 @@ from esg.runtime.logs import check_logging
 from esg.runtime.rpc.addresses import READY_FILE
 from esg.runtime.settings import SECTIONS, CommonSettings, ControllerSettings, InvokerSettings
 from esg.runtime.settings_file import CLIENT_VARIABLES, FILE_VARIABLE, Settings, environment
-from esg.runtime.slice_kinds import Addresses, Emulated, Mig, parse_slices
+from esg.runtime.slice_kinds import Addresses, Auto, Emulated, Gpu, Mig, parse_slices
 
 VCPUS = 16
 VGPUS = 7
@@ -127,7 +127,7 @@ class Chosen:
                     f"only nodes with emulated slices can share a process; with the slices "
                     f"{slices}, leave nodes_per_process out"
                 )
-            case Mig() | Addresses() if self.nodes > 1:
+            case Mig() | Gpu() | Auto() | Addresses() if self.nodes > 1:
                 raise Rejected(
                     f"{self.nodes} nodes cannot share the slices {slices}; say --nodes 1"
                 )

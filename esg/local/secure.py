@@ -95,16 +95,21 @@ class SecureFolder:
             file.write(f'export ESG_TOKEN="$(cat {shlex.quote(str(self._token))})"\n')
 
     def let_me_in(self) -> None:
-        """With the token that is there, if it is still good."""
-        known = read_entries(self._tokens) if self._tokens.exists() else {}
-        token = self._token.read_text("utf-8").strip() if self._token.exists() else ""
-        if ME in known and known[ME].digest == digest_of(token):
-            return
-        token = new_token()
-        with written(self._token, private=True) as file:
-            file.write(f"{token}\n")
-        me = TokenEntry(name=ME, digest=digest_of(token), operator=True)
-        write_entries(self._tokens, {**known, ME: me})
+        let_in(self._tokens, self._token)
+
+
+def let_in(tokens: Path, own: Path) -> None:
+    """Have a gateway with these tokens know `me`: by the token that is there, if it is still good,
+    or by a new one."""
+    known = read_entries(tokens) if tokens.exists() else {}
+    token = own.read_text("utf-8").strip() if own.exists() else ""
+    if ME in known and known[ME].digest == digest_of(token):
+        return
+    token = new_token()
+    with written(own, private=True) as file:
+        file.write(f"{token}\n")
+    me = TokenEntry(name=ME, digest=digest_of(token), operator=True)
+    write_entries(tokens, {**known, ME: me})
 
 
 def probing(service: str, settings: Mapping[str, Mapping[str, Any]]) -> Security:

@@ -11,6 +11,7 @@ import grpc
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from esg.runtime.rpc.channels import channel
+from esg.runtime.slice_kinds import WORDS
 from esg.version import __version__
 
 UNKNOWN = "unknown"
@@ -30,7 +31,7 @@ async def triton_version(addresses: Sequence[str]) -> str:
 
 def provenance(slices: str, triton: str) -> dict[str, str]:
     """Device, driver, date and versions."""
-    gpus, driver = _gpus() if slices == "mig" else ([], "")
+    gpus, driver = _gpus() if slices in WORDS else ([], "")
     return {
         "kind": "measured",
         "slices": slices,

@@ -346,12 +346,13 @@ class InvokerSettings:
         "emulated:7",
         "emulated:N (one process that speaks Triton's protocol and takes the profiled times), "
         "cpu:N (N Triton servers without a GPU), mig (a Triton server on every MIG instance of "
-        "this host), or the addresses of running Triton servers: "
+        "this host), gpu (on every GPU that is not in MIG mode), auto (both; emulated where there "
+        "is no driver), or the addresses of running Triton servers: "
         "host:port,host:port,... or unix:PATH,...",
     )
     slice_memory_mb: int = setting(
         0,
-        "memory per slice; 0: as NVML says of MIG instances, otherwise as in the catalog",
+        "memory per slice; 0: as NVML says of GPUs, otherwise as in the catalog",
         minimum=0,
     )
     triton: str = setting(

@@ -10,7 +10,10 @@ MOST = 256
 COUNTED_AT_MOST = 64
 """A number up to this behind a bare word is a count of slices of a kind that there is not: Triton
 servers have no such ports."""
-KINDS = "emulated:N, cpu:N, mig, or Triton servers as host:port,host:port,... or unix:PATH,..."
+KINDS = (
+    "auto, emulated:N, cpu:N, mig, gpu, or Triton servers as host:port,host:port,... or "
+    "unix:PATH,..."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,9 @@ class Emulated:
     """So many slices in a process of our own that takes the profiled times."""
 
     count: int
+
+    def __str__(self) -> str:
+        return f"emulated:{self.count}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,26 @@ class Cpu:
 class Mig:
     """A Triton server of our own on every MIG instance of this host."""
 
+    def __str__(self) -> str:
+        return "mig"
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A Triton server of our own on every whole GPU of this host."""
+
+    def __str__(self) -> str:
+        return "gpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Auto:
+    """What this host has: a Triton server on every MIG instance, and on every GPU without MIG; or
+    emulated slices where there is no driver."""
+
+    def __str__(self) -> str:
+        return "auto"
+
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
@@ -39,7 +65,12 @@ class Addresses:
     addresses: tuple[str, ...]
 
 
-Kind = Emulated | Cpu | Mig | Addresses
+Kind = Emulated | Cpu | Mig | Gpu | Auto | Addresses
+WORDS: dict[str, tuple[Mig | Gpu | Auto, str]] = {
+    "mig": (Mig(), "every MIG instance of this host is a slice"),
+    "gpu": (Gpu(), "every GPU of this host that is not in MIG mode is a slice"),
+    "auto": (Auto(), "slices are what this host has"),
+}
 
 
 def parse_slices(text: str) -> Kind:
@@ -57,12 +88,11 @@ def parse_slices(text: str) -> Kind:
                 f"1 to {MOST}, as in {kind}:7"
             )
         return Emulated(int(number)) if kind == "emulated" else Cpu(int(number))
-    if kind == "mig":
+    if kind in WORDS and (not number or number in map(str, range(COUNTED_AT_MOST + 1))):
+        named, meaning = WORDS[kind]
         if number:
-            raise Rejected(
-                f"invoker.slices: {text!r}: say mig; every MIG instance of this host is a slice"
-            )
-        return Mig()
+            raise Rejected(f"invoker.slices: {text!r}: say {kind}; {meaning}")
+        return named
     if kind.isalpha() and kind != "localhost" and number in map(str, range(COUNTED_AT_MOST + 1)):
         raise Rejected(f"invoker.slices: unknown slices {text!r}; known: {KINDS}")
     addresses = tuple(address.strip() for address in text.split(","))

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from esg.core.catalog.model import Catalog
@@ -14,7 +14,7 @@ from esg.invoker.emulated.service import EmulatedSlice
 from esg.invoker.emulated.slices import emulated_slices
 from esg.invoker.slices.client import SliceClient
 from esg.invoker.slices.directory import SliceDirectory, slice_directory
-from esg.invoker.slices.mig import find_instances
+from esg.invoker.slices.gpus import find_devices, out_of_reach, why_no_driver
 from esg.invoker.slices.processes import EmulatedSlices, SliceProcess
 from esg.invoker.slices.shm.transfer import SharedMemory
 from esg.invoker.triton.install import find_triton
@@ -23,7 +23,7 @@ from esg.invoker.triton.server import MODELS, TritonServer, link_backends
 from esg.runtime.logs import about
 from esg.runtime.security.plain import check_calling, is_local
 from esg.runtime.settings import CommonSettings, InvokerSettings
-from esg.runtime.slice_kinds import Addresses, Cpu, Emulated, Mig, parse_slices
+from esg.runtime.slice_kinds import Addresses, Auto, Cpu, Emulated, Gpu, Mig, parse_slices
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +51,24 @@ class SliceSet:
     here: bool = False
 
 
+def settled(own: InvokerSettings, catalog: Catalog) -> InvokerSettings:
+    """The settings, with emulated slices in place of "auto" on a host without a driver. A machine's
+    own cores are no measure for those."""
+    if not isinstance(parse_slices(own.slices), Auto) or not (why := why_no_driver()):
+        return own
+    cluster = catalog.cluster
+    if gpus := out_of_reach():
+        why = (
+            f"this host has {', '.join(gpus)}, which this container was not given; give it the "
+            "GPUs (COMPOSE_PROFILES=gpu docker compose up --build)"
+        )
+    log.warning(
+        "slices are emulated: they take the profiled times, and answer with digests",
+        extra=about(slices=cluster.vgpus, reason=why),
+    )
+    return replace(own, slices=str(Emulated(cluster.vgpus)), vcpus=own.vcpus or cluster.vcpus)
+
+
 @asynccontextmanager
 async def slice_set(
     own: InvokerSettings, common: CommonSettings, catalog: Catalog, node: str, *, alone: bool = True
@@ -72,10 +90,11 @@ async def slice_set(
             made = _remote(addresses, own, common, catalog)
         case Cpu(count):
             made = _tritons([ONE_THREAD] * count, [0] * count, "cpu", own, catalog, node)
-        case Mig():
-            found = find_instances()
-            environs = [{"CUDA_VISIBLE_DEVICES": instance.uuid} for instance in found]
-            memories_mb = [instance.memory_mb for instance in found]
+        case Mig() | Gpu() | Auto() as kind:
+            found = find_devices(kind)
+            log.info("slices were found", extra=about(slices=[one.name for one in found]))
+            environs = [{"CUDA_VISIBLE_DEVICES": device.uuid} for device in found]
+            memories_mb = [device.memory_mb for device in found]
             made = _tritons(environs, memories_mb, "gpu", own, catalog, node)
     async with made as brought_up:
         try:

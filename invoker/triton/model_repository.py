@@ -49,4 +49,10 @@ def _flaw(function: Function, model: Path, variant: str) -> str:
         return f"{function.name} has no model for {variant} slices: {config} is not there"
     except (OSError, UnicodeDecodeError, text_format.ParseError) as error:
         return f"{function.name}: {config} cannot be read: {error}"
+    if not any(model.glob("[0-9]*")):
+        return (
+            f"{function.name} has no model for {variant} slices yet: {model} has its description "
+            "and no version of it; make one with export.py in the function's folder, if there is "
+            "one (docs/gpu-host.md)"
+        )
     return ""

@@ -16,34 +16,29 @@ SCALE = 0.01
 
 
 class BringUp(Protocol):
-    def __call__(self, name: str, files: list[str], **variables: str) -> Project: ...
+    def __call__(
+        self, name: str, files: list[str], at: Path = ROOT, **variables: str
+    ) -> Project: ...
 
 
 @pytest.fixture
-def secrets(tmp_path: Path) -> Path:
-    run(ROOT / ".venv/bin/esg", "secrets", tmp_path / "secrets")
-    return tmp_path / "secrets"
-
-
-@pytest.fixture
-def bring_up(secrets: Path) -> Iterator[BringUp]:
-    """Start a project of containers; all that is left of it in the end is removed."""
+def bring_up() -> Iterator[BringUp]:
+    """A project of containers that are still to be started; all that is left of it in the end is
+    removed, with the image that it built."""
+    image = f"esg-test-{os.getpid()}"
     usual = {
-        "MESH_IMAGE": "esg-test",
+        "MESH_IMAGE": image,
         "MESH_BASE": base_image(),
         "MESH_BUILDER": builder_image(),
         "MESH_REDIS_IMAGE": redis_image(),
-        "MESH_SECRETS": str(secrets),
         "MESH_PAYLOAD_SCALE": str(SCALE),
-        "COMPOSE_PROFILES": "control,node",
     }
     with ExitStack() as ends:
+        ends.callback(lambda: run("docker", "rmi", "--force", "--no-prune", image))
 
-        def start(name: str, files: list[str], **variables: str) -> Project:
-            project = Project(f"esg-test-{os.getpid()}-{name}", files, {**usual, **variables})
-            project("build", "node")
-            ends.callback(project.remove)
-            project("up", "--detach", "--no-build")
-            return project
+        def project(name: str, files: list[str], at: Path = ROOT, **variables: str) -> Project:
+            made = Project(f"{image}-{name}", files, {**usual, **variables}, at)
+            ends.callback(made.remove)
+            return made
 
-        yield start
+        yield project

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import cache
 from ipaddress import ip_network
+from pathlib import Path
 from typing import Any
 
 from tests.support.paths import ROOT
@@ -18,13 +19,16 @@ LIMIT_S = 600.0
 
 
 def run(
-    *command: object, env: Mapping[str, str] | None = None, stdin: Any = subprocess.DEVNULL
+    *command: object,
+    env: Mapping[str, str] | None = None,
+    stdin: Any = subprocess.DEVNULL,
+    at: Path = ROOT,
 ) -> str:
     """What a command prints; if it fails, the test fails with all that it said."""
     words = [str(word) for word in command]
     ran = subprocess.run(
         words,
-        cwd=ROOT,
+        cwd=at,
         env={**os.environ, **(env or {})},
         stdin=stdin,
         capture_output=True,
@@ -80,28 +84,39 @@ def address_for_containers() -> str:
 
 
 class Project:
-    """A Compose project: some files, and what their variables are."""
+    """A Compose project: a checkout, what its variables are, and files if the tool is not to find
+    them by itself."""
 
-    def __init__(self, name: str, files: list[str], variables: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, files: list[str], variables: Mapping[str, str], at: Path = ROOT
+    ) -> None:
         self.name = name
         self._files = [word for file in files for word in ("-f", file)]
         self._variables = variables
+        self._at = at
 
-    def __call__(self, *arguments: object) -> str:
+    def __call__(self, *arguments: object, stdin: Any = subprocess.DEVNULL) -> str:
         command = (*compose_tool(), "--project-name", self.name, *self._files, *arguments)
-        return run(*command, env=self._variables)
+        return run(*command, env=self._variables, stdin=stdin, at=self._at)
 
-    def process(self, *arguments: str) -> "subprocess.Popen[str]":
+    def bytes_of(self, *arguments: str) -> bytes:
+        """What a command writes that is no text."""
+        process = self.process(*arguments, text=False)
+        out, err = process.communicate(timeout=LIMIT_S)
+        assert process.returncode == 0, err
+        return bytes(out)
+
+    def process(self, *arguments: str, text: bool = True) -> "subprocess.Popen[Any]":
         """A command that goes on."""
         command = (*compose_tool(), "--project-name", self.name, *self._files, *arguments)
         return subprocess.Popen(
             command,
-            cwd=ROOT,
+            cwd=self._at,
             env={**os.environ, **self._variables},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
+            text=text,
         )
 
     def remove(self) -> None:
@@ -111,14 +126,32 @@ class Project:
         self("down", "--volumes", "--timeout", "60")
 
     def containers(self) -> dict[str, dict[str, Any]]:
-        """All there are, by the names of their services, as the engine describes them."""
+        """All there are, by the names of their services, as the engine describes them; more of one
+        service by their numbers, too."""
         found = self.left("ps", "--all")
         if not found:
             return {}
         described = json.loads(run("docker", "inspect", *found))
-        return {one["Config"]["Labels"]["com.docker.compose.service"]: one for one in described}
+        return {_name(one["Config"]["Labels"]): one for one in described}
 
     def left(self, *kind: str) -> list[str]:
         """The ids of containers, volumes or networks of this project."""
         label = f"label=com.docker.compose.project={self.name}"
         return run("docker", *kind, "--quiet", "--filter", label).split()
+
+
+def _name(labels: Mapping[str, str]) -> str:
+    service = labels["com.docker.compose.service"]
+    number = labels.get("com.docker.compose.container-number", "1")
+    return service if number == "1" else f"{service}-{number}"
+
+
+def fresh_clone(folder: Path) -> Path:
+    """What somebody has who has just cloned this repository, with what is changed in it here."""
+    listed = run("git", "ls-files", "-z").split("\0")
+    for name in filter(None, listed):
+        source, target = ROOT / name, folder / name
+        if source.is_symlink() or source.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target, follow_symlinks=False)
+    return folder

@@ -13,8 +13,9 @@ import yaml
 from tests.deploy.engine import ROOT
 
 MESH = ROOT / "docker-compose.yml"
-CPU = ROOT / "docker-compose.cpu.yml"
 PUBLISHED = {"gateway"}
+FILLS_ROOMS = "secrets"
+"""The service that makes the secrets of all others."""
 
 
 def specification_errors(*files: Path) -> str:
@@ -72,6 +73,22 @@ def broken_rules(mesh: dict[str, Any]) -> list[str]:
             "has no restart policy": "restart" in service,
             "is in no profile": bool(service.get("profiles")),
             "has the host's network": service.get("network_mode") != "host",
+            "sees secrets of others": name == FILLS_ROOMS or _has_one_room(service),
+            "is in a group of others": name == FILLS_ROOMS or not service.get("group_add"),
         }
         found += [f"{name} {what}" for what, holds in rules.items() if not holds]
     return found
+
+
+def rooms(service: dict[str, Any]) -> list[str]:
+    """The volumes with secrets that a service is given, as they are written."""
+    written = [one for one in service.get("volumes", []) if isinstance(one, str)]
+    return [one for one in written if one.startswith("secrets-")]
+
+
+def _has_one_room(service: dict[str, Any]) -> bool:
+    """At most, to read, and not the authority's."""
+    found = rooms(service)
+    return len(found) <= 1 and all(
+        one.endswith(":/run/secrets:ro") and "authority" not in one for one in found
+    )

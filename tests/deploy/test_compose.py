@@ -1,5 +1,6 @@
 """docker-compose.yml and the files on top of it, as they are written."""
 
+import os
 import re
 import subprocess
 import tomllib
@@ -9,12 +10,24 @@ from typing import Any
 import pytest
 import yaml
 
+from esg.cli.access.rooms import PLACE
 from esg.local.programs import GRPC_TUNING, MALLOC_TUNING
+from esg.local.rooms import AUTHORITY, ROOMS
 from esg.runtime.settings_file import Settings
 from tests.deploy.engine import ROOT, compose_tool
-from tests.deploy.rules import CPU, MESH, PUBLISHED, broken_rules, merged, specification_errors
+from tests.deploy.rules import (
+    FILLS_ROOMS,
+    MESH,
+    PUBLISHED,
+    broken_rules,
+    merged,
+    rooms,
+    specification_errors,
+)
 
-FILES = [MESH, CPU, *sorted((ROOT / "deploy").glob("compose.*.yml"))]
+ON_TOP = sorted((ROOT / "deploy").glob("compose.*.yml"))
+FILES = [MESH, *ON_TOP]
+KEY = f"secrets-{AUTHORITY}"
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text("utf-8")
 
 
@@ -28,9 +41,8 @@ def test_the_check_of_the_specification_can_fail(tmp_path: Path) -> None:
     assert "imag" in specification_errors(tmp_path / "wrong.yml")
 
 
-@pytest.mark.parametrize("on_top", [[], [CPU]], ids=["GPU", "CPU"])
-def test_services_have_no_right_they_do_not_need(on_top: list[Path]) -> None:
-    mesh = merged(MESH, *on_top)
+def test_services_have_no_right_they_do_not_need() -> None:
+    mesh = merged(MESH)
     assert broken_rules(mesh) == []
     assert {name for name, one in mesh["services"].items() if one.get("ports")} == PUBLISHED
 
@@ -38,17 +50,21 @@ def test_services_have_no_right_they_do_not_need(on_top: list[Path]) -> None:
 def test_the_rules_can_be_broken() -> None:
     mesh = merged(MESH)
     mesh["services"]["redis"] |= {"ports": ["6379:6379"], "user": "root", "cap_add": ["SYS_ADMIN"]}
+    mesh["services"]["invoker"]["volumes"].append("secrets-authority:/run/authority:ro")
+    mesh["services"]["gateway"] |= {"group_add": ["999"]}
     assert broken_rules(mesh) == [
         "redis runs as root",
         "redis adds capabilities",
         "redis is published",
+        "gateway is in a group of others",
+        "invoker sees secrets of others",
     ]
 
 
 def test_only_the_gateway_and_its_clients_are_on_the_public_network() -> None:
-    mesh = merged(MESH, CPU)
+    mesh = merged(MESH)
     public = {name for name, one in mesh["services"].items() if "public" in one.get("networks", [])}
-    assert public == {"gateway", "loadgen"}
+    assert public == {"gateway", "loadgen", "cli"}
     assert mesh["networks"]["control"]["internal"] is True
 
 
@@ -58,10 +74,14 @@ def test_profiles_are_those_that_are_promised() -> None:
         for profile in service["profiles"]:
             profiles.setdefault(profile, set()).add(name)
     assert profiles == {
-        "control": {"redis", "controller", "gateway"},
-        "node": {"node", "invoker"},
-        "observe": {"prometheus", "grafana"},
-        "load": {"loadgen"},
+        "control": {"redis", "controller", "gateway", FILLS_ROOMS},
+        "node": {"invoker", FILLS_ROOMS},
+        "gpu": {"redis", "controller", "gateway", "invoker-gpu", FILLS_ROOMS},
+        "gpu-node": {"invoker-gpu", FILLS_ROOMS},
+        "observe": {"prometheus", "grafana", FILLS_ROOMS},
+        "profile": {"profiler", "redis", FILLS_ROOMS},
+        "load": {"loadgen", FILLS_ROOMS},
+        "cli": {"cli", FILLS_ROOMS},
     }
     chosen = (ROOT / ".env").read_text("utf-8")
     assert re.search(r"^COMPOSE_PROFILES=control,node$", chosen, re.MULTILINE)
@@ -69,24 +89,77 @@ def test_profiles_are_those_that_are_promised() -> None:
 
 def test_no_service_waits_for_one_of_another_profile() -> None:
     """A host may have the one and not the other."""
-    services = merged(MESH, CPU)["services"]
+    services = merged(MESH)["services"]
     for name, service in services.items():
         for other in service.get("depends_on", {}):
             assert set(service["profiles"]) <= set(services[other]["profiles"]), name
 
 
-def test_every_service_has_its_own_certificate_and_nobody_the_authority_s_key() -> None:
-    mesh = merged(MESH, CPU)
-    for name, service in mesh["services"].items():
-        keys = [secret for secret in service.get("secrets", []) if secret.endswith(".key")]
-        assert len(keys) <= 1, name
-    files = [secret["file"] for secret in mesh["secrets"].values()]
-    assert not any("ca.key" in file for file in files)
+def test_every_service_waits_for_its_own_secrets() -> None:
+    """And only who makes them sees the authority's key."""
+    services = merged(MESH)["services"]
+    given = {name: rooms(service) for name, service in services.items()}
+    made = given.pop(FILLS_ROOMS)
+    assert {one.split(":")[0] for one in made} == {*(f"secrets-{name}" for name in ROOMS), KEY}
+    for volume in made:
+        name = volume.split(":")[0].removeprefix("secrets-")
+        assert volume == f"secrets-{name}:{PLACE}/{name}"
+        assert re.search(rf"mkdir .*\b{name}\b", DOCKERFILE), "whose the volume is"
+    for name, found in given.items():
+        wanted = {"invoker-gpu": "invoker", "profiler": "invoker", "prometheus": "observer"}.get(
+            name, name
+        )
+        wanted = "client" if name in ("cli", "loadgen") else wanted
+        assert found == ([] if name == "grafana" else [f"secrets-{wanted}:/run/secrets:ro"])
+        if found:
+            after = services[name]["depends_on"][FILLS_ROOMS]
+            assert after == {"condition": "service_completed_successfully"}, name
 
 
-@pytest.mark.parametrize("on_top", [[], [CPU]], ids=["GPU", "CPU"])
-def test_settings_in_the_compose_files_are_known_to_services(on_top: list[Path]) -> None:
-    for service in merged(MESH, *on_top)["services"].values():
+def test_who_makes_the_secrets_speaks_with_nobody_and_ends() -> None:
+    service = merged(MESH)["services"][FILLS_ROOMS]
+    assert (service["network_mode"], service["restart"]) == ("none", "no")
+
+
+def test_services_that_are_other_users_read_their_rooms_by_their_group() -> None:
+    services = merged(MESH)["services"]
+    own = services[FILLS_ROOMS]["user"]
+    others = {
+        (room.split(":")[0].removeprefix("secrets-"), service["user"].split(":")[1])
+        for service in services.values()
+        for room in rooms(service)
+        if service["user"] != own
+    }
+    command = services[FILLS_ROOMS]["command"]
+    assert {f"--group={name}={group}" for name, group in others} == {
+        word for word in command if word.startswith("--group=")
+    }
+    assert {group for _, group in others} == set(services[FILLS_ROOMS]["group_add"])
+
+
+def test_an_invoker_with_gpus_differs_from_one_without_in_nothing_else() -> None:
+    services = merged(MESH)["services"]
+    one, other = services["invoker"], services["invoker-gpu"]
+    changed = {key for key in {*one, *other} if one.get(key) != other.get(key)}
+    assert changed == {
+        *("profiles", "image", "build", "volumes", "mem_limit", "pids_limit", "deploy")
+    }
+    (device,) = other["deploy"]["resources"]["reservations"]["devices"]
+    assert (device["driver"], device["count"]) == ("nvidia", "all")
+    assert {"gpu", "compute", "utility"} <= set(device["capabilities"])  # NVML is a utility
+    asking = {name for name, service in services.items() if "deploy" in service}
+    assert asking == {"invoker-gpu", "profiler"}, (
+        "where there is no container toolkit, such a container fails"
+    )
+
+
+def test_models_that_were_exported_on_a_host_are_seen_by_its_invoker() -> None:
+    volumes = merged(MESH)["services"]["invoker-gpu"]["volumes"]
+    assert "./esg/functions:/opt/app/esg/functions:ro" in volumes
+
+
+def test_settings_in_the_compose_file_are_known_to_services() -> None:
+    for service in merged(MESH)["services"].values():
         given = {
             key: re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", str(value))
             for key, value in service.get("environment", {}).items()
@@ -94,7 +167,7 @@ def test_settings_in_the_compose_files_are_known_to_services(on_top: list[Path])
         Settings(given)  # refuses what it does not know
 
 
-@pytest.mark.parametrize("file", FILES[2:], ids=lambda file: file.name)
+@pytest.mark.parametrize("file", ON_TOP, ids=lambda file: file.name)
 def test_ports_published_on_demand_are_not_for_everyone(file: Path) -> None:
     for service in yaml.safe_load(file.read_text("utf-8"))["services"].values():
         for port in service["ports"]:
@@ -123,7 +196,6 @@ def test_files_that_are_secret_or_made_on_a_host_are_ignored_by_git() -> None:
     made = [
         "secrets/ca.key",
         "deploy/kubernetes/base/secrets/ca.key",
-        "docker-compose.override.yml",
         "deploy/prometheus/nodes.json",
         "esg/functions/depth/models/gpu/1/model.onnx",
     ]
@@ -147,19 +219,31 @@ def test_the_image_has_the_dependencies_that_the_tests_have() -> None:
     assert image.items() <= tests.items()
 
 
+def _names(files: list[Path]) -> str:
+    return "+".join(file.stem for file in files) or "alone"
+
+
 @pytest.mark.skipif(not compose_tool(), reason="there is no Compose tool on this machine")
-@pytest.mark.parametrize("on_top", [[], [CPU]], ids=["GPU", "CPU"])
-def test_the_compose_tool_reads_the_files_as_we_do(on_top: list[Path]) -> None:
+@pytest.mark.parametrize("chosen", [("control", "node"), ("gpu",), ("gpu-node",)], ids=",".join)
+@pytest.mark.parametrize("on_top", [[], *([file] for file in ON_TOP)], ids=_names)
+def test_the_compose_tool_reads_the_files_as_we_do(
+    on_top: list[Path], chosen: tuple[str, ...]
+) -> None:
     files = [word for file in (MESH, *on_top) for word in ("-f", str(file))]
     command = [*compose_tool(), *files, "config"]
     ran = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+        command,
+        cwd=ROOT,
+        env={**os.environ, "COMPOSE_PROFILES": ",".join(chosen)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert ran.returncode == 0, ran.stderr
     read: dict[str, Any] = yaml.safe_load(ran.stdout)
     ours = merged(MESH, *on_top)
-    chosen = {"control", "node"}
-    wanted = {n for n, s in ours["services"].items() if chosen & set(s["profiles"])}
+    wanted = {n for n, s in ours["services"].items() if set(chosen) & set(s["profiles"])}
     assert wanted <= set(read["services"])
     for name in wanted:
         theirs = read["services"][name].get("environment", {})

@@ -15,9 +15,10 @@ from esg.core.metrics import CAPTION
 from esg.gateway.metrics import RequestMetrics
 from esg.invoker.handlers.metrics import HandlerMetrics
 from esg.invoker.metrics import NodeMetrics
+from esg.local.rooms import ROOMS
 from esg.storage.metrics import RedisMetrics
 from tests.deploy.engine import ROOT
-from tests.deploy.rules import CPU, MESH, merged
+from tests.deploy.rules import MESH, merged, rooms
 from tests.support.desk import Desk
 from tests.support.node import new_pool
 
@@ -72,15 +73,16 @@ def test_hit_rate_and_cost_have_their_definition_beside_them() -> None:
 
 
 def test_prometheus_reads_every_process_of_a_mesh_with_a_certificate() -> None:
-    mesh = merged(MESH, CPU)
+    mesh = merged(MESH)
     jobs = _read("prometheus/prometheus.yml")["scrape_configs"]
     targets = {t for job in jobs for one in job.get("static_configs", []) for t in one["targets"]}
     assert targets == {"gateway:9464", "controller:9464"}
     named = [(o["names"], o["port"]) for job in jobs for o in job.get("dns_sd_configs", [])]
     assert named == [(["nodes"], 9464)]
-    for node in ("node", "node-b"):
+    for node in ("invoker", "invoker-gpu"):
         assert mesh["services"][node]["networks"] == {"control": {"aliases": ["nodes"]}}
-    given = {f"/run/secrets/{name}" for name in mesh["services"]["prometheus"]["secrets"]}
+    assert rooms(mesh["services"]["prometheus"]) == ["secrets-observer:/run/secrets:ro"]
+    given = {f"/run/secrets/{name}" for name in ROOMS["observer"]}
     for job in jobs:
         assert job["scheme"] == "https"
         assert {v for k, v in job["tls_config"].items() if k.endswith("_file")} == given

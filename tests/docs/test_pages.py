@@ -21,7 +21,6 @@ LIMIT_S = 1800
 LINKS = (
     "deploy",
     "docker-compose.yml",
-    "docker-compose.cpu.yml",
     "esg/functions",  # pictures, and folders to copy
     "esg/profiles",
     "esg/workload/day.csv",

@@ -24,7 +24,7 @@ from esg.errors import Fault, Rejected
 from esg.local.run_directory import RunDirectory
 from esg.local.supervisor import Mesh, MeshOptions, Process, ProcessState
 from esg.runtime.rpc.addresses import DEFAULT_GATEWAY
-from esg.runtime.slice_kinds import Addresses, Cpu, Emulated, Mig, parse_slices
+from esg.runtime.slice_kinds import Addresses, Auto, Cpu, Emulated, Gpu, Mig, parse_slices
 
 INDENT = "    "
 NAME_WIDTH = 11
@@ -145,6 +145,10 @@ def slices_text(slices: str) -> str:
             return counted(count, "Triton server")
         case Mig():
             return "a Triton server on every MIG instance"
+        case Gpu():
+            return "a Triton server on every GPU"
+        case Auto():
+            return "a Triton server on every MIG instance, or GPU without MIG"
         case Addresses(addresses):
             return counted(len(addresses), "Triton server")
 

@@ -5,13 +5,13 @@ from pathlib import Path
 from esg.console.catalog import deadline_complaints, read_catalog
 from esg.console.formatting import counted
 from esg.errors import Rejected
-from esg.invoker.slices.mig import find_instances
+from esg.invoker.slices.gpus import find_devices
 from esg.invoker.triton.install import find_triton
 from esg.local.options import Chosen
 from esg.runtime.security.plain import INSIST, is_loopback
 from esg.runtime.security.policy import public_door
 from esg.runtime.settings import GatewaySettings, InvokerSettings
-from esg.runtime.slice_kinds import Cpu, Mig, parse_slices
+from esg.runtime.slice_kinds import Auto, Cpu, Gpu, Mig, parse_slices
 
 
 def check_door(chosen: Chosen) -> None:
@@ -37,7 +37,7 @@ def check_slices(chosen: Chosen) -> None:
     """Whether what real slices need is on this machine."""
     own = chosen.settings.of(InvokerSettings)
     kind = parse_slices(own.slices)
-    if isinstance(kind, Mig):
-        find_instances()
-    if isinstance(kind, Mig | Cpu):
+    if isinstance(kind, Mig | Gpu | Auto):
+        find_devices(kind)
+    if isinstance(kind, Mig | Gpu | Auto | Cpu):
         find_triton(own.triton)

@@ -9,12 +9,13 @@ import typer
 from esg.console.conditions import policy_names
 from esg.console.options import above_zero, at_least, from_zero
 from esg.errors import Rejected
+from esg.invoker.slices.gpus import why_no_driver
 from esg.local.machine import Machine
-from esg.local.options import Chosen, MeshOptions
+from esg.local.options import VGPUS, Chosen, MeshOptions
 from esg.local.paper_cluster import PAYLOAD_SCALE, USUAL, nodes_for, nodes_per_process
 from esg.runtime.rpc.addresses import HIGHEST_PORT
 from esg.runtime.settings import DEFAULT_POLICY, InvokerSettings
-from esg.runtime.slice_kinds import Emulated, parse_slices
+from esg.runtime.slice_kinds import Auto, Emulated, Kind, parse_slices
 
 LARGEST_FACTOR = 1_000
 
@@ -71,7 +72,8 @@ class UpOptions:
             metavar="KIND",
             show_default="emulated:7",
             help="Slices of each node: emulated:N, cpu:N (Triton servers without a GPU), mig (one "
-            "on each MIG instance), or host:port,... of Triton servers.",
+            "on each MIG instance), gpu (one on each whole GPU), auto (what this machine has), or "
+            "host:port,... of Triton servers.",
         ),
     ] = None
     scale: Annotated[
@@ -196,15 +198,19 @@ class UpOptions:
             raise Rejected(f"--port is {self.port}; it must be from 0 to {HIGHEST_PORT}")
         given = {**asdict(self), "catalog": catalog}
         nodes, shared = self.nodes, self.nodes_per_process
-        if not self._emulated():
+        kind = self._kind()
+        if isinstance(kind, Auto) and why_no_driver():
+            kind = Emulated(VGPUS)
+            given["slices"] = str(kind)
+        if not isinstance(kind, Emulated):
             return MeshOptions(**given | {"nodes": nodes or 1, "nodes_per_process": shared or 1})
         nodes = nodes or nodes_for(machine)
         shared = shared or nodes_per_process(nodes, machine)
         return MeshOptions(**given | {"nodes": nodes, "nodes_per_process": shared, "usual": USUAL})
 
-    def _emulated(self) -> bool:
-        """Whether slices are emulated, by options, environment and settings file together."""
+    def _kind(self) -> Kind:
+        """Which slices, by options, environment and settings file together."""
         slices = {"slices": self.slices, "vgpus": self.vgpus, "settings_file": self.settings_file}
         chosen = Chosen(MeshOptions(nodes=1, **slices))  # type: ignore[arg-type]
         own = chosen.settings.of(InvokerSettings)
-        return isinstance(parse_slices(own.slices), Emulated)
+        return parse_slices(own.slices)

@@ -39,7 +39,8 @@ def profile(
         typer.Option(
             metavar="SLICES",
             show_default=False,
-            help="What to measure on: cpu:N, mig, emulated:N, or Triton servers at host:port,...",
+            help="What to measure on: cpu:N, mig, gpu, auto (this machine's GPUs), emulated:N, or "
+            "Triton servers at host:port,...",
         ),
     ] = None,
     quick: Annotated[

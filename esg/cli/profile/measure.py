@@ -39,6 +39,7 @@ from esg.profiler.node_under_test import Bench
 from esg.profiler.record import ProfileRecord
 from esg.profiler.samples import ProfilingPayloads
 from esg.profiler.tables import CATALOG, profiled, write_catalog, write_profile
+from esg.runtime.slice_kinds import Addresses, parse_slices
 
 TRITON = "triton"
 """What the names of a Triton server's processes begin with."""
@@ -66,9 +67,8 @@ class Wanted:
     @property
     def addresses(self) -> list[str]:
         """Of Triton servers that somebody else runs."""
-        if self.emulated or self.slices == "mig" or self.slices.startswith("cpu:"):
-            return []
-        return [address.strip() for address in self.slices.split(",")]
+        kind = parse_slices(self.slices)
+        return list(kind.addresses) if isinstance(kind, Addresses) else []
 
     @property
     def effort(self) -> Effort:

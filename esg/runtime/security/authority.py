@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -41,15 +42,20 @@ LONGEST_COMMON_NAME = 64
 """In letters: what a certificate has room for."""
 
 
-def make_certificates(directory: Path, *, hosts: Sequence[str], days: int) -> bool:
-    """All of the above; whether the authority is a new one."""
+def make_certificates(
+    directory: Path, *, hosts: Sequence[str], days: int, keep: bool = False
+) -> bool:
+    """All of the above; whether the authority is a new one. With `keep`, certificates stay that are
+    not yet in the last third of their time."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         known = _authority(directory)
         authority = known or _new_authority(directory)
         hosts = hosts or _hosts_in(directory / f"{PUBLIC}.pem")
         for name in (*SERVICES, *CALLERS):
-            _make(directory, name, _names_of(name, hosts), days, authority)
+            names = _names_of(name, hosts)
+            if not (keep and _is_good(directory / name, names, authority)):
+                _make(directory, name, names, days, authority)
     except OSError as error:
         raise Rejected(
             f"{error.filename or directory}: {error.strerror}; name a directory that you can "
@@ -128,6 +134,24 @@ def _make(
         .sign(authority.key, hashes.SHA256())
     )
     _write(directory / service, key, certificate)
+
+
+def _is_good(beginning: Path, names: Sequence[str], authority: _Authority) -> bool:
+    """Whether certificate and key fit each other, this authority and these names, for a while."""
+    try:
+        made = x509.load_pem_x509_certificate(beginning.with_suffix(".pem").read_bytes())
+        key = serialization.load_pem_private_key(
+            beginning.with_suffix(".key").read_bytes(), password=None
+        )
+        made.verify_directly_issued_by(authority.certificate)
+    except (OSError, ValueError, TypeError, InvalidSignature):
+        return False
+    begin, end = made.not_valid_before_utc, made.not_valid_after_utc
+    return (
+        made.public_key() == key.public_key()
+        and sorted(names_in(beginning.with_suffix(".pem"))) == sorted(set(names))
+        and end - datetime.now(UTC) > (end - begin) / 3
+    )
 
 
 def _begun(

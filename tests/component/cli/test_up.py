@@ -8,21 +8,24 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pynvml
 import pytest
 
-from esg.cli.bringup import preflight
+from esg.cli.bringup import preflight, up_options
 from esg.cli.bringup import up as bringup_up
 from esg.cli.bringup.foreground import try_text
-from esg.invoker.slices.mig import _no_driver
+from esg.cli.bringup.up_options import UpOptions
+from esg.invoker.slices.gpus import _no_driver
 from esg.local.machine import Machine
 from esg.local.options import Chosen, MeshOptions
 from esg.local.procfs import alive, look
 from esg.local.run_directory import RunDirectory
 from esg.runtime.settings import InvokerSettings
+from esg.runtime.slice_kinds import Mig
 from tests.component.cli.conftest import Run
 from tests.component.cli.test_refusals import assert_refused
 from tests.component.local.conftest import STAND_INS
@@ -221,18 +224,28 @@ def test_mesh_that_cannot_come_up_is_refused_before_anything_starts(
     monkeypatch: pytest.MonkeyPatch,
     esg: Run,
 ) -> None:
-    def no_driver() -> None:
-        raise _no_driver(pynvml, pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND))
+    def no_driver(kind: Mig) -> None:
+        raise _no_driver(kind, pynvml, pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND))
 
     def started(*_: object, **__: object) -> int:
         raise AssertionError("it was started")
 
     monkeypatch.setattr(bringup_up, "run_mesh", started)
     monkeypatch.setattr(bringup_up, "start_detached", started)
-    monkeypatch.setattr(preflight, "find_instances", no_driver)
+    monkeypatch.setattr(preflight, "find_devices", no_driver)
     monkeypatch.setenv("ESG_INVOKER_TRITON", "/no/such")
     assert_refused(esg("up", *options, *detach), words)
     assert not directory.path.exists()
+
+
+def test_slices_auto_are_what_the_machine_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    options, machine = UpOptions(slices="auto"), Machine(2, 8_000)
+    monkeypatch.setattr(up_options, "why_no_driver", lambda: "there is no NVIDIA driver")
+    without = options.mesh(None, machine)
+    assert without == replace(UpOptions().mesh(None, machine), slices="emulated:7")
+    monkeypatch.setattr(up_options, "why_no_driver", lambda: "")
+    with_gpus = options.mesh(None, machine)
+    assert (with_gpus.slices, with_gpus.nodes, with_gpus.usual) == ("auto", 1, {})
 
 
 def test_detached_mesh_stays_up_if_nobody_reads_that_it_is_up(

@@ -12,7 +12,7 @@ import pytest
 from esg.errors import Fault, Rejected
 from esg.invoker.slices.client import SliceClient
 from esg.invoker.tensors.arrays import plain_input
-from esg.runtime.slice_kinds import Addresses, Cpu, Emulated, Mig, parse_slices
+from esg.runtime.slice_kinds import Addresses, Auto, Cpu, Emulated, Gpu, Mig, parse_slices
 from tests.support.emulated_process import emulated
 from tests.support.listening import tcp_ports
 from tests.support.waiting import LIMIT_S, until
@@ -37,20 +37,23 @@ def mode(path: Path) -> int:
         (" emulated:256 ", Emulated(256)),
         ("cpu:4", Cpu(4)),
         (" mig", Mig()),
+        ("gpu", Gpu()),
+        ("auto ", Auto()),
+        ("gpu:8001", Addresses(("gpu:8001",))),
         ("127.0.0.1:8001", Addresses(("127.0.0.1:8001",))),
         ("triton:80", Addresses(("triton:80",))),
         ("unix:/run/a, unix:/run/b:1", Addresses(("unix:/run/a", "unix:/run/b:1"))),
         ("gpu-0.lab:8001,[::1]:8011", Addresses(("gpu-0.lab:8001", "[::1]:8011"))),
     ],
 )
-def test_slices_are_of_four_kinds(text: str, meaning: object) -> None:
+def test_slices_are_of_six_kinds(text: str, meaning: object) -> None:
     assert parse_slices(text) == meaning
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "'' is no address; give emulated:N, cpu:N, mig, or"),
+        ("", "'' is no address; give auto, emulated:N, cpu:N, mig, gpu, or"),
         ("emulated", "as in emulated:7"),
         ("emulated:", "as in emulated:7"),
         ("emulated:0", "as in emulated:7"),
@@ -60,8 +63,10 @@ def test_slices_are_of_four_kinds(text: str, meaning: object) -> None:
         ("cpu:0", "as in cpu:7"),
         ("cpu:x", "from 1 to 256"),
         ("mig:7", "say mig; every"),
-        ("gpu:2", "unknown slices 'gpu:2'; known: emulated:N, cpu:N, mig, or Triton servers as"),
-        ("gpu:0", "unknown slices 'gpu:0'"),
+        ("gpu:2", "say gpu; every GPU of this host that is not in MIG mode"),
+        ("auto:0", "say auto; slices are what this host has"),
+        ("tpu:2", "unknown slices 'tpu:2'; known: auto, emulated:N, cpu:N, mig, gpu, or Triton"),
+        ("tpu:0", "unknown slices 'tpu:0'"),
         ("gpu0", "'gpu0' is no address"),
         ("gpu0:", "'gpu0:' is no address"),
         (":8001", "':8001' is no address"),

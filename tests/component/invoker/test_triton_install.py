@@ -98,7 +98,7 @@ def function(folder: Path | None) -> Function:
 def test_a_repository_links_to_the_models_and_says_which_are_missing(tmp_path: Path) -> None:
     for name, config in [("fine", CONFIG), ("corrupt", "max_batch_size: many"), ("empty", None)]:
         model = tmp_path / name / "models" / "cpu"
-        model.mkdir(parents=True)
+        (model / "1").mkdir(parents=True)
         if config is not None:
             (model / "config.pbtxt").write_text(config)
     functions = [function(tmp_path / name) for name in ("fine", "corrupt", "empty")]
