@@ -10,7 +10,9 @@ import os
 import threading
 from pathlib import Path
 
-RESERVE_BYTES = 4_000_000
+RESERVE_BYTES = 16_000_000
+"""For some seven hundred requests under way with the largest results that come along with reports,
+and many more with small ones."""
 SPARE_BYTES = 1_000_000
 
 
