@@ -111,7 +111,7 @@ class ControllerShell:
         match event:
             case TaskFinished():
                 self.counters.finished(event)
-                order = self.orders.pop(event.task, None)
+                order = self._ended(event)
                 if order is not None:
                     self._bring(order, memo)
                     effects.append(self._progress(now_us, order, finished=True))
@@ -232,6 +232,13 @@ class ControllerShell:
             return 0
         return min(self._small_bytes, MOST_BROUGHT_BYTES // jobs)
 
+    def _ended(self, event: TaskFinished | TaskFailed) -> TaskOrder | None:
+        """The order of a task that has ended; only the node that had it can say so."""
+        order = self.orders.get(event.task)
+        if order is None or order.invoker != event.invoker:
+            return None
+        return self.orders.pop(event.task)
+
     def _bring(self, order: TaskOrder, memo: Memo | None) -> None:
         """A task has finished: take what came along of its results."""
         if not order.keep:
@@ -241,7 +248,7 @@ class ControllerShell:
 
     def _payloads_lost(self, event: TaskFailed) -> list[str]:
         """The requests of a task whose payloads it did not find."""
-        order = self.orders.pop(event.task, None)
+        order = self._ended(event)
         if order is None:
             return []
         missing = {m.request for m in event.missing if isinstance(m.source, Payload)}

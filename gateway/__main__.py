@@ -24,6 +24,7 @@ from esg.runtime.metrics_page import metrics_page
 from esg.runtime.rpc.channels import channel
 from esg.runtime.rpc.decode_interceptor import Decoding
 from esg.runtime.rpc.server import (
+    FIXED_WINDOWS,
     IDLE_CONNECTION,
     Server,
     raise_descriptor_limit,
@@ -74,7 +75,9 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
         Decoding({GROUPS: own.max_group}),
         AuditInterceptor(audit, identities, SERVICE),
     ]
-    server = Server([*sizes, *METADATA, *IDLE_CONNECTION], public_door(common, own), gates)
+    server = Server(
+        [*sizes, *METADATA, *IDLE_CONNECTION, *FIXED_WINDOWS], public_door(common, own), gates
+    )
     add_PipelinesServicer_to_server(pipelines, server.grpc)
 
     port = await server.start(own.host, own.port, [SERVICE])

@@ -166,7 +166,12 @@ class Requests:
             payload.shared = share(request, stage, content)
         else:
             await question.accepted()
-            payload.shared = await asyncio.to_thread(share, request, stage, content)
+            writing = asyncio.ensure_future(asyncio.to_thread(share, request, stage, content))
+            try:
+                payload.shared = await asyncio.shield(writing)
+            except asyncio.CancelledError:
+                writing.add_done_callback(lambda _: self._store.unshare(request, stage))
+                raise
         if payload.shared:
             await question.accepted()
         return payload.shared

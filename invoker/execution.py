@@ -78,7 +78,7 @@ class Execution:
             outputs = made
         results = list(zip(order.jobs, outputs, strict=True))
         good = [(j, o) for j, o in results if not isinstance(o, JobError)]
-        brought = {j.request: bytes(o) for j, o in good if _comes_along(j, o)}
+        brought = {j.request: bytes(o) for j, o in good if comes_along(j, o)}
         await self._keep(order, [(j, o) for j, o in good if j.request not in brought])
         failed = tuple(
             JobFailure(request=j.request, reason=str(o), final=isinstance(o, InvalidInput))
@@ -216,8 +216,9 @@ async def _onward(
     return [job if isinstance(job, JobError) else next(results) for job in jobs]
 
 
-def _comes_along(job: JobOrder, output: Bytes) -> bool:
-    return isinstance(job, AwaitedJob) and len(output) <= job.bring_bytes
+def comes_along(job: JobOrder, output: Bytes) -> bool:
+    """Whether an output is sent with the report, and so kept nowhere."""
+    return isinstance(job, AwaitedJob) and 0 < job.bring_bytes >= len(output)
 
 
 async def _result_of(fetch: Coroutine[Any, Any, Bytes]) -> Bytes | BaseException:

@@ -41,6 +41,10 @@ class MeshStore(RedisStore):
             return False
         return self._shared.put(request, stage, content)
 
+    def unshare(self, request: str, stage: str) -> None:
+        if self._shared is not None:
+            self._shared.remove(request, stage)
+
     def here(self, request: str, stage: str) -> memoryview | None:
         return None if self._shared is None else self._shared.get(request, stage)
 

@@ -65,6 +65,9 @@ class RedisStore:
         """Put a value there; whether that could be. If not, it is to be stored otherwise."""
         return False
 
+    def unshare(self, request: str, stage: str) -> None:
+        """Remove what is there, as nobody will come for it."""
+
     def here(self, request: str, stage: str) -> memoryview | None:
         """A value that is there."""
         return None

@@ -12,7 +12,8 @@ removed. Nobody has to ask anybody: whoever has had a value removes it, and what
 is removed when it is old, as keys in Redis expire. The directory is its user's alone.
 
 There is room for so much, and no promise: whoever hears that a value has no place here puts it
-elsewhere. So it is when the directory is full, or gone. Calls wait for nothing but memory.
+elsewhere. So it is when the directory is full, or gone. Calls wait for nothing but memory; a look
+at all that is there takes longer the more there is, and so is taken less often.
 """
 
 import logging
@@ -20,11 +21,12 @@ import mmap
 import os
 import secrets
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from stat import S_IMODE, S_ISDIR
+from stat import S_IMODE
 
 from esg.errors import Rejected
 from esg.runtime.logs import about
@@ -35,7 +37,10 @@ log = logging.getLogger(__name__)
 LARGE_BYTES = 16 * 1024
 """What has no more than that is no matter: it costs less in a message, or in Redis."""
 LOOK_S = 0.2
-"""How long a look at what is in the directory is good for; others write there, too."""
+"""How long a look at what is in the directory is good for, at least; others write there, too."""
+LOOK_SHARE = 0.05
+"""The most of its time that a process may look."""
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 READ_ONLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 OURS = ("data-", "writing-")
@@ -48,45 +53,46 @@ class SharedStore:
         self._directory = os.path.abspath(directory)
         self._token = secrets.token_hex(6)
         self._numbers = count()
-        self._used_bytes, self._looked_s = 0, float("-inf")
+        self._used_bytes, self._look_at_s = 0, float("-inf")
         self._failed = False
         try:
             Path(self._directory).mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = os.lstat(self._directory)
-            system = os.statvfs(self._directory)
         except OSError as error:
             raise self._unfit(f"cannot be made: {error.strerror}") from None
-        private = S_ISDIR(found.st_mode) and not S_IMODE(found.st_mode) & 0o077
-        if not private or found.st_uid != os.geteuid():
-            # Whoever else could write there could put something else in place of what we keep
-            raise self._unfit("others may read it or own it, or it is a link")
+        self._folder = self._opened()
+        weakref.finalize(self, os.close, self._folder)
+        system = os.fstatvfs(self._folder)
         self._limit_bytes = min(limit_bytes, system.f_blocks * system.f_frsize // 2)
 
     def has_room(self, size: int) -> bool:
         now_s = time.monotonic()
-        if now_s - self._looked_s > LOOK_S:
-            self._looked_s = now_s
+        if now_s >= self._look_at_s:
             try:
+                if not os.fstat(self._folder).st_nlink:
+                    self._open_anew()
                 self._used_bytes = sum(entry.stat().st_size for entry in self._entries())
-            except OSError as error:
+            except (OSError, Rejected) as error:
                 self._used_bytes = self._limit_bytes
                 self._fails(error)
             else:
                 self._fails(None)
+            took_s = time.monotonic() - now_s
+            self._look_at_s = now_s + max(LOOK_S, took_s / LOOK_SHARE)
         return self._used_bytes + size <= self._limit_bytes
 
     def put(self, request: str, stage: str, content: bytes | memoryview) -> bool:
         """Write a value, in place of any that was there; whether it is there now."""
         view = memoryview(content).cast("B")
-        unfinished = f"{self._directory}/writing-{self._token}-{next(self._numbers)}"
+        unfinished = f"writing-{self._token}-{next(self._numbers)}"
         if not self.has_room(len(view)):
             return False
         try:
-            _write(unfinished, view)
-            os.rename(unfinished, self._path(request, stage))
+            self._write(unfinished, view)
+            name = _name(request, stage)
+            os.rename(unfinished, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         except OSError as error:
             with suppress(OSError):
-                os.unlink(unfinished)
+                os.unlink(unfinished, dir_fd=self._folder)
             self._fails(error)
             return False
         self._used_bytes += len(view)
@@ -95,7 +101,7 @@ class SharedStore:
     def get(self, request: str, stage: str) -> memoryview | None:
         """A value, read-only and as long as it is held; None if it is not here."""
         try:
-            descriptor = os.open(self._path(request, stage), READ_ONLY)
+            descriptor = os.open(_name(request, stage), READ_ONLY, dir_fd=self._folder)
         except OSError:
             return None  # it is elsewhere, or nowhere
         try:
@@ -108,7 +114,7 @@ class SharedStore:
     def remove(self, request: str, stage: str) -> bool:
         """Whether it was here."""
         try:
-            os.unlink(self._path(request, stage))
+            os.unlink(_name(request, stage), dir_fd=self._folder)
         except OSError:
             return False
         return True
@@ -119,24 +125,49 @@ class SharedStore:
         with suppress(OSError):
             for entry in self._entries():
                 if entry.name.startswith(OURS) and entry.stat().st_mtime < oldest_s:
-                    os.unlink(entry.path)
+                    with suppress(FileNotFoundError):  # others sweep, too
+                        os.unlink(entry.name, dir_fd=self._folder)
 
     def _entries(self) -> Iterator[os.DirEntry[str]]:
         """The files that are there; one may go at any moment."""
-        with os.scandir(self._directory) as entries:
+        with os.scandir(self._folder) as entries:
             for entry in entries:
                 with suppress(FileNotFoundError):
                     entry.stat(follow_symlinks=False)  # which it keeps
                     yield entry
 
-    def _path(self, request: str, stage: str) -> str:
-        return f"{self._directory}/data-{safe_name(request)},{safe_name(stage)}"
+    def _write(self, name: str, view: memoryview) -> None:
+        descriptor = os.open(name, NEW, 0o600, dir_fd=self._folder)
+        try:
+            while view:
+                view = view[os.write(descriptor, view) :]
+        finally:
+            os.close(descriptor)
 
-    def _fails(self, error: OSError | None) -> None:
+    def _opened(self) -> int:
+        """Held from now on: whatever comes under its name later is another one."""
+        try:
+            folder = os.open(self._directory, FOLDER)
+        except OSError as error:
+            raise self._unfit(f"cannot be opened, or is a link: {error.strerror}") from None
+        found = os.fstat(folder)
+        if S_IMODE(found.st_mode) & 0o077 or found.st_uid != os.geteuid():
+            # Whoever else could write there could put something else in place of what we keep
+            os.close(folder)
+            raise self._unfit("others may read it or own it")
+        return folder
+
+    def _open_anew(self) -> None:
+        """It was removed; there may be another one."""
+        folder = self._opened()
+        os.dup2(folder, self._folder, inheritable=False)
+        os.close(folder)
+
+    def _fails(self, error: OSError | Rejected | None) -> None:
         """Says so once, not for every value."""
         failed, self._failed = self._failed, error is not None
         if error is not None and not failed:
-            where = about(directory=self._directory, reason=error.strerror)
+            where = about(directory=self._directory, reason=str(error))
             log.warning("no shared directory: large data goes through Redis", extra=where)
 
     def _unfit(self, why: str) -> Rejected:
@@ -146,10 +177,5 @@ class SharedStore:
         )
 
 
-def _write(path: str, view: memoryview) -> None:
-    descriptor = os.open(path, NEW, 0o600)
-    try:
-        while view:
-            view = view[os.write(descriptor, view) :]
-    finally:
-        os.close(descriptor)
+def _name(request: str, stage: str) -> str:
+    return f"data-{safe_name(request)},{safe_name(stage)}"

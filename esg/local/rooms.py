@@ -103,7 +103,15 @@ class Rooms:
     def _were_given(self) -> bool:
         if (self._directory / AUTHORITY / CA).exists():
             return False
-        return any((self._directory / name / CA).exists() for name in ROOMS)
+        if not any((self._directory / name / CA).exists() for name in ROOMS):
+            return False
+        if (self.room("gateway") / TOKENS).exists():  # which no other host gives away
+            raise Rejected(
+                f"{self._directory / AUTHORITY}: the authority's key is gone, so that these "
+                "certificates cannot be renewed; restore it, or remove all volumes (docker compose "
+                "down --volumes) and begin anew"
+            )
+        return True
 
     def _open(self, name: str) -> None:
         room = self.room(name)

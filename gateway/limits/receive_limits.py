@@ -94,14 +94,18 @@ class ReceiveLimits(Wrapping):
         return call
 
     async def _message(self, context: Any) -> bytes:
-        """The one message there is; if there are more, nobody reads them."""
+        """The one message there is. Who could go on sending while the call is served would fill
+        memory that nobody has paid for: so nothing begins before the caller has ended its side."""
         try:
             async with asyncio.timeout(self._silent_s):
                 message = await context.read()
+                more = message is not grpc.aio.EOF and await context.read() is not grpc.aio.EOF
         except TimeoutError:
             raise Exhausted("the call's message did not come; try again") from None
         if message is grpc.aio.EOF:
             raise Rejected("the call has no message; it must have one")
+        if more:
+            raise Rejected("the call has several messages; it must have one")
         return cast(bytes, message)
 
     def _stream(self, inner: Any) -> Any:

@@ -133,7 +133,7 @@ async def test_a_lone_request_takes_few_turns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its payload goes along with it, and its result with the answer; its node goes on by itself,
-    with one report for all stages and a message to the slice for each."""
+    with one report for stages that take no time, and a message to the slice for each."""
     monkeypatch.setenv("PYTHONPATH", str(COUNTING))
     monkeypatch.setenv("CALLS_COUNTED_IN", str(tmp_path))
     async with counted(tmp_path) as mesh:

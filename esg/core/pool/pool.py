@@ -236,13 +236,17 @@ class Pool:
 
     def _stop(self, now_us: int, name: str) -> None:
         task = self._now_running(name)
-        if task is not None and task.executing_us is None:
+        if task is None:
+            return
+        task.recalled = True  # should it have ended just now
+        name = task.order.task
+        if task.executing_us is None:
             self._release(name)
             self._fail(name, "stopped before it began")
             for index in task.order.slices:
                 self._load_wanted(now_us, index)
-        elif task is not None:
-            self._orders.append(AbortTask(task=task.order.task))
+        else:
+            self._orders.append(AbortTask(task=name))
 
     def _task_ended(self, now_us: int, event: ExecutionEnded) -> None:
         task = self._release(event.task)

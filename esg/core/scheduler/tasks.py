@@ -136,7 +136,11 @@ class Tasks:
 
     def _stop_unknown(self, now_us: int, event: TaskFinished, ended: Task | None) -> None:
         """A node has gone on with something that the books do not know, as after a failure of the
-        controller's machine; what it is run on, the task before it had."""
+        controller's machine; what it is run on, the task before it had. One that they know has been
+        told of before."""
+        known = self._state.tasks.get(event.continued)
+        if known is not None and known.invoker == event.invoker:
+            return
         self._emit(StopTask(invoker=event.invoker, task=event.continued))
         if ended is not None:
             vcpus, slices = ended.config.vcpus, ended.slices

@@ -54,6 +54,9 @@ HTTP2_LIMITS = [
 IDLE_CONNECTION = [("grpc.max_connection_idle_ms", 300_000)]
 """For the public door: a connection without calls is closed after so long. A client makes another
 one when it needs it, and notices nothing."""
+FIXED_WINDOWS = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 2**18)]
+"""For the public door: how much a call may have sent that nobody has asked for yet. gRPC would make
+the windows larger by itself, to tens of megabytes each, on a connection that is quick."""
 
 STALLED_S = 60.0
 """How long an event loop may stand still. Whoever asks for health from outside may give up sooner;

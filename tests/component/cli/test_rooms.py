@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 import sys
 import tarfile
 from datetime import datetime, timedelta
@@ -51,6 +52,16 @@ def test_a_room_has_what_its_service_needs_and_nothing_of_another(fill: Any) -> 
             assert mode(file) == 0o600, file
     keys = {file.name for name in ROOMS for file in (directory / name).glob("*.key")}
     assert keys == {f"{name}.key" for name in ROOMS if name != "client"}
+
+
+def test_rooms_whose_authority_is_lost_are_not_taken_for_another_hosts(
+    fill: Any, esg: Run, tmp_path: Path
+) -> None:
+    directory = fill()
+    shutil.rmtree(directory / "authority")
+    ran = esg("rooms", "fill", "--dir", directory)
+    assert ran.code == 2
+    assert "cannot be renewed" in ran.err
 
 
 def test_the_gateway_knows_the_clients_token(fill: Any) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import grpc
 import pytest
@@ -24,6 +25,15 @@ MB = 2**20
 
 def asked(request_id: str, payload: bytes = b"abc") -> public.SubmitRequest:
     return public.SubmitRequest(application=KNOWN, payload=payload, request_id=request_id)
+
+
+async def megabytes_taken(call: Any) -> int:
+    """How much of a call's messages a server takes that asks for none."""
+    for sent in range(32):
+        _, blocked = await asyncio.wait([asyncio.ensure_future(call.write(bytes(MB)))], timeout=2)
+        if blocked:
+            return sent
+    return 32
 
 
 async def upload(*pieces: bytes, end: bool = True) -> AsyncIterator[public.SubmitChunk]:
@@ -216,6 +226,24 @@ async def test_calls_wait_for_room_in_memory_and_are_all_answered(
         stub = public_grpc.PipelinesStub(link)
         calls = [stub.Submit(asked(f"r{number}", bytes(3 * MB))) for number in range(8)]
         assert len(await asyncio.gather(*calls)) == 8
+
+
+async def test_what_nobody_has_asked_for_stays_with_the_caller(
+    gateways: Gateways, controller: ScriptedController
+) -> None:
+    """The memory of its client is full: the call's message is not read yet."""
+    address = await gateways.start(max_client_memory_mb=8)
+    async with channel(address) as link:
+        stub = public_grpc.PipelinesStub(link)
+        busy = [stub.Submit(asked(f"r{number}", bytes(3 * MB))) for number in range(2)]
+        await until(lambda: sum(n.WhichOneof("note") == "submission" for n in controller.said) == 2)
+        waiting = [link.stream_stream("/esg.gateway.v1.Pipelines/Submit")() for _ in range(20)]
+        sent = await asyncio.gather(*map(megabytes_taken, waiting))
+        assert sum(sent) < 4 * len(waiting)
+        for call in waiting:
+            call.cancel()
+        for call in busy:
+            call.cancel()
 
 
 async def test_a_large_payload_is_stored_when_its_request_was_accepted(

@@ -23,6 +23,19 @@ async def test_bytes_that_are_no_message_are_the_callers_mistake(
     assert "Traceback" not in caplog.text
 
 
+@pytest.mark.parametrize("method", ["Submit", "Get", "ListApplications"])
+async def test_who_goes_on_sending_in_a_call_of_one_message_is_refused(
+    method: str, address: str
+) -> None:
+    """What is sent while a call is served fills memory that nobody has paid for."""
+    async with channel(address) as link:
+        call = link.stream_stream(f"{SERVICE}/{method}")(iter([b"", b""]))
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await call.read()
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "several messages" in (refused.value.details() or "")
+
+
 async def test_a_stream_that_goes_wrong_still_answers_what_came_before(
     address: str, controller: ScriptedController
 ) -> None:

@@ -20,6 +20,7 @@ from esg.core.messages.node import ModelLoaded
 from esg.core.messages.task_order import AwaitedJob, InlinePayload, Output, Payload
 from esg.errors import Fault
 from esg.invoker.emulated.repository import RepositoryState
+from esg.invoker.execution import comes_along
 from esg.invoker.slices.client import SliceClient, SliceGone
 from esg.storage.errors import Missing
 from esg.storage.node_store import NodeStore
@@ -87,6 +88,17 @@ async def test_a_small_result_comes_along_with_the_report_and_is_kept_nowhere(
     assert live.keys() == ["test/r2/stage"]  # it is larger than was asked for
     assert live.store.kept == ("r2",)
     assert live.files() == []
+
+
+@pytest.mark.parametrize(
+    ("size", "most_bytes", "along"), [(0, 0, False), (0, 1, True), (1, 0, False)]
+)
+def test_nothing_comes_along_where_nothing_was_asked_for(
+    size: int, most_bytes: int, along: bool
+) -> None:
+    """An output may be empty, and a later stage still reads it."""
+    marked = AwaitedJob(request="r1", inputs=(Payload(),), publish=True, bring_bytes=most_bytes)
+    assert comes_along(marked, bytes(size)) is along
 
 
 async def test_a_join_gets_its_inputs_in_the_order_that_it_was_told(live: LiveNode) -> None:

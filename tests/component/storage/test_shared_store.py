@@ -5,6 +5,7 @@ import os
 import resource
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,6 +77,7 @@ def test_there_is_room_for_so_much_whoever_wrote_it(
     writer: SharedStore, reader: SharedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("esg.storage.shared_store.LOOK_S", 0.0)
+    monkeypatch.setattr("esg.storage.shared_store.LOOK_SHARE", 1e9)
     assert writer.put("r1", "a", bytes(MB - 1000))
     assert not reader.has_room(1001)
     assert not reader.put("r2", "a", bytes(1001))
@@ -83,6 +85,39 @@ def test_there_is_room_for_so_much_whoever_wrote_it(
     assert reader.put("r2", "a", bytes(1000))
     writer.remove("r1", "a")
     assert reader.put("r3", "a", bytes(MB - 1000))
+
+
+def test_what_takes_long_to_look_at_is_looked_at_seldom(
+    writer: SharedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s, looks = 100.0, 0
+
+    def clock() -> float:
+        return now_s
+
+    def slow_look() -> Iterator[Any]:
+        nonlocal now_s, looks
+        now_s, looks = now_s + 0.5, looks + 1
+        return iter(())
+
+    monkeypatch.setattr("esg.storage.shared_store.time.monotonic", clock)
+    monkeypatch.setattr(writer, "_entries", slow_look)
+    for _ in range(90):
+        writer.has_room(1)
+        now_s += 0.1
+    assert looks == 1  # in nine seconds
+
+
+def test_what_comes_under_the_name_of_a_directory_that_was_removed_is_looked_at_first(
+    writer: SharedStore, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("esg.storage.shared_store.LOOK_S", 0.0)
+    monkeypatch.setattr("esg.storage.shared_store.LOOK_SHARE", 1e9)
+    directory.rmdir()
+    directory.mkdir(mode=0o777)
+    directory.chmod(0o777)
+    assert not writer.put("r1", "a", LARGE)
+    assert list(directory.iterdir()) == []
 
 
 def test_between_two_looks_what_was_written_here_counts(writer: SharedStore) -> None:
@@ -115,6 +150,7 @@ def test_a_directory_that_is_removed_has_no_room_until_it_is_there_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("esg.storage.shared_store.LOOK_S", 0.0)
+    monkeypatch.setattr("esg.storage.shared_store.LOOK_SHARE", 1e9)
     directory.rmdir()
     for _ in range(3):
         assert not writer.put("r1", "a", LARGE)
@@ -154,7 +190,7 @@ def test_a_directory_that_others_may_look_into_is_refused(tmp_path: Path, mode: 
 def test_a_link_to_a_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     (tmp_path / "shared").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(Rejected, match="or it is a link"):
+    with pytest.raises(Rejected, match="or is a link"):
         SharedStore(tmp_path / "shared", MB)
 
 

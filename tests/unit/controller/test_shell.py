@@ -197,6 +197,17 @@ def test_a_small_result_comes_along_with_the_report_and_goes_with_the_answer(
     assert with_node.shell.requests.held_bytes == 3
 
 
+def test_what_another_node_says_of_a_task_is_not_believed(with_node: Table) -> None:
+    with_node.at(0, arrived("r1", "thumb"), MEMO)
+    with_node.at(ms(1), joined("i9"), session_memo("s9"))
+    fake = brought_memo({"r1": b"dog"})
+    with_node.at(ms(5), finished("t1", on="i9", running_us=ms(1)), fake)
+    with_node.at(ms(6), failed("t1", on="i9", missing=("r1/",)))
+    assert with_node.of(TellPayloadLost) == []
+    with_node.at(ms(10), finished("t1", running_us=ms(10)), brought_memo({"r1": b"cat"}))
+    assert outputs(with_node) == {"resize": b"cat"}
+
+
 def test_a_result_that_did_not_come_along_is_in_redis(with_node: Table) -> None:
     with_node.at(0, arrived("r1", "thumb"), MEMO).at(ms(10), finished("t1", running_us=ms(10)))
     assert outputs(with_node) == {}

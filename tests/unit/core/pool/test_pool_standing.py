@@ -86,6 +86,12 @@ def test_a_stop_that_finds_the_next_task_stops_that(node: Node) -> None:
     ]
 
 
+def test_a_stop_that_comes_just_before_the_end_ends_the_chain(node: Node) -> None:
+    node.at(ms(10), order())
+    assert node.at(ms(30), stop("t1")) == [AbortTask(task="t1")]
+    assert node.at(ms(30), ended("t1")) == [finished("t1", loading_us=0, running_us=ms(20))]
+
+
 def test_a_recall_of_a_task_that_is_gone_is_ignored(node: Node) -> None:
     assert node.at(ms(10), recall("t1"), stop("t1")) == []
 

@@ -180,6 +180,13 @@ def test_what_a_node_went_on_with_and_nobody_ordered_is_stopped_and_keeps_its_pl
     assert desk.scheduler.state.nodes["i0"].vgpus_free == 2
 
 
+def test_a_report_that_is_said_again_stops_nothing(desk: Desk) -> None:
+    desk.at(ms(0), joined("i0", resident=WARM), arrived("r1", "photo"))
+    desk.at(ms(10), goes_on("t1", "t2", running_us=ms(10)))
+    desk.at(ms(11), goes_on("t1", "t2", running_us=ms(10)))
+    assert desk.new_orders == []
+
+
 def test_a_report_of_what_follows_a_task_that_is_unknown_has_it_stopped(desk: Desk) -> None:
     desk.at(ms(0), joined("i0", resident=WARM))
     desk.at(ms(1), goes_on("t8", "t9", running_us=ms(10)))
