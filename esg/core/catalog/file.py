@@ -12,7 +12,7 @@ measured table:
 
     function = "segmentation"
     [provenance]                      # free text: where the numbers come from
-    [model]  with  [grid]             # parameters of `profile_model.TimeModel`
+    [model]  with  [grid]             # parameters of a model: see `model_table`
     [measured]  table = "seg.csv"     # batch, vcpus, vgpus, time_ms; empty or "oom": does not fit
 
 A function may name a `folder` with a manifest, function.toml: what the catalog does not say about
@@ -31,9 +31,10 @@ from typing import Any
 
 from esg.core.catalog.application_table import application_table
 from esg.core.catalog.config import Config
+from esg.core.catalog.cpu_use import CpuUse
 from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage
+from esg.core.catalog.model_table import cpu_use, grid_table, model_table
 from esg.core.catalog.profile import Prices, Profile
-from esg.core.catalog.profile_model import Grid, TimeModel
 from esg.core.catalog.toml_fields import TomlFields
 from esg.errors import Rejected
 from esg.limits import LONGEST_PART_MS, MOST_MB, MOST_USD_PER_HOUR
@@ -99,16 +100,20 @@ def load_profile(path: Path, prices: Prices) -> Profile:
     if top.has("model") == top.has("measured"):
         raise top.error("model", "a profile has either [model] or [measured]; keep one of them")
     if top.has("model"):
-        model, spread = _model(top.table("model"))
-        times_us = model.times_us(_grid(top.table("grid")))
+        grid = grid_table(top.table("grid"))
+        model, spread = model_table(top.table("model"), grid)
+        times_us, cpu = model.times_us(grid), model.cpu
     else:
         measured = top.table("measured")
         times_us = _read_table(_file(measured, "table", path.parent))
         spread = measured.number("relative_std", minimum=0, default=0.0)
         measured.finish()
+        cpu = None
     top.finish()
     try:
-        return Profile.of(function, times_us, prices, relative_std=spread, provenance=provenance)
+        return Profile.of(
+            function, times_us, prices, relative_std=spread, provenance=provenance, cpu=cpu
+        )
     except Rejected as error:
         raise Rejected(f"{path}: {error}") from None
 
@@ -174,6 +179,7 @@ def _function(name: str, fields: TomlFields, beside: Path, prices: Prices) -> Fu
         memory_mb=where("memory_mb")[0].integer("memory_mb", minimum=1),
         model=where("model")[0].text("model", default=name),
         handler=_handler(*where("handler")),
+        cpu=cpu_use(where("cpu")[0], CpuUse.ACROSS_JOBS),
         folder="" if folder is None else str(folder),
     )
     fields.finish()
@@ -243,29 +249,6 @@ def _application(name: str, fields: TomlFields, functions: dict[str, Function]) 
         )
     except Rejected as error:
         raise fields.error("", str(error)) from None
-
-
-def _model(fields: TomlFields) -> tuple[TimeModel, float]:
-    model = TimeModel(
-        base_ms=fields.number("base_ms", above=0, maximum=LONGEST_PART_MS),
-        cpu_share=fields.number("cpu_share", minimum=0, maximum=1),
-        parallel_fraction=fields.number("parallel_fraction", minimum=0, maximum=1),
-        gpu_fixed_share=fields.number("gpu_fixed_share", minimum=0, maximum=1),
-        max_portion=fields.integer("max_portion", minimum=1) if fields.has("max_portion") else None,
-    )
-    spread = fields.number("relative_std", minimum=0, default=0.0)
-    fields.finish()
-    return model, spread
-
-
-def _grid(fields: TomlFields) -> Grid:
-    grid = Grid(
-        batch=fields.integers("batch"),
-        vcpus=fields.integers("vcpus"),
-        vgpus=fields.integers("vgpus"),
-    )
-    fields.finish()
-    return grid
 
 
 _COLUMNS = ("batch", "vcpus", "vgpus", "time_ms")
