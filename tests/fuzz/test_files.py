@@ -13,9 +13,10 @@ from esg.cli.evaluation.saved_results import read_result
 from esg.cli.requests.application_file import read_applications
 from esg.console.arrivals import ArrivalOptions
 from esg.console.lazy import LazyCommand
-from esg.core.catalog.file import DEFAULT, MANIFEST, load_catalog, load_profile
+from esg.core.catalog.file import MANIFEST, load_catalog, load_profile
 from esg.core.catalog.model import Catalog
 from esg.core.catalog.profile import Prices
+from esg.core.catalog.shipped import DEFAULT
 from esg.core.journal.checksums import read_groups
 from esg.core.journal.format import read_segment
 from esg.errors import Rejected

@@ -11,8 +11,8 @@ from esg.console.formatting import ms_text
 from esg.console.handled import handled_notes
 from esg.console.shapes import shape_text
 from esg.console.terminal import Column, print_json, print_line, print_rows, terminal
-from esg.core.catalog.file import DEFAULT
 from esg.core.catalog.model import Application, Catalog, Function
+from esg.core.catalog.shipped import DEFAULT
 from esg.units import to_ms
 
 

@@ -6,6 +6,7 @@ A catalog is a TOML file; `esg/profiles/catalog.toml` is the default. One that b
 
 says only what is different: what it does not say of cluster and prices is as in the default, and
 functions and applications are the default's and its own, which win if they have the same name.
+Any of the catalogs in `shipped` can be extended like that.
 
 Each function names a profile, relative to the file that names it, which holds either a model or a
 measured table:
@@ -35,15 +36,15 @@ from esg.core.catalog.cpu_use import CpuUse
 from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage
 from esg.core.catalog.model_table import cpu_use, grid_table, model_table
 from esg.core.catalog.profile import Prices, Profile
+from esg.core.catalog.shipped import DEFAULT, SHIPPED
 from esg.core.catalog.toml_fields import TomlFields
 from esg.errors import Rejected
 from esg.limits import LONGEST_PART_MS, MOST_MB, MOST_USD_PER_HOUR
 from esg.suggest import shortened
 from esg.units import ms
 
-EXTENDS, SHIPPED = "extends", "default"
+EXTENDS = "extends"
 MANIFEST = "function.toml"
-DEFAULT = Path(__file__).parents[2] / "profiles" / "catalog.toml"
 
 
 def load_catalog(path: Path = DEFAULT) -> Catalog:
@@ -51,7 +52,7 @@ def load_catalog(path: Path = DEFAULT) -> Catalog:
     top = TomlFields(str(path), "", catalog_content(path))
     if not top.has(EXTENDS) and not top.has("cluster"):
         raise top.error(
-            "cluster", f'is missing; add it, or make {EXTENDS} = "{SHIPPED}" the first line'
+            "cluster", f'is missing; add it, or make {EXTENDS} = "default" the first line'
         )
     price = top.table("prices", required=False)
     prices = Prices(
@@ -72,22 +73,23 @@ def load_catalog(path: Path = DEFAULT) -> Catalog:
 
 
 def catalog_content(path: Path) -> dict[str, Any]:
-    """What a catalog says, together with what it takes over from the default one; unchecked."""
+    """What a catalog says, together with what it takes over from a shipped one; unchecked."""
     content = _content(path)
     if EXTENDS not in content:
         return content
     top = TomlFields(str(path), "", content)
-    if content[EXTENDS] != SHIPPED:
-        raise top.error(
-            EXTENDS, f'must be "{SHIPPED}", the catalog that comes with ESG; or leave it out'
-        )
-    shipped = _content(DEFAULT)
+    home = SHIPPED.get(str(content[EXTENDS]))
+    if home is None:
+        known = " or ".join(f'"{name}"' for name in SHIPPED)
+        raise top.error(EXTENDS, f"must be {known}, which come with ESG; or leave it out")
+    shipped = catalog_content(home)
     for function in shipped["functions"].values():
         for key in ("folder", "profile"):
-            function[key] = str(DEFAULT.parent / function[key])
+            function[key] = str(home.parent / function[key])
     for key, table in shipped.items():
-        top.table(key, required=False)  # refuses what is none
-        content[key] = table | content.get(key, {})
+        if key != EXTENDS:
+            top.table(key, required=False)  # refuses what is none
+            content[key] = table | content.get(key, {})
     return content
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from esg.core.catalog.file import DEFAULT
+from esg.core.catalog.shipped import DEFAULT
 from esg.core.journal.format import catalog_digest, functions_digest
 from esg.errors import Rejected
 from esg.runtime.catalog import load

@@ -146,7 +146,7 @@ KEYS_AND_TYPES: Mistakes = {
     ),
     **{
         ("[cluster]", f"extends = {other}\n[cluster]"): (
-            'catalog.toml: extends: must be "default", the catalog that comes with ESG; or ...'
+            'catalog.toml: extends: must be "default" or "measured-shapes", which come with ...'
         )
         for other in ('"defaults"', '"../catalog.toml"', "3", "[]")
     },
