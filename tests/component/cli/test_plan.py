@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from esg.core.catalog.file import load_catalog
+from esg.core.catalog.shipped import SHIPPED
 from esg.core.search.frontier import Frontier
 from tests.component.cli.conftest import Run
 
@@ -136,6 +137,20 @@ def test_a_strict_deadline_is_marked_where_handlers_could_not_keep_it(esg: Run) 
     )
 
 
+def test_a_catalog_that_comes_with_esg_is_named_without_a_file(
+    esg: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = ("depth-recognition", "--slo-ms", 1480)
+    shapes = document(esg, *asked, "--catalog", "measured-shapes")
+    assert shapes == {
+        **document(esg, *asked, "--catalog", SHIPPED["measured-shapes"]),
+        **{key: shapes[key] for key in ("elapsed_us", "build_ms")},
+    }
+    usual, default = document(esg, *asked), document(esg, *asked, "--catalog", "default")
+    assert default["plans"] == usual["plans"] != shapes["plans"]
+
+
 @pytest.fixture
 def one_core(tmp_path: Path) -> Path:
     """A catalog whose profile says what its handler does: one core for a job."""
@@ -166,6 +181,15 @@ def test_a_deadline_that_more_vcpus_cannot_help_is_told_with_that_reason(
     (strict,) = [line for line in overview.out.splitlines() if line.endswith(" late")]
     assert strict.startswith("0.8 L")
     assert "late: even the fastest configs take longer" in words(overview.out)
+
+
+def test_a_handler_of_several_cores_is_told_to_take_less_than_one_core_was_modelled_with(
+    esg: Run, one_core: Path
+) -> None:
+    one_core.write_text(one_core.read_text().replace("input_mb", 'cpu = "within_job"\ninput_mb'))
+    told = words(esg("plan", "drawing", "--slo-ms", 100, "--catalog", one_core).out)
+    assert "but the handler does one job after the other on all vCPUs" in told
+    assert "With several vCPUs a single job takes less" in told
 
 
 @pytest.mark.parametrize("name", ["frontier", "astar"])
