@@ -37,8 +37,9 @@ from rich.table import Table
 from benchmarks.live import Usage, usages
 from esg.client import AsyncClient, MeshStatus, PipelineStage, Result
 from esg.core.catalog.config import Config
-from esg.core.catalog.file import DEFAULT, load_catalog
+from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Catalog, Function
+from esg.core.catalog.shipped import DEFAULT
 from esg.core.messages.events import Correction, ProfilesCorrected
 from esg.core.metrics import Served, percentiles, percentiles_ms
 from esg.emulator.history import replay_strictly, scenario_of

@@ -17,6 +17,7 @@ from contextvars import Context, copy_context
 from dataclasses import dataclass
 from pathlib import Path
 
+from esg.core.catalog.cpu_use import CpuUse
 from esg.core.catalog.model import Catalog
 from esg.core.messages.events import InvokerNews
 from esg.core.messages.node import ModelLoaded
@@ -89,8 +90,9 @@ class NodeHost:
         memory_bytes = own.store_memory_mb * 2**20 // len(self.names)
         with _local_store(own, None if alone else name, memory_bytes) as local:
             async with slice_set(own, self.common, self.catalog, name, alone=alone) as found:
-                for handler in found.handlers.values():
-                    check_handler(handler)
+                functions = [self.catalog.functions[name] for name in found.handlers]
+                for function in functions:
+                    check_handler(function.handler, function.cpu)
                 pool = Pool(
                     self.catalog,
                     name,
@@ -104,7 +106,12 @@ class NodeHost:
                     if link.report(news, brought):
                         metrics.reported(news)
 
-                cpu = CpuParts(vcpus, own.handler_timeout_s, found.handlers.values())
+                cpu = CpuParts(
+                    vcpus,
+                    own.handler_timeout_s,
+                    found.handlers.values(),
+                    [f.handler for f in functions if f.cpu is CpuUse.WITHIN_JOB],
+                )
                 cpu.metrics.begin(found.handlers)
                 began_ns = time.monotonic_ns()
                 node = Node(

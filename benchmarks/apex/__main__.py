@@ -37,6 +37,7 @@ from benchmarks.apex.cases import (
 from benchmarks.apex.floors import STEPS, floors
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Catalog
+from esg.core.catalog.shipped import catalog_path
 from esg.core.metrics import percentiles
 from esg.core.policies.apex.features import Feature
 from esg.core.policies.apex.policy import Apex, BatchPlansCache
@@ -61,7 +62,7 @@ FEWER = 5
 
 def main() -> None:
     arguments = _arguments()
-    catalog = load_catalog()
+    catalog = load_catalog(catalog_path(arguments.catalog))
     count, requests = (2, 400) if arguments.quick else (arguments.seeds, arguments.requests)
     seeds = range(arguments.first_seed, arguments.first_seed + count)
     runs = [
@@ -92,6 +93,11 @@ def _arguments() -> argparse.Namespace:
         prog="python -m benchmarks.apex",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--catalog",
+        default="default",
+        help="a file, or a catalog of ESG's; with results of its own",
     )
     parser.add_argument("--quick", action="store_true", help="two seeds, few requests")
     parser.add_argument("--seeds", type=int, default=10)

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from esg.core.catalog.file import DEFAULT
 from esg.core.catalog.model import Application, Catalog, Function, Stage
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.catalog.profile_model import Grid, TimeModel
+from esg.core.catalog.shipped import DEFAULT
 
 SETTINGS = {"strict": 0.8, "moderate": 1.0, "relaxed": 1.2}
 """The SLO as a multiple of L, the time of the application alone at the minimum config."""

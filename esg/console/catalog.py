@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from esg.core.catalog.shipped import SHIPPED, catalog_path
 from esg.errors import Rejected
 
 if TYPE_CHECKING:
@@ -15,20 +16,23 @@ CatalogFile = Annotated[
     Path | None,
     typer.Option(
         "--catalog",
+        parser=catalog_path,
         metavar="FILE",
         envvar="ESG_CATALOG",
         show_default="the one shipped with ESG",
-        help="Catalog of functions, applications and cluster.",
+        help="Catalog of functions, applications and cluster: a file, or one of ESG's by its name "
+        f"({', '.join(SHIPPED)}).",
     ),
 ]
 
 
 def read_catalog(path: Path | None) -> "Catalog":
-    """The catalog in a file, or the one shipped with ESG."""
-    from esg.core.catalog.file import DEFAULT, load_catalog  # needs an extra; the option does not
+    """The catalog in a file, or one of those shipped with ESG."""
+    from esg.core.catalog.file import load_catalog  # needs an extra; the option does not
 
     if path is None:
-        return load_catalog(DEFAULT)
+        return load_catalog()
+    path = catalog_path(path)
     try:
         path.stat()
     except OSError as error:

@@ -95,7 +95,7 @@ def _function(
     record: ProfileRecord,
 ) -> dict[str, Any]:
     measured = record.functions[name]
-    kept = {key: given[key] for key in ("model", "handler") if key in given}
+    kept = {key: given[key] for key in ("model", "handler", "cpu") if key in given}
     if "folder" in given:
         kept["folder"] = _from_here(folder, source.parent / given["folder"])
     home, _, part = kept.get("handler", "").rpartition(":")

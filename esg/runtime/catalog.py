@@ -5,14 +5,13 @@ there are changes while a mesh runs; the functions, which invokers must know, do
 their digest (`functions_digest`) that two processes compare when they meet.
 """
 
-from pathlib import Path
-
-from esg.core.catalog.file import DEFAULT, load_catalog
+from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Catalog, scaled
+from esg.core.catalog.shipped import DEFAULT, catalog_path
 from esg.runtime.settings import CommonSettings
 
 
 def load(common: CommonSettings) -> Catalog:
-    """The catalog that the settings name, or the one that comes with ESG, in the mesh's time."""
-    path = Path(common.catalog) if common.catalog else DEFAULT
+    """The catalog that the settings name, or the default one, in the mesh's time."""
+    path = catalog_path(common.catalog) if common.catalog else DEFAULT
     return scaled(load_catalog(path), common.time_scale)

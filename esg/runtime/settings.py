@@ -23,7 +23,9 @@ _USUAL = SchedulerSettings()
 class CommonSettings:
     """What every process of a mesh knows."""
 
-    catalog: str = setting("", "the catalog file; empty: the one that comes with ESG")
+    catalog: str = setting(
+        "", "the catalog's file, or the name of one that comes with ESG; empty: default"
+    )
     time_scale: float = setting(
         1.0,
         "multiplies every profiled time and SLO of the catalog: 0.1 makes an emulated mesh run "

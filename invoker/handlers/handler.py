@@ -14,6 +14,12 @@ granted v vCPUs has v of its jobs worked on at a time, each on a core of its own
 has as many cores as the node offers vCPUs; where it has fewer, the number of workers is the only
 limit.
 
+A handler whose function says `cpu = "within_job"` works on one job after the other instead, each
+with all v cores, and is told how many it may use:
+
+    def prepare(self, inputs: Sequence[bytes], *, cores: int) -> Mapping[str, np.ndarray]: ...
+    def finish(self, outputs, inputs, *, cores: int) -> bytes: ...
+
 The file of a handler is read once, when the node starts or the function is reloaded: workers that
 start later have the same code, whatever is on disk by then. A module is imported by each worker.
 
@@ -30,13 +36,15 @@ import os
 import re
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cache, partial
+from inspect import signature
 from pathlib import Path
 from time import perf_counter
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol, cast
 
+from esg.core.catalog.cpu_use import CpuUse
 from esg.errors import Fault, Rejected
 from esg.invoker.gathering import together
 from esg.invoker.handlers.metrics import HandlerMetrics
@@ -44,6 +52,8 @@ from esg.invoker.handlers.worker_processes import OutOfTime, WorkerDied, Workers
 from esg.invoker.tensors.arrays import Tensors, checked
 
 Bytes = bytes | memoryview
+CORES = "cores"
+"""The parameter of handlers that use several cores for one job."""
 IMPORT_S = 60.0
 """What reading handlers anew may take at least."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -64,11 +74,27 @@ class Handler(Protocol):
     def finish(self, outputs: Tensors, inputs: Sequence[bytes]) -> bytes: ...
 
 
-def check_handler(name: str) -> None:
-    """Refuse a handler that is not there, before anyone needs it."""
+def check_handler(name: str, cpu: CpuUse = CpuUse.ACROSS_JOBS) -> None:
+    """Refuse a handler that is not there, before anyone needs it, or cannot be called as its
+    function says."""
     found = _class(name)
-    if not all(callable(getattr(found, method, None)) for method in ("prepare", "finish")):
+    methods = [getattr(found, method, None) for method in ("prepare", "finish")]
+    if not all(map(callable, methods)):
         raise Rejected(f"handler {name!r}: it needs the methods prepare and finish; add them")
+    if cpu is CpuUse.WITHIN_JOB and not all(map(_takes_cores, methods)):
+        raise Rejected(
+            f'handler {name!r}: with cpu = "{cpu}", prepare and finish are told how many cores '
+            f"they may use; let both have a parameter `{CORES}`, or say "
+            f'cpu = "{CpuUse.ACROSS_JOBS}"'
+        )
+
+
+def _takes_cores(method: Any) -> bool:
+    try:
+        parameters = signature(method).parameters
+    except (TypeError, ValueError):  # of a callable that says nothing about itself
+        return True
+    return CORES in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
 class Cores:
@@ -98,12 +124,21 @@ class _Work(NamedTuple):
 
 class CpuParts:
     """`timeout_s` is what a handler may take for one job, before as well as after the model. The
-    files of `handlers` are read now. Jobs are counted for the function that they are of."""
+    files of `handlers` are read now; those that use several cores for one job are `within_job`,
+    too. Jobs are counted for the function that they are of."""
 
-    def __init__(self, vcpus: int, timeout_s: float, handlers: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        vcpus: int,
+        timeout_s: float,
+        handlers: Iterable[str] = (),
+        within_job: Iterable[str] = (),
+    ) -> None:
         usable = sorted(os.sched_getaffinity(0))
         self._cores = Cores(vcpus, usable)
+        self._most_cores = len(usable)
         self._handlers = tuple(handlers)
+        self._within_job = frozenset(within_job)
         self._sources = _read(self._handlers)
         self._workers = Workers(min(vcpus, len(usable)), partial(_keep_sources, self._sources))
         self._timeout_s = timeout_s
@@ -137,7 +172,7 @@ class CpuParts:
         sources = {**self._sources, **_read([handler])}
         set_up = partial(_keep_sources, sources)
         limit_s = max(self._timeout_s, IMPORT_S)
-        handlers = tuple(dict.fromkeys((*self._handlers, handler)))
+        handlers = {name: self._use(name) for name in (*self._handlers, handler)}
         renewed = self._workers.renewed(set_up, limit_s, _check_all, handlers)
         try:
             async with renewed as take_over:
@@ -156,33 +191,40 @@ class CpuParts:
         """End the workers, whatever they are doing."""
         self._workers.close()
 
+    def _use(self, handler: str) -> CpuUse:
+        return CpuUse.WITHIN_JOB if handler in self._within_job else CpuUse.ACROSS_JOBS
+
     async def _all(self, work: _Work, jobs: Sequence[tuple[Any, ...]], vcpus: int) -> list[Any]:
-        cores = self._cores.take(vcpus)
-        slots = asyncio.Semaphore(vcpus)
-        spare = list(cores)
+        granted = self._cores.take(vcpus)
+        within = self._use(work.handler) is CpuUse.WITHIN_JOB
+        told = min(vcpus, self._most_cores) if within else None
+        spare = [granted] if within else [granted[n : n + 1] for n in range(len(granted))]
+        slots = asyncio.Semaphore(1 if within else vcpus)
 
         async def one(job: tuple[Any, ...]) -> Any:
             async with slots:
-                core = spare.pop() if spare else None
+                cores = spare.pop() if spare else ()
                 try:
-                    return await self._one(work, job, core)
+                    return await self._one(work, job, cores, told)
                 except (Fault, InvalidInput) as error:
                     self.metrics.failed(work.function)
                     return error
                 finally:
-                    if core is not None:
-                        spare.append(core)
+                    if cores:
+                        spare.append(cores)
 
         try:
             return await together([one(job) for job in jobs])
         finally:
-            self._cores.give_back(cores)
+            self._cores.give_back(granted)
 
-    async def _one(self, work: _Work, job: tuple[Any, ...], core: int | None) -> Any:
+    async def _one(
+        self, work: _Work, job: tuple[Any, ...], cores: tuple[int, ...], told: int | None
+    ) -> Any:
         handler, method, function = work
         try:
             result, took_s = await self._workers.call(
-                self._timeout_s, _call, handler, method, job, core
+                self._timeout_s, _call, handler, method, job, cores, told
             )
             self.metrics.ended(function, method, took_s)
             return result
@@ -197,19 +239,19 @@ class CpuParts:
 
 
 def _call(
-    handler: str, method: str, job: tuple[Any, ...], core: int | None
+    handler: str, method: str, job: tuple[Any, ...], cores: tuple[int, ...], told: int | None
 ) -> tuple[Tensors | bytes, float]:
     """In a worker: what the handler makes of a job, and the seconds that it took. What goes wrong
     is told in words: other errors may not survive the way back."""
-    if core is not None:
-        os.sched_setaffinity(0, {core})
+    if cores:
+        _stay_on(cores)
     _class(handler)  # without it, no job can be done
     ready = False
     try:
         work = getattr(_handler(handler), method)
         ready = True  # what is turned down from here on is the job's input
         began = perf_counter()
-        result = work(*job)
+        result = work(*job) if told is None else work(*job, cores=told)
         took_s = perf_counter() - began
         return _bytes(result) if method == "finish" else checked(result), took_s
     except Rejected as error:
@@ -223,10 +265,17 @@ def _call(
         raise Fault(f"handler {handler}: {method}: {what}") from None
 
 
-def _check_all(handlers: Sequence[str]) -> None:
+def _stay_on(cores: tuple[int, ...]) -> None:
+    """Use these cores only: this thread, and those that a handler has kept from earlier jobs."""
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(ProcessLookupError):  # it has just ended
+            os.sched_setaffinity(int(thread.name), cores)
+
+
+def _check_all(handlers: Mapping[str, CpuUse]) -> None:
     """In a new worker."""
-    for handler in handlers:
-        check_handler(handler)
+    for handler, cpu in handlers.items():
+        check_handler(handler, cpu)
 
 
 def _copied(contents: Sequence[Bytes]) -> list[bytes]:

@@ -13,9 +13,10 @@ from esg.cli.evaluation.saved_results import read_result
 from esg.cli.requests.application_file import read_applications
 from esg.console.arrivals import ArrivalOptions
 from esg.console.lazy import LazyCommand
-from esg.core.catalog.file import DEFAULT, MANIFEST, load_catalog, load_profile
+from esg.core.catalog.file import MANIFEST, load_catalog, load_profile
 from esg.core.catalog.model import Catalog
 from esg.core.catalog.profile import Prices
+from esg.core.catalog.shipped import DEFAULT
 from esg.core.journal.checksums import read_groups
 from esg.core.journal.format import read_segment
 from esg.errors import Rejected
@@ -108,6 +109,7 @@ cold_start_ms = 10
 input_mb = 1
 memory_mb = 100
 handler = "handler.py:Handler"
+cpu = "within_job"
 """
 MODELLED = b"""
 function = "depth"
@@ -124,6 +126,10 @@ batch = [1, 2, 4]
 vcpus = [1, 2]
 vgpus = [1, 2]
 """
+TABLED = MODELLED.replace(
+    b"parallel_fraction = 0.9\ngpu_fixed_share = 0.3",
+    b'cpu = "across_jobs"\ngpu_growth = { 1 = 1.0, 2 = 1.5, 4 = 2 }',
+)
 MEASURED = b"""
 function = "depth"
 [provenance]
@@ -187,7 +193,7 @@ def good() -> dict[str, bytes]:
         "measured.toml": MEASURED,
         "table.csv": TABLE,
         f"label/{MANIFEST}": MANIFEST_TEXT,
-        "label/profile.toml": MODELLED.replace(b'"depth"', b'"label"'),
+        "label/profile.toml": TABLED.replace(b'"depth"', b'"label"'),
         "label/handler.py": b"class Handler: ...\n",
     }
 
@@ -237,7 +243,7 @@ def test_the_manifest_of_a_function(folder: Path, content: bytes) -> None:
 
 
 @fuzzed()
-@given(spoilt([MODELLED, MEASURED]))
+@given(spoilt([MODELLED, TABLED, MEASURED]))
 def test_a_profile(folder: Path, content: bytes) -> None:
     (folder / "profile.toml").write_bytes(content)
     gives_a_value_or_is_refused(lambda: load_profile(folder / "profile.toml", PRICES))

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from esg.core.catalog.config import Config
-from esg.core.catalog.file import DEFAULT, load_catalog
+from esg.core.catalog.file import load_catalog
 from esg.core.catalog.profile import Prices
+from esg.core.catalog.shipped import DEFAULT
 from esg.core.messages.codec import to_bytes
 from esg.core.messages.commands import StartTask
 from esg.core.messages.events import RequestArrived

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from esg.core.catalog.file import DEFAULT, load_catalog
+from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Catalog
+from esg.core.catalog.shipped import DEFAULT
 from esg.emulator.reproduce.claims.claim import Claim
 from esg.emulator.reproduce.experiments import (
     SYSTEMS,

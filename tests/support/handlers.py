@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
 
@@ -46,6 +47,35 @@ class Meeting:
 
     def finish(self, outputs: Tensors, inputs: Sequence[bytes]) -> bytes:
         return plain_output(outputs)
+
+
+class Sharing:
+    """Does one job with several cores; says how many it was told of, and which may be used: by
+    itself, and by a thread that it has kept from its first job on."""
+
+    def __init__(self) -> None:
+        self._kept = ThreadPoolExecutor(1)
+
+    def prepare(self, inputs: Sequence[bytes], *, cores: int) -> Tensors:
+        return plain_input([self._told(cores)])
+
+    def finish(self, outputs: Tensors, inputs: Sequence[bytes], *, cores: int) -> bytes:
+        return self._told(cores)
+
+    def _told(self, cores: int) -> bytes:
+        own = sorted(os.sched_getaffinity(0))
+        kept = sorted(self._kept.submit(os.sched_getaffinity, 0).result())
+        return f"{cores} {own} {kept}".encode()
+
+
+class SharingMeeting(Meeting):
+    """Waits with all cores that there are."""
+
+    def prepare(self, inputs: Sequence[bytes], *, cores: int = 0) -> Tensors:
+        return super().prepare(inputs)
+
+    def finish(self, outputs: Tensors, inputs: Sequence[bytes], *, cores: int = 0) -> bytes:
+        return super().finish(outputs, inputs)
 
 
 class Odd(Exception):

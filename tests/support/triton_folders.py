@@ -6,6 +6,8 @@
     ponder   the same, after as many milliseconds as its first input says
     signed   puts a word of its model and one of its handler behind its input; `write_signed` has
              others
+    counted  puts behind its input how many cores its handler was told of, before and after the
+             model, and those that it might use: it does one job with all that were granted
     repeat   gives an array as often as its first byte says; it has no handler that could call it
     broken   its model cannot be made
     corrupt  has a config that nobody can read
@@ -120,15 +122,28 @@ class Handler:
     def finish(self, outputs, inputs):
         return outputs["Y"].tobytes() + WORD
 """
+COUNTED_HANDLER = """
+import os
+import numpy as np
+
+class Handler:
+    def prepare(self, inputs, cores):
+        return {"X": np.frombuffer(inputs[0] + f" {cores}".encode(), np.uint8)}
+
+    def finish(self, outputs, inputs, cores):
+        return (255 - outputs["Y"]).tobytes() + f" {cores} {len(os.sched_getaffinity(0))}".encode()
+"""
 MODELS = {
     "invert": (INVERT_CONFIG, INVERT_MODEL),
     "join": (BYTES_CONFIG, f"PONDER = False\n{JOIN_MODEL}"),
     "ponder": (BYTES_CONFIG, f"PONDER = True\n{JOIN_MODEL}"),
     "repeat": (INVERT_CONFIG, REPEAT_MODEL),
     "signed": (INVERT_CONFIG, ""),
+    "counted": (INVERT_CONFIG, INVERT_MODEL),
     "broken": (BYTES_CONFIG, BROKEN_MODEL),
     "corrupt": ("this is { not a config", BROKEN_MODEL),
 }
+HANDLERS = {"invert": HANDLER, "signed": HANDLER, "counted": COUNTED_HANDLER}
 CONFIGS = [(1, 1, 1), (2, 1, 1), (2, 1, 2), (4, 1, 2)]
 CATALOG = """
 [cluster]
@@ -155,16 +170,19 @@ def write_functions(folder: Path) -> Path:
             f'description = "{name}"\nprofile = "profile.toml"\n'
             "cold_start_ms = 200\nmemory_mb = 400\ninput_mb = 0.001\n"
         )
-        if name in ("invert", "signed"):
+        if name in HANDLERS:
             manifest += 'handler = "handler.py:Handler"\n'
-            (folder / name / "handler.py").write_text(HANDLER)
+            (folder / name / "handler.py").write_text(HANDLERS[name])
+        if name == "counted":
+            manifest += 'cpu = "within_job"\n'
         (folder / name / "function.toml").write_text(manifest)
         (folder / name / "profile.toml").write_text(
             f'function = "{name}"\n[provenance]\nkind = "made up"\n'
             '[measured]\ntable = "profile.csv"\n'
         )
         # Slower alone than together, so that batches and both slices are worth it
-        rows = [f"{b},{c},{g},{100 if b > 1 else 90}" for b, c, g in CONFIGS]
+        configs = [(1, 2, 1)] if name == "counted" else CONFIGS
+        rows = [f"{b},{c},{g},{100 if b > 1 else 90}" for b, c, g in configs]
         (folder / name / "profile.csv").write_text("\n".join(["batch,vcpus,vgpus,time_ms", *rows]))
         text += f'[functions.{name}]\nfolder = "{name}"\n'
         text += f'[applications.{name}]\nchain = ["{name}"]\nslo_ms = 60000\n'

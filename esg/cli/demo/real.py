@@ -14,7 +14,7 @@ from esg.cli.demo.real_view import RealDemoView
 from esg.cli.requests.outputs import Folder
 from esg.cli.requests.view import result_document
 from esg.client import AsyncClient
-from esg.core.catalog.file import DEFAULT
+from esg.core.catalog.shipped import DEFAULT
 from esg.local.supervisor import Mesh, MeshOptions
 
 

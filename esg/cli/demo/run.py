@@ -14,7 +14,7 @@ from esg.cli.demo.findings import (
 )
 from esg.cli.demo.view import DemoView
 from esg.client import AsyncClient, MeshStatus
-from esg.core.catalog.file import DEFAULT
+from esg.core.catalog.shipped import DEFAULT
 from esg.loadgen.send import LoadSpec, SentRequest, send
 from esg.local.supervisor import Mesh, MeshOptions
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from esg.cli.explain.question import Question, ask_timed, build_timed, plan_document
 from esg.console.formatting import COST_HEADING, job_cost_text, ms_text
+from esg.console.handled import fastest_handled_us, handled_notes
 from esg.console.shapes import shape_text
 from esg.console.terminal import open_table, print_json, terminal
 from esg.core.catalog.config import CONFIG_LEGEND
@@ -25,6 +26,13 @@ SEARCHES = 9
 """A single search of some 30 us is as likely as not disturbed by whatever else the machine does."""
 
 
+LATE, STAR = "late", "*"
+MARKS = {
+    LATE: "late: even the fastest configs take longer; such requests are refused.",
+    STAR: "*: in time as profiled, but on real slices, as its handlers use vCPUs, no config is.",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
     """One row of the overview."""
@@ -33,6 +41,14 @@ class Shown:
     question: Question
     answer: Answer
     elapsed_us: float
+
+    @property
+    def mark(self) -> str:
+        """Whether it is late, by its profiles or (a star) as its handlers have it."""
+        if not self.answer.feasible:
+            return LATE
+        application = self.question.application
+        return STAR * (fastest_handled_us(application)[application.root] > self.question.slo_us)
 
 
 def print_overview(known: Catalog, *, as_json: bool) -> None:
@@ -54,6 +70,12 @@ def print_overview(known: Catalog, *, as_json: bool) -> None:
     for name, rows in shown.items():
         screen.print(Text.assemble((name, "bold"), f": {shape_text(known.applications[name])}"))
         screen.print(_table(rows, width), "")
+    marks = {row.mark for rows in shown.values() for row in rows}
+    for words in (
+        *(words for mark, words in MARKS.items() if mark in marks),
+        *handled_notes(known.functions.values()),
+    ):
+        screen.print(f"{words}\n", soft_wrap=False)
     screen.print(f"Next, see why: esg plan {shlex.quote(next(iter(shown)))} --queue 4")
 
 
@@ -78,6 +100,7 @@ def _document(row: Shown) -> dict[str, Any]:
         "slo_scale": row.slo_scale,
         "slo_ms": to_ms(row.question.slo_us),
         "feasible": answer.feasible,
+        "fastest_handled_ms": to_ms(fastest_handled_us(application)[application.root]),
         **plan_document(answer.plans[0], application),
         "elapsed_us": row.elapsed_us,
     }
@@ -107,6 +130,6 @@ def _table(rows: Sequence[Shown], configs_width: int) -> Table:
             ms_text(best.time_us),
             job_cost_text(best.job_cost_pusd),
             f"{row.elapsed_us:.0f}",
-            "" if answer.feasible else "late",
+            row.mark,
         )
     return table

@@ -18,6 +18,7 @@ from esg.console.formatting import (
     ms_text,
     percent_text,
 )
+from esg.console.handled import fastest_handled_us
 from esg.console.options import AsJson, above_zero, at_least, from_zero
 from esg.console.shapes import shape_text
 from esg.console.terminal import fits, open_table, print_json, terminal
@@ -165,6 +166,7 @@ def _document(question: Question, engine_name: str, answer: Answer) -> dict[str,
         "queue": question.queue,
         "feasible": answer.feasible,
         "budget_ms": to_ms(answer.budget_us),
+        "fastest_handled_ms": to_ms(fastest_handled_us(question.application)[question.stage]),
         "plans": [plan_document(plan, question.application) for plan in answer.plans],
         "effort": answer.effort,
     }

@@ -8,6 +8,8 @@ from esg.console.formatting import (
     ms_text,
     percent_text,
 )
+from esg.console.handled import fastest_handled_us, handled_notes
+from esg.core.catalog.model import one_core_complaint
 from esg.core.search import Answer, Engine, Plan
 from esg.limits import LONGEST_US
 
@@ -15,7 +17,25 @@ from esg.limits import LONGEST_US
 def reasons(question: Question, engine: Engine, engine_name: str, answer: Answer) -> list[str]:
     why = _why_not_cheaper if answer.feasible else _why_not_at_all
     scope = _scope(question, answer) if engine_name == "astar" else []
-    return [*scope, *why(question, engine, answer)]
+    return [*scope, *why(question, engine, answer), *_on_real_slices(question, answer)]
+
+
+def _on_real_slices(question: Question, answer: Answer) -> list[str]:
+    """What the plan leaves out: that handlers may use vCPUs otherwise than profiles have it."""
+    application = question.application
+    onward = application.onward[question.stage]
+    notes = handled_notes(
+        dict.fromkeys(
+            stage.function for name, stage in application.stages.items() if name in onward
+        )
+    )
+    fastest_us = fastest_handled_us(application)[question.stage]
+    if answer.feasible and fastest_us > question.left_us:
+        notes.append(
+            f"As they are handled, no config is in time from here: the fastest take "
+            f"{exact_ms_text(fastest_us)} ms."
+        )
+    return notes
 
 
 def _scope(question: Question, answer: Answer) -> list[str]:
@@ -65,9 +85,12 @@ def _why_not_at_all(question: Question, engine: Engine, answer: Answer) -> list[
         problem = f"and the deadline passed {ms_text(-question.left_us)} ms ago."
     left_us = least_left_us(question, engine, lambda other: other.feasible)
     after = f" after {ms_text(question.waited_us)} ms of waiting" if question.waited_us else ""
+    stages = question.application.stages
+    alone = one_core_complaint(dict.fromkeys(stages[s.stage].function for s in fastest.steps))
     return [
         f"No plan is in time. Even the fastest, {_configs(fastest)}, takes "
         f"{ms_text(fastest.time_us)} ms, {problem}",
+        *([f"{alone[0].upper()}{alone[1:]}."] if alone else []),
         f"The smallest SLO that can be met from here{after} is "
         f"{exact_ms_text(question.waited_us + left_us)} ms.",
     ]

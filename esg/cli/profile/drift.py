@@ -12,6 +12,7 @@ from esg.cli.evaluation.history import replayed_strictly
 from esg.cli.requests.connection import run_live
 from esg.client import AsyncClient, ProfileStatus
 from esg.console.catalog import CatalogFile, read_catalog
+from esg.console.handled import handled_notes
 from esg.console.options import AsJson, Gateway
 from esg.console.terminal import open_table, print_json, terminal
 from esg.core.estimation.drift import ENOUGH, drifts
@@ -37,6 +38,7 @@ def drift(
 
     Only warm tasks count, timed by the controller from dispatch to the report of their end. Whether
     plans follow is the setting controller.follow_profiles. Times are those of the smallest config.
+    A note says, by the catalog here, whose handlers use vCPUs otherwise than was modelled.
 
     \b
     Examples:
@@ -54,6 +56,8 @@ def drift(
         screen.print(_table(found))
         if any(map(_few, found)):
             screen.print(f"\n{FEW}")
+        for note in _notes(found, catalog):
+            screen.print(f"\n{note}")
     else:
         terminal().print(
             "Nothing was measured yet: no warm task has ended, or profiles are not followed."
@@ -81,6 +85,14 @@ def _replayed(journal: Path, catalog: Path | None) -> Sequence[ProfileStatus]:
         )
         for one in drifts(scheduler.state, scheduler.catalog)
     ]
+
+
+def _notes(found: Sequence[ProfileStatus], catalog: Path | None) -> list[str]:
+    """Why some tasks may not take what is profiled, by the catalog here: a mesh tells its times
+    only."""
+    functions = read_catalog(catalog).functions
+    names = dict.fromkeys(one.function for one in found)
+    return handled_notes(functions[name] for name in names if name in functions)
 
 
 def _few(one: ProfileStatus) -> bool:

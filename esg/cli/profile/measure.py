@@ -18,9 +18,9 @@ from esg.console.formatting import counted
 from esg.console.progress import progress_bar
 from esg.console.terminal import print_json
 from esg.core.catalog.config import Config
-from esg.core.catalog.file import DEFAULT
 from esg.core.catalog.model import Catalog
 from esg.core.catalog.profile_model import Grid
+from esg.core.catalog.shipped import DEFAULT
 from esg.errors import Fault, Rejected
 from esg.local.options import Chosen, MeshOptions
 from esg.profiler import record as records

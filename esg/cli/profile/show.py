@@ -10,6 +10,7 @@ from rich.text import Text
 
 from esg.console.catalog import CatalogFile, read_catalog
 from esg.console.formatting import job_cost_text, ms_text
+from esg.console.handled import handled_notes
 from esg.console.options import AsJson, at_least
 from esg.console.terminal import open_table, print_json, terminal
 from esg.core.catalog.profile import Profile
@@ -50,7 +51,8 @@ def show(
       esg profile show segmentation --all --batch 4 --vgpus 1
       esg profile show depth --json | jq '.rows | length'
     """
-    chosen = read_catalog(catalog).function(function).profile
+    known = read_catalog(catalog).function(function)
+    chosen = known.profile
     wanted = {"batch": batch, "vcpus": vcpus, "vgpus": vgpus}
     rows = _matching(chosen, {name: n for name, n in wanted.items() if n is not None})
     if as_json:
@@ -63,6 +65,8 @@ def show(
     screen.print(f"{function}: {len(shown)}{of_all} configs{why}\n")
     screen.print(_table(chosen, shown))
     screen.print(f"\nA run's time varies by {chosen.relative_std:.1%} (standard deviation).")
+    for note in handled_notes([known]):
+        screen.print(note)
     screen.print("Provenance:")
     for line in re.split(r"; (?=[\w-]+: )", chosen.provenance):
         told = fill(line, screen.width, initial_indent="  ", subsequent_indent="    ")
@@ -104,6 +108,7 @@ def _document(profile: Profile, rows: list[int]) -> dict[str, Any]:
         "function": profile.function,
         "provenance": profile.provenance,
         "relative_std": profile.relative_std,
+        "modelled_cpu": profile.cpu,
         "rows": [
             {
                 **profile.configs[row]._asdict(),

@@ -8,10 +8,11 @@ from rich.text import Text
 
 from esg.console.catalog import read_catalog, warn_of_deadlines
 from esg.console.formatting import ms_text
+from esg.console.handled import handled_notes
 from esg.console.shapes import shape_text
 from esg.console.terminal import Column, print_json, print_line, print_rows, terminal
-from esg.core.catalog.file import DEFAULT
 from esg.core.catalog.model import Application, Catalog, Function
+from esg.core.catalog.shipped import DEFAULT
 from esg.units import to_ms
 
 
@@ -30,6 +31,8 @@ def show_catalog(catalog: Path | None, *, as_json: bool) -> None:
         "\nL is the time alone at the minimum config; fastest is with every stage at its fastest.\n"
     )
     _print_functions(screen, known)
+    for note in handled_notes(known.functions.values()):
+        screen.print(f"\n{note}")
     cluster, prices = known.cluster, known.prices
     screen.print(
         f"\nCluster: {cluster.nodes} x {cluster.vcpus} vCPUs and {cluster.vgpus} vGPUs "
@@ -78,6 +81,8 @@ def _function(function: Function) -> dict[str, Any]:
         "input_mb": function.input_bytes / 1_000_000,
         "memory_mb": function.memory_mb,
         "min_config_ms": to_ms(function.profile.time_us_of(function.profile.minimum)),
+        "modelled_cpu": function.profile.cpu,
+        "handler_cpu": function.cpu if function.handler else None,
     }
 
 

@@ -6,13 +6,14 @@ A catalog is a TOML file; `esg/profiles/catalog.toml` is the default. One that b
 
 says only what is different: what it does not say of cluster and prices is as in the default, and
 functions and applications are the default's and its own, which win if they have the same name.
+Any of the catalogs in `shipped` can be extended like that.
 
 Each function names a profile, relative to the file that names it, which holds either a model or a
 measured table:
 
     function = "segmentation"
     [provenance]                      # free text: where the numbers come from
-    [model]  with  [grid]             # parameters of `profile_model.TimeModel`
+    [model]  with  [grid]             # parameters of a model: see `model_table`
     [measured]  table = "seg.csv"     # batch, vcpus, vgpus, time_ms; empty or "oom": does not fit
 
 A function may name a `folder` with a manifest, function.toml: what the catalog does not say about
@@ -31,18 +32,19 @@ from typing import Any
 
 from esg.core.catalog.application_table import application_table
 from esg.core.catalog.config import Config
+from esg.core.catalog.cpu_use import CpuUse
 from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage
+from esg.core.catalog.model_table import cpu_use, grid_table, model_table
 from esg.core.catalog.profile import Prices, Profile
-from esg.core.catalog.profile_model import Grid, TimeModel
+from esg.core.catalog.shipped import DEFAULT, SHIPPED
 from esg.core.catalog.toml_fields import TomlFields
 from esg.errors import Rejected
 from esg.limits import LONGEST_PART_MS, MOST_MB, MOST_USD_PER_HOUR
 from esg.suggest import shortened
 from esg.units import ms
 
-EXTENDS, SHIPPED = "extends", "default"
+EXTENDS = "extends"
 MANIFEST = "function.toml"
-DEFAULT = Path(__file__).parents[2] / "profiles" / "catalog.toml"
 
 
 def load_catalog(path: Path = DEFAULT) -> Catalog:
@@ -50,7 +52,7 @@ def load_catalog(path: Path = DEFAULT) -> Catalog:
     top = TomlFields(str(path), "", catalog_content(path))
     if not top.has(EXTENDS) and not top.has("cluster"):
         raise top.error(
-            "cluster", f'is missing; add it, or make {EXTENDS} = "{SHIPPED}" the first line'
+            "cluster", f'is missing; add it, or make {EXTENDS} = "default" the first line'
         )
     price = top.table("prices", required=False)
     prices = Prices(
@@ -71,22 +73,23 @@ def load_catalog(path: Path = DEFAULT) -> Catalog:
 
 
 def catalog_content(path: Path) -> dict[str, Any]:
-    """What a catalog says, together with what it takes over from the default one; unchecked."""
+    """What a catalog says, together with what it takes over from a shipped one; unchecked."""
     content = _content(path)
     if EXTENDS not in content:
         return content
     top = TomlFields(str(path), "", content)
-    if content[EXTENDS] != SHIPPED:
-        raise top.error(
-            EXTENDS, f'must be "{SHIPPED}", the catalog that comes with ESG; or leave it out'
-        )
-    shipped = _content(DEFAULT)
+    home = SHIPPED.get(str(content[EXTENDS]))
+    if home is None:
+        known = " or ".join(f'"{name}"' for name in SHIPPED)
+        raise top.error(EXTENDS, f"must be {known}, which come with ESG; or leave it out")
+    shipped = catalog_content(home)
     for function in shipped["functions"].values():
         for key in ("folder", "profile"):
-            function[key] = str(DEFAULT.parent / function[key])
+            function[key] = str(home.parent / function[key])
     for key, table in shipped.items():
-        top.table(key, required=False)  # refuses what is none
-        content[key] = table | content.get(key, {})
+        if key != EXTENDS:
+            top.table(key, required=False)  # refuses what is none
+            content[key] = table | content.get(key, {})
     return content
 
 
@@ -99,16 +102,20 @@ def load_profile(path: Path, prices: Prices) -> Profile:
     if top.has("model") == top.has("measured"):
         raise top.error("model", "a profile has either [model] or [measured]; keep one of them")
     if top.has("model"):
-        model, spread = _model(top.table("model"))
-        times_us = model.times_us(_grid(top.table("grid")))
+        grid = grid_table(top.table("grid"))
+        model, spread = model_table(top.table("model"), grid)
+        times_us, cpu = model.times_us(grid), model.cpu
     else:
         measured = top.table("measured")
         times_us = _read_table(_file(measured, "table", path.parent))
         spread = measured.number("relative_std", minimum=0, default=0.0)
         measured.finish()
+        cpu = None
     top.finish()
     try:
-        return Profile.of(function, times_us, prices, relative_std=spread, provenance=provenance)
+        return Profile.of(
+            function, times_us, prices, relative_std=spread, provenance=provenance, cpu=cpu
+        )
     except Rejected as error:
         raise Rejected(f"{path}: {error}") from None
 
@@ -174,6 +181,7 @@ def _function(name: str, fields: TomlFields, beside: Path, prices: Prices) -> Fu
         memory_mb=where("memory_mb")[0].integer("memory_mb", minimum=1),
         model=where("model")[0].text("model", default=name),
         handler=_handler(*where("handler")),
+        cpu=cpu_use(where("cpu")[0], CpuUse.ACROSS_JOBS),
         folder="" if folder is None else str(folder),
     )
     fields.finish()
@@ -243,29 +251,6 @@ def _application(name: str, fields: TomlFields, functions: dict[str, Function]) 
         )
     except Rejected as error:
         raise fields.error("", str(error)) from None
-
-
-def _model(fields: TomlFields) -> tuple[TimeModel, float]:
-    model = TimeModel(
-        base_ms=fields.number("base_ms", above=0, maximum=LONGEST_PART_MS),
-        cpu_share=fields.number("cpu_share", minimum=0, maximum=1),
-        parallel_fraction=fields.number("parallel_fraction", minimum=0, maximum=1),
-        gpu_fixed_share=fields.number("gpu_fixed_share", minimum=0, maximum=1),
-        max_portion=fields.integer("max_portion", minimum=1) if fields.has("max_portion") else None,
-    )
-    spread = fields.number("relative_std", minimum=0, default=0.0)
-    fields.finish()
-    return model, spread
-
-
-def _grid(fields: TomlFields) -> Grid:
-    grid = Grid(
-        batch=fields.integers("batch"),
-        vcpus=fields.integers("vcpus"),
-        vgpus=fields.integers("vgpus"),
-    )
-    fields.finish()
-    return grid
 
 
 _COLUMNS = ("batch", "vcpus", "vgpus", "time_ms")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 
+from esg.core.catalog.cpu_use import CpuUse
 from esg.core.catalog.dag import Series, reduced
 from esg.core.catalog.late_requests import LateRequests
 from esg.core.catalog.profile import Prices, Profile
@@ -25,8 +26,8 @@ class Function:
 
     Cold start is the time to load the model on a slice; memory is what it takes there. `handler`
     names the code of the CPU part, as "module:Class" or "path/of/file.py:Class"; without one the
-    input goes to the model as it is. `folder` has the models for real slices. Both matter to live
-    invokers only, and to no decision.
+    input goes to the model as it is. `cpu` is how that code uses several vCPUs, and `folder` has
+    the models for real slices. All three matter to live invokers only, and to no decision.
     """
 
     name: str
@@ -36,7 +37,23 @@ class Function:
     memory_mb: int
     model: str = ""
     handler: str = ""
+    cpu: CpuUse = CpuUse.ACROSS_JOBS
     folder: str = ""
+
+    @property
+    def handled_otherwise(self) -> bool:
+        """Whether the handler uses vCPUs otherwise than the profile's model has it: on real slices
+        tasks then do not take what is planned."""
+        return bool(self.handler) and self.profile.cpu not in (None, self.cpu)
+
+    @property
+    def fastest_handled_us(self) -> int:
+        """The shortest time of a single job as its handler does it. With one core for each job,
+        further vCPUs are no use to one: it takes what the profile says of one vCPU."""
+        if not (self.handled_otherwise and self.cpu is CpuUse.ACROSS_JOBS):
+            return self.profile.fastest_us
+        fewest, time_us_of = self.profile.minimum.vcpus, self.profile.time_us_of
+        return min(time_us_of(c) for c in self.profile.configs if c.vcpus == fewest)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,8 +120,7 @@ class Application:
 
     def with_functions(self, changed: Callable[[Function], Function]) -> "Application":
         """This application with other functions, whichever version it is."""
-        functions = dict.fromkeys(stage.function for stage in self.stages.values())
-        made = {function: changed(function) for function in functions}
+        made = {function: changed(function) for function in self.functions()}
         stages = {
             name: replace(stage, function=made[stage.function])
             for name, stage in self.stages.items()
@@ -124,13 +140,19 @@ class Application:
         """The paper's L: the time of the whole DAG, run alone at the minimum config."""
         return _alone_us(self.stages)
 
-    def fastest_us(self) -> dict[str, int]:
+    def fastest_us(
+        self, of: Callable[[Function], int] = lambda function: function.profile.fastest_us
+    ) -> dict[str, int]:
         """From each stage on, the time to the end with every stage at its fastest config."""
         times_us: dict[str, int] = {}
         for name, stage in reversed(self.stages.items()):
             after_us = max((times_us[s] for s in self.successors[name]), default=0)
-            times_us[name] = stage.function.profile.fastest_us + after_us
+            times_us[name] = of(stage.function) + after_us
         return times_us
+
+    def functions(self) -> list[Function]:
+        """Each once, in the order of the stages."""
+        return list(dict.fromkeys(stage.function for stage in self.stages.values()))
 
 
 def _onward(followers: dict[str, list[str]]) -> dict[str, frozenset[str]]:
@@ -228,7 +250,8 @@ class Catalog:
         for name, application in self.applications.items():
             fastest_us = application.fastest_us()[application.root]
             if (why := slo_complaint(name, application.slo_us, fastest_us)) is not None:
-                found[name] = why
+                alone = one_core_complaint(application.functions())
+                found[name] = f"{why}: {alone}" if alone else why
         return found
 
 
@@ -239,6 +262,17 @@ def slo_complaint(name: str, slo_us: int, fastest_us: int) -> str | None:
     return (
         f"an SLO of {to_ms(slo_us):g} ms cannot be met: {name} takes {to_ms(fastest_us):g} ms "
         "with the fastest configs"
+    )
+
+
+def one_core_complaint(functions: Iterable[Function]) -> str:
+    """Why more vCPUs are no help to single jobs of these functions, if that is so of any."""
+    slow = [function.name for function in functions if function.profile.cpu is CpuUse.ACROSS_JOBS]
+    if not slow:
+        return ""
+    return (
+        f"further vCPUs make no single job of {', '.join(slow)} faster "
+        f'(cpu = "{CpuUse.ACROSS_JOBS}")'
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from esg.core.catalog.config import CONFIG_LEGEND, Config
+from esg.core.catalog.cpu_use import CpuUse
 from esg.errors import Rejected
 from esg.limits import LONGEST_PROFILED_US, MOST_TASK_PUSD
 from esg.units import PUSD_PER_USD, US_PER_HOUR
@@ -42,7 +43,8 @@ class Profile:
     """One function's time and cost per config, in the order of the configs.
 
     `relative_std` is the spread of a run around its profiled time (its standard deviation as a
-    share of the mean): what emulated durations add, and what risk-aware policies plan with.
+    share of the mean): what emulated durations add, and what risk-aware policies plan with. `cpu`
+    says what a model assumes of vCPUs; a measured table assumes nothing.
     """
 
     function: str
@@ -52,6 +54,7 @@ class Profile:
     job_cost_pusd: Int64s
     relative_std: float = 0.0
     provenance: str = ""
+    cpu: CpuUse | None = None
     minimum: Config = field(init=False)
     max_batch: int = field(init=False)
     fastest_us: int = field(init=False)
@@ -76,6 +79,7 @@ class Profile:
         *,
         relative_std: float = 0.0,
         provenance: str = "",
+        cpu: CpuUse | None = None,
     ) -> "Profile":
         """A profile from the feasible cells of a table.
 
@@ -108,6 +112,7 @@ class Profile:
             job_cost_pusd=np.array(job_costs, dtype=np.int64),
             relative_std=relative_std,
             provenance=provenance,
+            cpu=cpu,
         )
 
     def count_up_to(self, batch: int) -> int:
@@ -129,6 +134,7 @@ class Profile:
             job_cost_pusd=self.job_cost_pusd[kept],
             relative_std=self.relative_std,
             provenance=self.provenance,
+            cpu=self.cpu,
         )
 
     def scaled(self, factor: float, prices: Prices) -> "Profile":
@@ -147,6 +153,7 @@ class Profile:
             prices,
             relative_std=self.relative_std,
             provenance=self.provenance,
+            cpu=self.cpu,
         )
 
     def index(self, config: Config) -> int:

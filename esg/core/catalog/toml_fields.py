@@ -113,6 +113,14 @@ class TomlFields:
             self.text(key)
         return dict(self._content)
 
+    def whole_numbers(self) -> list[int]:
+        """The keys of a table of values by number, in rising order."""
+        for key in self._content:
+            digits = key.isascii() and key.isdecimal() and len(key) <= len(str(MAX_CHOICE))
+            if not (digits and key[0] != "0" and int(key) <= MAX_CHOICE):
+                raise self.error(key, f"a key here is a whole number from 1 to {MAX_CHOICE}")
+        return sorted(map(int, self._content))
+
     def table(self, key: str, *, required: bool = True) -> "TomlFields":
         value = self._get(key, _REQUIRED if required else {})
         if not isinstance(value, dict):

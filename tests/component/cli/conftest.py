@@ -8,7 +8,7 @@ import pytest
 from esg.cli import program as cli_program
 from esg.console import progress
 from esg.console.entry import run_app
-from esg.core.catalog.file import DEFAULT
+from esg.core.catalog.shipped import DEFAULT
 from esg.loadgen import program as loadgen_program
 
 

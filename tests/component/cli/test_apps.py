@@ -34,6 +34,8 @@ def test_the_document_has_all_there_is(esg: Run) -> None:
         "input_mb": 2.7,
         "memory_mb": 1200,
         "min_config_ms": 86.0,
+        "modelled_cpu": "within_job",
+        "handler_cpu": "across_jobs",
     }
     assert document["cluster"] == {"nodes": 16, "vcpus": 16, "vgpus": 7, "slice_memory_mb": 10000}
 

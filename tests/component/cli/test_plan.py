@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from esg.core.catalog.file import load_catalog
+from esg.core.catalog.shipped import SHIPPED
 from esg.core.search.frontier import Frontier
 from tests.component.cli.conftest import Run
 
@@ -100,6 +101,95 @@ def test_esg_plan_says_that_no_plan_is_cheaper_even_without_a_deadline(esg: Run)
     told = esg(*PLAN, "--slo-ms", 60_000).out
     assert "Why not cheaper: no plan is, even if time did not matter." in told
     assert "Why not slower" not in told
+
+
+ONE_CORE = (
+    "On real slices, tasks of {} are not as planned: modelled is one job after the other on all "
+    'vCPUs (cpu = "within_job"), but the handler does each job on one core (cpu = "across_jobs").'
+)
+
+
+def test_handlers_that_work_otherwise_than_modelled_are_told_with_the_fastest_that_they_allow(
+    esg: Run,
+) -> None:
+    told = words(esg(*PLAN, "--slo-ms", 421).out)
+    assert ONE_CORE.format("super-resolution, segmentation and classification") in told
+    assert "As they are handled, no config is in time from here: the fastest take 526 ms." in told
+    assert document(esg, *PLAN[1:], "--slo-ms", 421)["fastest_handled_ms"] == 526
+    told = words(esg(*PLAN, "--slo-ms", 421, "--stage", "classification").out)
+    assert ONE_CORE.format("classification") in told
+    assert "no config is in time from here" not in told
+
+
+def test_a_strict_deadline_is_marked_where_handlers_could_not_keep_it(esg: Run) -> None:
+    told = esg("plan").out
+    strict, moderate, relaxed = (
+        [line for line in told.splitlines() if line.startswith(f"{scale} L")]
+        for scale in ("0.8", "1.0", "1.2")
+    )
+    assert len(strict) == len(load_catalog().applications)
+    assert all(line.endswith("*") for line in strict)
+    assert not any(line.endswith("*") for line in (*moderate, *relaxed))
+    assert "*: in time as profiled, but on real slices" in words(told)
+    found = json.loads(esg("plan", "--json").out)["plans"]
+    assert all(
+        (row["fastest_handled_ms"] > row["slo_ms"]) is (row["slo_scale"] < 1) for row in found
+    )
+
+
+def test_a_catalog_that_comes_with_esg_is_named_without_a_file(
+    esg: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = ("depth-recognition", "--slo-ms", 1480)
+    shapes = document(esg, *asked, "--catalog", "measured-shapes")
+    assert shapes == {
+        **document(esg, *asked, "--catalog", SHIPPED["measured-shapes"]),
+        **{key: shapes[key] for key in ("elapsed_us", "build_ms")},
+    }
+    usual, default = document(esg, *asked), document(esg, *asked, "--catalog", "default")
+    assert default["plans"] == usual["plans"] != shapes["plans"]
+
+
+@pytest.fixture
+def one_core(tmp_path: Path) -> Path:
+    """A catalog whose profile says what its handler does: one core for a job."""
+    (tmp_path / "edges.toml").write_text(
+        'function = "edges"\n[provenance]\nkind = "made up"\n'
+        "[grid]\nbatch = [1, 2]\nvcpus = [1, 4]\nvgpus = [1]\n"
+        '[model]\nbase_ms = 100\ncpu_share = 0.6\ncpu = "across_jobs"\ngpu_fixed_share = 0.3\n'
+    )
+    path = tmp_path / "one-core.toml"
+    path.write_text(
+        'extends = "default"\n[functions.edges]\nprofile = "edges.toml"\ncold_start_ms = 1\n'
+        'input_mb = 1\nmemory_mb = 1\nhandler = "shop.edges:Handler"\n'
+        '[applications.drawing]\nchain = ["edges"]\nslo_ms = 80\n'
+    )
+    return path
+
+
+def test_a_deadline_that_more_vcpus_cannot_help_is_told_with_that_reason(
+    esg: Run, one_core: Path
+) -> None:
+    ran = esg("plan", "drawing", "--catalog", one_core)
+    reason = 'urther vCPUs make no single job of edges faster (cpu = "across_jobs")'
+    assert ran.code == 1
+    assert f"100 ms with the fastest configs: f{reason}; give it a longer one" in ran.err
+    assert f"F{reason}." in words(ran.out)
+    assert "not as planned" not in words(ran.out)
+    overview = esg("plan", "--catalog", one_core)
+    (strict,) = [line for line in overview.out.splitlines() if line.endswith(" late")]
+    assert strict.startswith("0.8 L")
+    assert "late: even the fastest configs take longer" in words(overview.out)
+
+
+def test_a_handler_of_several_cores_is_told_to_take_less_than_one_core_was_modelled_with(
+    esg: Run, one_core: Path
+) -> None:
+    one_core.write_text(one_core.read_text().replace("input_mb", 'cpu = "within_job"\ninput_mb'))
+    told = words(esg("plan", "drawing", "--slo-ms", 100, "--catalog", one_core).out)
+    assert "but the handler does one job after the other on all vCPUs" in told
+    assert "With several vCPUs a single job takes less" in told
 
 
 @pytest.mark.parametrize("name", ["frontier", "astar"])

@@ -53,6 +53,12 @@ def test_only_configs_that_no_other_one_beats_are_shown_unless_all_are_asked_for
     assert configs(esg("profile", "show", "depth", "--all").out) == list(profile.configs)
 
 
+def test_a_handler_that_works_otherwise_than_modelled_is_told_of(esg: Run) -> None:
+    told = " ".join(esg("profile", "show", "depth").out.split())
+    assert "On real slices, tasks of depth are not as planned" in told
+    assert json.loads(esg("profile", "show", "depth", "--json").out)["modelled_cpu"] == "within_job"
+
+
 def configs(shown: str) -> list[tuple[int, ...]]:
     """Those of a table."""
     cells = [line.split()[:3] for line in shown.splitlines()]

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,15 @@ def test_drift_fits_the_screen(journal: Path, esg: Run) -> None:
     assert (ran.code, ran.err) == (0, "")
     assert max(map(len, ran.out.splitlines())) <= 80
     assert "super-resolution" in ran.out
+
+
+def test_drift_names_the_functions_whose_handlers_work_otherwise_than_modelled(
+    journal: Path, esg: Run
+) -> None:
+    told = " ".join(esg("profile", "drift", "--journal", journal).out.split())
+    rows = json.loads(esg("profile", "drift", "--journal", journal, "--json").out)["profiles"]
+    (note,) = re.findall(r"On real slices, tasks of ([\w ,-]+) are not as planned", told)
+    assert set(re.split(", | and ", note)) == {one["function"] for one in rows}
 
 
 def test_figures_of_few_tasks_are_marked_as_such(tmp_path: Path, journal: Path, esg: Run) -> None:

@@ -11,8 +11,9 @@ from rich.console import Console
 
 from esg.cli.evaluation import reproduce
 from esg.cli.evaluation.reproduce import print_study
-from esg.core.catalog.file import DEFAULT, load_catalog
+from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Catalog
+from esg.core.catalog.shipped import DEFAULT
 from esg.core.policies.settings import Trained
 from esg.emulator.reproduce.claims import judge
 from esg.emulator.reproduce.experiments import SYSTEMS, Results

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from esg.client import AsyncClient, Outcome
-from esg.core.catalog.file import DEFAULT
+from esg.core.catalog.shipped import DEFAULT
 from esg.functions.pictures import decoded, notes_of
 from esg.local.supervisor import Mesh, MeshOptions
 from tests.support.examples import write_files

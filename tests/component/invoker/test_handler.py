@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from esg.core.catalog.cpu_use import CpuUse
 from esg.errors import Fault, Rejected
 from esg.invoker.handlers.handler import (
     Bytes,
@@ -23,9 +24,11 @@ from esg.invoker.tensors.arrays import INPUT, OUTPUT, byte_strings, plain_input
 from tests.support.waiting import LIMIT_S, until
 
 HANDLERS = "tests.support.handlers"
-WRAP, WHERE, MEETING, FAILING = (
-    f"{HANDLERS}:{name}" for name in ("Wrap", "Where", "Meeting", "Failing")
+WRAP, WHERE, MEETING, FAILING, SHARING, SHARING_MEETING = (
+    f"{HANDLERS}:{name}"
+    for name in ("Wrap", "Where", "Meeting", "Failing", "Sharing", "SharingMeeting")
 )
+WITHIN_JOB = (SHARING, SHARING_MEETING)
 CORES = sorted(os.sched_getaffinity(0))
 needs_two_cores = pytest.mark.skipif(len(CORES) < 2, reason="about several cores")
 
@@ -33,7 +36,7 @@ needs_two_cores = pytest.mark.skipif(len(CORES) < 2, reason="about several cores
 @pytest.fixture
 async def cpu() -> AsyncIterator[CpuParts]:
     """As many vCPUs as there are cores."""
-    parts = CpuParts(len(CORES), LIMIT_S)
+    parts = CpuParts(len(CORES), LIMIT_S, within_job=WITHIN_JOB)
     yield parts
     parts.close()
 
@@ -41,7 +44,7 @@ async def cpu() -> AsyncIterator[CpuParts]:
 @pytest.fixture
 async def crowded() -> AsyncIterator[CpuParts]:
     """More vCPUs than there are cores."""
-    parts = CpuParts(8 * len(CORES), LIMIT_S)
+    parts = CpuParts(8 * len(CORES), LIMIT_S, within_job=WITHIN_JOB)
     yield parts
     parts.close()
 
@@ -291,6 +294,49 @@ async def test_a_task_has_no_more_jobs_under_way_than_vcpus(cpu: CpuParts, tmp_p
 async def test_a_task_has_as_many_jobs_under_way_as_vcpus(cpu: CpuParts, tmp_path: Path) -> None:
     guests = [guest(tmp_path, number, enough=2) for number in (1, 2)]
     assert await prepared(cpu, MEETING, guests, 2) == [[b"1"], [b"2"]]
+
+
+@needs_two_cores
+async def test_a_handler_of_several_cores_has_all_that_were_granted_and_is_told_how_many(
+    cpu: CpuParts,
+) -> None:
+    """Its worker's own thread, and one that was there when the task had fewer of them."""
+    for vcpus in (1, 2, 1):
+        may_use = CORES[:vcpus]
+        told = f"{vcpus} {may_use} {may_use}".encode()
+        assert await prepared(cpu, SHARING, [[b"x"]] * 3, vcpus) == [[told]] * 3
+        made = [({OUTPUT: byte_strings([b"x"])}, [b"x"])]
+        assert await cpu.finish(SHARING, made, vcpus) == [told]
+
+
+async def test_a_handler_of_several_cores_is_told_of_no_more_than_there_are(
+    crowded: CpuParts,
+) -> None:
+    ((told,),) = await prepared(crowded, SHARING, [[b"x"]], 8 * len(CORES))
+    assert told == f"{len(CORES)} {CORES} {CORES}".encode()
+
+
+@needs_two_cores
+async def test_a_handler_of_several_cores_has_one_job_at_a_time(
+    cpu: CpuParts, tmp_path: Path
+) -> None:
+    guests = [guest(tmp_path, number, enough=2) for number in (1, 2)]
+    meeting = asyncio.create_task(prepared(cpu, SHARING_MEETING, guests, 2))
+    await until(lambda: (tmp_path / "came-1").exists())
+    await prepared(cpu, WRAP, [[b"x"]], 1)  # a worker is free, and takes first what came first
+    assert not (tmp_path / "came-2").exists()
+    (tmp_path / "came-3").touch()
+    assert await meeting == [[b"1"], [b"2"]]
+
+
+def test_a_handler_that_cannot_be_told_of_its_cores_is_refused() -> None:
+    check_handler(SHARING, CpuUse.WITHIN_JOB)
+    with pytest.raises(Rejected) as caught:
+        check_handler(WRAP, CpuUse.WITHIN_JOB)
+    assert str(caught.value) == (
+        f'handler {WRAP!r}: with cpu = "within_job", prepare and finish are told how many cores '
+        'they may use; let both have a parameter `cores`, or say cpu = "across_jobs"'
+    )
 
 
 async def test_a_call_that_is_given_up_gives_its_core_back(cpu: CpuParts, tmp_path: Path) -> None:

@@ -28,6 +28,22 @@ def write(file: Path, word: str) -> None:
     file.write_text(HANDLER.replace("WORD", word), "utf-8")
 
 
+async def test_a_handler_that_is_read_anew_must_still_take_several_cores(tmp_path: Path) -> None:
+    file = tmp_path / "handler.py"
+    file.write_text(HANDLER.replace("inputs)", "inputs, cores)"), "utf-8")
+    handler = f"{file}:Handler"
+    cpu = CpuParts(2, LIMIT_S, [handler], within_job=[handler])
+    try:
+        async with cpu.renewed(handler):
+            pass
+        write(file, "new")
+        with pytest.raises(Rejected, match="let both have a parameter `cores`"):
+            async with cpu.renewed(handler):
+                pass
+    finally:
+        cpu.close()
+
+
 async def said(cpu: CpuParts, handler: str, jobs: int = 4) -> list[object]:
     """What as many workers as there can be have to say."""
     return await cpu.finish(handler, [({}, [b"x"])] * jobs, jobs)

@@ -42,6 +42,16 @@ async def test_an_application_runs_on_real_models(mesh: Mesh, client: AsyncClien
     await nothing_is_left(mesh, client)
 
 
+async def test_a_handler_of_several_cores_is_given_all_that_the_plan_grants(
+    mesh: Mesh, client: AsyncClient
+) -> None:
+    """Its only config has two vCPUs; where the machine has no two cores, one is all there is."""
+    result = await client.submit("counted", b"x")
+    cores = min(2, len(os.sched_getaffinity(0)))
+    assert (result.outcome, result.reason) == (Outcome.DONE, "")
+    assert result.outputs == {"counted": f"x {cores} {cores} {cores}".encode()}
+
+
 async def test_a_cold_start_is_in_the_first_result_and_not_in_the_next(
     mesh: Mesh, client: AsyncClient
 ) -> None:

@@ -7,8 +7,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from esg.core.catalog.file import DEFAULT, load_catalog
+from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Application, Catalog
+from esg.core.catalog.shipped import DEFAULT
 from esg.emulator.reproduce.claims import judge
 from esg.emulator.reproduce.experiments import SYSTEMS, Results, Size, main
 from esg.emulator.reproduce.figures import OURS, figures

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from esg.core.catalog.config import Config
-from esg.core.catalog.file import DEFAULT, load_catalog
+from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Application, Function, Stage
 from esg.core.catalog.profile import Prices, Profile
+from esg.core.catalog.shipped import DEFAULT
 from esg.emulator.scenario import Scenario, applied
 from esg.emulator.throughput import Size, most_per_s
 

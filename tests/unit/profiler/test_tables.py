@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from esg.core.catalog.config import Config
+from esg.core.catalog.cpu_use import CpuUse
 from esg.core.catalog.file import load_catalog
 from esg.errors import Rejected
 from esg.profiler.record import Cell, FunctionRecord, ProfileRecord, begun, read
@@ -108,11 +109,14 @@ def test_the_file_of_a_handler_is_found_from_where_the_catalog_is(
     text = source.read_text()
     table = "[functions.resize]\n"
     assert table in text
-    source.write_text(text.replace(table, f'{table}handler = "parts.py:Resize"\n'))
+    source.write_text(
+        text.replace(table, f'{table}handler = "parts.py:Resize"\ncpu = "within_job"\n')
+    )
     three = {n: measured(cell(1, 7)) for n in ("resize", "detect", "label")}
     written(tmp_path, source, **three)
     catalog = load_catalog(tmp_path / "catalog.toml")
     assert catalog.functions["resize"].handler == f"{source.parent / 'parts.py'}:Resize"
+    assert catalog.functions["resize"].cpu is CpuUse.WITHIN_JOB
 
 
 def test_a_catalog_that_extends_the_shipped_one_is_measured_whole(tmp_path: Path) -> None:

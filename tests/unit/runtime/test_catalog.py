@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from esg.core.catalog.file import DEFAULT
+from esg.core.catalog.shipped import DEFAULT
 from esg.core.journal.format import catalog_digest, functions_digest
 from esg.errors import Rejected
 from esg.runtime.catalog import load
@@ -15,6 +15,17 @@ from esg.runtime.settings import CommonSettings
 def test_catalog_without_a_file_is_the_one_that_comes_with_esg() -> None:
     catalog = load(CommonSettings())
     assert "image-classification" in catalog.applications
+
+
+def test_a_catalog_that_comes_with_esg_is_found_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert catalog_digest(load(CommonSettings(catalog="default"))) == catalog_digest(
+        load(CommonSettings())
+    )
+    shapes = load(CommonSettings(catalog="measured-shapes"))
+    assert functions_digest(shapes) != functions_digest(load(CommonSettings()))
 
 
 def test_a_file_is_read_from_where_the_settings_say(tmp_path: Path) -> None:

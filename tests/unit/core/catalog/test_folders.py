@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from esg.core.catalog.config import Config
+from esg.core.catalog.cpu_use import CpuUse
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Catalog
 from esg.core.journal.format import catalog_digest, functions_digest
@@ -75,6 +76,17 @@ def test_the_catalog_has_the_last_word(folder: Path) -> None:
     )
     assert (function.memory_mb, function.handler) == (70, "shop.vision:Edges")
     assert function.cold_start_us == ms(120)
+
+
+def test_a_handler_does_each_job_on_one_core_unless_manifest_or_catalog_say_otherwise(
+    folder: Path,
+) -> None:
+    assert load(folder).function("edges").cpu is CpuUse.ACROSS_JOBS
+    (folder / "function.toml").write_text(f'{MANIFEST}\ncpu = "within_job"')
+    file = folder.parents[1] / "shop" / "catalog.toml"
+    assert load_catalog(file).function("edges").cpu is CpuUse.WITHIN_JOB
+    file.write_text(CATALOG.replace("[applications", 'cpu = "across_jobs"\n[applications', 1))
+    assert load_catalog(file).function("edges").cpu is CpuUse.ACROSS_JOBS
 
 
 def test_folder_of_a_function_makes_no_difference_to_decisions(

@@ -1,8 +1,11 @@
 """Prices, costs and the model behind the shipped profiles."""
 
+from dataclasses import replace
+
 import pytest
 
 from esg.core.catalog.config import Config
+from esg.core.catalog.cpu_use import CpuUse
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Catalog
 from esg.core.catalog.profile import Prices, Profile
@@ -153,3 +156,28 @@ def test_a_deadline_of_four_fifths_of_the_time_alone_can_be_met_by_the_shipped_p
     for application in default.applications.values():
         fastest = sum(int(s.function.profile.time_us.min()) for s in application.stages.values())
         assert fastest < 0.8 * application.alone_us
+
+
+def test_a_job_that_has_all_vcpus_takes_less_with_more_of_them() -> None:
+    """CPU part 80 ms, nine tenths of it parallel; GPU part 120 ms, three tenths of it fixed."""
+    assert MODEL.time_us(Config(1, 2, 1)) == ms(80 * 0.55 + 120)
+    assert MODEL.time_us(Config(3, 2, 1)) == ms(3 * 80 * 0.55 + 120 * 2.4)
+
+
+def test_a_job_that_takes_one_core_is_as_slow_with_more_and_a_batch_goes_in_rounds() -> None:
+    model = replace(MODEL, cpu=CpuUse.ACROSS_JOBS)
+    assert {model.time_us(Config(1, vcpus, 1)) for vcpus in GRID.vcpus} == {ms(80 + 120)}
+    rounds = {(3, 1): 3, (3, 2): 2, (4, 2): 2, (3, 4): 1, (8, 3): 3}
+    for (batch, vcpus), times in rounds.items():
+        growth = 0.3 + 0.7 * batch
+        assert model.time_us(Config(batch, vcpus, 1)) == ms(times * 80 + 120 * growth)
+
+
+def test_a_gpu_part_grows_as_it_was_measured_and_evenly_in_between() -> None:
+    """CPU part 80 ms for each job, GPU part 120 ms for one job."""
+    model = replace(MODEL, gpu_growth=[(1, 1.0), (2, 1.2), (4, 1.8), (8, 4.0)])
+    growth = {1: 1.0, 2: 1.2, 3: 1.5, 4: 1.8, 6: 2.9, 8: 4.0}
+    for batch, times in growth.items():
+        assert model.time_us(Config(batch, 1, 1)) == ms(batch * 80 + 120 * times)
+    assert model.time_us(Config(8, 1, 2)) == ms(8 * 80 + 120 * 1.8)
+    assert model.time_us(Config(8, 1, 7)) == ms(8 * 80 + 120 * 1.2)

@@ -22,6 +22,7 @@ DETECT = "[applications.street.stages.detect]\n"
 CARS = 'function = "classify"\nafter = ["detect"]'
 JOIN = 'after = ["cars", "signs"]'
 STREET = "[applications.street]"
+SHARE = "gpu_fixed_share = 0.2"
 
 SHAPES: Mistakes = {
     (DETECT, f'{DETECT}after = ["merge"]\n'): (
@@ -146,7 +147,7 @@ KEYS_AND_TYPES: Mistakes = {
     ),
     **{
         ("[cluster]", f"extends = {other}\n[cluster]"): (
-            'catalog.toml: extends: must be "default", the catalog that comes with ESG; or ...'
+            'catalog.toml: extends: must be "default" or "measured-shapes", which come with ...'
         )
         for other in ('"defaults"', '"../catalog.toml"', "3", "[]")
     },
@@ -165,6 +166,9 @@ KEYS_AND_TYPES: Mistakes = {
         "catalog.toml: not valid TOML: ...detect... twice (at line ..., column ...)"
     ),
     ("nodes = 2", "nodes = "): "catalog.toml: not valid TOML: ... (at line 3, column 9)",
+    ('profile = "detect.toml"', 'profile = "detect.toml"\ncpu = "across"'): (
+        "catalog.toml: functions.detect.cpu: unknown use of vCPUs 'across'; did you mean ..."
+    ),
     ('profile = "detect.toml"', 'profile = "detector.toml"'): (
         "catalog.toml: functions.detect.profile: no such file: ...detector.toml; write it or ..."
     ),
@@ -189,6 +193,40 @@ MODELS: Mistakes = {
     ("vcpus = [1, 2]", "vcpus = [2, 2]"): "detect.toml: grid.vcpus: ...different numbers...",
     ("base_ms = 100", "base_ms = 100\nmax_portion = 0"): (
         "detect.toml: model.max_portion: is 0; it must be at least 1"
+    ),
+    ("base_ms = 100", 'base_ms = 100\ncpu = "within_jobs"'): (
+        "detect.toml: model.cpu: unknown use of vCPUs 'within_jobs'; did you mean 'within_job'?"
+    ),
+    ("base_ms = 100", 'base_ms = 100\ncpu = "across_jobs"'): (
+        "detect.toml: model.parallel_fraction: is about several vCPUs for one job; leave it out, "
+        'or say cpu = "within_job"'
+    ),
+    ("parallel_fraction = 1.0", ""): "detect.toml: model.parallel_fraction: is missing; add it",
+    (SHARE, ""): (
+        "detect.toml: model.gpu_growth: ...either gpu_fixed_share or gpu_growth; give one of them"
+    ),
+    (SHARE, f"{SHARE}\ngpu_growth = {{ 1 = 1.0 }}"): (
+        "detect.toml: model.gpu_growth: ...either gpu_fixed_share or gpu_growth; give one of them"
+    ),
+    (SHARE, "gpu_growth = 1.5"): "detect.toml: model.gpu_growth: must be a table; ...",
+    (SHARE, "gpu_growth = {}"): "detect.toml: model.gpu_growth.1: must be 1.0: ...",
+    (
+        SHARE,
+        "gpu_growth = { 1 = 1.1, 2 = 1.5 }",
+    ): "detect.toml: model.gpu_growth.1: must be 1.0: ...",
+    (SHARE, "gpu_growth = { 1 = 1.0, two = 1.5 }"): (
+        "detect.toml: model.gpu_growth.two: a key here is a whole number from 1 to 10000"
+    ),
+    (SHARE, "gpu_growth = { 1 = 1.0, 02 = 1.5 }"): "detect.toml: model.gpu_growth.02: a key ...",
+    (SHARE, 'gpu_growth = { 1 = 1.0, 2 = "x" }'): (
+        "detect.toml: model.gpu_growth.2: is 'x'; it must be a number"
+    ),
+    (SHARE, "gpu_growth = { 1 = 1.0, 2 = 0.9 }"): (
+        "detect.toml: model.gpu_growth.2: is 0.9, less than the 1 of 1; more jobs take no less time"
+    ),
+    (SHARE, "gpu_growth = { 1 = 1.0 }"): (
+        "detect.toml: model.gpu_growth: ends at 1 jobs, and the grid has 2 on one slice; say what "
+        "they take, or max_portion = 1"
     ),
     ("base_ms = 100", "base_ms = 100\nmax_potion = 2"): (
         "detect.toml: model.max_potion: ...; did you mean 'max_portion'?"
