@@ -1,5 +1,6 @@
 """The models that a node's Triton servers can load: links to those in the functions' folders."""
 
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -26,9 +27,16 @@ def assemble(repository: Path, functions: Iterable[Function], variant: str) -> d
 
 def link(repository: Path, function: Function, variant: str) -> str:
     """Have a function's model found by Triton, which reads it when it loads it; why that cannot be,
-    if so."""
+    if so.
+
+    The bytecode of a model in Python is removed: it counts as current if its source is as long as
+    before and was written in the same second, so that a model which is reloaded soon after a change
+    would be the old one.
+    """
     model = Path(function.folder) / "models" / variant
     reason = _flaw(function, model, variant)
+    for bytecode in model.glob("[0-9]*/__pycache__"):
+        shutil.rmtree(bytecode, ignore_errors=True)
     found = repository / function.name
     if not reason and not found.is_symlink():
         found.symlink_to(model)

@@ -178,7 +178,7 @@ def test_a_catalog_is_named_with_what_it_leaves_out(source: Path, out: Path, esg
     ran = esg(*arguments(source, out, "1,2"))
     assert (ran.code, ran.err) == (0, "")
     assert f"Written: {out / 'catalog.toml'} (" in ran.out
-    assert ran.out.count("Left out: ") == 2
+    assert ran.out.count("Left out: ") == 3
     found = document(esg(*arguments(source, out, "1,2"), "--json"))
     assert found["catalog"] == str(out / "catalog.toml")
     assert found["profiles"] == [str(out / f"{name}.toml") for name in NAMES.split(",")]
@@ -212,11 +212,11 @@ def test_esg_profile_refuses_options_that_make_no_sense(
 
 def test_esg_profile_compares_two_catalogs(source: Path, out: Path, esg: Run) -> None:
     found = document(esg("profile", "compare", source, out / "catalog.toml", "--json"))
-    assert found["only_in_a"] == ["depth", "slow"]
+    assert found["only_in_a"] == ["depth", "slow", "tag"]
     ratios = [one["ratio"] for one in found["differences"] if one["ratio"] is not None]
     assert all(ratio >= 1 for ratio in ratios)
     assert ratios == sorted(ratios, reverse=True)
     table = esg("profile", "compare", source, out / "catalog.toml", "--rows", 2)
     assert (table.code, table.err) == (0, "")
     assert "2 of them below" in table.out
-    assert "Only in A: depth and slow." in table.out
+    assert "Only in A: depth, slow and tag." in table.out

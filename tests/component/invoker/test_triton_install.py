@@ -8,7 +8,7 @@ from esg.core.catalog.model import Function
 from esg.errors import Rejected
 from esg.invoker.triton import install
 from esg.invoker.triton.install import default_home, find_triton
-from esg.invoker.triton.model_repository import assemble
+from esg.invoker.triton.model_repository import assemble, link
 from tests.support.small_catalog import DETECT
 
 CONFIG = 'backend: "python"\nmax_batch_size: 8\n'
@@ -103,9 +103,20 @@ def test_a_repository_links_to_the_models_and_says_which_are_missing(tmp_path: P
             (model / "config.pbtxt").write_text(config)
     functions = [function(tmp_path / name) for name in ("fine", "corrupt", "empty")]
     lacking = assemble(tmp_path / "repository", [*functions, function(None)], "cpu")
-    assert [link.name for link in (tmp_path / "repository").iterdir()] == ["fine"]
+    assert [one.name for one in (tmp_path / "repository").iterdir()] == ["fine"]
     assert (tmp_path / "repository" / "fine" / "config.pbtxt").read_text() == CONFIG
     assert list(lacking) == ["corrupt", "empty", "bare"]
     assert "corrupt/models/cpu/config.pbtxt cannot be read: 1:17" in lacking["corrupt"]
     assert "empty has no model for cpu slices: " in lacking["empty"]
     assert "bare has no folder in the catalog" in lacking["bare"]
+
+
+def test_bytecode_of_a_model_is_not_taken_for_that_of_its_next_source(tmp_path: Path) -> None:
+    model = tmp_path / "fine" / "models" / "cpu"
+    bytecode = model / "1" / "__pycache__" / "model.cpython-311.pyc"
+    bytecode.parent.mkdir(parents=True)
+    (model / "config.pbtxt").write_text(CONFIG)
+    bytecode.write_bytes(b"of the source before")
+    (tmp_path / "repository").mkdir()
+    assert link(tmp_path / "repository", function(tmp_path / "fine"), "cpu") == ""
+    assert not bytecode.exists()

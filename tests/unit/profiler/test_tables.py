@@ -48,7 +48,7 @@ def written(folder: Path, source: Path, **functions: FunctionRecord) -> list[str
 def test_measured_profiles_are_read_back(tmp_path: Path, source: Path) -> None:
     three = {n: measured(cell(1, 7), cell(2, 9.5)) for n in ("resize", "detect", "label")}
     left_out = written(tmp_path, source, **three)
-    assert left_out == ["night", "scene"]
+    assert left_out == ["tags", "night", "scene"]
     catalog = load_catalog(tmp_path / "catalog.toml")
     assert list(catalog.applications) == ["photo"]
     assert catalog.applications["photo"].slo_us == ms(20_000)
@@ -77,7 +77,10 @@ def test_a_config_that_cannot_run_is_left_out_and_said_why(tmp_path: Path, sourc
 
 def test_applications_with_branches_are_taken_over(tmp_path: Path, source: Path) -> None:
     names = ("resize", "detect", "depth", "label")
-    assert written(tmp_path, source, **{n: measured(cell(1, 7)) for n in names}) == ["night"]
+    assert written(tmp_path, source, **{n: measured(cell(1, 7)) for n in names}) == [
+        "tags",
+        "night",
+    ]
     scene = load_catalog(tmp_path / "catalog.toml").applications["scene"]
     assert scene.stages["label"].after == ("detect", "depth")
 
@@ -133,7 +136,12 @@ def test_a_catalog_that_extends_the_shipped_one_is_measured_whole(tmp_path: Path
 
 
 def test_catalog_is_not_written_without_a_whole_application(tmp_path: Path, source: Path) -> None:
-    assert written(tmp_path, source, resize=measured(cell(1, 7))) == ["photo", "night", "scene"]
+    assert written(tmp_path, source, resize=measured(cell(1, 7))) == [
+        "photo",
+        "tags",
+        "night",
+        "scene",
+    ]
     assert not (tmp_path / "catalog.toml").exists()
 
 
