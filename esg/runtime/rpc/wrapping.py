@@ -1,5 +1,6 @@
 """Interceptors that put something around handlers: once for each method, not for each call."""
 
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -30,6 +31,6 @@ class Wrapping(grpc.aio.ServerInterceptor):
             known = self._wrapped[method] = inner, self.wrapped(inner, method)
         return known[1]
 
+    @abstractmethod
     def wrapped(self, handler: Handler, method: str) -> Handler:
         """What to call instead of a handler."""
-        raise NotImplementedError
