@@ -312,8 +312,14 @@ class InferStream:
         self._ending: asyncio.Task[None] | None = None
 
     async def ask(self, request: bytes) -> Any:
-        with suppress(asyncio.InvalidStateError):  # it has ended: reading says why
+        try:
             await self._call.write(request)
+        except asyncio.InvalidStateError:
+            pass  # it has ended: reading says why
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.INTERNAL:
+                raise
+            return grpc.aio.EOF  # gRPC's own word for one that ends while it is written to
         return await self._call.read()
 
     def end(self) -> None:

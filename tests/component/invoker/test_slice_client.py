@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 import pytest_asyncio
 
@@ -18,7 +19,7 @@ from esg.core.emulated_output import emulated_output
 from esg.errors import Fault
 from esg.invoker.emulated.repository import Repository
 from esg.invoker.emulated.service import EmulatedSlice
-from esg.invoker.slices.client import SERVICE, SliceClient, split
+from esg.invoker.slices.client import SERVICE, SliceClient, SliceGone, split
 from esg.invoker.tensors.arrays import plain_input, plain_output
 from esg.runtime.rpc.server import Server
 from tests.support.emulated_process import INPUT_BYTES, emulated, until_state
@@ -196,3 +197,21 @@ async def test_neither_side_of_a_stream_keeps_the_last_message(
     await here.close()
     await server.stop(0)
     emulated_slice.close()
+
+
+async def test_a_stream_that_ends_while_it_is_written_to_is_a_slice_that_is_gone(
+    slice_: SliceClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another kind of fault would say nothing of the slice, and the node go on using it."""
+    await slice_.load("quick")
+    await run(slice_, "quick", [[b"first"]])
+
+    async def write(_call: object, _request: bytes) -> None:
+        nothing = grpc.aio.Metadata()
+        raise grpc.aio.AioRpcError(
+            grpc.StatusCode.INTERNAL, nothing, nothing, "Internal error from Core"
+        )
+
+    monkeypatch.setattr("grpc.aio._call.StreamStreamCall.write", write)
+    with pytest.raises(SliceGone, match="it ended the conversation"):
+        await run(slice_, "quick", [[b"second"]])
