@@ -7,11 +7,13 @@ import pytest
 
 from esg.client import AsyncClient, Result
 from esg.runtime.rpc.chunks import PIECE_BYTES
+from esg.storage.redis_store import OFFERED_S
 from tests.component.gateway.conftest import Keys
 from tests.support.redis_server import RedisServer
 from tests.support.scripted_controller import KNOWN, ScriptedController
 from tests.support.waiting import until
 
+OFFERED_AT_MOST_S = int(OFFERED_S)
 Way = Callable[[bytes], Awaitable[Result]]
 
 
@@ -35,6 +37,8 @@ async def test_lost_payload_is_submitted_again(
     answer = asyncio.ensure_future(submit(payload))
     assert await controller.takes_in("r1") == payload
     with redis_server.client() as inside:
+        # while it is being stored, nobody would ask the client for it
+        await until(lambda: all(inside.ttl(key) > OFFERED_AT_MOST_S for key in keys()))
         inside.flushall()
     controller.lose_payload("r1")
     assert await controller.takes_in("r1", repeated=True) == payload
