@@ -138,7 +138,12 @@ source = "measured"
 table = "table.csv"
 relative_std = 0.1
 """
-TABLE = b"# a comment\nbatch,vcpus,vgpus,time_ms\n1,1,1,80\n2,1,1,oom\n4, 2, 2, 120.5\n"
+TABLE = b"""# a comment
+batch,vcpus,vgpus,time_ms,slices_ms,after_ms
+1,1,1,80,,
+2,1,1,oom,,
+4, 2, 2, 120.5, 90, 10.25
+"""
 SETTINGS = b"""
 [common]
 time_scale = 0.5

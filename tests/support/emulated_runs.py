@@ -84,14 +84,7 @@ def smallest() -> Catalog:
 
 
 def _minimum(profile: Profile) -> Profile:
-    assert profile.configs[0] == profile.minimum
-    return replace(
-        profile,
-        configs=profile.configs[:1],
-        time_us=profile.time_us[:1],
-        task_cost_pusd=profile.task_cost_pusd[:1],
-        job_cost_pusd=profile.job_cost_pusd[:1],
-    )
+    return profile.narrowed(profile.minimum.__eq__)
 
 
 def scenario(name: str = "relaxed-heavy", **changes: Any) -> Scenario:

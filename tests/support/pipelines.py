@@ -48,7 +48,9 @@ def _function(name: str, table: Table) -> Function:
     profile = Profile(
         function=name,
         configs=configs,
-        time_us=np.array([table[config][0] for config in configs], dtype=np.int64),
+        time_us=(time_us := np.array([table[config][0] for config in configs], dtype=np.int64)),
+        slices_us=time_us,
+        after_us=np.zeros_like(time_us),
         task_cost_pusd=job_cost * np.array([config.batch for config in configs], dtype=np.int64),
         job_cost_pusd=job_cost,
         relative_std=0.0,

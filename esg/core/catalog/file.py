@@ -16,6 +16,9 @@ measured table:
     [model]  with  [grid]             # parameters of a model: see `model_table`
     [measured]  table = "seg.csv"     # batch, vcpus, vgpus, time_ms; empty or "oom": does not fit
 
+A measured table may also say how much of time_ms is spent on the slices (slices_ms) and how much
+after that (after_ms); without, all of it counts as spent there.
+
 A function may name a `folder` with a manifest, function.toml: what the catalog does not say about
 it is taken from there, paths being relative to the folder. docs/functions.md has an example.
 
@@ -35,13 +38,14 @@ from esg.core.catalog.config import Config
 from esg.core.catalog.cpu_use import CpuUse
 from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage
 from esg.core.catalog.model_table import cpu_use, grid_table, model_table
+from esg.core.catalog.phases import Phases
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.catalog.shipped import DEFAULT, SHIPPED
 from esg.core.catalog.toml_fields import TomlFields
 from esg.errors import Rejected
 from esg.limits import LONGEST_PART_MS, MOST_MB, MOST_USD_PER_HOUR
 from esg.suggest import shortened
-from esg.units import ms
+from esg.units import ms, to_ms
 
 EXTENDS = "extends"
 MANIFEST = "function.toml"
@@ -254,9 +258,10 @@ def _application(name: str, fields: TomlFields, functions: dict[str, Function]) 
 
 
 _COLUMNS = ("batch", "vcpus", "vgpus", "time_ms")
+_PHASES = ("slices_ms", "after_ms")
 
 
-def _read_table(path: Path) -> dict[Config, int]:
+def _read_table(path: Path) -> dict[Config, Phases]:
     """A measured table: one row per config; lines that start with # are comments."""
     try:
         lines = path.read_text("utf-8").splitlines()
@@ -270,36 +275,60 @@ def _read_table(path: Path) -> dict[Config, int]:
         raise Rejected(
             f"{path}: missing column {', '.join(missing)}; the header is {','.join(_COLUMNS)}"
         )
-    times_us: dict[Config, int] = {}
+    times_us: dict[Config, Phases] = {}
     seen: set[Config] = set()
     for (number, _), row in zip(numbered[1:], rows, strict=False):
-        config, time_us = _table_row(f"{path}:{number}", header, row)
+        config, phases = _table_row(f"{path}:{number}", header, row)
         if config in seen:
             raise Rejected(f"{path}:{number}: config {config} appears twice; remove one row")
         seen.add(config)
-        if time_us is not None:
-            times_us[config] = time_us
+        if phases is not None:
+            times_us[config] = phases
     return times_us
 
 
-def _table_row(where: str, header: Sequence[str], row: Sequence[str]) -> tuple[Config, int | None]:
+def _table_row(
+    where: str, header: Sequence[str], row: Sequence[str]
+) -> tuple[Config, Phases | None]:
     if len(row) != len(header):
         raise Rejected(f"{where}: {len(row)} cells where the header has {len(header)}")
     cell = {name: value.strip() for name, value in zip(header, row, strict=True)}
     try:
         config = Config(int(cell["batch"]), int(cell["vcpus"]), int(cell["vgpus"]))
         time = None if cell["time_ms"] in ("", "oom") else float(cell["time_ms"])
+        slices, after = (float(cell[name]) if cell.get(name) else None for name in _PHASES)
     except ValueError as error:
         problem = shortened(str(error))
-        raise Rejected(f"{where}: {problem}; expected whole numbers and a time in ms") from None
+        raise Rejected(f"{where}: {problem}; expected whole numbers and times in ms") from None
     if min(config) < 1:
         raise Rejected(f"{where}: batch, vcpus and vgpus must be at least 1")
-    if time is not None and not 0 < time <= LONGEST_PART_MS:
+    if time is None:
+        return config, None
+    if not 0 < time <= LONGEST_PART_MS:
         raise Rejected(
             f"{where}: time_ms is {time}; it must be positive and at most {LONGEST_PART_MS:g} "
             "(or empty: does not fit)"
         )
-    return config, None if time is None else max(1, ms(time))
+    return config, _phases(where, time, slices, after)
+
+
+def _phases(where: str, time: float, slices: float | None, after: float | None) -> Phases:
+    """The phases of a measured task, in whole microseconds: the sum of rounded parts may be one
+    more than their rounded sum."""
+    for name, part in zip(_PHASES, (slices, after), strict=True):
+        if part is not None and not part >= 0:
+            raise Rejected(f"{where}: {name} is {part:g}; it must not be negative (or empty)")
+    parts = (slices or 0.0) + (after or 0.0)
+    if not parts <= time + to_ms(1):
+        raise Rejected(
+            f"{where}: slices_ms and after_ms are parts of time_ms, but add up to {parts:g}, more "
+            f"than {time:g}"
+        )
+    total_us = max(1, ms(time))
+    after_us = min(total_us, ms(after or 0.0))
+    not_after_us = total_us - after_us
+    slices_us = not_after_us if slices is None else min(not_after_us, ms(slices))
+    return Phases(not_after_us - slices_us, slices_us, after_us)
 
 
 def _read_toml(path: Path) -> TomlFields:

@@ -12,6 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from esg.core.catalog.cpu_use import CpuUse
 from esg.core.catalog.dag import Series, reduced
 from esg.core.catalog.late_requests import LateRequests
+from esg.core.catalog.phases import TaskMode
 from esg.core.catalog.profile import Prices, Profile
 from esg.errors import Rejected
 from esg.limits import LONGEST_US
@@ -302,3 +303,23 @@ def scaled(catalog: Catalog, factor: float) -> Catalog:
         for name, application in catalog.applications.items()
     }
     return replace(catalog, functions=functions, applications=applications)
+
+
+def with_profiles(catalog: Catalog, changed: Callable[[Profile], Profile]) -> Catalog:
+    """A catalog with other profiles for its functions."""
+    functions = {
+        name: replace(function, profile=changed(function.profile))
+        for name, function in catalog.functions.items()
+    }
+    applications = {
+        name: application.with_functions(lambda function: functions[function.name])
+        for name, application in catalog.applications.items()
+    }
+    return replace(catalog, functions=functions, applications=applications)
+
+
+def with_tasks(catalog: Catalog, mode: TaskMode) -> Catalog:
+    """A catalog whose profiles have the costs of tasks of this mode."""
+    if all(function.profile.mode is mode for function in catalog.functions.values()):
+        return catalog
+    return with_profiles(catalog, lambda profile: profile.priced(catalog.prices, mode))

@@ -2,18 +2,20 @@
 
 A profile is a table over configs (batch, vCPUs, vGPUs). Cells whose batch does not fit into the
 memory of its slices are simply absent. Costs follow from times and prices (paper, section
-"Applications"): a task pays for all it holds, for as long as it runs, and a job pays its share.
+"Applications"): a task pays for all it holds, for as long as it holds it, and a job pays its share.
+How long that is depends on the tasks' mode (`phases`): the same profile has other costs in another.
 """
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from esg.core.catalog.config import CONFIG_LEGEND, Config
 from esg.core.catalog.cpu_use import CpuUse
+from esg.core.catalog.phases import Phases, TaskMode
 from esg.errors import Rejected
 from esg.limits import LONGEST_PROFILED_US, MOST_TASK_PUSD
 from esg.units import PUSD_PER_USD, US_PER_HOUR
@@ -37,6 +39,16 @@ class Prices:
         usd_per_hour = config.vcpus * self.vcpu_usd_per_hour + config.vgpus * self.vgpu_usd_per_hour
         return round(time_us * (usd_per_hour * PUSD_PER_USD / US_PER_HOUR))
 
+    def phased_cost_pusd(self, config: Config, phases: Phases) -> int:
+        """What a task costs that holds `config` phase by phase.
+
+        >>> Prices().phased_cost_pusd(Config(1, 1, 1), Phases(0, 3_600_000_000, 0)) == 704 * 10**9
+        True
+        """
+        vcpu_us, vgpu_us = phases.held_by(config)
+        usd = vcpu_us * self.vcpu_usd_per_hour + vgpu_us * self.vgpu_usd_per_hour
+        return round(usd * (PUSD_PER_USD / US_PER_HOUR))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile:
@@ -44,14 +56,19 @@ class Profile:
 
     `relative_std` is the spread of a run around its profiled time (its standard deviation as a
     share of the mean): what emulated durations add, and what risk-aware policies plan with. `cpu`
-    says what a model assumes of vCPUs; a measured table assumes nothing.
+    says what a model assumes of vCPUs; a measured table assumes nothing. Of the time of a config,
+    `slices_us` is spent on the slices and `after_us` after that; what is not known to be a CPU part
+    counts as spent on the slices. `mode` is what the costs are for.
     """
 
     function: str
     configs: tuple[Config, ...]
     time_us: Int64s
+    slices_us: Int64s
+    after_us: Int64s
     task_cost_pusd: Int64s
     job_cost_pusd: Int64s
+    mode: TaskMode = TaskMode.JOINT
     relative_std: float = 0.0
     provenance: str = ""
     cpu: CpuUse | None = None
@@ -60,6 +77,7 @@ class Profile:
     fastest_us: int = field(init=False)
     _index: dict[Config, int] = field(init=False, repr=False)
     _time_us: dict[Config, int] = field(init=False, repr=False)
+    _phases: dict[Config, Phases] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         # batch 1, then the fewest vGPUs, then the fewest vCPUs
@@ -70,18 +88,22 @@ class Profile:
         object.__setattr__(self, "_index", {c: i for i, c in enumerate(self.configs)})
         times_us = dict(zip(self.configs, self.time_us.tolist(), strict=True))
         object.__setattr__(self, "_time_us", times_us)
+        parts = zip(times_us.values(), self.slices_us.tolist(), self.after_us.tolist(), strict=True)
+        phases = [Phases(time - on - after, on, after) for time, on, after in parts]
+        object.__setattr__(self, "_phases", dict(zip(self.configs, phases, strict=True)))
 
     @staticmethod
     def of(
         function: str,
-        times_us: Mapping[Config, int],
+        times_us: Mapping[Config, int | Phases],
         prices: Prices,
         *,
+        mode: TaskMode = TaskMode.JOINT,
         relative_std: float = 0.0,
         provenance: str = "",
         cpu: CpuUse | None = None,
     ) -> "Profile":
-        """A profile from the feasible cells of a table.
+        """A profile from the feasible cells of a table, with their phases as far as they are known.
 
         >>> profile = Profile.of("f", {Config(1, 1, 1): 1000, Config(2, 1, 1): 1500}, Prices())
         >>> profile.minimum, profile.max_batch
@@ -93,12 +115,18 @@ class Profile:
                 f"profile of {function}: no config with batch 1, so a single job could never run; "
                 "add one"
             )
-        if max(times_us.values()) > LONGEST_PROFILED_US:
+        cells = [times_us[config] for config in configs]
+        phases = [cell if isinstance(cell, Phases) else Phases(0, cell, 0) for cell in cells]
+        totals_us = [cell.total_us for cell in phases]
+        if max(totals_us) > LONGEST_PROFILED_US:
             raise Rejected(
-                f"profile of {function}: a time of {max(times_us.values()) / 1e6:g} s; "
+                f"profile of {function}: a time of {max(totals_us) / 1e6:g} s; "
                 f"the longest that can be planned for is {LONGEST_PROFILED_US / 1e6:g} s"
             )
-        task_costs = [prices.task_cost_pusd(config, times_us[config]) for config in configs]
+        if mode is TaskMode.PHASED:
+            task_costs = [*map(prices.phased_cost_pusd, configs, phases)]
+        else:
+            task_costs = [*map(prices.task_cost_pusd, configs, totals_us)]
         if max(task_costs) > MOST_TASK_PUSD:
             raise Rejected(f"profile of {function}: a task costs more than {MOST_TASK_PUSD:g} pUSD")
         job_costs = [
@@ -107,9 +135,12 @@ class Profile:
         return Profile(
             function=function,
             configs=configs,
-            time_us=np.array([times_us[config] for config in configs], dtype=np.int64),
+            time_us=np.array(totals_us, dtype=np.int64),
+            slices_us=np.array([cell.slices_us for cell in phases], dtype=np.int64),
+            after_us=np.array([cell.after_us for cell in phases], dtype=np.int64),
             task_cost_pusd=np.array(task_costs, dtype=np.int64),
             job_cost_pusd=np.array(job_costs, dtype=np.int64),
+            mode=mode,
             relative_std=relative_std,
             provenance=provenance,
             cpu=cpu,
@@ -126,15 +157,14 @@ class Profile:
             return self
         if not kept or self.configs[kept[0]].batch != 1:
             raise Rejected(f"profile of {self.function}: no config for a single job is left")
-        return Profile(
-            function=self.function,
+        return replace(
+            self,
             configs=tuple(self.configs[index] for index in kept),
             time_us=self.time_us[kept],
+            slices_us=self.slices_us[kept],
+            after_us=self.after_us[kept],
             task_cost_pusd=self.task_cost_pusd[kept],
             job_cost_pusd=self.job_cost_pusd[kept],
-            relative_std=self.relative_std,
-            provenance=self.provenance,
-            cpu=self.cpu,
         )
 
     def scaled(self, factor: float, prices: Prices) -> "Profile":
@@ -143,14 +173,26 @@ class Profile:
 
     def stretched(self, factor: Callable[[Config], float], prices: Prices) -> "Profile":
         """This profile with the time of each config multiplied by a factor of its own."""
-        times_us = {
-            config: max(1, round(time_us * factor(config)))
-            for config, time_us in zip(self.configs, self.time_us.tolist(), strict=True)
-        }
+
+        def stretched(config: Config, phases: Phases) -> Phases:
+            pace = factor(config)
+            before_us, after_us = round(phases.before_us * pace), round(phases.after_us * pace)
+            total_us = max(1, round(phases.total_us * pace), before_us + after_us)
+            return Phases(before_us, total_us - before_us - after_us, after_us)
+
+        phases = {config: stretched(config, cell) for config, cell in self._phases.items()}
+        return self._with(phases, prices, self.mode)
+
+    def priced(self, prices: Prices, mode: TaskMode | None = None) -> "Profile":
+        """This profile at other prices, or for tasks of another mode."""
+        return self._with(self._phases, prices, mode or self.mode)
+
+    def _with(self, phases: Mapping[Config, Phases], prices: Prices, mode: TaskMode) -> "Profile":
         return Profile.of(
             self.function,
-            times_us,
+            phases,
             prices,
+            mode=mode,
             relative_std=self.relative_std,
             provenance=self.provenance,
             cpu=self.cpu,
@@ -168,6 +210,18 @@ class Profile:
             return self._time_us[config]
         except KeyError:
             raise self._unknown(config) from None
+
+    def phases_of(self, config: Config) -> Phases:
+        try:
+            return self._phases[config]
+        except KeyError:
+            raise self._unknown(config) from None
+
+    def vgpu_us_of(self, config: Config) -> int:
+        """How long a task holds its slices, added up."""
+        phases = self.phases_of(config)
+        held_us = phases.total_us if self.mode is TaskMode.JOINT else phases.slices_us
+        return held_us * config.vgpus
 
     def _unknown(self, config: Config) -> Rejected:
         return Rejected(f"profile of {self.function}: no config {config} ({CONFIG_LEGEND})")

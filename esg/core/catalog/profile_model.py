@@ -23,6 +23,7 @@ from itertools import product
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.cpu_use import CpuUse
+from esg.core.catalog.phases import Phases
 from esg.units import ms
 
 
@@ -64,10 +65,17 @@ class TimeModel:
         >>> [model.time_us(Config(*c)) for c in [(1, 1, 1), (1, 2, 1), (1, 1, 2), (2, 2, 2)]]
         [100000, 75000, 100000, 100000]
         """
+        return self.phases(config).total_us
+
+    def phases(self, config: Config) -> Phases:
+        """The CPU part comes first: nothing is known of a part after the slices."""
         cpu_ms = self.base_ms * self.cpu_share
         gpu_ms = self.base_ms - cpu_ms
         portion = math.ceil(config.batch / config.vgpus)
-        return max(1, ms(self._cpu_ms(cpu_ms, config) + gpu_ms * self._growth(portion)))
+        before_ms = self._cpu_ms(cpu_ms, config)
+        total_us = max(1, ms(before_ms + gpu_ms * self._growth(portion)))
+        before_us = min(total_us, ms(before_ms))
+        return Phases(before_us, total_us - before_us, 0)
 
     def _cpu_ms(self, cpu_ms: float, config: Config) -> float:
         if self.cpu is CpuUse.ACROSS_JOBS:
@@ -91,9 +99,9 @@ class TimeModel:
         before, less = self.gpu_growth[above - 1]
         return less + (growth - less) * (portion - before) / (at - before)
 
-    def times_us(self, grid: Grid) -> dict[Config, int]:
+    def times_us(self, grid: Grid) -> dict[Config, Phases]:
         return {
-            config: self.time_us(config)
+            config: self.phases(config)
             for config in grid.configs()
             if self.max_portion is None
             or math.ceil(config.batch / config.vgpus) <= self.max_portion

@@ -90,6 +90,17 @@ batch,vcpus,vgpus,time_ms
 8,1,1,
 """
 
+PHASED_TABLE = """\
+batch,vcpus,vgpus,time_ms,slices_ms,after_ms
+1,1,1,40,30,
+1,2,1,30,,
+2,1,1,70.5,50,10
+2,2,1,0.3,0.1,0.2
+4,1,1,oom,,
+4,2,1,80,,10
+8,1,1,0.003,0.0015,0.0015
+"""
+
 FILES = {
     "catalog.toml": CATALOG,
     "detect.toml": MODELLED,
@@ -214,6 +225,19 @@ def test_a_measured_time_below_a_microsecond_counts_as_one(tmp_path: Path) -> No
     table = TABLE.replace("1,1,1,40", "1,1,1,0.0001")
     profile = load(tmp_path, FILES | {"classify.csv": table}).function("classify").profile
     assert profile.time_us_of(Config(1, 1, 1)) == 1
+
+
+def test_a_measured_table_may_say_what_is_spent_on_the_slices_and_after(tmp_path: Path) -> None:
+    """What is not known to be a CPU part counts as spent there."""
+    profile = load(tmp_path, FILES | {"classify.csv": PHASED_TABLE}).function("classify").profile
+    assert {str(config): profile.phases_of(config) for config in profile.configs} == {
+        "1/1/1": (ms(10), ms(30), 0),
+        "1/2/1": (0, ms(30), 0),
+        "2/1/1": (ms(10.5), ms(50), ms(10)),
+        "2/2/1": (0, ms(0.1), ms(0.2)),
+        "4/2/1": (0, ms(70), ms(10)),
+        "8/1/1": (0, 1, 2),
+    }
 
 
 def test_a_modelled_time_below_a_microsecond_counts_as_one(tmp_path: Path) -> None:

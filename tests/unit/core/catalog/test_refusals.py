@@ -13,7 +13,7 @@ import pytest
 from esg.core.catalog.file import load_catalog, load_profile
 from esg.core.catalog.profile import Prices
 from esg.errors import Rejected
-from tests.unit.core.catalog.test_file import FILES, TABLE, load
+from tests.unit.core.catalog.test_file import FILES, PHASED_TABLE, TABLE, load
 
 Mistakes = dict[tuple[str, str], str]
 
@@ -249,7 +249,7 @@ TABLES: Mistakes = {
     ),
     (TABLE, ""): "classify.csv: missing column batch...; the header is batch,vcpus,vgpus,time_ms",
     ("2,1,1,70.5", "2,1,1,fast"): (
-        "classify.csv:4: ...'fast'; expected whole numbers and a time in ms"
+        "classify.csv:4: ...'fast'; expected whole numbers and times in ms"
     ),
     ("2,1,1,70.5", "2.5,1,1,70.5"): "classify.csv:4: ...'2.5'; expected whole numbers ...",
     ("2,1,1,70.5", "2,1,70.5"): "classify.csv:4: 3 cells where the header has 4",
@@ -262,6 +262,21 @@ TABLES: Mistakes = {
     ("2,1,1,70.5", "2,1,0,70.5"): "classify.csv:4: ...vgpus must be at least 1",
     ("1,1,1,40\n", ""): "classify.toml: ...no config with batch 1...; add one",
     ("1,1,1,40", "1,1,1,oom"): "classify.toml: ...no config with batch 1...; add one",
+}
+
+PHASES = {
+    "70.5,fast,10": "classify.csv:4: ...'fast'; expected whole numbers and times in ms",
+    "70.5,50,late": "classify.csv:4: ...'late'; expected whole numbers and times in ms",
+    "70.5,-50,10": "classify.csv:4: slices_ms is -50; it must not be negative (or empty)",
+    "70.5,50,-10": "classify.csv:4: after_ms is -10; it must not be negative (or empty)",
+    "70.5,nan,10": "classify.csv:4: slices_ms is nan; it must not be negative (or empty)",
+    "70.5,,71": "classify.csv:4: ...parts of time_ms, but add up to 71, more than 70.5",
+    "70.5,60.6,10": "classify.csv:4: ...parts of time_ms, but add up to 70.6, more than 70.5",
+    "70.5,inf,10": "classify.csv:4: ...parts of time_ms, but add up to inf, more than 70.5",
+    "70.5,50": "classify.csv:4: 5 cells where the header has 6",
+}
+TABLES |= {
+    (TABLE, PHASED_TABLE.replace("70.5,50,10", cells)): message for cells, message in PHASES.items()
 }
 
 ROWS = [
