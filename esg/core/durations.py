@@ -12,6 +12,7 @@ from hashlib import blake2b
 from struct import Struct
 
 from esg.core.catalog.model import Catalog
+from esg.core.catalog.phases import Phases
 from esg.core.catalog.profile import Profile
 from esg.core.estimation.corrected import corrected
 from esg.core.estimation.transfer import EMULATED_LOCAL, EMULATED_REMOTE, DataLink
@@ -78,6 +79,17 @@ class Durations:
             remote_us = self.settings.remote.time_us(remote * function.input_bytes)
             fetching_us = max(fetching_us, remote_us)
         return fetching_us + working_us or 1
+
+    def phases(self, order: TaskOrder, took_us: int) -> Phases:
+        """How long the phases of a task are that takes so long from a warm start, if nothing keeps
+        it waiting. Whatever was slow about it, the profile's part of it was as slow everywhere."""
+        function = self._catalog.functions[order.function]
+        profiled = function.profile.phases_of(order.config)
+        key = f"{order.jobs[0].request}/{order.stage}"
+        working_us = self._work_us(function.profile, key, profiled.total_us)
+        slices_us = min(took_us, working_us * profiled.slices_us // profiled.total_us)
+        after_us = min(took_us - slices_us, working_us * profiled.after_us // profiled.total_us)
+        return Phases(took_us - slices_us - after_us, slices_us, after_us)
 
     def correct(self, corrections: Sequence[Correction]) -> None:
         """From now on functions take what they were found to take on the day that is lived through

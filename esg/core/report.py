@@ -74,7 +74,9 @@ class Report:
         # not by `match`: asking a record whether it is of another class takes long
         if type(event) is TaskFinished:
             vgpus = self._vgpus_of.pop(event.task, 0)
-            self.vgpu_busy_us += vgpus * (event.loading_us + event.running_us)
+            phases = event.phases
+            held_us = phases.slices_us if phases else event.loading_us + event.running_us
+            self.vgpu_busy_us += vgpus * held_us
             self.cold_tasks += event.loading_us > 0
         elif type(event) is TaskFailed:
             self._vgpus_of.pop(event.task, None)

@@ -1,8 +1,9 @@
 """A run as a picture: Chrome's trace format, for Perfetto or chrome://tracing.
 
-One process per node, one thread per slice; each task is a bar on every slice it holds. Models that
-are loaded have tracks of their own, since that may go on beside a task: for a task that had to
-wait for its model, `loading_ms` says how long.
+One process per node, one thread per slice; each task is a bar on every slice it holds, for as long
+as it does. Models that are loaded have tracks of their own, since that may go on beside a task: for
+a task that had to wait for its model, `loading_ms` says how long. So have the CPU parts of tasks in
+phases.
 """
 
 import json
@@ -10,6 +11,7 @@ from typing import Any, TextIO
 
 from esg.core.messages.commands import Command, StartTask
 from esg.core.messages.events import Event, InstanceReady, InvokerJoined, TaskFailed, TaskFinished
+from esg.core.messages.task_order import TaskOrder
 from esg.units import to_ms
 
 
@@ -21,7 +23,7 @@ class ChromeTrace:
         self._running: dict[str, tuple[int, StartTask]] = {}
         self._process: dict[str, int] = {}
         self._first = True
-        self._loads = 0
+        self._spans = 0
         file.write('{"displayTimeUnit":"ms","traceEvents":[')
 
     def observe(self, now_us: int, event: Event, commands: list[Command]) -> None:
@@ -42,11 +44,11 @@ class ChromeTrace:
         self._file.write("\n]}\n")
 
     def _load(self, now_us: int, event: InstanceReady) -> None:
-        self._loads += 1
+        self._spans += 1
         common = {
             "name": f"load {event.function}",
             "cat": "load",
-            "id": self._loads,
+            "id": self._spans,
             "pid": self._process.get(event.invoker, 0),
             "tid": _track(event.slice),
         }
@@ -58,15 +60,22 @@ class ChromeTrace:
         self, now_us: int, started_us: int, command: StartTask, end: TaskFinished | TaskFailed
     ) -> None:
         order, application = command.order, command.decision.application
-        loading_us = end.loading_us if isinstance(end, TaskFinished) else 0
-        for index in order.slices:
+        loading_us, slices = 0, order.slices
+        from_us, until_us = started_us, now_us
+        if isinstance(end, TaskFinished):
+            loading_us, slices = end.loading_us, end.slices or order.slices
+            if end.phases is not None:
+                until_us -= end.phases.after_us
+                from_us = until_us - end.phases.slices_us
+                self._cpu_part(started_us, end.phases.before_us, order)
+        for index in slices:
             self._write(
                 {
                     "name": order.function,
                     "cat": application,
                     "ph": "X",
-                    "ts": started_us,
-                    "dur": now_us - started_us,
+                    "ts": from_us,
+                    "dur": until_us - from_us,
                     "pid": self._process.get(order.invoker, 0),
                     "tid": _track(index),
                     "args": {
@@ -79,6 +88,18 @@ class ChromeTrace:
                     },
                 }
             )
+
+    def _cpu_part(self, from_us: int, took_us: int, order: TaskOrder) -> None:
+        self._spans += 1
+        common = {
+            "name": f"prepare {order.function}",
+            "cat": "cpu",
+            "id": self._spans,
+            "pid": self._process.get(order.invoker, 0),
+            "tid": 0,
+        }
+        self._write({**common, "ph": "b", "ts": from_us, "args": {"task": order.task}})
+        self._write({**common, "ph": "e", "ts": from_us + took_us})
 
     def _name(self, what: str, process: int, thread: int, name: str) -> None:
         self._write(

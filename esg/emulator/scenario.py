@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace as changed
 
 from esg.core.catalog.config import Config
-from esg.core.catalog.model import Application, Catalog, Function, scaled
+from esg.core.catalog.model import Application, Catalog, Function, scaled, with_tasks
 from esg.core.catalog.profile import Profile
 from esg.core.estimation.transfer import EMULATED_LOCAL, EMULATED_REMOTE
 from esg.core.journal.format import Header, catalog_digest
@@ -157,7 +157,8 @@ def applied(catalog: Catalog, scenario: Scenario) -> Catalog:
     }
     nodes, vcpus, vgpus = scenario.nodes, scenario.vcpus, scenario.vgpus
     cluster = replace(catalog.cluster, nodes=nodes, vcpus=vcpus, vgpus=vgpus)
-    return replace(catalog, functions=functions, applications=applications, cluster=cluster)
+    catalog = replace(catalog, functions=functions, applications=applications, cluster=cluster)
+    return with_tasks(catalog, scenario.tasks)
 
 
 def applied_to_events(

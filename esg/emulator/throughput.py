@@ -56,7 +56,7 @@ def most_per_s(mix: Mapping[Application, float], size: Size) -> float:
     @cache
     def bound(weight: float) -> float:
         prices = _prices(weight, size)
-        repriced = cache(lambda profile: _repriced(profile, prices))
+        repriced = cache(lambda profile: profile.priced(prices))
         share_h = sum(
             part / total * _least_share_h(application, repriced)
             for application, part in seen.items()
@@ -85,8 +85,3 @@ def _prices(weight: float, size: Size) -> Prices:
         vcpu_usd_per_hour=CLUSTER_USD_PER_HOUR * weight / size.vcpus,
         vgpu_usd_per_hour=CLUSTER_USD_PER_HOUR * (1 - weight) / size.vgpus,
     )
-
-
-def _repriced(profile: Profile, prices: Prices) -> Profile:
-    times_us = dict(zip(profile.configs, profile.time_us.tolist(), strict=True))
-    return Profile.of(profile.function, times_us, prices, relative_std=profile.relative_std)

@@ -12,12 +12,13 @@ is wherever it is needed, and every node stays.
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any, Protocol, assert_never, get_args
 
+from esg.core.catalog.phases import Phases
 from esg.core.durations import Durations
 from esg.core.messages.commands import (
     AcceptApplication,
@@ -39,6 +40,7 @@ from esg.core.messages.commands import (
 from esg.core.messages.events import Event, InvokerNews, MissingInput, ProfilesCorrected, Woke
 from esg.core.messages.node import (
     AbortTask,
+    EnterSlices,
     ExecuteTask,
     ExecutionEnded,
     FunctionReloaded,
@@ -47,6 +49,8 @@ from esg.core.messages.node import (
     PoolCommand,
     PoolEvent,
     ReplaceModel,
+    TaskLeftSlices,
+    TaskPrepared,
     TellScheduler,
     UnloadModel,
 )
@@ -105,9 +109,11 @@ class Outputs(Protocol):
 @dataclass(slots=True, eq=False)
 class _Node:
     """One process of a node. `alarm_us` is when its brain will be woken, `sent_us` when the latest
-    order leaves that was given while it was there."""
+    order leaves that was given while it was there. `ahead` has the phases that tasks have before
+    them, and their ends."""
 
     pool: Pool
+    ahead: dict[str, tuple[Phases, ExecutionEnded]] = field(default_factory=dict)
     alarm_us: int = 0
     sent_us: int = 0
     ended: bool = False
@@ -286,18 +292,24 @@ class World:
         match command:
             case ExecuteTask():
                 self._execute(node, command.order)
+            case EnterSlices(task=task):
+                phases, end = node.ahead.pop(task)
+                left_us = now_us + phases.slices_us
+                self._push(left_us, TaskLeftSlices(task=task), node)
+                self._push(left_us + phases.after_us, end, node)
             case TellScheduler():
                 if self.wire is None:
                     self._push(now_us, command.event, None)
                 else:
                     self.wire.report(node.pool.invoker, command.event)
             case AbortTask(task=task):
-                self._aborted.add(task)
+                if node.ahead.pop(task, None) is None:
+                    self._aborted.add(task)
                 stopped = ExecutionEnded(task=task, failure="stopped")
                 self._push(now_us + durations.settings.abort_us, stopped, node)
             case LoadModel(slice=index, function=function):
-                took_us, end = durations.load(now_us, node.pool.invoker, index, function)
-                self._push(now_us + took_us, end, node)
+                took_us, loaded = durations.load(now_us, node.pool.invoker, index, function)
+                self._push(now_us + took_us, loaded, node)
             case UnloadModel(slice=index, function=function):
                 gone = ModelUnloaded(slice=index, function=function)
                 self._push(now_us + durations.settings.unload_us, gone, node)
@@ -310,7 +322,12 @@ class World:
         missing = self._outputs.missing(order) if self._outputs is not None else ()
         if not missing:
             took_us, end = self._nature.run(self.now_us, order)
-            self._push(self.now_us + took_us, end, node)
+            if order.phased and not end.failure:
+                phases = self._nature.phases(order, took_us)
+                node.ahead[order.task] = phases, end
+                self._push(self.now_us + phases.before_us, TaskPrepared(task=order.task), node)
+            else:
+                self._push(self.now_us + took_us, end, node)
         elif waited:
             failure = f"missing inputs: {missing[0]}"
             end = ExecutionEnded(task=order.task, failure=failure, missing=missing)

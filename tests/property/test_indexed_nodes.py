@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from esg.core.catalog.config import Config
 from esg.core.state.indexed_nodes import IndexedNodes, NodeIndex
-from esg.core.state.node_books import NodeBooks
+from esg.core.state.node_books import NodeBooks, SliceBooks
 from esg.core.state.state import State
 
 FUNCTIONS = {"resize": 300, "detect": 500, "label": 700}
@@ -19,7 +19,10 @@ Step = tuple[str, str, int, str]
 steps = st.lists(
     st.tuples(
         st.sampled_from(
-            ("take", "release", "load", "ready", "forget", "lose", "repair", "fail", "retry")
+            (
+                *("take", "promise", "release", "load", "ready", "forget"),
+                *("lose", "repair", "fail", "retry"),
+            )
         ),
         st.sampled_from(NAMES),
         st.integers(0, SLICES - 1),
@@ -42,9 +45,11 @@ def change(node: NodeBooks, what: str, index: int, function: str, now_us: int) -
             if node.fits(config) and node.pick(function, memory_mb, 1) is not None:
                 node.take(f"t{now_us}-{config.vcpus}", function, memory_mb, config, now_us)
         case "release":
+            if task := part.ahead or part.holder:
+                node.release(task, int(task.partition("-")[2]), (index,))
+        case "promise":
             if part.holder:
-                held = Config(1, int(part.holder.partition("-")[2]), 1)
-                node.release(part.holder, held, (index,))
+                node.promise(part.holder, (index,), now_us + 1 + index)
         case "load":
             if part.can_load(function, memory_mb):
                 node.load(index, function, memory_mb, now_us, ready=bool(now_us % 2))
@@ -70,6 +75,12 @@ def name_of(node: NodeBooks | None) -> str | None:
     return None if node is None else node.invoker
 
 
+def warm_slices(node: NodeBooks, function: str, *, ahead: bool) -> list[SliceBooks]:
+    """Those that may be given to a task and have the model; with somebody on them, or nobody."""
+    free = [p for p in node.slices if p.usable and not p.holder and bool(p.ahead) == ahead]
+    return [p for p in free if function in p.residents and p.residents[function].ready]
+
+
 def check(indexed: IndexedNodes, nodes: Sequence[NodeBooks]) -> None:
     """Compare every answer with a look at all of these nodes."""
     assert list(indexed) == [node.invoker for node in nodes]
@@ -85,9 +96,18 @@ def check(indexed: IndexedNodes, nodes: Sequence[NodeBooks]) -> None:
         able.sort(key=lambda n: (-n.vgpus_free, -n.vcpus_free, n.invoker))
         assert list(indexed.roomiest_first(vcpus, vgpus)) == able
         for function in FUNCTIONS:
-            warm = [n for n in able if len(n.warm_free(function, SLICES)) >= vgpus]
-            found = first(warm, lambda n: (-n.vcpus_free, -len(n.warm_free(function, SLICES))))  # noqa: B023
+            idle = {n.invoker: len(warm_slices(n, function, ahead=False)) for n in able}
+            warm = [n for n in able if idle[n.invoker] >= vgpus]
+            found = first(warm, lambda n: (-n.vcpus_free, -idle[n.invoker]))  # noqa: B023
             assert name_of(indexed.roomiest_warm(function, vcpus, vgpus)) == found
+            soon = {n.invoker: warm_slices(n, function, ahead=True) for n in able}
+            warm = [n for n in able if soon[n.invoker]]
+            warm = [n for n in warm if idle[n.invoker] + len(soon[n.invoker]) >= vgpus]
+            found = first(
+                warm,
+                lambda n: (min(p.ahead_until_us for p in soon[n.invoker]), -n.vcpus_free),  # noqa: B023
+            )
+            assert name_of(indexed.soonest_warm(function, vcpus, vgpus)) == found
     for function, memory_mb in FUNCTIONS.items():
         loadable = [n for n in nodes if any(p.can_load(function, memory_mb) for p in n.slices)]
         found = first(loadable, lambda n: (n.instances.get(function, 0),))  # noqa: B023

@@ -7,6 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from esg.core.messages.events import TaskFailed, TaskFinished, Woke
 from esg.core.messages.node import (
     AbortTask,
+    EnterSlices,
     ExecuteTask,
     ExecutionEnded,
     FunctionReloaded,
@@ -17,6 +18,8 @@ from esg.core.messages.node import (
     ReplaceModel,
     SliceBack,
     SliceLost,
+    TaskLeftSlices,
+    TaskPrepared,
     TellScheduler,
     UnloadModel,
 )
@@ -49,23 +52,40 @@ class AnyPool(RuleBasedStateMachine):
         self.now_us = 0
         self.started = 0
         self.open: set[str] = set()
-        self.owed: list[PoolCommand] = []
+        self.owed: list[PoolCommand | TaskLeftSlices] = []
         self.lost: set[int] = set()  # slices that were ever lost
 
-    @rule(function=functions, where=places, vcpus=st.integers(1, 3), skipped=st.integers(1, 2))
-    def start_a_task(self, function: str, where: list[int], vcpus: int, skipped: int) -> None:
+    @rule(
+        function=functions,
+        where=places,
+        vcpus=st.integers(1, 5),
+        skipped=st.integers(1, 2),
+        phased=st.booleans(),
+        spare_us=st.integers(0, 30),
+    )
+    def start_a_task(
+        self,
+        function: str,
+        where: list[int],
+        vcpus: int,
+        skipped: int,
+        phased: bool,
+        spare_us: int,
+    ) -> None:
         self.started += skipped  # the tasks between went to other nodes
-        self.open.add(f"t{self.started}")
-        self.tell(start(f"t{self.started}", function, *where, vcpus=vcpus))
+        name = f"t{self.started}"
+        self.open.add(name)
+        self.tell(start(name, function, *where, vcpus=vcpus, phased=phased, spare_us=spare_us))
 
     @rule(
         chain=st.lists(functions, min_size=2, max_size=3),
         where=places,
         within_us=st.integers(0, 60),
         less=st.booleans(),
+        phased=st.booleans(),
     )
     def start_a_task_with_standing_orders(
-        self, chain: list[str], where: list[int], within_us: int, less: bool
+        self, chain: list[str], where: list[int], within_us: int, less: bool, phased: bool
     ) -> None:
         """Sound ones take no more than the task before; of the others nothing is to come."""
         order: TaskOrder | None = None
@@ -78,6 +98,7 @@ class AnyPool(RuleBasedStateMachine):
                 vcpus=1 if narrow else 2,
                 then=order,
                 within_us=within_us,
+                phased=phased,
             )
         assert order is not None
         self.open.add(order.task)
@@ -116,7 +137,7 @@ class AnyPool(RuleBasedStateMachine):
     @rule(data=st.data(), failure=st.sampled_from(["", "", "broken"]))
     def answer_an_order(self, data: st.DataObject, failure: str) -> None:
         position = data.draw(st.integers(0, len(self.owed) - 1))
-        self.tell(answer(self.owed.pop(position), failure))
+        self.answer(position, failure)
 
     @rule(index=slices)
     def lose_a_slice(self, index: int) -> None:
@@ -149,9 +170,15 @@ class AnyPool(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Once every order is answered, every task has ended."""
         while self.owed:
-            self.tell(answer(self.owed.pop(0), ""))
+            self.answer(0, "")
         assert self.open == set()
         assert self.pool.running == {}
+
+    def answer(self, position: int, failure: str) -> None:
+        event = answer(self.owed.pop(position), failure)
+        if isinstance(event, TaskLeftSlices):
+            self.owed.append(event)  # and the rest of it
+        self.tell(event)
 
     def tell(self, event: PoolEvent) -> None:
         orders = self.pool.handle(self.now_us, event)
@@ -168,7 +195,7 @@ class AnyPool(RuleBasedStateMachine):
                     self.open.add(order.event.continued)
 
 
-def answer(order: PoolCommand, failure: str) -> PoolEvent:
+def answer(order: PoolCommand | TaskLeftSlices, failure: str) -> PoolEvent:
     match order:
         case LoadModel(slice=index, function=function):
             return unloaded(index, function, failure) if failure else loaded(index, function)
@@ -176,6 +203,12 @@ def answer(order: PoolCommand, failure: str) -> PoolEvent:
             return unloaded(index, function)
         case ReplaceModel(function=function):
             return FunctionReloaded(function=function)
+        case ExecuteTask(order=task) if task.phased and not failure:
+            return TaskPrepared(task=task.task)
+        case EnterSlices(task=name) if not failure:
+            return TaskLeftSlices(task=name)
+        case EnterSlices(task=name) | TaskLeftSlices(task=name):
+            return ExecutionEnded(task=name, failure=failure)
         case ExecuteTask(order=task):
             return ExecutionEnded(task=task.task, failure=failure)
         case AbortTask(task=name):

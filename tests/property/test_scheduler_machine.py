@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from esg.core.catalog.model import Application
+from esg.core.catalog.phases import TaskMode
 from esg.core.messages.commands import (
     Command,
     DropInstance,
@@ -49,7 +50,7 @@ from esg.core.scheduler.scheduler import Scheduler
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.units import PPM, ms
 from tests.support.checked_scheduler import Witness
-from tests.support.small_catalog import SMALL
+from tests.support.small_catalog import SMALL, in_phases
 
 NODES = ("i0", "i1", "i2")
 VCPUS, VGPUS, MEMORY_MB = 4, 2, 700
@@ -60,6 +61,8 @@ CHAINS = (("resize",), ("detect", "label"), ("resize", "depth", "label"))
 
 policy_for = policy_maker("esg")
 POLICY = policy_for(SMALL)
+PHASED = in_phases(SMALL)
+PHASED_POLICY = policy_for(PHASED)
 
 nodes = st.sampled_from(NODES)
 picks = st.integers(0, 99)
@@ -85,6 +88,8 @@ class Node:
 
 
 class SchedulerMachine(RuleBasedStateMachine):
+    catalog, policy = SMALL, POLICY
+
     def __init__(self, settings: SchedulerSettings | None = None) -> None:
         super().__init__()
         self.settings = settings
@@ -94,7 +99,9 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.nodes: dict[str, Node] = {}
 
     def scheduler(self, snapshot: object) -> Scheduler:
-        return Scheduler(SMALL, POLICY, self.settings, snapshot=snapshot, policy_for=policy_for)
+        return Scheduler(
+            self.catalog, self.policy, self.settings, snapshot=snapshot, policy_for=policy_for
+        )
 
     def tell(self, event: Event) -> list[Command]:
         """Let something happen, and let the nodes do as they are told."""
@@ -210,6 +217,7 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES))
     def an_application_makes_no_sense(self, name: str) -> None:
+        self.tell(Woke())  # what is due by now has nothing to do with it
         before = self.witness.scheduler.snapshot() | {"now_us": self.now_us}
         spec = StageSpec(name="resize", function="resize", after=("resize",))
         (order,) = self.tell(ApplicationRegistered(application=name, stages=(spec,)))
@@ -457,7 +465,18 @@ class SharingMachine(SchedulerMachine):
         super().__init__(SchedulerSettings(fair_quantum_us=ms(50)))
 
 
+class PhasedMachine(SchedulerMachine):
+    """The same, with tasks in phases: handovers are due while they run, as expected or not."""
+
+    catalog, policy = PHASED, PHASED_POLICY
+
+    def __init__(self) -> None:
+        super().__init__(SchedulerSettings(tasks=TaskMode.PHASED))
+
+
 TestSchedulerMachine = SchedulerMachine.TestCase
 TestSchedulerMachine.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
 TestSharingMachine = SharingMachine.TestCase
 TestSharingMachine.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
+TestPhasedMachine = PhasedMachine.TestCase
+TestPhasedMachine.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)

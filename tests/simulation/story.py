@@ -15,6 +15,7 @@ import msgspec
 
 from esg.core.catalog.late_requests import LateRequests
 from esg.core.catalog.model import Application, Catalog
+from esg.core.catalog.phases import TaskMode
 from esg.core.durations import DurationSettings
 from esg.core.messages.events import (
     EVENTS,
@@ -53,7 +54,7 @@ from tests.simulation.faults.schedule import (
     StreamBreaks,
     StreamStalls,
 )
-from tests.support.small_catalog import SMALL
+from tests.support.small_catalog import SMALL, in_phases
 
 SPAN_US = ms(1500)
 """When the last request arrives, and the last fault begins."""
@@ -167,6 +168,11 @@ def _policies(
     return policy_for, policy_for(catalog)
 
 
+@cache
+def _phased(catalog: Catalog) -> Catalog:
+    return in_phases(catalog)
+
+
 def draw(seed: int, policy_name: str | None = None) -> Story:
     """The story of a seed; with a policy, the same one under that policy."""
     chance = Random(f"{seed}:story")
@@ -197,8 +203,16 @@ def draw(seed: int, policy_name: str | None = None) -> Story:
         snapshot_every=chance.choice((7, 50, 1000)),
         charge_us_per_effort=chance.choice((0, 0, 1, 100)),
     )
+    if Random(f"{seed}:tasks").random() < 0.4:
+        story = in_turn(story)
     roomy = Random(f"{seed}:room").random() < 0.25
     return with_room(story, policy_name or "apex") if roomy else story
+
+
+def in_turn(story: Story) -> Story:
+    """The same story, with tasks in phases."""
+    settings = replace(story.settings, tasks=TaskMode.PHASED)
+    return replace(story, catalog=_phased(story.catalog), settings=settings)
 
 
 def with_room(story: Story, policy: str) -> Story:

@@ -10,6 +10,7 @@ from msgspec import structs
 from esg.core.messages.commands import AdmitRequest, AnswerRequest, DiscardData
 from esg.core.messages.events import RequestArrived
 from esg.core.scheduler.dispatch import Dispatcher
+from esg.core.scheduler.handovers import Handovers
 from esg.core.scheduler.lifecycle import Lifecycle
 from esg.core.scheduler.nodes import Nodes
 from esg.core.scheduler.retries import Retries
@@ -27,7 +28,7 @@ from tests.simulation.checked_run import Broken, tell
 from tests.simulation.faults import controller
 from tests.simulation.faults.controller import Controller
 from tests.simulation.faults.schedule import ControllerCrashes, RequestComes
-from tests.simulation.story import SPAN_US, Story, draw, with_room
+from tests.simulation.story import SPAN_US, Story, draw, in_turn, with_room
 
 SEEDS = 40
 
@@ -271,7 +272,7 @@ def test_slices_that_are_free_although_a_node_has_gone_on_there(
     def generous(right: Any, self: StandingOrders, *args: Any) -> Any:
         task = right(self, *args)
         if task is not None:
-            self._state.nodes[task.invoker].release(task.name, task.config, task.slices)
+            self._state.nodes[task.invoker].release(task.name, task.config.vcpus, task.slices)
         return task
 
     instead(monkeypatch, StandingOrders, "begin", generous)
@@ -290,6 +291,58 @@ def test_follow_ups_that_want_more_than_their_task_holds(monkeypatch: pytest.Mon
 def test_orders_that_stand_and_cannot_be_recalled(monkeypatch: pytest.MonkeyPatch) -> None:
     instead(monkeypatch, StandingOrders, "ended", lambda *_: None)
     assert "have standing orders, counted as" in broken_promise(story=roomy)
+
+
+# ---- in handovers
+
+
+def phased(seed: int) -> Story:
+    return in_turn(draw(seed))
+
+
+def test_slices_are_promised_ahead_in_stories_with_phases(monkeypatch: pytest.MonkeyPatch) -> None:
+    promised: list[str] = []
+
+    def noted(right: Any, self: NodeBooks, task: str, *more: Any) -> None:
+        right(self, task, *more)
+        promised.append(task)
+
+    instead(monkeypatch, NodeBooks, "promise", noted)
+    assert not broken_promise(10, phased)
+    assert len(promised) > 100
+
+
+def test_vcpus_that_are_given_back_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    def generous(right: Any, self: NodeBooks, vcpus: int) -> None:
+        right(self, vcpus + 1)
+
+    instead(monkeypatch, NodeBooks, "give_back", generous)
+    assert "vCPUs free" in broken_promise(story=phased)
+
+
+def test_tasks_that_follow_and_are_never_expected_on_their_slices(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    instead(monkeypatch, Handovers, "left", lambda *_: None)
+    assert "will never hand its slices over" in broken_promise(story=phased)
+
+
+def test_handovers_that_nobody_wakes_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Handovers, "next_us", lambda _: NEVER_US)
+    assert "is the time for it" in broken_promise(story=phased)
+
+
+def test_slices_that_are_promised_although_their_task_keeps_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def careless(right: Any, self: StandingOrders, *args: Any) -> Any:
+        task = right(self, *args)
+        if task is not None:
+            self._state.nodes[task.invoker].promise(task.name, task.slices, NEVER_US)
+        return task
+
+    instead(monkeypatch, StandingOrders, "begin", careless)
+    assert "keeps its slices" in broken_promise(story=lambda seed: in_turn(roomy(seed)))
 
 
 # ---- in the sessions between nodes and controller

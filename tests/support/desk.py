@@ -18,6 +18,7 @@ from typing import Any
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog
+from esg.core.catalog.phases import Phases
 from esg.core.journal.format import orders_digest
 from esg.core.messages.codec import Message
 from esg.core.messages.commands import (
@@ -235,8 +236,17 @@ def lost(invoker: str = "i0") -> Event:
     return InvokerLost(invoker=invoker)
 
 
-def finished(task: str, on: str = "i0", *, loading_us: int = 0, running_us: int = 0) -> Event:
-    return TaskFinished(task=task, invoker=on, loading_us=loading_us, running_us=running_us)
+def finished(
+    task: str,
+    on: str = "i0",
+    *,
+    loading_us: int = 0,
+    running_us: int = 0,
+    phases: Phases | None = None,
+) -> Event:
+    return TaskFinished(
+        task=task, invoker=on, loading_us=loading_us, running_us=running_us, phases=phases
+    )
 
 
 def failed(

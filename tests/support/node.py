@@ -11,6 +11,7 @@ from collections.abc import Collection
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog, Cluster, Function
+from esg.core.catalog.phases import Phases
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.messages.commands import (
     DropInstance,
@@ -32,6 +33,7 @@ from esg.core.messages.node import (
 from esg.core.messages.task_order import JobOrder, Payload, TaskOrder
 from esg.core.node_settings import KEEP_ALIVE_US
 from esg.core.pool.pool import Pool
+from esg.core.pool.slices import Running
 from esg.units import ms, seconds
 
 SLICE_MB = 10
@@ -81,21 +83,31 @@ class Node:
 def check(pool: Pool, now_us: int, lost: Collection[int] = ()) -> None:
     """What is free and what is held add up, and nothing runs without its model, but on slices that
     were lost."""
-    orders = {name: running.order for name, running in pool.running.items()}
+    inventory = [task.inventory() for task in pool.running.values()]
     assert pool.vcpus_free >= 0
-    assert pool.vcpus_free + sum(o.config.vcpus for o in orders.values()) == pool.vcpus
+    assert pool.vcpus_free + sum(task.vcpus for task in inventory) == pool.vcpus
     holders = {i: part.holder for i, part in enumerate(pool.slices) if part.holder}
-    assert holders == {i: name for name, order in orders.items() for i in order.slices}
-    for part in pool.slices:
+    assert holders == {i: task.task for task in inventory for i in task.slices}
+    for index, part in enumerate(pool.slices):
+        assert part.promised == [n for n, t in pool.running.items() if index in _promised(t)]
         assert sum(MEMORY_MB[name] for name in part.models) <= part.memory_mb
         assert part.usable or not (part.models or part.wanted)
-    for name, running in pool.running.items():
-        if running.executing_us is not None:
-            order = orders[name]
+    for running in pool.running.values():
+        order = running.order
+        assert not order.phased or running.vcpus in (0, 1, order.config.vcpus)
+        began_us = running.entered_us if order.phased else running.executing_us
+        if began_us is not None and running.left_us is None:
+            assert len(running.slices) == order.config.vgpus
             # one that was lost under a task may be back, and empty, before the task has ended
-            kept = [pool.slices[i] for i in order.slices if i not in lost]
+            kept = [pool.slices[i] for i in running.slices if i not in lost]
             assert all(part.has(order.function) for part in kept)
     assert pool.next_wake is None or pool.next_wake > now_us
+
+
+def _promised(task: Running) -> tuple[int, ...]:
+    """The slices that a task in phases will have, or others."""
+    waits = task.order.phased and not task.slices and not task.chain
+    return task.order.slices if waits else ()
 
 
 # What a node is told.
@@ -108,6 +120,8 @@ def start(
     vcpus: int = 1,
     then: TaskOrder | None = None,
     within_us: int = 0,
+    phased: bool = False,
+    spare_us: int = 0,
 ) -> TaskOrder:
     return TaskOrder(
         task=task,
@@ -121,6 +135,8 @@ def start(
         predicted_us=ms(100),
         then=then,
         within_us=within_us,
+        phased=phased,
+        spare_us=spare_us,
     )
 
 
@@ -171,7 +187,15 @@ def gone(index: int, function: str, reason: str) -> TellScheduler:
     )
 
 
-def finished(task: str, *, loading_us: int, running_us: int, continued: str = "") -> TellScheduler:
+def finished(
+    task: str,
+    *,
+    loading_us: int,
+    running_us: int,
+    continued: str = "",
+    phases: Phases | None = None,
+    slices: tuple[int, ...] = (),
+) -> TellScheduler:
     return TellScheduler(
         event=TaskFinished(
             task=task,
@@ -179,6 +203,8 @@ def finished(task: str, *, loading_us: int, running_us: int, continued: str = ""
             loading_us=loading_us,
             running_us=running_us,
             continued=continued,
+            phases=phases,
+            slices=slices,
         )
     )
 

@@ -15,7 +15,8 @@ faster and cheaper, so what it would like best is what fits least often.
 from collections.abc import Mapping
 
 from esg.core.catalog.config import Config
-from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage
+from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage, with_profiles
+from esg.core.catalog.phases import Phases, TaskMode
 from esg.core.catalog.profile import Prices, Profile
 from esg.units import ms
 
@@ -82,3 +83,24 @@ SMALL = Catalog(
     cluster=Cluster(nodes=3, vcpus=4, vgpus=2, slice_memory_mb=1000),
     prices=PRICES,
 )
+
+
+def in_phases(catalog: Catalog) -> Catalog:
+    """The same times, of which three tenths are a CPU part before and one tenth is one after."""
+
+    def profile(whole: Profile) -> Profile:
+        cells = {c: _phases(whole.time_us_of(c)) for c in whole.configs}
+        return Profile.of(
+            whole.function,
+            cells,
+            catalog.prices,
+            mode=TaskMode.PHASED,
+            relative_std=whole.relative_std,
+        )
+
+    return with_profiles(catalog, profile)
+
+
+def _phases(time_us: int) -> Phases:
+    before_us, after_us = time_us * 3 // 10, time_us // 10
+    return Phases(before_us, time_us - before_us - after_us, after_us)

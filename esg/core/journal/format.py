@@ -138,12 +138,8 @@ def _function_rows(catalog: Catalog) -> list[Any]:
 
 
 def _profile_rows(profile: Profile) -> list[Any]:
-    rows = [
-        [*config, int(time_us), int(cost_pusd)]
-        for config, time_us, cost_pusd in zip(
-            profile.configs, profile.time_us, profile.job_cost_pusd, strict=True
-        )
-    ]
+    """Without costs: they follow from prices, and from the tasks' mode."""
+    rows = [[*config, *profile.phases_of(config)] for config in profile.configs]
     return [profile.relative_std, rows]
 
 

@@ -87,7 +87,9 @@ class DiscardData(Order, frozen=True, kw_only=True):
 
 
 class StageReport(Message, frozen=True, kw_only=True):
-    """How one stage of a request went: times are points in time, the cost is the job's share."""
+    """How one stage of a request went: times are points in time, the cost is the job's share. A
+    task in phases had its slices from `slices_from_us` until `slices_until_us`; any other, always.
+    """
 
     stage: str
     task: str
@@ -97,6 +99,8 @@ class StageReport(Message, frozen=True, kw_only=True):
     started_us: int
     finished_us: int
     cost_pusd: int
+    slices_from_us: int = 0
+    slices_until_us: int = 0
 
 
 class AdmitRequest(Order, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ import math
 from typing import get_args
 
 from esg.core.catalog.late_requests import LateRequests
+from esg.core.catalog.phases import Phases
 from esg.core.messages.codec import Message
 from esg.core.messages.task_order import Input, Output
 from esg.errors import Rejected
@@ -147,7 +148,9 @@ class TaskFinished(Message, frozen=True, kw_only=True):
     """A task is done: `loading_us` went by until all its slices had the model, `running_us` after.
 
     Every job has its result, apart from those that `failed`, each by itself. `continued` is the
-    task that the node has gone on with at that moment, by a standing order.
+    task that the node has gone on with at that moment, by a standing order. One that ran in
+    `phases` says how long each was; what is left of its time it waited for vCPUs or slices. It may
+    have had other `slices` than its order says.
     """
 
     task: str
@@ -156,6 +159,8 @@ class TaskFinished(Message, frozen=True, kw_only=True):
     running_us: int
     failed: tuple[JobFailure, ...] = ()
     continued: str = ""
+    phases: Phases | None = None
+    slices: tuple[int, ...] = ()
 
 
 class MissingInput(Message, frozen=True, kw_only=True):

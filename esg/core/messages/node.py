@@ -49,6 +49,18 @@ class ExecutionEnded(Message, frozen=True, kw_only=True):
     failed: tuple[JobFailure, ...] = ()
 
 
+class TaskPrepared(Message, frozen=True, kw_only=True):
+    """The CPU part of a task in phases is over: it waits for its slices."""
+
+    task: str
+
+
+class TaskLeftSlices(Message, frozen=True, kw_only=True):
+    """A task in phases needs its slices no longer."""
+
+    task: str
+
+
 class ReloadFunction(Message, frozen=True, kw_only=True):
     """A function's code and model have changed on disk: tasks are to run with the new ones."""
 
@@ -83,6 +95,13 @@ class ExecuteTask(Message, frozen=True, kw_only=True):
     order: TaskOrder
 
 
+class EnterSlices(Message, frozen=True, kw_only=True):
+    """A prepared task has these slices now; not always those of its order."""
+
+    task: str
+    slices: tuple[int, ...]
+
+
 class AbortTask(Message, frozen=True, kw_only=True):
     task: str
 
@@ -104,8 +123,12 @@ PoolEvent = (
     | SliceLost
     | SliceBack
     | ExecutionEnded
+    | TaskPrepared
+    | TaskLeftSlices
     | ReloadFunction
     | FunctionReloaded
     | Woke
 )
-PoolCommand = LoadModel | UnloadModel | ReplaceModel | ExecuteTask | AbortTask | TellScheduler
+PoolCommand = (
+    LoadModel | UnloadModel | ReplaceModel | ExecuteTask | EnterSlices | AbortTask | TellScheduler
+)

@@ -64,6 +64,10 @@ class TaskOrder(Message, frozen=True, kw_only=True):
     `then` is a standing order: what the node goes on with by itself, for the same requests and on
     what this task held, if all went well and no more than `then.within_us` has passed since the
     node began with the first of them. Otherwise the scheduler decides anew.
+
+    A `phased` task gives back what it does not need any more (see `catalog.phases`), and waits for
+    vCPUs and slices that others are not done with; it may wait for `spare_us` and all its requests
+    can still be in time, if nothing else goes wrong. Any other finds all of them free, or fails.
     """
 
     task: str
@@ -77,6 +81,8 @@ class TaskOrder(Message, frozen=True, kw_only=True):
     predicted_us: int
     then: "TaskOrder | None" = None
     within_us: int = 0  # of a standing order
+    phased: bool = False
+    spare_us: int = 0
 
     def count_inputs(self) -> tuple[int, int, int]:
         """How many inputs are payloads, outputs in the node's own store, and outputs from elsewhere

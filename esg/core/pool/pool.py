@@ -9,6 +9,9 @@ model that nothing has used for the keep-alive time (ten minutes, as in OpenWhis
 Unloading takes a while, and until it is confirmed the memory is not free: a model that needs it
 waits in line. The pool never trusts an order to fit: what does not fit fails, and is reported.
 
+That is a task that holds what it was granted to its end. Others run in phases, and find their turn
+in lines (`phased`).
+
 A task that has ended well may have a standing order: the pool goes on with that at once, on what
 the task held, and says so in its report. If anything speaks against it (it is late, was recalled,
 a model is not there), it does not, and the scheduler decides.
@@ -46,11 +49,14 @@ from esg.core.messages.node import (
     ReloadFunction,
     SliceBack,
     SliceLost,
+    TaskLeftSlices,
+    TaskPrepared,
     TellScheduler,
     UnloadModel,
 )
 from esg.core.messages.task_order import TaskOrder
 from esg.core.node_settings import KEEP_ALIVE_US
+from esg.core.pool.phased import PhasedTasks, phases_of
 from esg.core.pool.reloads import Reloads
 from esg.core.pool.slices import LOADING, READY, UNLOADING, PoolSlice, ResidentModel, Running
 from esg.core.state.node_books import lru_victims
@@ -81,6 +87,7 @@ class Pool:
         """When to look for idle models; there may be none, if the oldest was used meanwhile."""
         self._orders: list[PoolCommand] = []
         self._reloads = Reloads()
+        self._phased = PhasedTasks(self)
 
     def handle(self, now_us: int, event: PoolEvent) -> list[PoolCommand]:
         """Learn one fact or order; returns what to do about it, in order."""
@@ -90,6 +97,10 @@ class Pool:
                 self._start(now_us, event)
             case ExecutionEnded():
                 self._task_ended(now_us, event)
+            case TaskPrepared():
+                self._phased.prepared(now_us, event.task)
+            case TaskLeftSlices():
+                self._phased.left(now_us, event.task)
             case StopTask():
                 self._stop(now_us, event.task)
             case RecallStanding():
@@ -101,7 +112,7 @@ class Pool:
                 if missing:
                     self._gone(event.slice, event.function, missing)
                 else:
-                    self._want(now_us, event.slice, event.function)
+                    self.want(now_us, event.slice, event.function)
             case DropInstance():
                 if not self._missing((event.slice,), event.function):
                     self._drop(event.slice, event.function)
@@ -151,21 +162,29 @@ class Pool:
         if number <= self._latest_task:
             return  # heard before
         self._latest_task = number
-        missing = self._missing(order.slices, order.function) or self._not_free(order)
+        missing = self._missing(order.slices, order.function)
+        if not missing:
+            missing = (
+                self._never_fits(order) if order.phased else self._not_free(order, order.slices)
+            )
         if missing:
             self._fail(order.task, missing)
             return
         task = Running(order, now_us, chain_us=now_us)
+        if order.phased:
+            self._phased.start(now_us, task)
+            return
         self._hold(task)
         if not self._execute_if_warm(now_us, task):
             for index in order.slices:
                 if order.task in self.running:  # until a load that can never fit fails it
-                    self._want(now_us, index, order.function)
+                    self.want(now_us, index, order.function)
 
     def _hold(self, task: Running) -> None:
         order = task.order
         self.vcpus_free -= order.config.vcpus
         self.running[order.task] = task
+        task.slices = order.slices
         for index in order.slices:
             self.slices[index].holder = order.task
 
@@ -174,9 +193,10 @@ class Pool:
         order = task.order.then
         if order is None or task.recalled or now_us - task.chain_us > order.within_us:
             return None
-        if self._missing(order.slices, order.function) or self._not_free(order):
+        slices = task.slices[: len(order.slices)]
+        if self._missing(slices, order.function) or self._not_free(order, slices):
             return None
-        warm = all(self.slices[index].has(order.function) for index in order.slices)
+        warm = all(self.slices[index].has(order.function) for index in slices)
         ready = warm and order.function not in self._reloads and order.task not in self.running
         return order if ready else None
 
@@ -184,6 +204,9 @@ class Pool:
         self._latest_task = max(self._latest_task, int(order.task[1:]))
         chain = (*task.chain, task.order.task)
         following = Running(order, now_us, chain=chain, chain_us=task.chain_us)
+        if order.phased:
+            self._phased.go_on(now_us, following, task.slices[: len(order.slices)])
+            return
         self._hold(following)
         self._execute_if_warm(now_us, following)
 
@@ -205,13 +228,37 @@ class Pool:
                 return f"slice {index} of {self.invoker} is out of order"
         return ""
 
-    def _not_free(self, order: TaskOrder) -> str:
-        for index in order.slices:
-            if self.slices[index].holder:
+    def _not_free(self, order: TaskOrder, slices: tuple[int, ...]) -> str:
+        for index in slices:
+            if self.slices[index].holder or self.slices[index].promised:
                 return f"slice {index} is not free on {self.invoker}"
         if order.config.vcpus > self.vcpus_free:
             return f"{order.config.vcpus} vCPUs are not free on {self.invoker}"
         return ""
+
+    def _never_fits(self, order: TaskOrder) -> str:
+        """Of a task in phases, which waits for others that are in phases; the rest may be waiting
+        for it."""
+        for index in order.slices:
+            holder = self.running.get(self.slices[index].holder)
+            if holder is not None and not holder.order.phased:
+                return f"slice {index} is not free on {self.invoker}"
+        if order.config.vcpus > self.vcpus:
+            return f"{self.invoker} has no {order.config.vcpus} vCPUs"
+        return ""
+
+    def is_reloading(self, function: str) -> bool:
+        return function in self._reloads
+
+    def emit(self, command: PoolCommand) -> None:
+        self._orders.append(command)
+
+    def mark_used(self, task: Running, now_us: int) -> None:
+        """A task's models were in use until now."""
+        for index in task.slices:
+            model = self.slices[index].models.get(task.order.function)
+            if model is not None:
+                model.used_us = now_us
 
     def _drop(self, index: int, function: str) -> None:
         part = self.slices[index]
@@ -243,8 +290,9 @@ class Pool:
         if task.executing_us is None:
             self._release(name)
             self._fail(name, "stopped before it began")
-            for index in task.order.slices:
-                self._load_wanted(now_us, index)
+            self._load_after(now_us, task)
+        elif task.order.phased:
+            self._phased.stop(task)
         else:
             self._orders.append(AbortTask(task=name))
 
@@ -252,50 +300,59 @@ class Pool:
         task = self._release(event.task)
         if task is None:
             return
-        order = task.order
-        started_us = now_us if task.executing_us is None else task.executing_us
-        for index in order.slices:
-            model = self.slices[index].models.get(order.function)
-            if model is not None:
-                model.used_us = now_us
+        order, loading_us = task.order, _loading_us(task, now_us)
+        if task.left_us is None:
+            self.mark_used(task, now_us)
         if event.failure:
-            self._fail(event.task, event.failure, event.missing)
+            self._fail(event.task, task.failing or event.failure, event.missing)
         else:
             then = None if event.failed else self._standing(now_us, task)
             self._tell(
                 TaskFinished(
                     task=event.task,
                     invoker=self.invoker,
-                    loading_us=_told(started_us - task.taken_us),
-                    running_us=_told(now_us - started_us),
+                    loading_us=_told(loading_us),
+                    running_us=_told(now_us - task.taken_us - loading_us),
                     failed=event.failed,
                     continued="" if then is None else then.task,
+                    phases=phases_of(task, now_us),
+                    slices=() if task.slices == order.slices else task.slices,
                 )
             )
             if then is not None:
                 self._go_on(now_us, task, then)
-        for index in order.slices:
-            if self.slices[index].wanted:
-                self._load_wanted(now_us, index)
+        self._load_after(now_us, task)
 
     def _release(self, name: str) -> Running | None:
         task = self.running.pop(name, None)
-        if task is not None:
+        if task is None:
+            return None
+        if task.order.phased:
+            self._phased.ended(task)
+        else:
             self.vcpus_free += task.order.config.vcpus
-            for index in task.order.slices:
+            for index in task.slices:
                 self.slices[index].holder = ""
         return task
 
-    def _want(self, now_us: int, index: int, function: str) -> None:
+    def _load_after(self, now_us: int, task: Running) -> None:
+        """Go on with what has waited for a task to end."""
+        for slices in (task.slices, task.order.slices if task.order.phased else ()):
+            for index in slices:
+                if self.slices[index].wanted:
+                    self.load_wanted(now_us, index)
+        self._phased.advance(now_us)
+
+    def want(self, now_us: int, index: int, function: str) -> None:
         part = self.slices[index]
         model = part.models.get(function)
         if model is not None and model.state is not UNLOADING:
             model.used_us = now_us
         elif function not in part.wanted:
             part.wanted.append(function)
-            self._load_wanted(now_us, index)
+            self.load_wanted(now_us, index)
 
-    def _load_wanted(self, now_us: int, index: int) -> None:
+    def load_wanted(self, now_us: int, index: int) -> None:
         """Begin loading what waits for memory, as far as there is some; make some if not."""
         part = self.slices[index]
         while part.wanted:
@@ -334,12 +391,11 @@ class Pool:
     def _unload_idle(self, now_us: int) -> None:
         wakes_us = []
         for index, part in enumerate(self.slices):
-            holder = self.running.get(part.holder)
-            in_use = holder.order.function if holder is not None else ""
             for name, model in part.models.items():
                 if model.state is not READY or name in self._reloads:
                     continue
-                idle_us = self._keep_alive_us + (now_us if name == in_use else model.used_us)
+                in_use = self._in_use(part, name)
+                idle_us = self._keep_alive_us + (now_us if in_use else model.used_us)
                 if now_us >= idle_us:
                     self._unload(index, name)
                     self._gone(index, name, "idle")
@@ -373,27 +429,34 @@ class Pool:
         task = self.running.get(part.holder)
         if task is not None and task.executing_us is None:
             self._execute_if_warm(now_us, task)
-        self._load_wanted(now_us, event.slice)
+        self._phased.advance(now_us)
+        self.load_wanted(now_us, event.slice)
 
     def _model_unloaded(self, now_us: int, event: ModelUnloaded) -> None:
         self.slices[event.slice].models.pop(event.function, None)
         if event.failure:
             self._instance_failed(now_us, event.slice, event.function, event.failure)
-        self._load_wanted(now_us, event.slice)
+        self.load_wanted(now_us, event.slice)
 
     def _instance_failed(self, now_us: int, index: int, function: str, reason: str) -> None:
         """A model could not be loaded: a task that waits for it here fails with it."""
         self._gone(index, function, reason)
-        task = self.running.get(self.slices[index].holder)
-        if task is not None and task.order.function == function:
-            self._fail_if_waiting(now_us, task, f"{function} could not be loaded: {reason}")
+        for task in self._tasks_of(self.slices[index]):
+            if task.order.function == function:
+                self._fail_if_waiting(now_us, task, f"{function} could not be loaded: {reason}")
 
     def _fail_if_waiting(self, now_us: int, task: Running, reason: str) -> None:
         if task.executing_us is None:
             self._release(task.order.task)
             self._fail(task.order.task, reason)
-            for held in task.order.slices:
-                self._load_wanted(now_us, held)
+            self._load_after(now_us, task)
+        elif task.order.phased and task.entered_us is None:
+            self._phased.stop(task, reason)
+
+    def _tasks_of(self, part: PoolSlice) -> list[Running]:
+        """Those that are on a slice, or have been promised it."""
+        names = (part.holder, *part.promised)
+        return [self.running[name] for name in names if name in self.running]
 
     def _slice_lost(self, now_us: int, event: SliceLost) -> None:
         part = self.slices[event.slice]
@@ -402,8 +465,7 @@ class Pool:
         part.usable = False
         part.models.clear()
         part.wanted.clear()
-        task = self.running.get(part.holder)
-        if task is not None:
+        for task in self._tasks_of(part):
             self._fail_if_waiting(now_us, task, event.reason)
         self._tell(self.report())
 
@@ -416,16 +478,23 @@ class Pool:
         """Tasks of it may run again, and its models may be unloaded."""
         self._reloads.end(function)
         for task in list(self.running.values()):
-            if task.order.function == function and task.executing_us is None:
+            waits = task.executing_us is None and not task.order.phased
+            if waits and task.order.function == function:
                 self._execute_if_warm(now_us, task)
+        self._phased.advance(now_us)
         self._unload_idle(now_us)
         for index in range(len(self.slices)):
-            self._load_wanted(now_us, index)
+            self.load_wanted(now_us, index)
 
     def _in_use(self, part: PoolSlice, function: str) -> bool:
-        task = self.running.get(part.holder)
-        holds = task is not None and task.order.function == function
-        return holds or function in self._reloads
+        """Whether somebody needs it who is on a slice, or will be next."""
+        if function in self._reloads:
+            return True
+        tasks = [task for task in self._tasks_of(part) if task.executing_us is not None]
+        holder = self.running.get(part.holder)
+        coming = [task for task in tasks if task is not holder]
+        following = min(coming, key=lambda task: task.late_us, default=None)
+        return any(t is not None and t.order.function == function for t in (holder, following))
 
     def _gone(self, index: int, function: str, reason: str) -> None:
         self._tell(
@@ -437,6 +506,16 @@ class Pool:
 
     def _tell(self, event: InvokerNews) -> None:
         self._orders.append(TellScheduler(event=event))
+
+
+def _loading_us(task: Running, now_us: int) -> int:
+    """How long a task waited for its models, and for nothing else."""
+    began_us, ended_us = task.taken_us, task.executing_us
+    if task.order.phased:
+        if task.prepared_us is None:
+            return 0
+        began_us, ended_us = task.prepared_us, task.warm_us
+    return (now_us if ended_us is None else ended_us) - began_us
 
 
 def _told(time_us: int) -> int:

@@ -33,6 +33,7 @@ class PoolSlice(Struct, gc=False):
 
     memory_mb: int
     holder: str = ""
+    promised: list[str] = field(default_factory=list)  # to tasks in phases that are on none so far
     usable: bool = True
     models: dict[str, ResidentModel] = field(default_factory=dict)
     wanted: list[str] = field(default_factory=list)  # models waiting for memory, in order
@@ -60,15 +61,34 @@ class PoolSlice(Struct, gc=False):
 
 
 class Running(Struct, gc=False):
-    """A task that holds its slices: it waits for models, or is executed."""
+    """A task that holds its slices: it waits for models, or is executed. One in phases (see
+    `pool.phased`) may also wait for its slices, or have left them."""
 
     order: TaskOrder
     taken_us: int
+    slices: tuple[int, ...] = ()  # that it has, or had; those of its order, unless in phases
     executing_us: int | None = None  # since when; None while it waits for models
     chain: tuple[str, ...] = ()  # the tasks before it, if it follows from a standing order
     chain_us: int = 0  # since when the first of them was here
     recalled: bool = False  # nothing follows
+    # of a task in phases; what has not come yet is None
+    vcpus: int = 0  # that it holds now
+    keeps: bool = False  # all that it was granted, to its end
+    prepared_us: int | None = None  # its CPU part was over
+    warm_us: int | None = None  # and its models were there
+    entered_us: int | None = None  # and slices free
+    left_us: int | None = None
+    stopping: bool = False  # it gets no slices any more
+    failing: str = ""  # why
+
+    @property
+    def late_us(self) -> int:
+        """From when on its requests are late if it still waits."""
+        return self.taken_us + self.order.spare_us
 
     def inventory(self) -> RunningTask:
         order = self.order
-        return RunningTask(task=order.task, vcpus=order.config.vcpus, slices=order.slices)
+        if not order.phased:
+            return RunningTask(task=order.task, vcpus=order.config.vcpus, slices=order.slices)
+        slices = self.slices if self.left_us is None or self.keeps else ()
+        return RunningTask(task=order.task, vcpus=self.vcpus, slices=slices)

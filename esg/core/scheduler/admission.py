@@ -168,7 +168,7 @@ class AdmissionControl:
         if not slices:
             return 0
         profiles = [stage.function.profile for stage in application.stages.values()]
-        return sum(p.time_us_of(p.minimum) * p.minimum.vgpus for p in profiles) // slices
+        return sum(p.vgpu_us_of(p.minimum) for p in profiles) // slices
 
     def shed_expired(self, now_us: int) -> None:
         """Load shedding: answer those that cannot be done in time any more."""

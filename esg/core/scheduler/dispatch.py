@@ -21,6 +21,7 @@ from operator import attrgetter
 from msgspec.structs import replace
 
 from esg.core.catalog.model import Stage
+from esg.core.catalog.phases import TaskMode
 from esg.core.messages.commands import (
     Decision,
     DropInstance,
@@ -31,6 +32,7 @@ from esg.core.messages.task_order import Input, JobOrder, Output, Payload, TaskO
 from esg.core.policies.interface import Hold, Offer, Placement, Policy, QueueView
 from esg.core.policies.placement import locality_first
 from esg.core.scheduler.books import Books
+from esg.core.scheduler.handovers import Handovers
 from esg.core.scheduler.lifecycle import Lifecycle
 from esg.core.scheduler.standing_orders import StandingOrders
 from esg.core.search.plan import Plan
@@ -52,6 +54,7 @@ class Dispatcher:
         books: Books,
         lifecycle: Lifecycle,
         standing: StandingOrders,
+        handovers: Handovers,
         policy: Policy,
     ) -> None:
         self._catalog = books.planned
@@ -60,8 +63,10 @@ class Dispatcher:
         self._emit = books.emit
         self._lifecycle = lifecycle
         self._standing = standing
+        self._handovers = handovers
         self._policy = policy
         self._settings = books.settings
+        self._phased = books.settings.tasks is TaskMode.PHASED
         self._shares = books.shares
 
     def run(self, now_us: int) -> None:
@@ -157,9 +162,9 @@ class Dispatcher:
         name = f"t{number}"
         planned = plan.steps if offer.travels else ()
         requests = self._lifecycle.start_jobs(queue, config.batch, offer.picks, name, planned)
-        taken = node.take(
-            name, function.name, function.memory_mb, config, view.now_us, placement.slices
-        )
+        instances = node.instances.get(function.name, 0)
+        slices = placement.slices
+        taken = node.take(name, function.name, function.memory_mb, config, view.now_us, slices)
         state.tasks[name] = task = Task(
             name=name,
             number=number,
@@ -172,12 +177,20 @@ class Dispatcher:
             started_us=view.now_us,
         )
         predicted_us = function.profile.time_us_of(config)
-        self._shares.charge(queue.application, requests, predicted_us * config.vgpus)
+        self._shares.charge(queue.application, requests, function.profile.vgpu_us_of(config))
         for index, other in taken.dropped:
             self._emit(DropInstance(invoker=node.invoker, slice=index, function=other))
         keep = bool(view.application.successors[queue.stage])
         self._standing.recall_beside(task)
         self._standing.give(view, offer, plan, task, requests)
+        jobs = self._job_orders(requests, view.stage.after, task, are_results=not keep)
+        spare_us = 0
+        if self._phased:
+            left_us = min([request.deadline_us for request in requests]) - view.now_us
+            spare_us = max(0, left_us - plan.time_us)
+            if task.then is None:  # with a standing order it gives nothing back
+                cold = node.instances.get(function.name, 0) > instances
+                predicted_us += self._handovers.begin(task, view.stage, queue, cold=cold)
         self._emit(
             StartTask(
                 order=TaskOrder(
@@ -187,10 +200,12 @@ class Dispatcher:
                     function=function.name,
                     config=config,
                     slices=taken.slices,
-                    jobs=self._job_orders(requests, view.stage.after, task, are_results=not keep),
+                    jobs=jobs,
                     keep=keep,
                     predicted_us=predicted_us,
                     then=task.then,
+                    phased=self._phased,
+                    spare_us=spare_us,
                 ),
                 decision=Decision(
                     application=queue.application, effort=offer.effort, missed=offer.missed

@@ -17,6 +17,7 @@ def check(scheduler: Scheduler) -> None:
     state = scheduler.state
     _check_resources(state)
     _check_standing(state)
+    _check_handovers(state)
     _check_models(state)
     _check_indexes(scheduler)
     _check_jobs(state)
@@ -50,20 +51,26 @@ def _check_resources(state: State) -> None:
     """What is free and what tasks hold add up to what there is."""
     for node in state.nodes.values():
         tasks = [task for task in state.tasks.values() if task.invoker == node.invoker]
-        held_vcpus = sum(task.config.vcpus for task in tasks)
+        held_vcpus = sum(task.config.vcpus - task.vcpus_back for task in tasks)
         if node.vcpus_free < 0 or node.vcpus_free + held_vcpus != node.vcpus:
             raise Bug(
                 f"{node.invoker}: {node.vcpus_free} vCPUs free and {held_vcpus} held "
                 f"of {node.vcpus}"
             )
-        holders = {i: part.holder for i, part in enumerate(node.slices) if part.holder}
-        expected = {i: task.name for task in tasks for i in task.slices}
+        here = [
+            (i, name) for i, p in enumerate(node.slices) for name in (p.ahead, p.holder) if name
+        ]
+        expected = [(i, task.name) for task in tasks for i in task.slices]
         free = sum(part.usable and not part.holder for part in node.slices)
-        if holders != expected or node.vgpus_free != free:
-            raise Bug(f"{node.invoker}: slices are held by {holders}, tasks say {expected}")
+        if sorted(here) != sorted(expected) or node.vgpus_free != free:
+            raise Bug(f"{node.invoker}: slices are held by {here}, tasks say {expected}")
+        if node.promised != sum(bool(part.ahead) for part in node.slices):
+            raise Bug(f"{node.invoker}: {node.promised} slices are promised, and others say so")
         for task in tasks:
             if len(task.slices) != task.config.vgpus or len(task.requests) != task.config.batch:
                 raise Bug(f"{task.name} does not have what its config {task.config} says")
+            if task.vcpus_back and not task.prepared_us <= state.now_us:
+                raise Bug(f"{task.name} has given vCPUs back before its CPU part can be over")
     for task in state.tasks.values():
         if task.invoker not in state.nodes:
             raise Bug(f"{task.name} runs on {task.invoker}, which is not there")
@@ -83,6 +90,22 @@ def _check_standing(state: State) -> None:
             if not inside or tuple(job.request for job in order.jobs) != task.requests:
                 raise Bug(f"{order.task} is to follow {task.name}, and wants more than that holds")
             held, slices, order = config, order.slices, order.then
+
+
+def _check_handovers(state: State) -> None:
+    """What tasks in phases hand over is foreseen, and nobody is promised what a task keeps."""
+    due = Counter(handover.task for handover in state.handovers)
+    for task in state.tasks.values():
+        slices = [state.nodes[task.invoker].slices[index] for index in task.slices]
+        ahead = [part.ahead == task.name for part in slices]
+        if any(ahead) and (not task.prepared_us or task.then):
+            raise Bug(f"{task.name} keeps its slices, and they are promised")
+        if task.prepared_us and not due[task.name] and not all(ahead):
+            waits = any(part.ahead and part.holder == task.name for part in slices)
+            if not waits:
+                raise Bug(f"{task.name} will never hand its slices over")
+    if any(handover.at_us <= state.now_us for handover in state.handovers):
+        raise Bug("a handover that was due has not been carried out")
 
 
 def _check_models(state: State) -> None:
@@ -106,6 +129,7 @@ def _check_indexes(scheduler: Scheduler) -> None:
     index = state.open_nodes().index
     for function in scheduler.catalog.functions.values():  # from now on, if not before
         index.warm(function.name)
+        index.next_warm(function.name)
         index.loadable(function.name, function.memory_mb)
     index.usable()
     if index.nodes is not state.nodes or not all(one.is_true() for one in index.rankings()):
@@ -201,6 +225,8 @@ def _check_wake(scheduler: Scheduler) -> None:
     due_us += [queue.warm_at_us for queue in state.queues.values()]
     due_us += [queue.wake_us() for queue in state.queues.values() if queue.jobs]
     due_us += [rest.until_us for rest in state.resting]
+    if any(queue.blocked for queue in state.queues.values() if queue.jobs):
+        due_us += [handover.at_us for handover in state.handovers]
     if (NEVER_US if next_wake is None else next_wake) != min(due_us):
         raise Bug(f"the next wake-up is at {next_wake}, and {min(due_us)} is the time for it")
     if next_wake is not None or state.tasks or _is_loading(state):

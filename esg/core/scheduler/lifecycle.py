@@ -110,6 +110,7 @@ class Lifecycle:
         cost_pusd: int,
         now_us: int,
         ended_us: int,
+        on_slices_us: tuple[int, int],
         following: Task | None,
     ) -> None:
         """One job of a task that has ended at `ended_us` is done: the stages that waited for it may
@@ -132,6 +133,8 @@ class Lifecycle:
             started_us=task.started_us,
             finished_us=ended_us,
             cost_pusd=cost_pusd,
+            slices_from_us=on_slices_us[0],
+            slices_until_us=on_slices_us[1],
         )
         request.cost_pusd += cost_pusd
         for follower in followers:

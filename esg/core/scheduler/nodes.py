@@ -164,10 +164,10 @@ class Nodes:
     ) -> None:
         """A node that (re)joins loads what it says, and what its tasks wait for, but no more."""
         for index, (part, found) in enumerate(zip(node.slices, inventory, strict=False)):
-            task = self._state.tasks.get(part.holder)
-            awaited = self._tasks.function_of(task) if task is not None and task.requests else ""
+            tasks = map(self._state.tasks.get, (part.ahead, part.holder))
+            awaited = [self._tasks.function_of(task) for task in tasks if task and task.requests]
             for function in list(part.residents):
-                expected = function in found.loading or function == awaited
+                expected = function in found.loading or function in awaited
                 if not part.residents[function].ready and not expected:
                     node.forget(index, function)
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from esg.core.catalog.model import Application, Catalog
+from esg.core.catalog.model import Application, Catalog, with_tasks
 from esg.core.estimation.corrected import corrected
 from esg.core.estimation.stage_speed import forget_pace
 from esg.core.messages.codec import decode, encode
@@ -55,6 +55,7 @@ from esg.core.policies.table import policy_maker
 from esg.core.scheduler.admission import AdmissionControl, Rejection
 from esg.core.scheduler.books import Books
 from esg.core.scheduler.dispatch import Dispatcher
+from esg.core.scheduler.handovers import Handovers
 from esg.core.scheduler.lifecycle import Lifecycle
 from esg.core.scheduler.nodes import Nodes
 from esg.core.scheduler.prewarming import PreWarmer
@@ -126,6 +127,8 @@ class Scheduler:
         self._learn(now_us, event)
         if state.resting:
             self._lifecycle.end_rests(now_us)
+        if state.handovers:
+            self._handovers.run_due(now_us)
         if self._admission.drops:
             self._admission.shed_expired(now_us)
         self._dispatcher.run(now_us)
@@ -141,6 +144,8 @@ class Scheduler:
     def next_wake(self) -> int | None:
         """When to send `Woke` if nothing else happens before; always later than the last event."""
         wake_us = self.state.health.reload_at_us
+        if self.state.handovers and any(queue.blocked for queue in self._busy.values()):
+            wake_us = min(wake_us, self._handovers.next_us())
         if self._prewarmer is not None and self._prewarmer.next_us < wake_us:
             wake_us = self._prewarmer.next_us
         for queue in self._busy.values():
@@ -215,9 +220,10 @@ class Scheduler:
         self._admission = AdmissionControl(books, lifecycle.end)
         self._quarantine = quarantine = Quarantine(books)
         retries = Retries(books, lifecycle)
-        self._tasks = Tasks(books, lifecycle, standing, quarantine, retries)
+        self._handovers = handovers = Handovers(books)
+        self._tasks = Tasks(books, lifecycle, standing, handovers, quarantine, retries)
         self._nodes = Nodes(books, lifecycle, self._tasks, standing, quarantine, retries)
-        self._dispatcher = Dispatcher(books, lifecycle, standing, policy)
+        self._dispatcher = Dispatcher(books, lifecycle, standing, handovers, policy)
 
     def _learn(self, now_us: int, event: Event) -> None:
         match event:  # what happens most often comes first
@@ -316,6 +322,7 @@ def build_scheduler(
 ) -> Scheduler:
     """The scheduler that some settings ask for, with the policy that they name; it goes on from a
     snapshot if there is one, and gives tasks numbers above `epoch`."""
+    catalog = with_tasks(catalog, settings.tasks)
     policy_for = policy_maker(settings.policy, settings)
     policy = policy_for(catalog)
     scheduler = Scheduler(catalog, policy, settings, snapshot=snapshot, policy_for=policy_for)

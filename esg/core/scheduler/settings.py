@@ -5,6 +5,7 @@ A journal's header holds them as they are, so that a replay builds the same sche
 
 from dataclasses import dataclass
 
+from esg.core.catalog.phases import TaskMode
 from esg.core.policies.settings import PolicySettings, least_one
 from esg.units import ms
 
@@ -13,6 +14,7 @@ from esg.units import ms
 class SchedulerSettings(PolicySettings):
     """The policy by name, what can be set about it, and the settings of what surrounds it.
 
+    `tasks` says whether tasks hold what they were granted for all of their time, or phase by phase.
     `prewarm` says whether models are loaded ahead of predicted calls, and `follow_profiles` whether
     plans follow what tasks really take (see `drift`). `max_attempts` is how often one stage of a
     request may fail before the request does (on one node: `candidates.FAILURES_ON_ONE_NODE`), and
@@ -27,6 +29,7 @@ class SchedulerSettings(PolicySettings):
     """
 
     policy: str = "esg"
+    tasks: TaskMode = TaskMode.JOINT
     prewarm: bool = True
     follow_profiles: bool = False
     max_attempts: int = 3

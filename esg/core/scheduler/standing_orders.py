@@ -27,6 +27,7 @@ from msgspec.structs import replace
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.model import Stage
+from esg.core.catalog.phases import TaskMode
 from esg.core.messages.commands import Decision, RecallStanding, StartTask
 from esg.core.messages.task_order import JobOrder, Output, TaskOrder
 from esg.core.policies.interface import Offer, QueueView
@@ -47,6 +48,7 @@ class StandingOrders:
         self._busy = books.busy
         self._shares = books.shares
         self._emit = books.emit
+        self._phased = books.settings.tasks is TaskMode.PHASED
 
     def give(
         self,
@@ -96,7 +98,7 @@ class StandingOrders:
 
     def _others_on(self, node: NodeBooks, task: Task) -> list[Task]:
         tasks = self._state.tasks
-        return [tasks[p.holder] for p in node.slices if p.holder and p.holder != task.name]
+        return [tasks[name] for name in node.tasks() if name != task.name]
 
     def _fits(
         self, stage: Stage, config: Config, held: Config, task: Task, requests: list[Request]
@@ -143,6 +145,7 @@ class StandingOrders:
             keep=keep,
             predicted_us=predicted_us,
             within_us=within_us,
+            phased=self._phased,
         )
 
     def begin(self, ended: Task, continued: str, now_us: int) -> Task | None:

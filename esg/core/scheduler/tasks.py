@@ -11,6 +11,7 @@ from esg.core.messages.commands import CorrectProfiles, DiscardData, StopTask
 from esg.core.messages.events import TaskFailed, TaskFinished
 from esg.core.messages.task_order import Output
 from esg.core.scheduler.books import Books
+from esg.core.scheduler.handovers import Handovers
 from esg.core.scheduler.lifecycle import Lifecycle
 from esg.core.scheduler.quarantine import Quarantine
 from esg.core.scheduler.retries import Retries
@@ -28,6 +29,7 @@ class Tasks:
         books: Books,
         lifecycle: Lifecycle,
         standing: StandingOrders,
+        handovers: Handovers,
         quarantine: Quarantine,
         retries: Retries,
     ) -> None:
@@ -36,6 +38,7 @@ class Tasks:
         self._state = books.state
         self._lifecycle = lifecycle
         self._standing = standing
+        self._handovers = handovers
         self._quarantine = quarantine
         self._retries = retries
         self._emit = books.emit
@@ -55,16 +58,23 @@ class Tasks:
             return
         node = self._state.nodes[task.invoker]
         stage = self._planned.applications[task.application].stages[task.stage]
-        for index in task.slices:
-            node.mark_used(index, stage.function.name, ended_us)
-        cost_pusd = self._catalog.prices.task_cost_pusd(task.config, loading_us + event.running_us)
+        for index in event.slices or task.slices:
+            if 0 <= index < len(node.slices):
+                node.mark_used(index, stage.function.name, ended_us)
+        cost_pusd = self._cost_pusd(task, event)
+        on_slices_us = 0, 0
+        if event.phases is not None:
+            left_us = ended_us - event.phases.after_us
+            on_slices_us = left_us - event.phases.slices_us, left_us
         failures = {f.request: f for f in event.failed} if event.failed else {}
         # a task some of whose jobs never got to the model says nothing about how long such tasks
         # take: whoever sends nonsense could make plans wrong for everyone
         if not any(failure.final for failure in event.failed):
-            self._note_pace(task, stage, ended_us - task.started_us - loading_us, now_us)
+            working_us = ended_us - task.started_us - _waited_us(event)
+            took_us = ended_us - task.started_us - loading_us  # plans had better expect waits, too
+            self._note_pace(task, stage, took_us, working_us, now_us)
             if self._follow_profiles and not loading_us:
-                self._compare_with_profile(now_us, task, ended_us - task.started_us)
+                self._compare_with_profile(now_us, task, working_us)
         share_pusd = round(cost_pusd / len(task.requests))
         for name in task.requests:
             request = self._lifecycle.wants(name, task)
@@ -75,7 +85,9 @@ class Tasks:
             else:
                 if failed_on := request.runs[task.stage].failed_on:
                     self._quarantine.done_elsewhere(failed_on, task.invoker, now_us)
-                self._lifecycle.finish_job(request, task, share_pusd, now_us, ended_us, following)
+                self._lifecycle.finish_job(
+                    request, task, share_pusd, now_us, ended_us, on_slices_us, following
+                )
         if following is not None:
             self._lifecycle.stop_if_unwanted(following.name)
 
@@ -110,8 +122,11 @@ class Tasks:
             return None
         del self._state.tasks[name]
         self._standing.ended(name)
-        self._state.nodes[invoker].release(name, task.config, task.slices)
+        held_vcpus = task.config.vcpus - task.vcpus_back
+        self._state.nodes[invoker].release(name, held_vcpus, task.slices)
         self._state.releases += 1
+        if task.prepared_us:
+            self._handovers.left(task, self._state.now_us)
         return task
 
     def book_stray(
@@ -149,14 +164,26 @@ class Tasks:
     def function_of(self, task: Task) -> str:
         return self._catalog.applications[task.application].stages[task.stage].function.name
 
-    def _note_pace(self, task: Task, stage: Stage, took_us: int, now_us: int) -> None:
-        """Compare how long a task took with what was planned for, and with other nodes."""
+    def _cost_pusd(self, task: Task, event: TaskFinished) -> int:
+        """What a task pays for what it held. While one in phases waited, that was the vCPU that
+        drives its slices."""
+        prices, phases = self._catalog.prices, event.phases
+        if phases is None:
+            return prices.task_cost_pusd(task.config, event.loading_us + event.running_us)
+        paid = phases._replace(after_us=phases.after_us + _waited_us(event))
+        return prices.phased_cost_pusd(task.config, paid)
+
+    def _note_pace(
+        self, task: Task, stage: Stage, took_us: int, working_us: int, now_us: int
+    ) -> None:
+        """Compare how long a task took with what was planned for, and how fast its node worked with
+        others."""
         queue = self._state.queues[queue_name(task.application, task.stage)]
         profile = stage.function.profile
         profiled_us = profile.time_us_of(task.config)
         if not task.remote:  # what has to be fetched says more about the network
             expected_us = profiled_us * queue.pace_ppm // PPM
-            self._quarantine.observe_task(task.invoker, took_us, expected_us, now_us)
+            self._quarantine.observe_task(task.invoker, working_us, expected_us, now_us)
         input_bytes = stage.function.input_bytes
         observe_run(queue, profiled_us, took_us, profile.relative_std, task.remote, input_bytes)
 
@@ -173,3 +200,11 @@ class Tasks:
         if corrections is not None:
             self._state.corrected_us = now_us
             self._emit(CorrectProfiles(corrections=corrections))
+
+
+def _waited_us(event: TaskFinished) -> int:
+    """How long a task had to wait on its node: for models, and in phases for vCPUs or slices that
+    others were not done with."""
+    if event.phases is None:
+        return event.loading_us
+    return max(0, event.loading_us + event.running_us - event.phases.total_us)

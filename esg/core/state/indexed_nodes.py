@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, ItemsView, Iterator, KeysView,
 from operator import attrgetter
 
 from esg.core.state.node_books import Changed, NodeBooks
+from esg.units import NEVER_US
 
 Key = tuple[int, int]
 """What nodes are ranked by: the least comes first."""
@@ -99,6 +100,7 @@ class NodeIndex:
         self._free = self._ranking(_least_in_use, self._on_room)
         self._usable: Ranking | None = None
         self._warm: dict[str, Ranking] = {}
+        self._next_warm: dict[str, Ranking] = {}
         self._loadable: dict[tuple[str, int], Ranking] = {}
 
     def free(self) -> Ranking:
@@ -112,14 +114,26 @@ class NodeIndex:
         return self._usable.fresh()
 
     def warm(self, function: str) -> Ranking:
-        """By free vCPUs, then free slices with the model; the most first."""
+        """By free vCPUs, then free slices with the model that nobody is on; the most first."""
         found = self._warm.get(function)
         if found is None:
 
             def key(node: NodeBooks) -> Key:
-                return -node.vcpus_free, -node.count_warm_free(function)
+                return -node.vcpus_free, -node.count_warm_idle(function)
 
             found = self._warm[function] = self._ranking(key, self._on_room)
+        return found.fresh()
+
+    def next_warm(self, function: str) -> Ranking:
+        """By when a free slice with the model will be left that somebody is on, the soonest first;
+        then by free vCPUs, the most first."""
+        found = self._next_warm.get(function)
+        if found is None:
+
+            def key(node: NodeBooks) -> Key:
+                return node.next_warm_us(function), -node.vcpus_free
+
+            found = self._next_warm[function] = self._ranking(key, self._on_room)
         return found.fresh()
 
     def loadable(self, function: str, memory_mb: int) -> Ranking:
@@ -139,7 +153,8 @@ class NodeIndex:
     def rankings(self) -> list[Ranking]:
         """All that have been asked for."""
         usable = [] if self._usable is None else [self._usable]
-        return [self._free, *usable, *self._warm.values(), *self._loadable.values()]
+        warm = [*self._warm.values(), *self._next_warm.values()]
+        return [self._free, *usable, *warm, *self._loadable.values()]
 
     def _ranking(self, key: Callable[[NodeBooks], Key], changed: Changed) -> Ranking:
         made = Ranking(self.nodes, key)
@@ -261,7 +276,7 @@ class IndexedNodes(Mapping[str, NodeBooks]):
 
     def roomiest_warm(self, function: str, vcpus: int, vgpus: int) -> NodeBooks | None:
         """The node with the most free vCPUs, then the most free slices with the model, that has so
-        many of both."""
+        many of both, and nobody on them."""
         warm = self.index.warm(function)
         for key in warm.keys:
             if -key[0] < vcpus:
@@ -270,6 +285,20 @@ class IndexedNodes(Mapping[str, NodeBooks]):
                 found = self._first(warm.names[key])
                 if found is not None:
                     return self.index.nodes[found]
+        return None
+
+    def soonest_warm(self, function: str, vcpus: int, vgpus: int) -> NodeBooks | None:
+        """The node with so much room where a free slice with the model will be left first that
+        somebody is on."""
+        following = self.index.next_warm(function)
+        for key in following.keys:
+            if key[0] == NEVER_US:
+                return None
+            if -key[1] >= vcpus:
+                for name in following.names[key]:
+                    node = self.index.nodes[name]
+                    if name not in self._left_out and node.count_warm_free(function) >= vgpus:
+                        return node
         return None
 
     def fewest_instances(self, function: str, memory_mb: int) -> NodeBooks | None:

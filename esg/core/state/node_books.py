@@ -3,6 +3,10 @@
 Every vCPU and every slice is free or has exactly one holder, a task. Taking what is not free, or
 giving back what is not held, is a `Bug`. A slice runs one task at a time and keeps the models of
 several functions within its memory; loading one in the background does not disturb a running task.
+
+A task that runs in phases is not on its slices for all of its time. When it is expected to leave
+one soon, that is free again in these books, so that the next task can get ready meanwhile: a slice
+is promised one ahead (`SliceBooks.ahead`), and never further.
 """
 
 from collections.abc import Iterable
@@ -44,11 +48,14 @@ class Resident(Record):
 
 
 class SliceBooks(Record):
-    """One slice's part of the books."""
+    """One slice's part of the books. Its holder is on it, or will be when the task `ahead` of it
+    has left, which is expected at `ahead_until_us`."""
 
     memory_mb: int
     memory_free_mb: int
     holder: str = ""
+    ahead: str = ""
+    ahead_until_us: int = 0
     usable: bool = True
     residents: dict[str, Resident] = field(default_factory=dict)
     failed_loads: dict[str, FailedLoads] = field(default_factory=dict)
@@ -96,6 +103,7 @@ class NodeBooks(Record, dict=True, gc=True):
     slices: list[SliceBooks]
     vcpus_free: int
     vgpus_free: int
+    promised: int = 0  # slices that tasks are on and others may have, or have, next
     instances: dict[str, int] = field(default_factory=dict)
 
     @staticmethod
@@ -122,7 +130,8 @@ class NodeBooks(Record, dict=True, gc=True):
         return self.vcpus_free >= config.vcpus and self.vgpus_free >= config.vgpus
 
     def warm_free(self, function: str, count: int) -> list[int]:
-        """Free slices that have the function's model ready; no more than so many."""
+        """Free slices that have the function's model ready, no more than so many: first those that
+        nobody is on, then those that will be left soonest."""
         found: list[int] = []
         if self.vgpus_free and function in self.instances:
             for index, part in enumerate(self.slices):
@@ -130,13 +139,31 @@ class NodeBooks(Record, dict=True, gc=True):
                     resident = part.residents.get(function)
                     if resident is not None and resident.ready:
                         found.append(index)
-                        if len(found) == count:
-                            break
+                        if len(found) == count and not self.promised:
+                            return found
+        if self.promised:
+            found.sort(key=self.left_us)
+            del found[count:]
         return found
+
+    def left_us(self, index: int) -> int:
+        """When the task is expected to leave a slice that is on it and has promised it; 0 if there
+        is none."""
+        return self.slices[index].ahead_until_us
 
     def count_warm_free(self, function: str) -> int:
         """How many free slices have the function's model ready."""
         return len(self.warm_free(function, len(self.slices)))
+
+    def count_warm_idle(self, function: str) -> int:
+        """How many of those nobody is on."""
+        warm = self.warm_free(function, len(self.slices))
+        return sum([not self.left_us(index) for index in warm]) if self.promised else len(warm)
+
+    def next_warm_us(self, function: str) -> int:
+        """When the first of those will be left that somebody is on."""
+        warm = self.warm_free(function, len(self.slices)) if self.promised else ()
+        return next((self.left_us(index) for index in warm if self.left_us(index)), NEVER_US)
 
     def has_memory_for(self, function: str, memory_mb: int) -> bool:
         """Whether a slice could load the model without any other having to go."""
@@ -158,7 +185,11 @@ class NodeBooks(Record, dict=True, gc=True):
             and index not in warm
             and (
                 function in part.residents
-                or (part.evictable(memory_mb) is not None and not part.quarantines(function))
+                or (
+                    not part.ahead
+                    and part.evictable(memory_mb) is not None
+                    and not part.quarantines(function)
+                )
             )
         ]
         picked = warm + [index for _, _, index in sorted(others)]
@@ -208,16 +239,41 @@ class NodeBooks(Record, dict=True, gc=True):
                 dropped += zip(repeat(index), self.load(index, function, memory_mb, now_us))
         return Taken(tuple(picked), dropped)
 
-    def release(self, task: str, config: Config, slices: Iterable[int]) -> None:
+    def release(self, task: str, vcpus: int, slices: Iterable[int]) -> None:
         """Take back what a task held."""
         for index in slices:
             part = self.slices[index]
+            if part.ahead == task:
+                part.ahead, part.ahead_until_us = "", 0
+                self.promised -= 1
+                continue
             if part.holder != task:
                 raise Bug(f"{self.invoker} slice {index} is held by {part.holder!r}, not by {task}")
             part.holder = ""
             self.vgpus_free += part.usable
-        self.vcpus_free += config.vcpus
+        self.vcpus_free += vcpus
         self._room_changed()
+
+    def give_back(self, vcpus: int) -> None:
+        """Take back some of the vCPUs that a task held."""
+        self.vcpus_free += vcpus
+        self._room_changed()
+
+    def promise(self, task: str, slices: Iterable[int], until_us: int) -> None:
+        """A task is expected to leave these slices then, which is not 0: from now on they may be
+        given to the next one, unless somebody else is still on them."""
+        for index in slices:
+            part = self.slices[index]
+            if part.holder == task and not part.ahead:
+                part.holder, part.ahead, part.ahead_until_us = "", task, until_us
+                self.promised += 1
+                self.vgpus_free += part.usable
+        self._room_changed()
+
+    def tasks(self) -> list[str]:
+        """Those that are on slices or have been promised some, each once."""
+        found = [name for part in self.slices for name in (part.ahead, part.holder) if name]
+        return list(dict.fromkeys(found))
 
     def load(
         self, index: int, function: str, memory_mb: int, now_us: int, *, ready: bool = False

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from enum import StrEnum
 from itertools import chain
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from msgspec import field
 
@@ -78,6 +78,13 @@ class Job(Record):
     deadline_us: int
     planned: tuple[Step, ...] = ()
     client: str = ""
+
+
+class Handover(NamedTuple):
+    """When a task in phases is expected to need something no longer (see `handovers`)."""
+
+    at_us: int
+    task: str
 
 
 class Rest(Record):
@@ -206,6 +213,10 @@ class Task(Record):
     requests: tuple[str, ...]
     started_us: int
     remote: int = 0  # inputs that come from other nodes
+    vcpus_back: int = 0  # of those that its config has, given back before its end
+    prepared_us: int = 0  # when its first phase is expected to end; 0 if it has none
+    slices_us: int = 0  # how long it is expected to be on its slices
+    leaves_us: int = 0  # when it is expected to leave them
     then: TaskOrder | None = None  # its standing order
     recalled: bool = False  # it was; the node may have gone on before it heard of that
 
@@ -280,6 +291,7 @@ class State(Record, dict=True, gc=True):
     clients: dict[str, Client] = field(default_factory=dict)  # all are "" where nobody has a name
     standing: dict[str, None] = field(default_factory=dict)  # tasks with an order not recalled
     resting: list[Rest] = field(default_factory=list)
+    handovers: list[Handover] = field(default_factory=list)  # a heap
     health: NodeHealth = field(default_factory=NodeHealth)
     registrations: Registrations = field(default_factory=Registrations)
     measured: dict[str, list[Measured]] = field(default_factory=dict)  # by function

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from esg.core.catalog.config import Config
 from esg.core.pool.pool import Pool
 from esg.core.report import Report
 from esg.core.scheduler.scheduler import Scheduler
@@ -77,9 +76,9 @@ def test_a_planted_leak_is_found(monkeypatch: pytest.MonkeyPatch, leak: Leak) ->
 def test_a_seat_that_forgets_to_release_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     release = NodeBooks.release
 
-    def forgetful(node: NodeBooks, task: str, config: Config, slices: tuple[int, ...]) -> None:
+    def forgetful(node: NodeBooks, task: str, vcpus: int, slices: tuple[int, ...]) -> None:
         if task != "t5":
-            release(node, task, config, slices)
+            release(node, task, vcpus, slices)
 
     monkeypatch.setattr(NodeBooks, "release", forgetful)
     with pytest.raises(Bug, match="still holds something"):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from esg.core.catalog.phases import TaskMode
 from esg.emulator.chrome_trace import ChromeTrace
 from esg.emulator.run import emulate
 from esg.emulator.sweep import Generated
@@ -27,7 +28,18 @@ def drawn(**changes: Any) -> list[dict[str, Any]]:
     return events
 
 
-@pytest.mark.parametrize("changes", [{}, {"nodes": 3}, {"warm_start": False}], ids=str)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"nodes": 3},
+        {"warm_start": False},
+        {"tasks": TaskMode.PHASED, "nodes": 3},
+        {"tasks": TaskMode.PHASED, "nodes": 9, "policy": "apex"},
+        {"tasks": TaskMode.PHASED, "nodes": 3, "warm_start": False, "policy": "apex"},
+    ],
+    ids=str,
+)
 def test_bars_never_overlap_on_one_slice(changes: dict[str, Any]) -> None:
     slices: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for event in drawn(**changes):
@@ -54,6 +66,18 @@ def test_every_task_has_a_bar_on_each_of_its_slices() -> None:
         assert (bar["name"], bar["cat"]) == (task.function, decision.application)
         assert bar["args"]["requests"] == [job.request for job in task.jobs]
         assert not bar["args"]["failed"]
+
+
+def test_the_cpu_parts_of_tasks_in_phases_hide_behind_what_runs_on_slices() -> None:
+    events = drawn(tasks=TaskMode.PHASED, nodes=3)
+    parts = [event for event in events if event.get("cat") == "cpu"]
+    begun = {event["id"]: event["ts"] for event in parts if event["ph"] == "b"}
+    ended = {event["id"]: event["ts"] for event in parts if event["ph"] == "e"}
+    bars = [event for event in events if event["ph"] == "X"]
+    assert len(begun) == len(ended) == len({bar["args"]["task"] for bar in bars})
+    names = {event["id"]: event["args"]["task"] for event in parts if event["ph"] == "b"}
+    on_slices = {bar["args"]["task"]: bar["ts"] for bar in bars}
+    assert all(begun[part] <= ended[part] <= on_slices[names[part]] for part in begun)
 
 
 def test_models_that_are_loaded_have_tracks_of_their_own() -> None:

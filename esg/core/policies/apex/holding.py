@@ -124,7 +124,7 @@ def _running_on(view: QueueView, invoker: str) -> list[Task]:
     node, tasks = view.state.nodes.get(invoker), view.state.tasks
     if node is None:
         return []
-    return [tasks[name] for name in dict.fromkeys([p.holder for p in node.slices if p.holder])]
+    return [tasks[name] for name in node.tasks()]
 
 
 def _lacking_nothing_else(view: QueueView, task: Task, others: Sequence[str]) -> list[str]:

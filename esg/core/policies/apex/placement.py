@@ -9,6 +9,9 @@ a place for some. At the last stage, who has to leave the inputs need not stay w
     2. if another node is cheaper, the transfer and its risk included, that one;
     3. of several, the one with most left over: the next stage will want to stay there.
 
+Where tasks run in phases, a slice may be free that somebody is on (`scheduler.handovers`). Such
+ones are second choice, those first that will be left soonest; to wait there is to be late by that.
+
 Loading a model takes longer than most deadlines allow, and a task pays for its slices meanwhile. So
 a task waits for a slice that has its model, while there are any; it loads one itself only if there
 are none, or if it has waited for as long as that takes.
@@ -19,6 +22,8 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from esg.core.catalog.config import Config
+from esg.core.catalog.model import Function
+from esg.core.catalog.phases import TaskMode
 from esg.core.estimation.stage_speed import remote_us
 from esg.core.policies.apex.risk import Price
 from esg.core.policies.interface import Offer, Placement, QueueView
@@ -32,9 +37,10 @@ from esg.core.state.node_books import NodeBooks
 class Rooms:
     """What nodes have for one function: free vCPUs, and free slices with its model."""
 
-    def __init__(self, nodes: Mapping[str, NodeBooks], function: str) -> None:
+    def __init__(self, nodes: Mapping[str, NodeBooks], function: Function) -> None:
         self._nodes = IndexedNodes.of(nodes)
-        self._function = function
+        self._function = function.name
+        self._phased = function.profile.mode is TaskMode.PHASED
 
     def at(self, invoker: str) -> "Room | None":
         """The room of one node; None if it is not there."""
@@ -42,11 +48,16 @@ class Rooms:
         return None if node is None else Room(node, node.count_warm_free(self._function))
 
     def roomiest(self, config: Config, tasks: int) -> NodeBooks | None:
-        """The node with most left over, of those with room for so many tasks."""
-        return self._nodes.roomiest_warm(self._function, tasks * config.vcpus, tasks * config.vgpus)
+        """The node with most left over, of those with room for so many tasks; or else the one where
+        there will be first."""
+        vcpus, vgpus = tasks * config.vcpus, tasks * config.vgpus
+        found = self._nodes.roomiest_warm(self._function, vcpus, vgpus)
+        if found is None and self._phased:
+            found = self._nodes.soonest_warm(self._function, vcpus, vgpus)
+        return found
 
     def any(self) -> bool:
-        return self._nodes.roomiest_warm(self._function, 1, 1) is not None
+        return self.roomiest(Config(1, 1, 1), 1) is not None
 
 
 class Room(Struct):
@@ -75,7 +86,7 @@ def nearby(
     """A warm place for one of the plans."""
     jobs = len(offer.picks) or 1
     room = rooms.at(near)
-    here = None if room is None else _at(room, offer.plans, jobs, price)
+    here = None if room is None else _at(view, room, offer.plans, jobs, price)
     found = here
     if here is None or here.plan is not offer.plans[0]:  # nothing is cheaper than that
         if not view.application.successors[view.stage.name]:
@@ -88,14 +99,21 @@ def _tasks(jobs: int, config: Config) -> int:
     return -(-jobs // config.batch)
 
 
-def _at(room: Room, plans: Iterable[Plan], jobs: int, price: Price) -> _Found | None:
+def _at(
+    view: QueueView, room: Room, plans: Iterable[Plan], jobs: int, price: Price
+) -> _Found | None:
     """The first plan for all jobs that this node has room for, or else for some. What it costs is
-    without the risk to be late: with it, jobs leave their inputs for so little that more are."""
+    without the risk to be late, unless it has to wait: with it, jobs leave their inputs for so
+    little that more are."""
     for_some = None
     for plan in plans:
-        if not room.takes(plan.config, 1) or price(plan, 0) is None:
+        if not room.takes(plan.config, 1):
             continue
-        found = _Found(plan.job_cost_pusd, plan, room.node)
+        wait_us = _wait_us(view, plan, room.node)
+        price_pusd = price(plan, wait_us)
+        if price_pusd is None:
+            continue
+        found = _Found(price_pusd if wait_us else plan.job_cost_pusd, plan, room.node)
         if room.takes(plan.config, _tasks(jobs, plan.config)):
             return found
         for_some = for_some or found
@@ -130,11 +148,28 @@ def _elsewhere(
             continue
         node = rooms.roomiest(plan.config, _tasks(jobs, plan.config))
         if node is not None:
-            best = _Found(cost_pusd, plan, node)
+            wait_us = _wait_us(view, plan, node)
+            if wait_us:
+                price_pusd = price(plan, late_us + wait_us)
+                if price_pusd is None:
+                    continue
+                cost_pusd = price_pusd + _transfer_pusd(view, plan.config, late_us)
+            if best is None or cost_pusd < best.cost_pusd:
+                best = _Found(cost_pusd, plan, node)
         elif best is None and for_some is None:
             node = rooms.roomiest(plan.config, 1)
             for_some = None if node is None else _Found(cost_pusd, plan, node)
     return best or for_some
+
+
+def _wait_us(view: QueueView, plan: Plan, node: NodeBooks) -> int:
+    """How long a plan's task would wait for its slices, when its CPU part is over."""
+    if not node.promised:
+        return 0
+    function, config = view.stage.function, plan.config
+    needed_us = view.now_us + function.profile.phases_of(config).before_us
+    warm = node.warm_free(function.name, config.vgpus)
+    return max(0, max([node.left_us(index) for index in warm], default=0) - needed_us)
 
 
 def _transfer_pusd(view: QueueView, config: Config, late_us: int) -> int:

@@ -181,7 +181,7 @@ class Apex:
             return anywhere(view, offer, nodes)
         if Feature.PLACEMENT in self._without:
             return locality_first(view, offer, nodes)
-        rooms = Rooms(nodes, view.stage.function.name)
+        rooms = Rooms(nodes, view.stage.function)
         if isinstance(offer, Aimed):
             found = nearby(view, offer, rooms, offer.near, offer.price)
             return found or self._daring(view, offer, rooms) or cold(view, offer, nodes)

@@ -53,7 +53,5 @@ class RepricedProfiles:
         made = self._made.get((profile, factor))
         if made is None:
             dear = replace(self._prices, vcpu_usd_per_hour=self._prices.vcpu_usd_per_hour * factor)
-            times_us = dict(zip(profile.configs, profile.time_us.tolist(), strict=True))
-            made = Profile.of(profile.function, times_us, dear, relative_std=profile.relative_std)
-            self._made[profile, factor] = made
+            made = self._made[profile, factor] = profile.priced(dear)
         return made

@@ -18,7 +18,7 @@ def test_taken_resources_are_not_free_until_they_are_released() -> None:
     assert (books.vcpus_free, books.vgpus_free) == (1, 1)
     assert not books.fits(Config(1, 2, 1))
     assert books.fits(Config(1, 1, 1))
-    books.release("t1", Config(1, 3, 1), taken.slices)
+    books.release("t1", 3, taken.slices)
     assert (books.vcpus_free, books.vgpus_free) == (4, 2)
     assert books.instances == {"detect": 1}  # the model stays
 
@@ -53,9 +53,9 @@ def test_slice_is_given_back_by_its_holder_alone() -> None:
     books = node()
     books.take("t1", "detect", 400, Config(1, 1, 1), now_us=0)
     with pytest.raises(Bug, match="slice 0 is held by 't1', not by t2"):
-        books.release("t2", Config(1, 1, 1), (0,))
+        books.release("t2", 1, (0,))
     with pytest.raises(Bug, match="slice 1 is held by '', not by t1"):
-        books.release("t1", Config(1, 1, 1), (1,))
+        books.release("t1", 1, (1,))
 
 
 def test_the_longest_unused_models_go_first_and_no_more_than_needed() -> None:
@@ -139,7 +139,7 @@ def test_slice_that_fails_while_it_is_held_is_given_back_unusable() -> None:
     books.take("t1", "detect", 400, Config(1, 1, 2), now_us=0)
     books.set_usable(1, False)
     assert (books.vgpus_free, books.instances) == (0, {"detect": 1})
-    books.release("t1", Config(1, 1, 2), (0, 1))
+    books.release("t1", 1, (0, 1))
     assert books.vgpus_free == 1
     books.set_usable(1, True)
     assert books.vgpus_free == 2
@@ -151,5 +151,59 @@ def test_a_slice_may_be_back_while_it_is_still_held() -> None:
     books.set_usable(0, False)
     books.set_usable(0, True)
     assert books.vgpus_free == 1
-    books.release("t1", Config(1, 1, 1), (0,))
+    books.release("t1", 1, (0,))
     assert books.vgpus_free == 2
+
+
+def promised(until_us: int = 50) -> NodeBooks:
+    """With a model on both slices, and a task on the first, which is to leave it then."""
+    books = node()
+    for index in (0, 1):
+        books.load(index, "detect", 400, now_us=0, ready=True)
+    books.give("t1", 1, [0])
+    books.promise("t1", [0], until_us)
+    return books
+
+
+def test_a_promised_slice_is_free_and_the_last_choice() -> None:
+    books = promised()
+    assert (books.vgpus_free, books.promised) == (2, 1)
+    assert books.warm_free("detect", 2) == books.pick("detect", 400, 2) == [1, 0]
+    assert (books.count_warm_idle("detect"), books.next_warm_us("detect")) == (1, 50)
+    assert books.tasks() == ["t1"]
+
+
+def test_it_is_promised_to_one_task_only() -> None:
+    books = promised()
+    books.take("t2", "detect", 400, Config(1, 1, 2), now_us=1)
+    assert books.vgpus_free == 0
+    books.promise("t2", [0, 1], 90)  # on the first, somebody else still is
+    assert books.vgpus_free == 1
+    assert [(part.ahead, part.holder) for part in books.slices] == [("t1", "t2"), ("t2", "")]
+    assert books.tasks() == ["t1", "t2"]
+
+
+def test_who_leaves_it_leaves_it_to_the_next_one() -> None:
+    books = promised()
+    books.take("t2", "detect", 400, Config(1, 1, 2), now_us=1)
+    books.release("t1", 1, (0,))
+    assert (books.promised, books.vgpus_free) == (0, 0)
+    books.release("t2", 1, (0, 1))
+    assert (books.vcpus_free, books.vgpus_free) == (books.vcpus, 2)
+
+
+def test_no_model_is_loaded_in_place_of_another_where_somebody_is() -> None:
+    books = promised()
+    assert books.pick("large", 900, 1) == [1]
+    assert books.pick("large", 900, 2) is None
+    books.give("t2", 0, [1])
+    assert books.pick("large", 900, 1) is None
+
+
+def test_a_promised_slice_may_fail_and_come_back() -> None:
+    books = promised()
+    books.set_usable(0, False)
+    assert (books.vgpus_free, books.warm_free("detect", 2)) == (1, [1])
+    books.set_usable(0, True)
+    books.release("t1", 1, (0,))
+    assert (books.vgpus_free, books.promised) == (2, 0)
