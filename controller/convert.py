@@ -56,6 +56,8 @@ def _stage(report: StageReport, arrived_us: int) -> model.StageResult:
         node=report.invoker,
         config=config_to_wire(report.config),
         ready_us=report.ready_us - arrived_us,
+        slices_from_us=report.slices_from_us and report.slices_from_us - arrived_us,
+        slices_until_us=report.slices_until_us and report.slices_until_us - arrived_us,
         started_us=report.started_us - arrived_us,
         finished_us=report.finished_us - arrived_us,
         cost_usd=to_usd(report.cost_pusd),

@@ -1,5 +1,8 @@
 """How a task is carried out: inputs, CPU part, slices, CPU part, outputs.
 
+A task in phases has its slices for the part in the middle only: it says when it comes to that, and
+waits for its turn (`turns`). One of which no job is left by then does not wait.
+
 A batch is split into as many portions as the task has slices, which are run at the same time. What
 goes wrong with one job is that job's failure alone:
 
@@ -17,15 +20,20 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
+from msgspec.structs import replace
+
+from esg.core.catalog.phases import DRIVING_VCPUS
 from esg.core.messages.events import JobFailure, MissingInput
 from esg.core.messages.task_order import AwaitedJob, Input, JobOrder, TaskOrder
 from esg.core.sessions.brought import Brought
 from esg.errors import Fault
+from esg.invoker.emulated.cpu_parts import EmulatedCpuParts, key_of
 from esg.invoker.gathering import together
 from esg.invoker.handlers.handler import Bytes, CpuParts, InvalidInput, JobError
 from esg.invoker.slices.client import ModelGone, NoAnswer, SliceClient, SliceGone, split
 from esg.invoker.slices.infer_request import Row
 from esg.invoker.tensors.arrays import Tensors, alike
+from esg.invoker.turns import Turn
 from esg.runtime.settings import InvokerSettings
 from esg.storage.errors import Missing
 from esg.storage.node_store import NodeStore
@@ -48,7 +56,8 @@ class Executed(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Execution:
     """The hands that carry tasks out. `lost` is told of slices that turn out to be gone, and
-    `unloaded` of those that have not got a model, before the task ends because of it."""
+    `unloaded` of those that have not got a model, before the task ends because of it. Where slices
+    are emulated, functions without a handler have `emulated` CPU parts."""
 
     slices: Sequence[SliceClient]
     store: NodeStore
@@ -57,15 +66,21 @@ class Execution:
     handlers: Mapping[str, str]
     lost: Callable[[int, str], None]
     unloaded: Callable[[int, str], Awaitable[None]]
+    emulated: EmulatedCpuParts | None = None
 
-    async def run(self, order: TaskOrder) -> Executed:
+    async def run(self, order: TaskOrder, turn: Turn | None = None) -> Executed:
+        """A task in phases waits for its `turn`; any other has its slices already."""
         inputs = await self._inputs(order)
         handler = self.handlers.get(order.function, "")
         vcpus = order.config.vcpus
         prepared: Sequence[Any] = inputs
         if handler:
             prepared = await self.cpu.prepare(handler, inputs, vcpus, function=order.function)
-        made = await _onward(prepared, lambda good: self._infer(order, good))
+        if turn is None:
+            made = await _onward(prepared, lambda good: self._infer(order, good))
+        else:
+            made = await _onward(prepared, lambda good: self._in_turn(order, turn, good))
+            vcpus = DRIVING_VCPUS
         if handler:
             pairs = [
                 m if isinstance(m, JobError) else (m, i) for m, i in zip(made, inputs, strict=True)
@@ -153,6 +168,24 @@ class Execution:
         ]
         return [outcome for portion in await together(works) for outcome in portion]
 
+    async def _in_turn(self, order: TaskOrder, turn: Turn, jobs: Sequence[Job]) -> list[Made]:
+        """The same for a task in phases: on the slices that it gets, and for as long as it needs
+        them, between CPU parts if those are emulated, too."""
+        emulated = None if self.handlers.get(order.function) else self.emulated
+        if emulated is None:
+            return await self._on_slices(order, turn, jobs)
+        phases = emulated.phases(order)
+        await emulated.take(phases.before_us)
+        made = await self._on_slices(order, turn, jobs)
+        await emulated.take(phases.after_us)
+        return made
+
+    async def _on_slices(self, order: TaskOrder, turn: Turn, jobs: Sequence[Job]) -> list[Made]:
+        given = replace(order, slices=await turn.begin())
+        made = await self._infer(given, jobs)
+        turn.end()
+        return made
+
     async def _portion(self, order: TaskOrder, index: int, jobs: Sequence[Job]) -> list[Made]:
         """Jobs that are alike share a call."""
         outcomes: list[Made] = [Fault("not run")] * len(jobs)
@@ -184,11 +217,14 @@ class Execution:
             "esg_batch": order.config.batch,
             "esg_vcpus": order.config.vcpus,
             "esg_vgpus": order.config.vgpus,
-            "esg_key": f"{order.jobs[0].request}/{order.stage}",
+            "esg_key": key_of(order),
         }
+        handler = self.handlers.get(order.function)
+        if order.phased and (handler or self.emulated is not None):
+            parameters["esg_phased"] = 1  # its CPU parts are not for a slice to emulate
         limit_s = order.predicted_us / US_PER_S + self.settings.infer_timeout_s
         part = self.slices[index]
-        infer = part.infer if self.handlers.get(order.function) else part.infer_plain
+        infer = part.infer if handler else part.infer_plain
         try:
             return await infer(order.function, jobs, parameters=parameters, timeout_s=limit_s)
         except SliceGone as fault:

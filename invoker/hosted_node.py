@@ -125,6 +125,7 @@ class NodeHost:
                     handlers=found.handlers,
                     lacking=found.lacking,
                     refresh=found.refresh,
+                    emulated=found.emulated,
                 )
                 context = copy_context()
                 context.run(NODE.set, "" if alone else name)

@@ -7,6 +7,7 @@ from prometheus_client import Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from esg.core.catalog.phases import Phases
 from esg.core.messages.events import InvokerNews, TaskFailed, TaskFinished
 from esg.core.metrics import slice_counts
 from esg.core.pool.pool import Pool
@@ -34,17 +35,36 @@ class NodeMetrics(Collector):
             registry=None,
         )
 
+        self._phases = Histogram(
+            "esg_node_phase_seconds",
+            "what the phases of tasks took that run in phases, and what they waited for their turn",
+            ["phase"],
+            buckets=LATENCY_BUCKETS_S,
+            registry=None,
+        )
+        for phase in ("before", "slices", "after", "waited"):
+            self._phases.labels(phase)
+
     def reported(self, news: InvokerNews) -> None:
         if isinstance(news, TaskFinished):
             self._tasks.labels("finished").inc()
             self._running.observe(news.running_us / 1e6)
             if news.loading_us:
                 self._loading.observe(news.loading_us / 1e6)
+            if news.phases is not None:
+                self._in_phases(news.phases, news.running_us)
         elif isinstance(news, TaskFailed):
             self._tasks.labels("failed").inc()
 
+    def _in_phases(self, phases: Phases, running_us: int) -> None:
+        """What is left of a task's time is what it waited: for vCPUs, and for slices."""
+        self._phases.labels("before").observe(phases.before_us / 1e6)
+        self._phases.labels("slices").observe(phases.slices_us / 1e6)
+        self._phases.labels("after").observe(phases.after_us / 1e6)
+        self._phases.labels("waited").observe(max(0, running_us - phases.total_us) / 1e6)
+
     def collect(self) -> Iterator[Metric]:
-        for counted in (self._tasks, self._running, self._loading):
+        for counted in (self._tasks, self._running, self._loading, self._phases):
             yield from counted.collect()
         yield from _resources(self._pool)
         yield _models(self._pool)

@@ -1,8 +1,9 @@
 """One worker node, live: a `Pool` that decides, and around it the hands that do.
 
 Orders of the controller and facts from the slices go to the pool; what it asks for is carried out
-here, each thing as a coroutine of its own that ends by telling the pool what came of it. Data is
-moved by `storage`, tasks are carried out by `execution`, models and inference are Triton's.
+here, each thing as a coroutine of its own that ends by telling the pool what came of it; a task in
+phases also does so on its way (`turns`). Data is moved by `storage`, tasks are carried out by
+`execution`, models and inference are Triton's.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from esg.core.messages.commands import DiscardData, InvokerOrder, PublishData
 from esg.core.messages.events import InvokerNews, JobFailure, TaskFinished, Woke
 from esg.core.messages.node import (
     AbortTask,
+    EnterSlices,
     ExecuteTask,
     ExecutionEnded,
     LoadModel,
@@ -32,11 +34,13 @@ from esg.core.messages.task_order import TaskOrder
 from esg.core.pool.pool import Pool
 from esg.core.sessions.brought import NOTHING, Brought
 from esg.errors import Fault, Rejected
+from esg.invoker.emulated.cpu_parts import EmulatedCpuParts
 from esg.invoker.execution import Executed, Execution, MissingInputs
 from esg.invoker.gathering import together
 from esg.invoker.handlers.handler import CpuParts
 from esg.invoker.reloads import FunctionReloads
 from esg.invoker.slices.client import SliceClient, SliceGone
+from esg.invoker.turns import Turn
 from esg.runtime.logs import about
 from esg.runtime.settings import InvokerSettings
 from esg.storage.node_store import NodeStore
@@ -52,7 +56,8 @@ T = TypeVar("T")
 class Node:
     """`report` gets the pool's news for the controller, and what comes along. `handlers` names the
     CPU parts of the functions that have one, `lacking` says why some functions cannot be loaded
-    here, and `refresh` looks again whether one can be."""
+    here, and `refresh` looks again whether one can be. `emulated` has CPU parts for emulated
+    slices."""
 
     def __init__(
         self,
@@ -67,6 +72,7 @@ class Node:
         handlers: Mapping[str, str],
         lacking: Mapping[str, str] | None = None,
         refresh: Callable[[str], str] = lambda _: "",
+        emulated: EmulatedCpuParts | None = None,
     ) -> None:
         self.pool = pool
         self.store = store
@@ -78,7 +84,7 @@ class Node:
         self._lacking = {} if lacking is None else lacking
         self._settings = settings
         self._execution = Execution(
-            slices, store, cpu, settings, handlers, self.slice_lost, self._model_lost
+            slices, store, cpu, settings, handlers, self.slice_lost, self._model_lost, emulated
         )
         self._reloads = FunctionReloads(
             slices, cpu, handlers, refresh, settings.load_timeout_s, self._tell
@@ -87,6 +93,7 @@ class Node:
         self._report = report
         self._loop = asyncio.get_running_loop()
         self._executing: dict[str, asyncio.Task[Executed]] = {}
+        self._turns: dict[str, Turn] = {}  # of those in phases
         self._brought: Brought = NOTHING  # by the task whose end the pool is just told
         self._under_way: set[asyncio.Task[Any]] = set()
         self._alarm: asyncio.TimerHandle | None = None
@@ -128,9 +135,9 @@ class Node:
 
     async def start_afresh(self) -> None:
         """Stop every task and forget all data; its link says nothing about that."""
-        running = list(self._executing.values())
         for task in list(self.pool.running):
             self._tell(ExecutionEnded(task=task, failure="given up"))
+        running = list(self._executing.values())  # and those that have begun in their place
         for execution in running:
             execution.cancel()
         await asyncio.gather(*running, return_exceptions=True)
@@ -161,6 +168,9 @@ class Node:
         match command:
             case ExecuteTask(order=order):
                 self._execute(order)
+            case EnterSlices(task=task, slices=slices):
+                if task in self._turns:
+                    self._turns[task].give(slices)
             case AbortTask(task=task):
                 if task in self._executing:
                     self._executing[task].cancel()
@@ -194,14 +204,22 @@ class Node:
     # ---- tasks
 
     def _execute(self, order: TaskOrder) -> None:
+        turn = None
+        if order.phased:
+            turn = self._turns[order.task] = Turn(order.task, self._tell)
         # A callback, because a coroutine that is cancelled before its first step never runs at all
         self._executing[order.task] = self._begin(
-            self._execution.run(order), lambda execution: self._executed(order, execution)
+            self._execution.run(order, turn),
+            lambda execution: self._executed(order, execution, turn),
         )
 
-    def _executed(self, order: TaskOrder, execution: asyncio.Task[Executed]) -> None:
+    def _executed(
+        self, order: TaskOrder, execution: asyncio.Task[Executed], turn: Turn | None
+    ) -> None:
         """Tell the pool how a task ended."""
         del self._executing[order.task]
+        if turn is not None:
+            del self._turns[order.task]
         if execution.cancelled():
             self._tell(ExecutionEnded(task=order.task, failure="stopped"))
             return
@@ -212,7 +230,8 @@ class Node:
             self._brought = NOTHING
             # an input that was turned down says nothing about the node
             if unexpected := tuple(failure for failure in failed if not failure.final):
-                self._look_again(order, unexpected)
+                slices = order.slices if turn is None else turn.slices
+                self._look_again(order, slices, unexpected)
             return
         known = isinstance(error, Fault | Rejected)
         reason = str(error) if known else f"{type(error).__name__}: {error}"
@@ -226,7 +245,9 @@ class Node:
         missing = error.missing if isinstance(error, MissingInputs) else ()
         self._tell(ExecutionEnded(task=order.task, failure=reason, missing=missing))
 
-    def _look_again(self, order: TaskOrder, failed: tuple[JobFailure, ...]) -> None:
+    def _look_again(
+        self, order: TaskOrder, slices: tuple[int, ...], failed: tuple[JobFailure, ...]
+    ) -> None:
         """Jobs failed: perhaps because their model is not where it should be, though the slice
         had other words for it."""
         log.warning(
@@ -237,7 +258,7 @@ class Node:
                 reason=failed[0].reason,
             ),
         )
-        for index in order.slices:
+        for index in slices:
             self._begin(self._check_resident(index))
 
     # ---- data

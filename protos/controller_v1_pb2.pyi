@@ -276,20 +276,34 @@ class RunningTask(_message.Message):
     def __init__(self, task: _Optional[str] = ..., vcpus: _Optional[int] = ..., slices: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class TaskFinished(_message.Message):
-    __slots__ = ("task", "loading_us", "running_us", "failed", "brought", "continued")
+    __slots__ = ("task", "loading_us", "running_us", "failed", "brought", "continued", "phases", "slices")
     TASK_FIELD_NUMBER: _ClassVar[int]
     LOADING_US_FIELD_NUMBER: _ClassVar[int]
     RUNNING_US_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
     BROUGHT_FIELD_NUMBER: _ClassVar[int]
     CONTINUED_FIELD_NUMBER: _ClassVar[int]
+    PHASES_FIELD_NUMBER: _ClassVar[int]
+    SLICES_FIELD_NUMBER: _ClassVar[int]
     task: str
     loading_us: int
     running_us: int
     failed: _containers.RepeatedCompositeFieldContainer[JobFailure]
     brought: _containers.RepeatedCompositeFieldContainer[JobOutput]
     continued: str
-    def __init__(self, task: _Optional[str] = ..., loading_us: _Optional[int] = ..., running_us: _Optional[int] = ..., failed: _Optional[_Iterable[_Union[JobFailure, _Mapping]]] = ..., brought: _Optional[_Iterable[_Union[JobOutput, _Mapping]]] = ..., continued: _Optional[str] = ...) -> None: ...
+    phases: Phases
+    slices: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, task: _Optional[str] = ..., loading_us: _Optional[int] = ..., running_us: _Optional[int] = ..., failed: _Optional[_Iterable[_Union[JobFailure, _Mapping]]] = ..., brought: _Optional[_Iterable[_Union[JobOutput, _Mapping]]] = ..., continued: _Optional[str] = ..., phases: _Optional[_Union[Phases, _Mapping]] = ..., slices: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Phases(_message.Message):
+    __slots__ = ("before_us", "slices_us", "after_us")
+    BEFORE_US_FIELD_NUMBER: _ClassVar[int]
+    SLICES_US_FIELD_NUMBER: _ClassVar[int]
+    AFTER_US_FIELD_NUMBER: _ClassVar[int]
+    before_us: int
+    slices_us: int
+    after_us: int
+    def __init__(self, before_us: _Optional[int] = ..., slices_us: _Optional[int] = ..., after_us: _Optional[int] = ...) -> None: ...
 
 class JobOutput(_message.Message):
     __slots__ = ("request_id", "content")
@@ -410,7 +424,7 @@ class Welcome(_message.Message):
     def __init__(self, start_afresh: _Optional[bool] = ..., heartbeat_ms: _Optional[int] = ...) -> None: ...
 
 class TaskOrder(_message.Message):
-    __slots__ = ("task", "stage", "function", "config", "slices", "jobs", "keep", "predicted_us", "then", "within_us")
+    __slots__ = ("task", "stage", "function", "config", "slices", "jobs", "keep", "predicted_us", "then", "within_us", "phased", "spare_us")
     TASK_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     FUNCTION_FIELD_NUMBER: _ClassVar[int]
@@ -421,6 +435,8 @@ class TaskOrder(_message.Message):
     PREDICTED_US_FIELD_NUMBER: _ClassVar[int]
     THEN_FIELD_NUMBER: _ClassVar[int]
     WITHIN_US_FIELD_NUMBER: _ClassVar[int]
+    PHASED_FIELD_NUMBER: _ClassVar[int]
+    SPARE_US_FIELD_NUMBER: _ClassVar[int]
     task: str
     stage: str
     function: str
@@ -431,7 +447,9 @@ class TaskOrder(_message.Message):
     predicted_us: int
     then: TaskOrder
     within_us: int
-    def __init__(self, task: _Optional[str] = ..., stage: _Optional[str] = ..., function: _Optional[str] = ..., config: _Optional[_Union[_model_v1_pb2.Config, _Mapping]] = ..., slices: _Optional[_Iterable[int]] = ..., jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., keep: _Optional[bool] = ..., predicted_us: _Optional[int] = ..., then: _Optional[_Union[TaskOrder, _Mapping]] = ..., within_us: _Optional[int] = ...) -> None: ...
+    phased: bool
+    spare_us: int
+    def __init__(self, task: _Optional[str] = ..., stage: _Optional[str] = ..., function: _Optional[str] = ..., config: _Optional[_Union[_model_v1_pb2.Config, _Mapping]] = ..., slices: _Optional[_Iterable[int]] = ..., jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., keep: _Optional[bool] = ..., predicted_us: _Optional[int] = ..., then: _Optional[_Union[TaskOrder, _Mapping]] = ..., within_us: _Optional[int] = ..., phased: _Optional[bool] = ..., spare_us: _Optional[int] = ...) -> None: ...
 
 class Job(_message.Message):
     __slots__ = ("request_id", "inputs", "publish", "waited_for", "payload", "bring_bytes")

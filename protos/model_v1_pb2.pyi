@@ -70,7 +70,7 @@ class Application(_message.Message):
     def __init__(self, name: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[Stage, _Mapping]]] = ..., slo_us: _Optional[int] = ..., late_requests: _Optional[_Union[LateRequests, str]] = ..., version: _Optional[int] = ..., alone_us: _Optional[int] = ..., fastest_us: _Optional[int] = ...) -> None: ...
 
 class StageResult(_message.Message):
-    __slots__ = ("stage", "task", "node", "config", "ready_us", "started_us", "finished_us", "cost_usd")
+    __slots__ = ("stage", "task", "node", "config", "ready_us", "started_us", "finished_us", "cost_usd", "slices_from_us", "slices_until_us")
     STAGE_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
@@ -79,6 +79,8 @@ class StageResult(_message.Message):
     STARTED_US_FIELD_NUMBER: _ClassVar[int]
     FINISHED_US_FIELD_NUMBER: _ClassVar[int]
     COST_USD_FIELD_NUMBER: _ClassVar[int]
+    SLICES_FROM_US_FIELD_NUMBER: _ClassVar[int]
+    SLICES_UNTIL_US_FIELD_NUMBER: _ClassVar[int]
     stage: str
     task: str
     node: str
@@ -87,7 +89,9 @@ class StageResult(_message.Message):
     started_us: int
     finished_us: int
     cost_usd: float
-    def __init__(self, stage: _Optional[str] = ..., task: _Optional[str] = ..., node: _Optional[str] = ..., config: _Optional[_Union[Config, _Mapping]] = ..., ready_us: _Optional[int] = ..., started_us: _Optional[int] = ..., finished_us: _Optional[int] = ..., cost_usd: _Optional[float] = ...) -> None: ...
+    slices_from_us: int
+    slices_until_us: int
+    def __init__(self, stage: _Optional[str] = ..., task: _Optional[str] = ..., node: _Optional[str] = ..., config: _Optional[_Union[Config, _Mapping]] = ..., ready_us: _Optional[int] = ..., started_us: _Optional[int] = ..., finished_us: _Optional[int] = ..., cost_usd: _Optional[float] = ..., slices_from_us: _Optional[int] = ..., slices_until_us: _Optional[int] = ...) -> None: ...
 
 class Result(_message.Message):
     __slots__ = ("request_id", "application", "outcome", "reason", "slo_met", "slo_us", "latency_us", "cost_usd", "stages", "output_stages")

@@ -23,6 +23,7 @@ from esg.controller.durability.dead_letters import FOLDER, DeadLetters
 from esg.controller.durability.journal import Journal
 from esg.controller.shell import NOTHING, ControllerShell, ShellSnapshot
 from esg.core.catalog.model import Catalog
+from esg.core.catalog.phases import task_mode
 from esg.core.journal.format import Segment, catalog_digest, snapshot_line
 from esg.core.journal.replay import Diverged, replay, replayed
 from esg.core.messages.codec import decode, encode, to_text
@@ -66,6 +67,7 @@ def deciding(own: ControllerSettings) -> SchedulerSettings:
         engine=own.engine,
         without=listed(own.without),
         trained=read_learnt(Path(own.trained)) if own.trained else {},
+        tasks=task_mode(own.tasks),
         prewarm=own.prewarm,
         follow_profiles=own.follow_profiles,
         max_attempts=own.max_attempts,

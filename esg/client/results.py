@@ -33,6 +33,10 @@ class StageResult:
     """When its output was there."""
     cost_usd: float
     """This request's share of the task's cost, in US dollars."""
+    slices_from_ms: float | None = None
+    """When it got its slices, if its task ran in phases; others have them all the time."""
+    slices_until_ms: float | None = None
+    """When it left them."""
 
     @property
     def wait_ms(self) -> float:
@@ -189,6 +193,8 @@ def _stage(told: model.StageResult) -> StageResult:
         started_ms=told.started_us / 1000,
         finished_ms=told.finished_us / 1000,
         cost_usd=told.cost_usd,
+        slices_from_ms=told.slices_from_us / 1000 if told.slices_until_us else None,
+        slices_until_ms=told.slices_until_us / 1000 if told.slices_until_us else None,
     )
 
 

@@ -192,6 +192,11 @@ class ControllerSettings:
     trained: str = setting(
         "", "what policy aquatope has learnt of the catalog: a file written by esg train"
     )
+    tasks: str = setting(
+        str(_USUAL.tasks),
+        "what tasks hold: joint (all of it to their end, as in the paper), or phased (slices for "
+        "their GPU part only; docs/phases.md)",
+    )
     prewarm: bool = setting(True, "whether models are loaded ahead of predicted calls")
     follow_profiles: bool = setting(
         True, "whether plans follow measured task times where these differ from the profiles"

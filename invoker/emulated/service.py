@@ -163,7 +163,8 @@ class EmulatedSlice:
         except Rejected:
             model.statistics.failed(time.monotonic_ns() - came_ns)
             raise
-        duration_ns = _NS_PER_US * self._nature.work_us(task.function.name, task.key, profiled_us)
+        working_us = self._nature.work_us(task.function.name, task.key, profiled_us)
+        duration_ns = _NS_PER_US * task.share_us(working_us)
         async with self._turn:
             return await self._run(model, task, came_ns, duration_ns)
 

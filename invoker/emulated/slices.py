@@ -11,9 +11,14 @@ def emulated_slices(
     node: str, count: int, own: InvokerSettings, common: CommonSettings, catalog: Catalog
 ) -> list[EmulatedSlice]:
     """So many of them; what they take depends on the node's name, too."""
-    unload_us = round(DurationSettings().unload_us * common.time_scale)
-    durations = Durations(catalog, own.seed, DurationSettings(noise=own.noise, unload_us=unload_us))
+    durations = emulated_durations(own, common, catalog)
     return [_slice(node, index, own, catalog, durations) for index in range(count)]
+
+
+def emulated_durations(own: InvokerSettings, common: CommonSettings, catalog: Catalog) -> Durations:
+    """What everything takes there. A task of which parts are emulated elsewhere takes the same."""
+    unload_us = round(DurationSettings().unload_us * common.time_scale)
+    return Durations(catalog, own.seed, DurationSettings(noise=own.noise, unload_us=unload_us))
 
 
 def _slice(

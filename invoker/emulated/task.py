@@ -3,6 +3,7 @@
 The invoker says in parameters of the request which config the task has as a whole and by which key
 its weather is drawn (`esg_batch`, `esg_vcpus`, `esg_vgpus`, `esg_key`); a real Triton ignores them.
 All portions of a task get the same, and so take the time of the whole task: they run side by side.
+With `esg_phased` somebody else sees to the CPU parts, and what is asked for is the rest.
 A client that knows nothing of this gets one vCPU and one vGPU for as many rows as it sends.
 """
 
@@ -32,10 +33,19 @@ class EmulatedTask:
     rows: list[Sequence[bytes | memoryview]]
     config: Config
     key: str
+    phased: bool = False
 
     @property
     def profiled_us(self) -> int:
+        """Of all its parts."""
         return self.function.profile.time_us_of(self.config)
+
+    def share_us(self, working_us: int) -> int:
+        """What is asked for of a task whose parts take so long (see `Durations.phases`)."""
+        if not self.phased:
+            return working_us
+        profiled = self.function.profile.phases_of(self.config)
+        return working_us * profiled.slices_us // profiled.total_us
 
     @property
     def size_bytes(self) -> int:
@@ -67,7 +77,8 @@ def asked_for(function: Function, request: Any, regions: SharedRegions) -> Emula
             "esg_batch is the size of the whole batch"
         )
     key = given["esg_key"].string_param if "esg_key" in given else request.id
-    return EmulatedTask(function, request.id, rows, config, key)
+    phased = "esg_phased" in given and given["esg_phased"].int64_param != 0
+    return EmulatedTask(function, request.id, rows, config, key, phased)
 
 
 def _rows(name: str, request: Any, regions: SharedRegions) -> list[Sequence[bytes | memoryview]]:

@@ -3,15 +3,16 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from esg.core.catalog.model import Catalog
 from esg.errors import Rejected
+from esg.invoker.emulated.cpu_parts import EmulatedCpuParts
 from esg.invoker.emulated.in_process import InProcessChannel
 from esg.invoker.emulated.service import EmulatedSlice
-from esg.invoker.emulated.slices import emulated_slices
+from esg.invoker.emulated.slices import emulated_durations, emulated_slices
 from esg.invoker.slices.client import SliceClient
 from esg.invoker.slices.directory import SliceDirectory, slice_directory
 from esg.invoker.slices.gpus import find_devices, out_of_reach, why_no_driver
@@ -39,6 +40,7 @@ class SliceSet:
 
     `handlers` names the CPU parts to be called, and `lacking` says why some functions cannot run.
     `refresh` looks again whether the model of one can be loaded, and if not, says why.
+    With emulated slices no handler is called, and `emulated` has the CPU parts of tasks in phases.
     Slices that are in this process (`here`) end with it, and not before.
     """
 
@@ -48,6 +50,7 @@ class SliceSet:
     handlers: Mapping[str, str] = field(default_factory=dict)
     lacking: Mapping[str, str] = field(default_factory=dict)
     refresh: Callable[[str], str] = lambda _: ""
+    emulated: EmulatedCpuParts | None = None
     here: bool = False
 
 
@@ -85,7 +88,7 @@ async def slice_set(
                 "start a process for each, or say emulated:N"
             )
         case Emulated(count):
-            made = _emulated(count, own, catalog)
+            made = _emulated(count, own, common, catalog)
         case Addresses(addresses):
             made = _remote(addresses, own, common, catalog)
         case Cpu(count):
@@ -106,9 +109,11 @@ async def slice_set(
 
 
 @asynccontextmanager
-async def _emulated(count: int, own: InvokerSettings, catalog: Catalog) -> AsyncIterator[SliceSet]:
+async def _emulated(
+    count: int, own: InvokerSettings, common: CommonSettings, catalog: Catalog
+) -> AsyncIterator[SliceSet]:
     """Their profiled time is that of the whole function, so no CPU part is called."""
-    with slice_directory() as directory:
+    with slice_directory() as directory, _cpu_parts(own, common, catalog) as emulated:
         process = EmulatedSlices(count, directory)
         async with _running([process]):
             yield SliceSet(
@@ -118,6 +123,7 @@ async def _emulated(count: int, own: InvokerSettings, catalog: Catalog) -> Async
                 ],
                 memories_mb=_memories_mb([0] * count, own, catalog),
                 processes={process: tuple(range(count))},
+                emulated=emulated,
             )
 
 
@@ -127,17 +133,25 @@ async def _emulated_here(
 ) -> AsyncIterator[SliceSet]:
     made = emulated_slices(node, count, own, common, catalog)
     try:
-        yield SliceSet(
-            slices=[
-                SliceClient(f"{node}/{index}", dial=_dialling(part))
-                for index, part in enumerate(made)
-            ],
-            memories_mb=_memories_mb([0] * count, own, catalog),
-            here=True,
-        )
+        with _cpu_parts(own, common, catalog) as emulated:
+            yield SliceSet(
+                slices=[
+                    SliceClient(f"{node}/{index}", dial=_dialling(part))
+                    for index, part in enumerate(made)
+                ],
+                memories_mb=_memories_mb([0] * count, own, catalog),
+                emulated=emulated,
+                here=True,
+            )
     finally:
         for part in made:
             part.close()
+
+
+def _cpu_parts(
+    own: InvokerSettings, common: CommonSettings, catalog: Catalog
+) -> closing[EmulatedCpuParts]:
+    return closing(EmulatedCpuParts(catalog, emulated_durations(own, common, catalog)))
 
 
 def _dialling(part: EmulatedSlice) -> Callable[[str], InProcessChannel]:

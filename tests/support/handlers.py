@@ -49,6 +49,25 @@ class Meeting:
         return plain_output(outputs)
 
 
+class Gated:
+    """Goes on when it is let: its input names a folder, where each method leaves a file as it
+    begins, and waits for another."""
+
+    def prepare(self, inputs: Sequence[bytes]) -> Tensors:
+        self._pass(inputs, "prepare")
+        return plain_input(inputs)
+
+    def finish(self, outputs: Tensors, inputs: Sequence[bytes]) -> bytes:
+        self._pass(inputs, "finish")
+        return plain_output(outputs)
+
+    def _pass(self, inputs: Sequence[bytes], method: str) -> None:
+        folder = Path(inputs[0].decode())
+        (folder / f"in-{method}").touch()
+        while not (folder / f"past-{method}").exists():
+            time.sleep(0.001)
+
+
 class Sharing:
     """Does one job with several cores; says how many it was told of, and which may be used: by
     itself, and by a thread that it has kept from its first job on."""

@@ -5,6 +5,8 @@ The slices are servers in this very process. Their models:
     quick    1 ms for a batch, whatever its config
     wrapped  the same, with a CPU part
     failing  the same, with one that does what it is told
+    gated    the same, with one that goes on when it is let
+    parted   4 ms for a batch, of which 2 are a CPU part before, and 1 is one after
     other    the same
     large    more than a slice has, though the node believes otherwise
     endless  a job takes half an hour
@@ -24,6 +26,7 @@ from redis import Redis
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog, Cluster, Function
+from esg.core.catalog.phases import Phases
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.durations import Durations, DurationSettings
 from esg.core.emulated_output import emulated_output, output_size
@@ -31,6 +34,7 @@ from esg.core.messages.events import InvokerNews
 from esg.core.messages.task_order import Input, JobOrder, Payload, TaskOrder
 from esg.core.pool.pool import Pool
 from esg.core.sessions.brought import Brought
+from esg.invoker.emulated.cpu_parts import EmulatedCpuParts
 from esg.invoker.emulated.repository import Repository
 from esg.invoker.emulated.service import EmulatedSlice
 from esg.invoker.handlers.handler import CpuParts
@@ -55,7 +59,12 @@ CONFIGS += [Config(4, 1, 2), Config(5, 2, 2)]
 
 
 def _function(
-    name: str, *, job_us: int = ms(1), load_us: int = 0, memory_mb: int = 300, handler: str = ""
+    name: str,
+    *,
+    job_us: int | Phases = 1_000,
+    load_us: int = 0,
+    memory_mb: int = 300,
+    handler: str = "",
 ) -> Function:
     return Function(
         name=name,
@@ -69,8 +78,10 @@ def _function(
 
 FUNCTIONS = (
     _function("quick"),
-    _function("wrapped", handler="tests.support.handlers:Wrap"),
+    _function("wrapped", job_us=Phases(250, 500, 250), handler="tests.support.handlers:Wrap"),
     _function("failing", handler="tests.support.handlers:Failing"),
+    _function("gated", handler="tests.support.handlers:Gated"),
+    _function("parted", job_us=Phases(ms(2), ms(1), ms(1))),
     _function("other"),
     _function("large", memory_mb=1001),
     _function("endless", job_us=LONG_US),
@@ -84,6 +95,7 @@ CATALOG = Catalog(
     prices=Prices(),
 )
 BELIEVED_MB = 1100
+DURATIONS = Durations(CATALOG, 0, DurationSettings(noise=0, unload_us=ms(5)))
 LACKING = {"absent": "absent has no folder"}
 
 
@@ -195,14 +207,13 @@ class LiveNode:
 
 @asynccontextmanager
 async def emulated_server(index: int, port: int = 0) -> AsyncIterator[EmulatedServer]:
-    durations = Durations(CATALOG, 0, DurationSettings(noise=0, unload_us=ms(5)))
     repository = Repository(
         CATALOG.functions,
         memory_mb=CATALOG.cluster.slice_memory_mb,
-        load_us=lambda function: durations.load_us(NODE, index, function),
-        unload_us=durations.settings.unload_us,
+        load_us=lambda function: DURATIONS.load_us(NODE, index, function),
+        unload_us=DURATIONS.settings.unload_us,
     )
-    part = EmulatedSlice(f"{NODE}/{index}", repository, durations, 1.0)
+    part = EmulatedSlice(f"{NODE}/{index}", repository, DURATIONS, 1.0)
     server = Server()
     server.grpc.add_generic_rpc_handlers((part.handlers(),))
     port = await server.start("127.0.0.1", port, [])
@@ -234,6 +245,7 @@ async def live_node(
         memories_mb=(BELIEVED_MB,) * 2,
         keep_alive_us=seconds(own.keep_alive_s),
     )
+    emulated = EmulatedCpuParts(CATALOG, DURATIONS)
     async with emulated_server(0) as first, emulated_server(1) as second:
         servers = [first, second]
         slices = [SliceClient(server.address) for server in servers]
@@ -257,12 +269,14 @@ async def live_node(
                 report=tell,
                 handlers={f.name: f.handler for f in FUNCTIONS if f.handler},
                 lacking=LACKING,
+                emulated=emulated,
             )
             try:
                 yield LiveNode(node, store, servers, folder, redis, news, brought)
             finally:
                 await node.close()
                 cpu.close()
+                emulated.close()
                 for part in slices:
                     await part.close()
                 await remote.close()

@@ -87,6 +87,8 @@ def result_document(result: Result, written: Mapping[str, Path] | None = None) -
                 "started_ms": stage.started_ms,
                 "finished_ms": stage.finished_ms,
                 "cost_usd": stage.cost_usd,
+                "slices_from_ms": stage.slices_from_ms,
+                "slices_until_ms": stage.slices_until_ms,
             }
             for stage in result.stages
         ],

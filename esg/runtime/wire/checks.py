@@ -87,6 +87,7 @@ def _check_task(order: TaskOrder) -> None:
     if len(set(order.slices)) < len(order.slices):
         raise Rejected("an order: one slice is there twice")
     _within("within_us", order.within_us, LONGEST_US)
+    _within("spare_us", order.spare_us, LONGEST_US)
     if order.then is not None:
         _check_task(order.then)
 
@@ -109,6 +110,8 @@ def check_news(event: InvokerNews) -> None:
             _check_names(*(failure.request for failure in event.failed))
             _within("loading_us", event.loading_us, LONGEST_TASK_US)
             _within("running_us", event.running_us, LONGEST_TASK_US)
+            for phase, time_us in event.phases._asdict().items() if event.phases else ():
+                _within(phase, time_us, LONGEST_TASK_US)
         case TaskFailed():
             _check_names(event.task)
             for missing in event.missing:

@@ -7,6 +7,7 @@ side of the wire there are only the brains' own events and commands.
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from esg.core.catalog.phases import Phases
 from esg.core.messages.commands import (
     DiscardData,
     DropInstance,
@@ -110,7 +111,13 @@ def _task_to_wire(order: TaskOrder) -> wire.TaskOrder:
         predicted_us=order.predicted_us,
         then=None if order.then is None else _task_to_wire(order.then),
         within_us=order.within_us,
+        phased=order.phased,
+        spare_us=order.spare_us,
     )
+
+
+def _phases(found: wire.Phases) -> Phases:
+    return Phases(found.before_us, found.slices_us, found.after_us)
 
 
 def _task_from_wire(start: wire.TaskOrder, invoker: str) -> TaskOrder:
@@ -126,6 +133,8 @@ def _task_from_wire(start: wire.TaskOrder, invoker: str) -> TaskOrder:
         predicted_us=start.predicted_us,
         then=_task_from_wire(start.then, invoker) if start.HasField("then") else None,
         within_us=start.within_us,
+        phased=start.phased,
+        spare_us=start.spare_us,
     )
 
 
@@ -257,6 +266,8 @@ _NEWS_WRITERS: dict[type[Any], Callable[[Any], wire.InvokerNote]] = {
                 for f in event.failed
             ],
             continued=event.continued,
+            phases=None if event.phases is None else wire.Phases(**event.phases._asdict()),
+            slices=event.slices,
         )
     ),
     TaskFailed: lambda event: wire.InvokerNote(
@@ -303,6 +314,8 @@ _NEWS_READERS: dict[str | None, Callable[[wire.InvokerNote, str], InvokerNews]] 
             for f in note.finished.failed
         ),
         continued=note.finished.continued,
+        phases=_phases(note.finished.phases) if note.finished.HasField("phases") else None,
+        slices=tuple(note.finished.slices),
     ),
     "failed": lambda note, invoker: TaskFailed(
         task=note.failed.task,

@@ -18,3 +18,11 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def live(redis_url: str, tmp_path: Path) -> AsyncIterator[LiveNode]:
     async with live_node(redis_url, tmp_path / "store") as found:
         yield found
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Path:
+    """The folder that a task of "gated" is given."""
+    folder = tmp_path / "gate"
+    folder.mkdir()
+    return folder

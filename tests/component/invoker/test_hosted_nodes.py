@@ -1,5 +1,7 @@
 """Several nodes in one process: each with a name, a session, a store and slices of its own."""
 
+import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,18 @@ async def test_nodes_of_a_process_share_neither_slices_nor_data(tmp_path: Path) 
         assert second.node.store.local.usage()[0] == 0
         assert (first.node.pool.invoker, second.node.pool.invoker) == ("a", "b")
     assert not list((tmp_path / "store" / "a").iterdir())
+
+
+async def test_cpu_parts_are_emulated_where_slices_are(tmp_path: Path) -> None:
+    async with host(tmp_path).hosted("a") as hosted:
+        emulated = hosted.node._execution.emulated
+        assert emulated is not None
+        async with asyncio.timeout(60):
+            await emulated.take(1)
+        (timer,) = (alarm._timer for alarm in emulated._alarms)
+        os.fstat(timer)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(timer)
 
 
 async def test_nodes_with_real_slices_need_a_process_each(tmp_path: Path) -> None:

@@ -1,11 +1,32 @@
 """What Prometheus learns of a node."""
 
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
+from esg.core.catalog.phases import Phases
+from esg.core.messages.events import TaskFinished
 from esg.core.messages.node import ExecutionEnded, SliceLost, TellScheduler
 from esg.invoker.metrics import NodeMetrics
 from esg.units import ms
 from tests.support.node import Node, loaded, start, warm
+
+PHASES = ("before", "slices", "after", "waited")
+
+
+def test_phases_of_tasks_are_told_apart_and_from_their_waiting() -> None:
+    metrics = NodeMetrics(Node().pool)
+    registry = CollectorRegistry()
+    registry.register(metrics)
+
+    def phases(what: str) -> list[float | None]:
+        name = f"esg_node_phase_seconds_{what}"
+        return [registry.get_sample_value(name, {"phase": phase}) for phase in PHASES]
+
+    joint = TaskFinished(task="t1", invoker="i0", loading_us=9_000_000, running_us=10_000_000)
+    metrics.reported(joint)
+    assert phases("count") == [0, 0, 0, 0]
+    metrics.reported(replace(joint, phases=Phases(3_000_000, 2_000_000, 1_000_000)))
+    assert phases("sum") == [3, 2, 1, 4]
 
 
 def test_slices_models_and_tasks_are_counted() -> None:
