@@ -1,9 +1,12 @@
-"""Which configs are measured, and in which order."""
+"""Which configs are measured, in which order, and in which modes of tasks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from esg.core.catalog.config import Config
+from esg.core.catalog.cpu_use import CpuUse
+from esg.core.catalog.model import Function
+from esg.core.catalog.phases import DRIVING_VCPUS, TaskMode
 from esg.core.catalog.profile_model import Grid
 from esg.errors import Rejected
 
@@ -33,6 +36,18 @@ def configs_of(grid: Grid) -> list[Config]:
     if not found or min(grid.batch) != 1 or min(grid.vgpus) != 1:
         raise Rejected("a batch of 1 on one slice is the least that a function needs; name 1 too")
     return sorted(found, key=lambda config: (config.batch, config.vgpus, config.vcpus))
+
+
+def modes_of(function: Function, config: Config) -> tuple[TaskMode, ...]:
+    """How a config is run: in phases, and as a joint task too if that may take another time.
+
+    All that they differ in is the CPU part after the slices. In phases it has the one vCPU that
+    drove them, in a joint task as many of all its vCPUs as it can use.
+    """
+    usable = config.vcpus if function.cpu is CpuUse.WITHIN_JOB else min(config.batch, config.vcpus)
+    if function.handler and usable > DRIVING_VCPUS:
+        return TaskMode.PHASED, TaskMode.JOINT
+    return (TaskMode.PHASED,)
 
 
 def steps(most: int, *, quick: bool) -> list[int]:

@@ -4,16 +4,22 @@ Tasks run one at a time, so that each has the node to itself. The first one on e
 model, which gives the cold start; then come the configs, small ones first. One that fails twice is
 infeasible. If it ran out of memory, so would every other with as large a portion per slice, and
 they are not even tried.
+
+Configs are run in phases, which tells what they take on the slices, before and after; and in turn
+as joint tasks, where these may take another time. Models are loaded for joint tasks: in phases, the
+CPU part would go on meanwhile, and the cold start seem shorter than it is.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import cycle, islice
 from math import ceil
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog, Function
-from esg.profiler.grid import SMALLEST, Effort
+from esg.core.catalog.phases import TaskMode
+from esg.profiler.grid import SMALLEST, Effort, modes_of
 from esg.profiler.node_under_test import Bench, Failed, Inputs
 from esg.profiler.record import Cell, FunctionRecord, ProfileRecord
 from esg.profiler.samples import ProfilingPayloads
@@ -23,7 +29,7 @@ TRIES = 2
 SPARE = 4
 """Runs that may fail, or find their model gone, before a config is given up."""
 LONG_US = seconds(20)
-"""A cell that has taken so long is done with two runs."""
+"""A cell that has taken so long is done with two runs in each mode."""
 MB = 1_000_000
 LOOK_S, ALIKE, SETTLING_LOOKS = 0.5, 5, 30
 """Memory is settled when so many looks, so far apart, see the same."""
@@ -70,7 +76,7 @@ class Profiler:
             measured.cells.append(await self._cell(function, measured, config, inputs))
             measured.cells.sort(key=lambda cell: cell.config)
             self.save()
-            self.done(work_of(config))
+            self.done(work_of(function, config))
         if self.server:
             grown = self.bench.memory_bytes(self.server) - before
             measured.memory_mb = max(1, ceil(grown / self.bench.slices / MB), measured.memory_mb)
@@ -102,9 +108,12 @@ class Profiler:
             return Cell(config, failure="out of memory, as a smaller portion was")
         cell, failures, taken_us = Cell(config), 0, 0
         warm_up, wanted = self.effort.warm_up, self.effort.repetitions
-        for _ in range(warm_up + wanted + SPARE):
+        runs = dict.fromkeys(modes_of(function, config), 0)
+        rows = [inputs] * config.batch
+        for mode in islice(cycle(runs), warm_up + wanted * len(runs) + SPARE):
+            phased = mode is TaskMode.PHASED
             try:
-                ran = await self.bench.run(function.name, config, [inputs] * config.batch)
+                ran = await self.bench.run(function.name, config, rows, phased=phased)
             except Failed as error:
                 failures += 1
                 if failures == TRIES:
@@ -114,15 +123,22 @@ class Profiler:
             if warm_up and taken_us < LONG_US:
                 warm_up -= 1
             elif not ran.loading_us:  # else its model was not there any more
-                cell.runs_us.append(ran.running_us)
-            if len(cell.runs_us) == wanted or (cell.runs_us[1:] and taken_us > LONG_US):
+                runs[mode] += 1
+                if phased:
+                    cell.phased.append(ran.phases)
+                else:
+                    cell.joint_us.append(ran.running_us)
+            fewest = min(runs.values())
+            if fewest >= wanted or (fewest > 1 and taken_us > LONG_US):
                 break
-        return cell if cell.runs_us else Cell(config, failure="its model did not stay loaded")
+        stayed = min(runs.values()) > 0
+        return cell if stayed else Cell(config, failure="its model did not stay loaded")
 
 
-def work_of(config: Config) -> float:
+def work_of(function: Function, config: Config) -> float:
     """About how much of the time a config takes, for whoever looks at a bar."""
-    return config.batch / config.vgpus + config.batch / config.vcpus
+    portions = config.batch / config.vgpus + config.batch / config.vcpus
+    return portions * len(modes_of(function, config))
 
 
 def _cannot_fit(measured: FunctionRecord, config: Config) -> bool:

@@ -17,8 +17,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from esg.core.catalog.config import Config
+from esg.core.catalog.phases import Phases
 from esg.core.messages.commands import DiscardData, DropInstance
-from esg.core.messages.events import InvokerJoined, TaskFailed
+from esg.core.messages.events import InvokerJoined, TaskFailed, TaskFinished
 from esg.core.messages.task_order import JobOrder, Output, TaskOrder
 from esg.errors import Fault
 from esg.local.health import check_redis
@@ -44,11 +45,21 @@ Inputs = Sequence[bytes | memoryview]
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A task that went well: until its slices had the model, from then on, and what it made."""
+    """A task that went well: until its slices had the model, from then on, and what it made.
+
+    `phases` are those of a task in phases, without what it waited for vCPUs and slices; all the
+    time of one that says nothing of them counts as spent on the slices.
+    """
 
     loading_us: int
     running_us: int
+    phases: Phases
     outputs: list[bytes]
+
+    @staticmethod
+    def of(end: TaskFinished, outputs: list[bytes]) -> "Ran":
+        phases = Phases(0, end.running_us, 0) if end.phases is None else end.phases
+        return Ran(end.loading_us, end.running_us, phases, outputs)
 
 
 class Failed(Fault):
@@ -99,7 +110,13 @@ class Bench:
         return len(self.inventory.slices)
 
     async def run(
-        self, function: str, config: Config, rows: Sequence[Inputs], slices: Sequence[int] = ()
+        self,
+        function: str,
+        config: Config,
+        rows: Sequence[Inputs],
+        slices: Sequence[int] = (),
+        *,
+        phased: bool = False,
     ) -> Ran:
         """One task, a row of inputs per job; if it gives no results, `Failed` says why.
 
@@ -117,6 +134,7 @@ class Bench:
             jobs=tuple(jobs),
             keep=True,
             predicted_us=0,
+            phased=phased,
         )
         try:
             end = await self._or_the_end_of_the_node(self._door.end_of(order))
@@ -125,7 +143,7 @@ class Bench:
             if end.failed:
                 raise Failed(end.failed[0].reason)
             outputs = [bytes(self._store.get(job.request, function)) for job in jobs]
-            return Ran(end.loading_us, end.running_us, outputs)
+            return Ran.of(end, outputs)
         finally:
             for job in jobs:
                 self._door.order(DiscardData(invoker=self.node, request=job.request))

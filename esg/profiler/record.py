@@ -11,12 +11,13 @@ from statistics import median
 from typing import Any
 
 from esg.core.catalog.config import Config
+from esg.core.catalog.phases import Phases
 from esg.core.messages.codec import decode, encode
 from esg.errors import Rejected
 from esg.files import written
 
 FILE = "measured.json"
-FORMAT = 1
+FORMAT = 2
 NORMAL = 1.4826
 """What the median distance from the middle is to be multiplied with to give a standard deviation,
 if distances are normal."""
@@ -27,10 +28,15 @@ OUT_OF_MEMORY = ("out of memory", "cannot allocate memory", "bad_alloc", "memory
 
 @dataclass(slots=True)
 class Cell:
-    """One config: what its runs took, or why it cannot be run."""
+    """One config: what its runs took, or why it cannot be run.
+
+    `phased` has the runs in phases, without what they waited in the node; `joint_us` those as a
+    joint task, or nothing if that takes as long (see `grid.modes_of`).
+    """
 
     config: Config
-    runs_us: list[int] = field(default_factory=list)
+    phased: list[Phases] = field(default_factory=list)
+    joint_us: list[int] = field(default_factory=list)
     failure: str = ""
 
     @property
@@ -38,8 +44,34 @@ class Cell:
         return any(words in self.failure.lower() for words in OUT_OF_MEMORY)
 
     @property
+    def runs_us(self) -> list[int]:
+        """What a joint task took, run by run."""
+        return self.joint_us or [run.total_us for run in self.phased]
+
+    @property
     def time_us(self) -> int:
         return round(median(self.runs_us))
+
+    @property
+    def phases(self) -> Phases:
+        """The phases of a joint task that takes `time_us`, each by the median of the runs that tell
+        it. Medians of parts need not add up to that of the whole: what is left is the first.
+
+        The last one was timed on one vCPU. A joint task with more has for it what its other phases
+        leave, but no less than if all vCPUs had done an equal share.
+
+        >>> Cell(Config(1, 1, 1), [Phases(30, 100, 9), Phases(31, 99, 8), Phases(50, 98, 9)]).phases
+        Phases(before_us=31, slices_us=99, after_us=9)
+        >>> Cell(Config(2, 2, 1), [Phases(30, 100, 20)], [142]).phases
+        Phases(before_us=30, slices_us=100, after_us=12)
+        """
+        before_us, slices_us, after_us = (median(part) for part in zip(*self.phased, strict=True))
+        if self.joint_us:
+            left_us = self.time_us - before_us - slices_us
+            after_us = min(after_us, max(left_us, after_us / self.config.vcpus))
+        on_slices_us = min(round(slices_us), self.time_us)
+        afterwards_us = min(round(after_us), self.time_us - on_slices_us)
+        return Phases(self.time_us - on_slices_us - afterwards_us, on_slices_us, afterwards_us)
 
     @property
     def deviations(self) -> list[float]:
@@ -70,7 +102,8 @@ class FunctionRecord:
         """The spread of runs around what is profiled, by the median distance: a straggler counts
         as one run, however late it was.
 
-        >>> cells = [Cell(Config(1, 1, 1), [100, 102, 98]), Cell(Config(2, 1, 1), [100, 900, 102])]
+        >>> times_us = {Config(1, 1, 1): [100, 102, 98], Config(2, 1, 1): [100, 900, 102]}
+        >>> cells = [Cell(config, joint_us=runs) for config, runs in times_us.items()]
         >>> round(FunctionRecord(cells=cells).relative_std, 4)
         0.0297
         """

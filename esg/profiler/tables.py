@@ -2,7 +2,8 @@
 
     FOLDER/catalog.toml          as the one that was measured with, with what was found instead
     FOLDER/segmentation.toml     a profile: provenance, and where its table is
-    FOLDER/segmentation.csv      the table: the median of each config's runs, or "oom"
+    FOLDER/segmentation.csv      the table: the median of each config's runs, what of it is spent on
+                                 the slices and what after that; or "oom"
 
 Applications and prices are taken over as they are written in the first catalog; an SLO that is a
 multiple of L there is the same multiple of the measured L here.
@@ -24,7 +25,7 @@ from esg.profiler.record import Cell, FunctionRecord, ProfileRecord
 from esg.units import to_ms
 
 CATALOG = "catalog.toml"
-COLUMNS = ("batch", "vcpus", "vgpus", "time_ms", "runs", "note")
+COLUMNS = ("batch", "vcpus", "vgpus", "time_ms", "slices_ms", "after_ms", "runs", "note")
 MB = 1_000_000
 
 
@@ -48,8 +49,9 @@ def write_profile(
 def _row(cell: Cell) -> tuple[object, ...]:
     if cell.failure:
         note = " ".join(cell.failure.split())[:200]
-        return (*cell.config, "oom" if cell.out_of_memory else "", 0, note)
-    return (*cell.config, f"{to_ms(cell.time_us):.3f}", len(cell.runs_us), "")
+        return (*cell.config, "oom" if cell.out_of_memory else "", "", "", 0, note)
+    times_us = (cell.time_us, cell.phases.slices_us, cell.phases.after_us)
+    return (*cell.config, *(f"{to_ms(time):.3f}" for time in times_us), len(cell.runs_us), "")
 
 
 def write_catalog(

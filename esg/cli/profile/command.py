@@ -81,9 +81,10 @@ def profile(
 ) -> None:
     """Measure functions on this machine's slices, or show their profiles.
 
-    With --slices every function is run on a node of this machine, config by config. DIR gets a
-    profile of each, and a catalog that esg plan, emulate and up accept as it is. Interrupt it at
-    any time; the same command resumes.
+    With --slices every function is run on a node of this machine, config by config: how long tasks
+    take, how much of it on the slices, and how much after that. DIR gets a profile of each, and a
+    catalog that esg plan, emulate and up accept as it is. Interrupt it at any time; the same
+    command resumes.
 
     \b
     Examples:

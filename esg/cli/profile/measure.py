@@ -171,7 +171,8 @@ def _tell_of_the_end() -> None:
 
 
 def _work(profiler: Profiler, name: str, configs: list[Config]) -> float:
-    return sum(map(work_of, profiler.missing(name, configs)))
+    function = profiler.catalog.functions[name]
+    return sum(work_of(function, config) for config in profiler.missing(name, configs))
 
 
 def _summed(advance: Any) -> Any:

@@ -12,6 +12,7 @@ from esg.console.terminal import open_table, terminal
 from esg.profiler.grid import SMALLEST
 from esg.profiler.record import FunctionRecord, ProfileRecord
 from esg.profiler.tables import profiled
+from esg.units import to_ms
 
 
 @dataclass(slots=True)
@@ -40,13 +41,16 @@ def document(found: Profiled) -> dict[str, Any]:
 
 def _figures(measured: FunctionRecord) -> dict[str, Any]:
     alone = [cell for cell in measured.feasible if cell.config.batch == 1]
+    smallest = next(cell for cell in alone if cell.config == SMALLEST)
     return {
         "configs": len(measured.cells),
         "infeasible": len(measured.cells) - len(measured.feasible),
         "cold_start_ms": median(measured.cold_starts_us) / 1000,
         "memory_mb": measured.memory_mb or None,
         "input_bytes": measured.input_bytes,
-        "alone_ms": next(c.time_us for c in alone if c.config == SMALLEST) / 1000,
+        "alone_ms": to_ms(smallest.time_us),
+        "alone_slices_ms": to_ms(smallest.phases.slices_us),
+        "alone_after_ms": to_ms(smallest.phases.after_us),
         "fastest_ms": min(cell.time_us for cell in alone) / 1000,
         "relative_std": measured.relative_std,
     }

@@ -11,8 +11,10 @@ from rich.text import Text
 from esg.console.catalog import CatalogFile, read_catalog
 from esg.console.formatting import job_cost_text, ms_text
 from esg.console.handled import handled_notes
-from esg.console.options import AsJson, at_least
+from esg.console.options import AsJson, Tasks, at_least
 from esg.console.terminal import open_table, print_json, terminal
+from esg.core.catalog.model import with_tasks
+from esg.core.catalog.phases import TaskMode
 from esg.core.catalog.profile import Profile
 from esg.errors import Rejected
 from esg.units import to_ms, to_usd
@@ -37,13 +39,15 @@ def show(
     every: Annotated[
         bool, typer.Option("--all", help="All configs, not only the Pareto-optimal ones.")
     ] = False,
+    tasks: Tasks = TaskMode.JOINT,
     catalog: CatalogFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Show time and cost of a function's configs.
 
     Shows the Pareto-optimal configs: no other is both as fast and as cheap per job. With --all, or
-    as JSON, all of them.
+    as JSON, all of them. Of the time, what is not spent on the slices or after that is spent
+    before.
 
     \b
     Examples:
@@ -51,7 +55,7 @@ def show(
       esg profile show segmentation --all --batch 4 --vgpus 1
       esg profile show depth --json | jq '.rows | length'
     """
-    known = read_catalog(catalog).function(function)
+    known = with_tasks(read_catalog(catalog), tasks).function(function)
     chosen = known.profile
     wanted = {"batch": batch, "vcpus": vcpus, "vgpus": vgpus}
     rows = _matching(chosen, {name: n for name, n in wanted.items() if n is not None})
@@ -113,6 +117,8 @@ def _document(profile: Profile, rows: list[int]) -> dict[str, Any]:
             {
                 **profile.configs[row]._asdict(),
                 "time_ms": to_ms(int(profile.time_us[row])),
+                "slices_ms": to_ms(int(profile.slices_us[row])),
+                "after_ms": to_ms(int(profile.after_us[row])),
                 "cost_usd_per_task": to_usd(int(profile.task_cost_pusd[row])),
                 "cost_usd_per_job": to_usd(int(profile.job_cost_pusd[row])),
             }
@@ -122,18 +128,23 @@ def _document(profile: Profile, rows: list[int]) -> dict[str, Any]:
 
 
 def _table(profile: Profile, rows: list[int]) -> Table:
-    times, costs = profile.time_us.tolist(), profile.job_cost_pusd.tolist()
-    fastest = min(rows, key=lambda row: (times[row], costs[row]))
-    cheapest = min(rows, key=lambda row: (costs[row], times[row]))
+    times_us, costs = profile.time_us.tolist(), profile.job_cost_pusd.tolist()
+    fastest = min(rows, key=lambda row: (times_us[row], costs[row]))
+    cheapest = min(rows, key=lambda row: (costs[row], times_us[row]))
     table = open_table()
-    for heading in ("batch", "vCPUs", "vGPUs", "time\nms", "USD per\n1k tasks", "USD per\n1k jobs"):
+    parts = {"on slices\nms": profile.slices_us.tolist(), "after\nms": profile.after_us.tolist()}
+    if not any(parts["after\nms"]):
+        del parts["after\nms"]  # a model says nothing of it
+    headings = ("time\nms", *parts, "USD per\n1k tasks", "USD per\n1k jobs")
+    for heading in ("batch", "vCPUs", "vGPUs", *headings):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("")
     for row in rows:
         marks = ["fastest"] * (row == fastest) + ["cheapest per job"] * (row == cheapest)
         table.add_row(
             *map(str, profile.configs[row]),
-            ms_text(times[row]),
+            ms_text(times_us[row]),
+            *(ms_text(part_us[row]) for part_us in parts.values()),
             job_cost_text(int(profile.task_cost_pusd[row])),
             job_cost_text(costs[row]),
             Text(" and ".join(marks), style="bold green"),

@@ -1,9 +1,11 @@
 import json
+from pathlib import Path
 
 import pytest
 
 from esg.core.catalog.file import load_catalog
 from tests.component.cli.conftest import Run
+from tests.support.integration_catalog import write_catalog
 
 
 def test_the_document_has_every_row_in_the_order_of_the_profile(esg: Run) -> None:
@@ -14,6 +16,8 @@ def test_the_document_has_every_row_in_the_order_of_the_profile(esg: Run) -> Non
     assert document["provenance"] == profile.provenance
     assert [(r["batch"], r["vcpus"], r["vgpus"]) for r in rows] == list(profile.configs)
     assert [r["time_ms"] * 1000 for r in rows] == pytest.approx(profile.time_us.tolist())
+    assert [r["slices_ms"] * 1000 for r in rows] == pytest.approx(profile.slices_us.tolist())
+    assert {r["after_ms"] for r in rows} == {0}
     per_task, per_job = ([r[f"cost_usd_per_{of}"] * 1e12 for r in rows] for of in ("task", "job"))
     assert per_task == pytest.approx(profile.task_cost_pusd.tolist())
     assert per_job == pytest.approx(profile.job_cost_pusd.tolist())
@@ -51,6 +55,25 @@ def test_only_configs_that_no_other_one_beats_are_shown_unless_all_are_asked_for
     assert set(rows) == best
     assert 2 <= len(rows) < len(profile.configs)
     assert configs(esg("profile", "show", "depth", "--all").out) == list(profile.configs)
+
+
+def test_a_table_says_what_of_the_time_is_spent_on_the_slices_and_after(
+    tmp_path: Path, esg: Run
+) -> None:
+    """Nothing is said of what comes after if it is nothing anywhere."""
+    catalog = write_catalog(tmp_path)
+    shown = esg("profile", "show", "label", "--catalog", catalog, "--all")
+    assert "after" not in shown.out
+    (tmp_path / "label.csv").write_text(
+        "batch,vcpus,vgpus,time_ms,slices_ms,after_ms\n1,1,1,40,30,4\n2,1,1,70,50,0\n"
+    )
+    shown = esg("profile", "show", "label", "--catalog", catalog, "--all")
+    assert (shown.code, shown.err) == (0, "")
+    cells = [line.split()[:6] for line in shown.out.splitlines()]
+    assert ["1", "1", "1", "40.0", "30.0", "4.0"] in cells
+    assert ["2", "1", "1", "70.0", "50.0", "0.0"] in cells
+    found = json.loads(esg("profile", "show", "label", "--catalog", catalog, "--json").out)
+    assert [(r["slices_ms"], r["after_ms"]) for r in found["rows"]] == [(30, 4), (50, 0)]
 
 
 def test_a_handler_that_works_otherwise_than_modelled_is_told_of(esg: Run) -> None:

@@ -16,7 +16,9 @@ from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
 from esg.local.supervisor import MeshOptions
 from esg.profiler import node_under_test
+from esg.profiler.grid import QUICK, SMALLEST
 from esg.profiler.record import read
+from esg.units import ms, to_ms
 from tests.component.cli.conftest import Run
 from tests.support.integration_catalog import TIMES_MS, write_catalog
 from tests.support.waiting import LIMIT_S, wait_until
@@ -65,6 +67,25 @@ def test_the_times_are_those_that_tasks_take(out: Path) -> None:
         assert slept_ms <= profile.time_us_of(Config(batch, 1, 1)) / 1000 < slept_ms + 500
 
 
+def test_the_phases_are_those_of_tasks(out: Path) -> None:
+    """What the slices take is spent there, and little else is spent at all."""
+    profile = load_catalog(out / "catalog.toml").functions["detect"].profile
+    for batch in (1, 2):
+        phases = profile.phases_of(Config(batch, 1, 1))
+        assert phases.slices_us >= ms(TIMES_MS["detect"][batch, 1, 1])
+        assert phases.before_us < ms(500)
+        assert phases.after_us < ms(500)
+
+
+def test_every_run_is_recorded_with_its_phases(out: Path) -> None:
+    record = read(out)
+    assert record is not None
+    for measured in record.functions.values():
+        for cell in measured.feasible:
+            assert len(cell.phased) == QUICK.repetitions
+            assert cell.joint_us == []  # there is no handler
+
+
 def test_cold_starts_and_sizes_are_measured_too(out: Path) -> None:
     catalog = load_catalog(out / "catalog.toml")
     for function in catalog.functions.values():
@@ -89,6 +110,17 @@ def test_the_catalog_is_planned_and_emulated_with_as_it_is(out: Path, esg: Run) 
     assert planned["plans"]
     ran = esg("emulate", "--requests", 20, "--rate", "2/s", "--catalog", catalog, "--json")
     assert document(ran)["results"][0]["requests"] == 20
+
+
+def test_the_document_of_what_was_measured_tells_the_time_apart(
+    source: Path, out: Path, esg: Run
+) -> None:
+    found = document(esg(*arguments(source, out, "1,2"), "--json"))
+    phases = load_catalog(out / "catalog.toml").functions["detect"].profile.phases_of(SMALLEST)
+    figures = found["functions"]["detect"]
+    assert figures["alone_ms"] == to_ms(phases.total_us)
+    assert figures["alone_slices_ms"] == to_ms(phases.slices_us)
+    assert figures["alone_after_ms"] == to_ms(phases.after_us)
 
 
 def test_a_profile_says_where_it_comes_from(out: Path, esg: Run) -> None:
@@ -129,6 +161,17 @@ def test_ctrl_c_keeps_what_was_measured_and_says_so(source: Path, tmp_path: Path
     record = read(out)
     assert record is not None
     assert record.functions["label"].cells
+
+
+async def test_a_task_in_phases_waits_for_nothing_on_a_bench(source: Path, tmp_path: Path) -> None:
+    options = MeshOptions(nodes=1, catalog=source, more={"invoker": {"slices": "emulated:2"}})
+    async with node_under_test.Bench(options, tmp_path / "node") as bench:
+        await bench.run("label", SMALLEST, [[b"payload"]])
+        for _ in range(3):
+            ran = await bench.run("label", SMALLEST, [[b"payload"]], phased=True)
+            assert ran.loading_us == 0
+            assert ran.running_us == ran.phases.total_us
+            assert ran.phases.slices_us >= ms(TIMES_MS["label"][SMALLEST])
 
 
 async def test_a_node_that_is_told_to_stop_does_not_finish_what_it_has_begun(

@@ -8,8 +8,9 @@ import pytest
 from esg.core.catalog.config import Config
 from esg.core.catalog.cpu_use import CpuUse
 from esg.core.catalog.file import load_catalog
+from esg.core.catalog.phases import Phases
 from esg.errors import Rejected
-from esg.profiler.record import Cell, FunctionRecord, ProfileRecord, begun, read
+from esg.profiler.record import FORMAT, Cell, FunctionRecord, ProfileRecord, begun, read
 from esg.profiler.tables import write_catalog, write_profile
 from esg.units import ms
 from tests.support.integration_catalog import write_catalog as write_source
@@ -19,7 +20,7 @@ PROVENANCE = {"kind": "measured", "device": 'a "quoted" one\\', "date": "2026-11
 
 
 def cell(batch: int, time_ms: float, vgpus: int = 1) -> Cell:
-    return Cell(Config(batch, 1, vgpus), [ms(time_ms)] * 3)
+    return Cell(Config(batch, 1, vgpus), [Phases(0, ms(time_ms), 0)] * 3)
 
 
 def measured(*cells: Cell) -> FunctionRecord:
@@ -70,8 +71,28 @@ def test_a_config_that_cannot_run_is_left_out_and_said_why(tmp_path: Path, sourc
     assert load_catalog(tmp_path / "catalog.toml").functions["detect"].profile.max_batch == 1
     lines = (tmp_path / "detect.csv").read_text().splitlines()
     assert lines[2:] == [
-        '2,1,1,oom,0,"CUDA error: out of memory, 3 MB wanted"',
-        "4,1,1,,0,it broke",
+        '2,1,1,oom,,,0,"CUDA error: out of memory, 3 MB wanted"',
+        "4,1,1,,,,0,it broke",
+    ]
+
+
+def test_the_phases_of_measured_profiles_are_read_back(tmp_path: Path, source: Path) -> None:
+    """To the microsecond, also where there is nothing before the slices."""
+    alone, both = Config(1, 1, 1), Config(2, 2, 1)
+    full = measured(
+        Cell(alone, [Phases(0, 100, 203), Phases(1, 100, 200), Phases(0, 104, 200)]),
+        Cell(both, [Phases(ms(3), ms(10), ms(4))] * 3, [ms(15.5), ms(15), ms(15.1)]),
+    )
+    written(tmp_path, source, resize=full, detect=full, label=full)
+    assert (tmp_path / "detect.csv").read_text() == (
+        "batch,vcpus,vgpus,time_ms,slices_ms,after_ms,runs,note\n"
+        "1,1,1,0.303,0.100,0.200,3,\n"
+        "2,2,1,15.100,10.000,2.100,3,\n"
+    )
+    profile = load_catalog(tmp_path / "catalog.toml").functions["detect"].profile
+    assert [profile.phases_of(config) for config in (alone, both)] == [
+        full.cells[0].phases,
+        full.cells[1].phases,
     ]
 
 
@@ -162,7 +183,9 @@ def test_a_record_of_another_machine_is_not_gone_on_with(tmp_path: Path) -> None
         begun(tmp_path, {"slices": "mig"}, restart=False)
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"format": 2}', '{"format": 1, "functions": 3}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"format": 1}', f'{{"format": {FORMAT}, "functions": 3}}']
+)
 def test_a_record_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "measured.json").write_text(text)
     with pytest.raises(Rejected, match="--restart"):
