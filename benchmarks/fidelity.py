@@ -1,6 +1,7 @@
 """Is the emulator honest? The same requests through a live mesh and through the emulator.
 
-    .venv/bin/python -m benchmarks.fidelity [--setting NAME] [--policy NAME] [--seconds S]
+    .venv/bin/python -m benchmarks.fidelity [--setting NAME] [--policy NAME] [--tasks phased]
+        [--seconds S]
     .venv/bin/python -m benchmarks.fidelity --slices cpu:2 --catalog measured/catalog.toml \\
         --payload photo.jpg --rate 10/min --slo-scale 2 --seconds 300
 
@@ -39,6 +40,7 @@ from esg.client import AsyncClient, MeshStatus, PipelineStage, Result
 from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Catalog, Function
+from esg.core.catalog.phases import TaskMode, task_mode
 from esg.core.catalog.shipped import DEFAULT
 from esg.core.messages.events import Correction, ProfilesCorrected
 from esg.core.metrics import Served, percentiles, percentiles_ms
@@ -66,6 +68,7 @@ class Trial:
 
     nodes: int
     policy: str
+    tasks: TaskMode
     rate: str
     slo_scale: float
     slices: str | None = None
@@ -126,6 +129,7 @@ async def live(
             warm_start=True,
             payload_scale=PAYLOAD_SCALE,
             log_level="warning",
+            more={"controller": {"tasks": str(trial.tasks)}},
         )
         async with (
             Mesh(options, Path(folder) / "mesh") as mesh,
@@ -202,6 +206,7 @@ def trial_of(arguments: argparse.Namespace) -> Trial:
     setting = SETTINGS[arguments.setting]
     return Trial(
         policy=arguments.policy,
+        tasks=task_mode(arguments.tasks),
         nodes=arguments.nodes or (1 if arguments.slices else 16),
         rate=arguments.rate or setting.rate,
         slo_scale=arguments.slo_scale or setting.slo_scale,
@@ -237,7 +242,8 @@ def compare(arguments: argparse.Namespace) -> dict[str, Any]:
     halves = np.array_split(watched.waiting, 2)
     slices = trial.slices or "emulated slices"
     return {
-        "setting": f"{trial.policy}, {trial.rate}, SLO {trial.slo_scale:g} L, {slices}",
+        "setting": f"{trial.policy}, {trial.tasks} tasks, {trial.rate}, "
+        f"SLO {trial.slo_scale:g} L, {slices}",
         "nodes": trial.nodes,
         "requests": count,
         "seconds": arguments.seconds,
@@ -309,6 +315,7 @@ def main() -> None:
     parser.add_argument("--catalog", type=Path, help="what esg profile measured on them")
     parser.add_argument("--payload", type=Path, help="what every request carries")
     parser.add_argument("--policy", default=DEFAULT_POLICY)
+    parser.add_argument("--tasks", default=str(TaskMode.JOINT), choices=[*map(str, TaskMode)])
     parser.add_argument("--nodes", type=int, help="16, or 1 with real slices")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0, help="of the arrivals")

@@ -2,10 +2,11 @@
 
     .venv/bin/python -m benchmarks.apex [--quick] [--results FILE] [--trace FILE ...] [--only TABLE]
 
-Four tables: the paper's three settings (warm and cold) with every policy, beside how far any policy
-could get (`benchmarks.apex.floors` explains the steps); apex without each of its features;
-conditions that the paper does not have; and how long a decision takes. Every run has the requests
-and the noise of its seed, whatever the policy. ±: 95 % confidence interval of a mean over seeds.
+Five tables: the paper's three settings (warm and cold) with every policy, beside how far any policy
+could get (`benchmarks.apex.floors` explains the steps); tasks in phases; apex without each of its
+features; conditions that the paper does not have; and how long a decision takes. Every run has the
+requests and the noise of its seed, whatever the policy. ±: 95 % confidence interval of a mean over
+seeds.
 
 Figures are kept in the results file as they come: a run that was measured before is not repeated,
 so a long measurement can be interrupted.
@@ -32,11 +33,13 @@ from benchmarks.apex.cases import (
     ablation_runs,
     beyond_runs,
     carry_out,
+    phases_runs,
     settings_runs,
 )
 from benchmarks.apex.floors import STEPS, floors
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Catalog
+from esg.core.catalog.phases import TaskMode
 from esg.core.catalog.shipped import catalog_path
 from esg.core.metrics import percentiles
 from esg.core.policies.apex.features import Feature
@@ -53,7 +56,7 @@ from esg.emulator.world import World
 from esg.workload.plan import Workload
 
 Results = dict[str, dict[str, Any]]
-TABLES = ("warm start", "cold start", "ablation", "beyond", "decisions")
+TABLES = ("warm start", "cold start", "phases", "ablation", "beyond", "decisions")
 AIM_US = 200
 LEARNS = "aquatope"
 FEWER = 5
@@ -67,6 +70,7 @@ def main() -> None:
     seeds = range(arguments.first_seed, arguments.first_seed + count)
     runs = [
         *settings_runs(arguments.policies.split(","), seeds, requests),
+        *phases_runs(seeds, requests),
         *ablation_runs(seeds[:FEWER], requests),
         *beyond_runs(seeds[:FEWER], requests, arguments.trace),
     ]
@@ -80,6 +84,8 @@ def main() -> None:
         chosen = [run for run in wanted if run.table == table]
         if chosen:
             screen.print(settings_table(table, chosen, results, catalog))
+    if arguments.only in ("", "phases"):
+        screen.print(phases_table([r for r in wanted if r.table == "phases"], results))
     if arguments.only in ("", "ablation"):
         screen.print(ablation_table([r for r in wanted if r.table == "ablation"], results))
     if arguments.only in ("", "beyond"):
@@ -191,6 +197,25 @@ def _ratio(own: Sequence[Run], base: Sequence[Run], results: Results) -> str:
     pairs = zip(own, base, strict=True)
     ratio = Estimate.of([results[a.name][figure] / results[b.name][figure] for a, b in pairs])
     return f"{ratio.mean:.3f} ±{ratio.margin:.3f}"
+
+
+def phases_table(runs: Sequence[Run], results: Results) -> Table:
+    """Policies and modes of tasks by conditions: hit rate, and cost against esg with joint ones."""
+    kinds = list(dict.fromkeys((run.policy, run.tasks) for run in runs))
+    table = Table("", *(f"{policy} {tasks}" for policy, tasks in kinds))
+    table.title = "phases: in time %, cost / esg joint"
+    for row in dict.fromkeys(run.row for run in runs):
+        of = {
+            kind: [r for r in runs if r.row == row and (r.policy, r.tasks) == kind]
+            for kind in kinds
+        }
+        base = of["esg", TaskMode.JOINT]
+        cells = []
+        for own in of.values():
+            hits = estimate(own, results, "slo_hit_rate")
+            cells.append(f"{_percent(hits)}  {_ratio(own, base, results)}")
+        table.add_row(row, *cells)
+    return table
 
 
 def ablation_table(runs: Sequence[Run], results: Results) -> Table:

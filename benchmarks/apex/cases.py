@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from esg.core.catalog.model import Application, Catalog, Stage
+from esg.core.catalog.phases import TaskMode
 from esg.core.durations import Durations, DurationSettings
 from esg.core.estimation.transfer import EMULATED_LOCAL
 from esg.core.messages.events import Event
@@ -24,6 +25,7 @@ SCALES = (0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0)
 CAPACITY_PER_S = 88
 """What all vGPUs of the paper's cluster can serve at the minimum config: heavy is 85 % of it."""
 LOADS = (0.1, 0.3, 0.5, 0.7, 0.9, 1.0, 1.1, 1.2)
+HIGH_LOADS = (1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6)
 
 COLD_TIMES = 3
 """A run that begins cold has so many times as many requests: the first half minute is lost."""
@@ -57,11 +59,13 @@ class Run:
     wrong: float = 0.0
     split: bool = False
     trace: str = ""
+    tasks: TaskMode = TaskMode.JOINT
 
     @property
     def name(self) -> str:
         without = f" without {self.without}" if self.without else ""
-        return f"{self.table}: {self.row}: {self.policy}{without}: {self.seed}"
+        phased = f" {self.tasks}" if self.tasks is TaskMode.PHASED else ""
+        return f"{self.table}: {self.row}: {self.policy}{without}{phased}: {self.seed}"
 
     def scenario(self) -> Scenario:
         return Scenario(
@@ -74,6 +78,7 @@ class Run:
             seed=self.seed,
             warm_start=self.warm_start,
             noise=self.noise,
+            tasks=self.tasks,
         )
 
     def load(self) -> Generated:
@@ -157,6 +162,26 @@ def settings_runs(policies: Sequence[str], seeds: Sequence[int], requests: int) 
                         slo_scale=setting.slo_scale,
                         rate=setting.rate,
                         warm_start=warm,
+                    )
+
+
+def phases_runs(seeds: Sequence[int], requests: int) -> Iterator[Run]:
+    """Tasks in phases beside joint ones: in the three settings, and ever closer to capacity."""
+    rows = [(name, s.slo_scale, s.rate) for name, s in SETTINGS.items()]
+    rows += [(f"load {load:.0%}", 1.2, f"{load * CAPACITY_PER_S:.1f}/s") for load in HIGH_LOADS]
+    for row, slo_scale, rate in rows:
+        for policy in ("esg", "apex"):
+            for tasks in TaskMode:
+                for seed in seeds:
+                    yield Run(
+                        table="phases",
+                        row=row,
+                        policy=policy,
+                        seed=seed,
+                        requests=requests,
+                        slo_scale=slo_scale,
+                        rate=rate,
+                        tasks=tasks,
                     )
 
 

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from esg.console.formatting import counted, joined
-from esg.console.options import above_zero, at_least
+from esg.console.options import TASKS_HELP, above_zero, at_least
+from esg.core.catalog.phases import TaskMode
 from esg.core.messages.codec import encode
 from esg.core.policies.apex.features import left_out, listed
 from esg.core.policies.table import POLICIES, policy_kind
@@ -120,6 +121,9 @@ class ScenarioChanges:
             show_default="the journal's",
             help="Whether models are loaded at the start.",
         ),
+    ] = None
+    tasks: Annotated[
+        TaskMode | None, typer.Option(show_default="the journal's", help=TASKS_HELP)
     ] = None
     k: Annotated[
         int | None,
@@ -258,6 +262,7 @@ def conditions_text(scenario: Scenario, policies: Collection[str]) -> str:
             and scenario.engine == GROUPS
             and scenario.group_size != usual.group_size
         ),
+        f"{scenario.tasks} tasks": scenario.tasks is not usual.tasks,
         "no batching": not scenario.batching,
         "no GPU sharing": not scenario.gpu_sharing,
         "no locality": _use(policies, "locality") and not scenario.locality,

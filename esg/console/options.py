@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from esg.core.catalog.phases import TaskMode
 from esg.errors import Rejected
 from esg.version import __version__
 
@@ -86,5 +87,13 @@ Version = Annotated[
         "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
     ),
 ]
+
+TASKS_HELP = (
+    "What tasks hold: all of it to their end, as in the paper (joint), or slices for their GPU "
+    "part only (phased)."
+)
+
+
+Tasks = Annotated[TaskMode, typer.Option(help=TASKS_HELP)]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]

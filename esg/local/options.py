@@ -39,6 +39,7 @@ class MeshOptions:
     slices: str | None = None
     scale: float | None = None
     policy: str | None = None
+    tasks: str | None = None
     host: str | None = None
     port: int | None = 0
     redis_url: str | None = None
@@ -160,6 +161,7 @@ def _settings(options: MeshOptions) -> dict[str, dict[str, Any]]:
         "gateway": {"host": options.host, "port": options.port},
         "controller": {
             "policy": options.policy,
+            "tasks": options.tasks,
             "journal": "" if options.journal is False else None,
         },
         "invoker": {

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from esg.console.conditions import policy_names
-from esg.console.options import above_zero, at_least, from_zero
+from esg.console.options import TASKS_HELP, above_zero, at_least, from_zero
+from esg.core.catalog.phases import TaskMode
 from esg.errors import Rejected
 from esg.invoker.slices.gpus import why_no_driver
 from esg.local.machine import Machine
@@ -88,6 +89,9 @@ class UpOptions:
     policy: Annotated[
         str | None,
         typer.Option(metavar="NAME", show_default=DEFAULT_POLICY, help="The scheduling policy."),
+    ] = None
+    tasks: Annotated[
+        TaskMode | None, typer.Option(show_default=str(TaskMode.JOINT), help=TASKS_HELP)
     ] = None
     host: Annotated[
         str | None,

@@ -19,7 +19,7 @@ from esg.console.conditions import (
     known_engine,
     policy_names,
 )
-from esg.console.options import above_zero, at_least, from_zero
+from esg.console.options import Tasks, above_zero, at_least, from_zero
 from esg.core.catalog.model import Cluster
 from esg.emulator.bounds import FASTEST_MB_PER_S, LOUDEST
 from esg.emulator.scenario import Scenario
@@ -108,6 +108,7 @@ class EmulateOptions:
     no_gpu_sharing: Annotated[
         bool, typer.Option("--no-gpu-sharing", help="Every task takes a whole GPU.")
     ] = False
+    tasks: Tasks = USUAL.tasks
     no_locality: Annotated[
         bool, typer.Option("--no-locality", help="Place tasks anywhere, not where their data is.")
     ] = False

@@ -163,7 +163,7 @@ def _still_learnt(
     """The scenario without what the journal's policy had learnt, unless that is for the same SLOs,
     and for nodes of that size."""
     anew = replace(scenario, trained={})
-    if any(name in changes for name in ("vcpus", "vgpus", "slo_scale")):
+    if any(name in changes for name in ("vcpus", "vgpus", "slo_scale", "tasks")):
         return anew
     seen = applied(catalog, scenario)
     try:

@@ -19,17 +19,19 @@ from esg.console.formatting import (
     percent_text,
 )
 from esg.console.handled import fastest_handled_us
-from esg.console.options import AsJson, above_zero, at_least, from_zero
+from esg.console.options import AsJson, Tasks, above_zero, at_least, from_zero
 from esg.console.shapes import shape_text
 from esg.console.terminal import fits, open_table, print_json, terminal
 from esg.core.catalog.config import CONFIG_LEGEND
+from esg.core.catalog.model import with_tasks
+from esg.core.catalog.phases import TaskMode
 from esg.core.policies.settings import PolicySettings
 from esg.core.search import Answer, Engine
 from esg.errors import Rejected
 from esg.limits import LONGEST_SLO_MS
 from esg.units import ms, to_ms
 
-OF_OVERVIEW = ("catalog", "as_json")
+OF_OVERVIEW = ("catalog", "tasks", "as_json")
 """The options that are about all applications."""
 
 USUAL = PolicySettings()
@@ -86,6 +88,7 @@ def plan(
         int,
         typer.Option(metavar="G", callback=at_least(1), help="Largest function group for astar."),
     ] = USUAL.group_size,
+    tasks: Tasks = TaskMode.JOINT,
     catalog: CatalogFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -103,7 +106,7 @@ def plan(
       esg plan depth-recognition --stage depth --waited-ms 600
       esg plan expanded-image-classification --engine astar --json
     """
-    known = read_catalog(catalog)
+    known = with_tasks(read_catalog(catalog), tasks)
     warn_of_deadlines(known, catalog)
     if application is None:
         _check_overview(context)

@@ -95,7 +95,8 @@ async def test_processes_of_a_mesh_start_and_stop_in_order(
 
 
 async def test_processes_get_the_settings_that_were_chosen(tmp_path: Path) -> None:
-    options = MeshOptions(nodes=1, scale=0.25, policy="orion", more={"controller": {"k": 2}})
+    more = {"controller": {"k": 2}}
+    options = MeshOptions(nodes=1, scale=0.25, policy="orion", tasks="phased", more=more)
     async with Mesh(options, tmp_path) as mesh:
         shown = mesh.settings
         environ = _environ(mesh.processes["node0"])
@@ -107,6 +108,7 @@ async def test_processes_get_the_settings_that_were_chosen(tmp_path: Path) -> No
     assert environ["ESG_INVOKER_CONTROLLER"] == mesh.controller
     assert environ["ESG_REDIS_URL"] == mesh.redis_url
     assert controller["ESG_CONTROLLER_POLICY"] == "orion"
+    assert controller["ESG_CONTROLLER_TASKS"] == "phased"
     assert controller["ESG_CONTROLLER_K"] == "2"
     assert controller["ESG_CONTROLLER_JOURNAL"] == str(tmp_path / "mesh.journal")
 
