@@ -37,6 +37,7 @@ class TritonPythonModel:
             until_s = time.monotonic() + 30
             while not Path(folder, "prepared-second").exists():
                 if time.monotonic() > until_s:
+                    Path(folder, "in-vain").touch()
                     raise ValueError("the second one was not prepared meanwhile")
                 time.sleep(0.001)
         return triton.InferenceResponse([triton.Tensor("Y", 255 - given)])
@@ -104,6 +105,7 @@ async def test_the_next_task_prepares_while_a_model_runs(tmp_path: Path) -> None
     async with Mesh(options, tmp_path / "m") as mesh, AsyncClient(mesh.gateway) as client:
         first, second = await asyncio.gather(*(client.submit("gated", p) for p in payloads))
         assert (first.outcome, first.reason) == ("done", "")
+        assert not (tmp_path / "in-vain").exists()
         assert first.outputs == {"gated": inverted(payloads[0])}
         assert second.outputs == {"gated": inverted(payloads[1])}
         for result in (first, second):
