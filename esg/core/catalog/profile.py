@@ -77,7 +77,7 @@ class Profile:
     fastest_us: int = field(init=False)
     _index: dict[Config, int] = field(init=False, repr=False)
     _time_us: dict[Config, int] = field(init=False, repr=False)
-    _phases: dict[Config, Phases] = field(init=False, repr=False)
+    _phases: dict[Config, Phases] = field(init=False, repr=False)  # when they are asked for
 
     def __post_init__(self) -> None:
         # batch 1, then the fewest vGPUs, then the fewest vCPUs
@@ -88,9 +88,7 @@ class Profile:
         object.__setattr__(self, "_index", {c: i for i, c in enumerate(self.configs)})
         times_us = dict(zip(self.configs, self.time_us.tolist(), strict=True))
         object.__setattr__(self, "_time_us", times_us)
-        parts = zip(times_us.values(), self.slices_us.tolist(), self.after_us.tolist(), strict=True)
-        phases = [Phases(time - on - after, on, after) for time, on, after in parts]
-        object.__setattr__(self, "_phases", dict(zip(self.configs, phases, strict=True)))
+        object.__setattr__(self, "_phases", {})
 
     @staticmethod
     def of(
@@ -180,12 +178,13 @@ class Profile:
             total_us = max(1, round(phases.total_us * pace), before_us + after_us)
             return Phases(before_us, total_us - before_us - after_us, after_us)
 
-        phases = {config: stretched(config, cell) for config, cell in self._phases.items()}
+        phases = {config: stretched(config, self.phases_of(config)) for config in self.configs}
         return self._with(phases, prices, self.mode)
 
     def priced(self, prices: Prices, mode: TaskMode | None = None) -> "Profile":
         """This profile at other prices, or for tasks of another mode."""
-        return self._with(self._phases, prices, mode or self.mode)
+        phases = {config: self.phases_of(config) for config in self.configs}
+        return self._with(phases, prices, mode or self.mode)
 
     def _with(self, phases: Mapping[Config, Phases], prices: Prices, mode: TaskMode) -> "Profile":
         return Profile.of(
@@ -212,16 +211,18 @@ class Profile:
             raise self._unknown(config) from None
 
     def phases_of(self, config: Config) -> Phases:
-        try:
-            return self._phases[config]
-        except KeyError:
-            raise self._unknown(config) from None
+        found = self._phases.get(config)
+        if found is None:
+            row, total_us = self.index(config), self.time_us_of(config)
+            on_us, after_us = int(self.slices_us[row]), int(self.after_us[row])
+            found = self._phases[config] = Phases(total_us - on_us - after_us, on_us, after_us)
+        return found
 
     def vgpu_us_of(self, config: Config) -> int:
         """How long a task holds its slices, added up."""
-        phases = self.phases_of(config)
-        held_us = phases.total_us if self.mode is TaskMode.JOINT else phases.slices_us
-        return held_us * config.vgpus
+        if self.mode is TaskMode.JOINT:
+            return self.time_us_of(config) * config.vgpus
+        return self.phases_of(config).slices_us * config.vgpus
 
     def _unknown(self, config: Config) -> Rejected:
         return Rejected(f"profile of {self.function}: no config {config} ({CONFIG_LEGEND})")

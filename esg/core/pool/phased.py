@@ -197,8 +197,8 @@ class PhasedTasks:
 
 
 def phases_of(task: Running, now_us: int) -> Phases | None:
-    """How long each phase of a task was that ends now."""
-    if not task.order.phased or task.executing_us is None:
+    """How long each phase of a task in phases was that ends now."""
+    if task.executing_us is None:
         return None
     prepared_us = now_us if task.prepared_us is None else task.prepared_us
     entered_us = now_us if task.entered_us is None else task.entered_us

@@ -315,7 +315,7 @@ class Pool:
                     running_us=_told(now_us - task.taken_us - loading_us),
                     failed=event.failed,
                     continued="" if then is None else then.task,
-                    phases=phases_of(task, now_us),
+                    phases=phases_of(task, now_us) if order.phased else None,
                     slices=() if task.slices == order.slices else task.slices,
                 )
             )
@@ -337,10 +337,10 @@ class Pool:
 
     def _load_after(self, now_us: int, task: Running) -> None:
         """Go on with what has waited for a task to end."""
-        for slices in (task.slices, task.order.slices if task.order.phased else ()):
-            for index in slices:
-                if self.slices[index].wanted:
-                    self.load_wanted(now_us, index)
+        phased = task.order.phased
+        for index in (*task.slices, *task.order.slices) if phased else task.slices:
+            if self.slices[index].wanted:
+                self.load_wanted(now_us, index)
         self._phased.advance(now_us)
 
     def want(self, now_us: int, index: int, function: str) -> None:
@@ -488,13 +488,14 @@ class Pool:
 
     def _in_use(self, part: PoolSlice, function: str) -> bool:
         """Whether somebody needs it who is on a slice, or will be next."""
-        if function in self._reloads:
-            return True
-        tasks = [task for task in self._tasks_of(part) if task.executing_us is not None]
         holder = self.running.get(part.holder)
-        coming = [task for task in tasks if task is not holder]
-        following = min(coming, key=lambda task: task.late_us, default=None)
-        return any(t is not None and t.order.function == function for t in (holder, following))
+        if function in self._reloads or (holder is not None and holder.order.function == function):
+            return True
+        tasks = [self.running[name] for name in part.promised]
+        under_way = [task for task in tasks if task.executing_us is not None]
+        if not under_way:
+            return False
+        return min(under_way, key=lambda task: task.late_us).order.function == function
 
     def _gone(self, index: int, function: str, reason: str) -> None:
         self._tell(

@@ -5,6 +5,7 @@ How long they took says something about profiles, stages and nodes.
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.model import Stage
+from esg.core.catalog.phases import Phases
 from esg.core.estimation.drift import corrections_due, observe
 from esg.core.estimation.stage_speed import observe_run
 from esg.core.messages.commands import CorrectProfiles, DiscardData, StopTask
@@ -61,16 +62,22 @@ class Tasks:
         for index in event.slices or task.slices:
             if 0 <= index < len(node.slices):
                 node.mark_used(index, stage.function.name, ended_us)
-        cost_pusd = self._cost_pusd(task, event)
-        on_slices_us = 0, 0
-        if event.phases is not None:
+        waited_us, on_slices_us = loading_us, (0, 0)
+        if event.phases is None:
+            cost_pusd = self._catalog.prices.task_cost_pusd(
+                task.config, loading_us + event.running_us
+            )
+        else:
+            # on its node, for models, or for vCPUs or slices that others were not done with
+            waited_us = max(0, loading_us + event.running_us - event.phases.total_us)
+            cost_pusd = self._phased_cost_pusd(task, event.phases, waited_us)
             left_us = ended_us - event.phases.after_us
             on_slices_us = left_us - event.phases.slices_us, left_us
         failures = {f.request: f for f in event.failed} if event.failed else {}
         # a task some of whose jobs never got to the model says nothing about how long such tasks
         # take: whoever sends nonsense could make plans wrong for everyone
         if not any(failure.final for failure in event.failed):
-            working_us = ended_us - task.started_us - _waited_us(event)
+            working_us = ended_us - task.started_us - waited_us
             took_us = ended_us - task.started_us - loading_us  # plans had better expect waits, too
             self._note_pace(task, stage, took_us, working_us, now_us)
             if self._follow_profiles and not loading_us:
@@ -164,14 +171,11 @@ class Tasks:
     def function_of(self, task: Task) -> str:
         return self._catalog.applications[task.application].stages[task.stage].function.name
 
-    def _cost_pusd(self, task: Task, event: TaskFinished) -> int:
-        """What a task pays for what it held. While one in phases waited, that was the vCPU that
-        drives its slices."""
-        prices, phases = self._catalog.prices, event.phases
-        if phases is None:
-            return prices.task_cost_pusd(task.config, event.loading_us + event.running_us)
-        paid = phases._replace(after_us=phases.after_us + _waited_us(event))
-        return prices.phased_cost_pusd(task.config, paid)
+    def _phased_cost_pusd(self, task: Task, phases: Phases, waited_us: int) -> int:
+        """What a task pays for what it held; while it waited, that was the vCPU that drives its
+        slices."""
+        paid = phases._replace(after_us=phases.after_us + waited_us)
+        return self._catalog.prices.phased_cost_pusd(task.config, paid)
 
     def _note_pace(
         self, task: Task, stage: Stage, took_us: int, working_us: int, now_us: int
@@ -200,11 +204,3 @@ class Tasks:
         if corrections is not None:
             self._state.corrected_us = now_us
             self._emit(CorrectProfiles(corrections=corrections))
-
-
-def _waited_us(event: TaskFinished) -> int:
-    """How long a task had to wait on its node: for models, and in phases for vCPUs or slices that
-    others were not done with."""
-    if event.phases is None:
-        return event.loading_us
-    return max(0, event.loading_us + event.running_us - event.phases.total_us)

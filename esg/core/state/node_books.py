@@ -272,7 +272,9 @@ class NodeBooks(Record, dict=True, gc=True):
 
     def tasks(self) -> list[str]:
         """Those that are on slices or have been promised some, each once."""
-        found = [name for part in self.slices for name in (part.ahead, part.holder) if name]
+        found = [part.holder for part in self.slices if part.holder]
+        if self.promised:
+            found = [name for part in self.slices for name in (part.ahead, part.holder) if name]
         return list(dict.fromkeys(found))
 
     def load(
