@@ -106,7 +106,7 @@ def check(pool: Pool, now_us: int, lost: Collection[int] = ()) -> None:
 
 def _promised(task: Running) -> tuple[int, ...]:
     """The slices that a task in phases will have, or others."""
-    waits = task.order.phased and not task.slices and not task.chain
+    waits = task.order.phased and not task.slices
     return task.order.slices if waits else ()
 
 

@@ -11,14 +11,14 @@ what the lines are for. An order promises slices, and has its models loaded ther
 gets is decided when it is prepared: any that nobody is on and that have its models are as good, so
 no slice waits for a task that is still preparing while another could use it. Who has the least time
 to spare has the first choice (least slack first); if there are not enough for it, the others leave
-it those there are, and its models stay where it was promised slices.
+it those there are, and where it was promised slices its models are loaded first, and stay.
 
 So nobody waits for ever: whoever comes later has more time to spare, sooner or later. The first in
-this order gets its slices, since it waits for none but those who are on them; and whoever waits for
-vCPUs holds nothing that others need.
+this order gets its models and its slices, since it waits for none but those who are on them; and
+whoever waits for vCPUs holds nothing that others need.
 
-A task with a standing order gives nothing back before its end, and nor does what follows from it:
-nobody competes for that, and the next stage needs it.
+What follows from a standing order begins with vCPUs at once: those that the task before it had, in
+the scheduler's books to its end.
 """
 
 from bisect import insort
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 from esg.core.catalog.phases import DRIVING_VCPUS, Phases
 from esg.core.messages.node import AbortTask, EnterSlices, ExecuteTask
 from esg.core.pool.slices import Running
+from esg.limits import LONGEST_TASK_US
 
 if TYPE_CHECKING:
     from esg.core.pool.pool import Pool
@@ -43,7 +44,6 @@ class PhasedTasks:
     def start(self, now_us: int, task: Running) -> None:
         """A task has been ordered."""
         pool, order = self._pool, task.order
-        task.keeps = order.then is not None
         pool.running[order.task] = task
         self._for_vcpus.append(order.task)
         for index in order.slices:
@@ -53,11 +53,12 @@ class PhasedTasks:
                 pool.want(now_us, index, order.function)
         self.advance(now_us)
 
-    def go_on(self, now_us: int, task: Running, slices: tuple[int, ...]) -> None:
-        """A task follows from a standing order, on what the one before it held."""
-        task.keeps = True
-        self._pool.running[task.order.task] = task
-        self._hold(task, slices)
+    def go_on(self, now_us: int, task: Running) -> None:
+        """A task follows from a standing order."""
+        order, pool = task.order, self._pool
+        pool.running[order.task] = task
+        for index in order.slices:
+            pool.slices[index].promised.append(order.task)
         self._prepare(now_us, task)
 
     def prepared(self, now_us: int, name: str) -> None:
@@ -66,13 +67,8 @@ class PhasedTasks:
         if task is None or task.executing_us is None or task.prepared_us is not None:
             return
         task.prepared_us = now_us
-        if not task.keeps:
-            self._give_back(task, task.vcpus - DRIVING_VCPUS)
-        if task.stopping:
-            pass
-        elif task.slices:
-            self._enter(now_us, task)
-        else:
+        self._give_back(task, task.vcpus - DRIVING_VCPUS)
+        if not task.stopping:
             insort(self._for_slices, name, key=lambda name: self._pool.running[name].late_us)
             self._note_if_warm(now_us, task)
         self.advance(now_us)
@@ -84,11 +80,10 @@ class PhasedTasks:
             return
         task.left_us = now_us
         self._pool.mark_used(task, now_us)
-        if not task.keeps:
-            self._leave(task)
-            for index in task.slices:
-                self._pool.load_wanted(now_us, index)
-            self.advance(now_us)
+        self._leave(task)
+        for index in task.slices:
+            self._pool.load_wanted(now_us, index)
+        self.advance(now_us)
 
     def stop(self, task: Running, reason: str = "") -> None:
         """Have what is under way of a task stopped; it gets no slices any more."""
@@ -117,8 +112,8 @@ class PhasedTasks:
     def _hand_out_vcpus(self, now_us: int) -> None:
         pool = self._pool
         for name in list(self._for_vcpus):
-            task = pool.running[name]
-            if pool.is_reloading(task.order.function):
+            task = pool.running.get(name)
+            if task is None or pool.is_reloading(task.order.function):
                 continue
             if task.order.config.vcpus > pool.vcpus_free:
                 break
@@ -131,7 +126,9 @@ class PhasedTasks:
         for name in list(self._for_slices):
             if not idle:
                 return
-            task = self._pool.running[name]
+            task = self._pool.running.get(name)
+            if task is None:  # a load that can never fit has failed it
+                continue
             order = task.order
             able = [
                 i for i in (*order.slices, *idle) if i in idle and slices[i].has(order.function)
@@ -143,7 +140,7 @@ class PhasedTasks:
                 self._expect_no_more(task)
                 self._hold(task, found)
                 self._enter(now_us, task)
-            elif task.warm_us is None:
+            else:
                 self._note_if_warm(now_us, task)
 
     def _prepare(self, now_us: int, task: Running) -> None:
@@ -151,16 +148,15 @@ class PhasedTasks:
         self._pool.vcpus_free -= task.vcpus
         task.executing_us = now_us
         self._pool.emit(ExecuteTask(order=task.order))
-        if not task.slices:
-            self._want(now_us, task)
+        self._want(now_us, task)
 
     def _note_if_warm(self, now_us: int, task: Running) -> None:
         """From when on does a task wait for others only, and not for its models?"""
         function, slices = task.order.function, self._pool.slices
-        if all(slices[index].has(function) for index in task.order.slices):
-            task.warm_us = now_us
-        else:
+        if not all(slices[index].has(function) for index in task.order.slices):
             self._want(now_us, task)  # what was there may have had to go meanwhile
+        elif task.warm_us is None:
+            task.warm_us = now_us
 
     def _want(self, now_us: int, task: Running) -> None:
         for index in task.order.slices:
@@ -203,4 +199,5 @@ def phases_of(task: Running, now_us: int) -> Phases | None:
     prepared_us = now_us if task.prepared_us is None else task.prepared_us
     entered_us = now_us if task.entered_us is None else task.entered_us
     left_us = now_us if task.left_us is None else task.left_us
-    return Phases(prepared_us - task.executing_us, left_us - entered_us, now_us - left_us)
+    parts_us = prepared_us - task.executing_us, left_us - entered_us, now_us - left_us
+    return Phases(*(min(part_us, LONGEST_TASK_US) for part_us in parts_us))

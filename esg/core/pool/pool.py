@@ -164,9 +164,7 @@ class Pool:
         self._latest_task = number
         missing = self._missing(order.slices, order.function)
         if not missing:
-            missing = (
-                self._never_fits(order) if order.phased else self._not_free(order, order.slices)
-            )
+            missing = self._never_fits(order) if order.phased else self._not_free(order)
         if missing:
             self._fail(order.task, missing)
             return
@@ -193,10 +191,9 @@ class Pool:
         order = task.order.then
         if order is None or task.recalled or now_us - task.chain_us > order.within_us:
             return None
-        slices = task.slices[: len(order.slices)]
-        if self._missing(slices, order.function) or self._not_free(order, slices):
+        if self._missing(order.slices, order.function) or self._not_free(order):
             return None
-        warm = all(self.slices[index].has(order.function) for index in slices)
+        warm = all(self.slices[index].has(order.function) for index in order.slices)
         ready = warm and order.function not in self._reloads and order.task not in self.running
         return order if ready else None
 
@@ -205,7 +202,7 @@ class Pool:
         chain = (*task.chain, task.order.task)
         following = Running(order, now_us, chain=chain, chain_us=task.chain_us)
         if order.phased:
-            self._phased.go_on(now_us, following, task.slices[: len(order.slices)])
+            self._phased.go_on(now_us, following)
             return
         self._hold(following)
         self._execute_if_warm(now_us, following)
@@ -228,8 +225,8 @@ class Pool:
                 return f"slice {index} of {self.invoker} is out of order"
         return ""
 
-    def _not_free(self, order: TaskOrder, slices: tuple[int, ...]) -> str:
-        for index in slices:
+    def _not_free(self, order: TaskOrder) -> str:
+        for index in () if order.phased else order.slices:
             if self.slices[index].holder or self.slices[index].promised:
                 return f"slice {index} is not free on {self.invoker}"
         if order.config.vcpus > self.vcpus_free:
@@ -348,9 +345,10 @@ class Pool:
         model = part.models.get(function)
         if model is not None and model.state is not UNLOADING:
             model.used_us = now_us
-        elif function not in part.wanted:
-            part.wanted.append(function)
-            self.load_wanted(now_us, index)
+        else:
+            if function not in part.wanted:
+                part.wanted.append(function)
+            self.load_wanted(now_us, index)  # others may have to go for it now that had not before
 
     def load_wanted(self, now_us: int, index: int) -> None:
         """Begin loading what waits for memory, as far as there is some; make some if not."""
@@ -446,6 +444,8 @@ class Pool:
                 self._fail_if_waiting(now_us, task, f"{function} could not be loaded: {reason}")
 
     def _fail_if_waiting(self, now_us: int, task: Running, reason: str) -> None:
+        if self.running.get(task.order.task) is not task:
+            return  # it has failed with another one, whose place it took
         if task.executing_us is None:
             self._release(task.order.task)
             self._fail(task.order.task, reason)
@@ -489,7 +489,9 @@ class Pool:
     def _in_use(self, part: PoolSlice, function: str) -> bool:
         """Whether somebody needs it who is on a slice, or will be next."""
         holder = self.running.get(part.holder)
-        if function in self._reloads or (holder is not None and holder.order.function == function):
+        if holder is not None and holder.order.function == function:
+            return True
+        if self._reloads.get(function):  # one that has only been asked for may wait for its memory
             return True
         tasks = [self.running[name] for name in part.promised]
         under_way = [task for task in tasks if task.executing_us is not None]

@@ -73,7 +73,6 @@ class Running(Struct, gc=False):
     recalled: bool = False  # nothing follows
     # of a task in phases; what has not come yet is None
     vcpus: int = 0  # that it holds now
-    keeps: bool = False  # all that it was granted, to its end
     prepared_us: int | None = None  # its CPU part was over
     warm_us: int | None = None  # and its models were there
     entered_us: int | None = None  # and slices free
@@ -90,5 +89,5 @@ class Running(Struct, gc=False):
         order = self.order
         if not order.phased:
             return RunningTask(task=order.task, vcpus=order.config.vcpus, slices=order.slices)
-        slices = self.slices if self.left_us is None or self.keeps else ()
+        slices = self.slices if self.left_us is None else ()
         return RunningTask(task=order.task, vcpus=self.vcpus, slices=slices)

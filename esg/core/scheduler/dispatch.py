@@ -162,7 +162,6 @@ class Dispatcher:
         name = f"t{number}"
         planned = plan.steps if offer.travels else ()
         requests = self._lifecycle.start_jobs(queue, config.batch, offer.picks, name, planned)
-        instances = node.instances.get(function.name, 0)
         slices = placement.slices
         taken = node.take(name, function.name, function.memory_mb, config, view.now_us, slices)
         state.tasks[name] = task = Task(
@@ -189,7 +188,8 @@ class Dispatcher:
             left_us = min([request.deadline_us for request in requests]) - view.now_us
             spare_us = max(0, left_us - plan.time_us)
             if task.then is None:  # with a standing order it gives nothing back
-                cold = node.instances.get(function.name, 0) > instances
+                residents = [node.slices[index].residents[function.name] for index in taken.slices]
+                cold = not all(resident.ready for resident in residents)
                 predicted_us += self._handovers.begin(task, view.stage, queue, cold=cold)
         self._emit(
             StartTask(

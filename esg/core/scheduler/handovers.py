@@ -90,8 +90,9 @@ class Handovers:
 
 
 def _free_us(node: NodeBooks, task: Task) -> int:
-    """When those are expected to be gone who are on its slices."""
-    return max([node.slices[index].ahead_until_us for index in task.slices])
+    """When the others are expected to be gone who are on its slices."""
+    slices = [node.slices[index] for index in task.slices]
+    return max([0 if part.ahead == task.name else part.ahead_until_us for part in slices])
 
 
 def _promises_us(task: Task) -> int:

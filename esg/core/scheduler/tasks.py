@@ -5,7 +5,7 @@ How long they took says something about profiles, stages and nodes.
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.model import Stage
-from esg.core.catalog.phases import Phases
+from esg.core.catalog.phases import Phases, TaskMode
 from esg.core.estimation.drift import corrections_due, observe
 from esg.core.estimation.stage_speed import observe_run
 from esg.core.messages.commands import CorrectProfiles, DiscardData, StopTask
@@ -44,6 +44,7 @@ class Tasks:
         self._retries = retries
         self._emit = books.emit
         self._follow_profiles = books.settings.follow_profiles
+        self._phased = books.settings.tasks is TaskMode.PHASED
 
     def finished(self, now_us: int, event: TaskFinished) -> None:
         """A task has ended well: its jobs are done, apart from those that failed by themselves."""
@@ -63,21 +64,20 @@ class Tasks:
             if 0 <= index < len(node.slices):
                 node.mark_used(index, stage.function.name, ended_us)
         waited_us, on_slices_us = loading_us, (0, 0)
-        if event.phases is None:
-            cost_pusd = self._catalog.prices.task_cost_pusd(
-                task.config, loading_us + event.running_us
-            )
+        whole_us = loading_us + event.running_us
+        if event.phases is None or not self._phased:
+            cost_pusd = self._catalog.prices.task_cost_pusd(task.config, whole_us)
         else:
             # on its node, for models, or for vCPUs or slices that others were not done with
-            waited_us = max(0, loading_us + event.running_us - event.phases.total_us)
+            waited_us = max(0, whole_us - event.phases.total_us)
             cost_pusd = self._phased_cost_pusd(task, event.phases, waited_us)
-            left_us = ended_us - event.phases.after_us
-            on_slices_us = left_us - event.phases.slices_us, left_us
+            left_us = max(task.started_us, ended_us - event.phases.after_us)
+            on_slices_us = max(task.started_us, left_us - event.phases.slices_us), left_us
         failures = {f.request: f for f in event.failed} if event.failed else {}
         # a task some of whose jobs never got to the model says nothing about how long such tasks
         # take: whoever sends nonsense could make plans wrong for everyone
         if not any(failure.final for failure in event.failed):
-            working_us = ended_us - task.started_us - waited_us
+            working_us = max(0, ended_us - task.started_us - waited_us)
             took_us = ended_us - task.started_us - loading_us  # plans had better expect waits, too
             self._note_pace(task, stage, took_us, working_us, now_us)
             if self._follow_profiles and not loading_us:

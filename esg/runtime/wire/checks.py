@@ -9,6 +9,7 @@ keeps its own books right, whatever it is ordered.
 
 from collections.abc import Sequence
 
+from esg.core.catalog.phases import Phases
 from esg.core.messages.commands import (
     DiscardData,
     DropInstance,
@@ -110,8 +111,8 @@ def check_news(event: InvokerNews) -> None:
             _check_names(*(failure.request for failure in event.failed))
             _within("loading_us", event.loading_us, LONGEST_TASK_US)
             _within("running_us", event.running_us, LONGEST_TASK_US)
-            for phase, time_us in event.phases._asdict().items() if event.phases else ():
-                _within(phase, time_us, LONGEST_TASK_US)
+            if event.phases is not None:
+                _check_phases(event.phases, event.loading_us + event.running_us)
         case TaskFailed():
             _check_names(event.task)
             for missing in event.missing:
@@ -122,6 +123,13 @@ def check_news(event: InvokerNews) -> None:
             _within("loading_us", event.loading_us, LONGEST_TASK_US)
         case InstanceGone():
             _check_names(event.function)
+
+
+def _check_phases(phases: Phases, whole_us: int) -> None:
+    for phase, time_us in phases._asdict().items():
+        _within(phase, time_us, LONGEST_TASK_US)
+    if phases.total_us > whole_us and whole_us < LONGEST_TASK_US:  # what is longer counts as that
+        raise Rejected("a report: the phases of a task take longer than all of it")
 
 
 def check_brought(brought: Brought) -> None:

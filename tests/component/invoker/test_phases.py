@@ -295,11 +295,12 @@ async def test_what_goes_wrong_is_put_down_to_the_slice_where_it_did(
 
 
 @pytest.mark.parametrize("promised", [0, 1])
-async def test_what_follows_from_a_standing_order_goes_on_where_the_first_task_was(
+async def test_what_follows_from_a_standing_order_begins_at_once_and_takes_a_free_slice(
     live: LiveNode, promised: int
 ) -> None:
-    await warm(live, 1, "wrapped")
-    await warm(live, 1, "quick")
+    for index in (0, 1):
+        for function in ("wrapped", "quick"):
+            await warm(live, index, function)
     await taken(live, 0)
     await live.payload("r1", b"picture")
     then = phased(

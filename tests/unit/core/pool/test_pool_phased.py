@@ -242,29 +242,44 @@ def test_a_task_that_has_not_begun_is_stopped_at_once(node: Node) -> None:
     assert node.at(ms(1), stop("t2")) == [failed("t2", "stopped before it began")]
 
 
-def test_a_standing_order_is_followed_on_the_slices_that_the_task_has(node: Node) -> None:
-    then = start("t3", "crop", 0, within_us=ms(90), phased=True)
+def test_a_standing_order_is_followed_at_once_and_phase_by_phase(node: Node) -> None:
+    then = start("t3", "crop", 0, vcpus=2, within_us=ms(90), phased=True)
     one = start("t2", "blur", 0, vcpus=2, then=then, phased=True)
     node.at(0, order("t1", 0), prepared("t1"), one)
     assert node.at(ms(10), prepared("t2")) == [enter("t2", 1)]
-    assert held(node)["t2"] == RunningTask(task="t2", vcpus=2, slices=(1,))
+    assert held(node)["t2"] == RunningTask(task="t2", vcpus=1, slices=(1,))
     assert node.at(ms(20), left("t2")) == []
-    assert held(node)["t2"] == RunningTask(task="t2", vcpus=2, slices=(1,))  # all to its end
     phases = Phases(ms(10), ms(10), ms(5))
     assert node.at(ms(25), ended("t2")) == [
         finished("t2", loading_us=0, running_us=ms(25), continued="t3", phases=phases, slices=(1,)),
         ExecuteTask(order=then),
     ]
+    assert held(node)["t3"] == RunningTask(task="t3", vcpus=2, slices=())
     assert node.at(ms(30), prepared("t3")) == [enter("t3", 1)]
 
 
-def test_what_follows_on_fewer_slices_leaves_the_others(node: Node) -> None:
-    then = start("t2", "crop", 0, within_us=ms(90), phased=True)
-    node.at(0, start("t1", "blur", 0, 1, then=then, phased=True), prepared("t1"))
-    node.at(ms(5), order("t3", 1), prepared("t3"))
-    node.at(ms(10), left("t1"))
-    orders = node.at(ms(15), ended("t1"))
-    assert orders[1:] == [ExecuteTask(order=then), enter("t3", 1)]
+def test_it_is_not_followed_if_others_have_taken_the_vcpus(node: Node) -> None:
+    then = start("t3", "crop", 0, vcpus=4, within_us=ms(90), phased=True)
+    node.at(0, start("t1", "blur", 0, vcpus=4, then=then, phased=True), prepared("t1"))
+    node.at(ms(5), order("t4", 1))
+    (told,) = node.at(ms(25), left("t1"), ended("t1"))
+    phases = Phases(0, ms(25), 0)
+    assert told == finished("t1", loading_us=0, running_us=ms(25), phases=phases)
+
+
+def test_a_model_that_had_to_go_while_its_task_waited_is_loaded_again() -> None:
+    node = Node()
+    node.at(0, warm(0, "blur"), loaded(0, "blur"), warm(0, "crop"), loaded(0, "crop"))
+    node.at(3, order("t1", 0), prepared("t1"))
+    node.at(5, order("t2", 0, function="crop", spare_us=1000), prepared("t2"))
+    node.at(7, order("t3", 0, function="deep", spare_us=10))  # it has less to spare
+    node.at(8, left("t1"))
+    orders = node.at(9, ended("t1"), unloaded(0, "blur"), unloaded(0, "crop"))
+    orders += node.at(10, loaded(0, "deep"))
+    assert node.at(12, prepared("t3")) == [enter("t3", 0)]
+    orders += node.at(14, left("t3"), ended("t3"))
+    assert load(0, "crop") in orders
+    assert enter("t2", 0) in node.at(15, loaded(0, "crop"))
 
 
 def test_a_function_is_reloaded_when_no_task_of_it_is_under_way(node: Node) -> None:
