@@ -187,7 +187,7 @@ class Dispatcher:
         if self._phased:
             left_us = min([request.deadline_us for request in requests]) - view.now_us
             spare_us = max(0, left_us - plan.time_us)
-            if task.then is None:  # with a standing order it gives nothing back
+            if task.then is None:  # otherwise all of it is kept for what follows
                 residents = [node.slices[index].residents[function.name] for index in taken.slices]
                 cold = not all(resident.ready for resident in residents)
                 predicted_us += self._handovers.begin(task, view.stage, queue, cold=cold)
