@@ -32,7 +32,7 @@ from rich.table import Table
 from esg.core.catalog.file import load_catalog
 from esg.core.messages.events import Event
 from esg.emulator.run import Emulation, emulate
-from esg.emulator.scenario import SETTINGS, Scenario
+from esg.emulator.scenario import SETTINGS, Scenario, sized
 from esg.emulator.sweep import Generated
 from esg.workload.plan import Workload
 
@@ -89,7 +89,7 @@ class Bench:
         cluster = self._catalog.cluster
         self._rate = setting.rate
         self._scenario = Scenario(
-            slo_scale=setting.slo_scale, nodes=NODES, vcpus=cluster.vcpus, vgpus=cluster.vgpus
+            slo_scale=setting.slo_scale, **sized(cluster.resized(nodes=NODES))
         )
 
     def heavy(self, requests: int) -> Row:

@@ -46,7 +46,7 @@ from esg.core.messages.events import Correction, ProfilesCorrected
 from esg.core.metrics import Served, percentiles, percentiles_ms
 from esg.emulator.history import replay_strictly, scenario_of
 from esg.emulator.run import emulate, requests
-from esg.emulator.scenario import SETTINGS, Scenario
+from esg.emulator.scenario import SETTINGS, Scenario, sized
 from esg.loadgen.send import LoadSpec, SentRequest, send
 from esg.local.supervisor import Mesh, MeshOptions
 from esg.runtime.settings import DEFAULT_POLICY
@@ -230,9 +230,7 @@ def compare(arguments: argparse.Namespace) -> dict[str, Any]:
     assert watched.scenario is not None
     scenario = replace(
         watched.scenario,  # how applications share the mesh, and whatever else its controller does
-        nodes=trial.nodes,
-        vcpus=cluster.vcpus,
-        vgpus=cluster.vgpus,
+        **sized(cluster.resized(nodes=trial.nodes)),
         slo_scale=trial.slo_scale,
         stage_delay_ms=max(0.0, percentiles(added, 50)[0]),
     )

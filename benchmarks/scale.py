@@ -26,7 +26,7 @@ from benchmarks.emulation import empty_call_ns
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Application, Catalog
 from esg.emulator.run import emulate
-from esg.emulator.scenario import SETTINGS, Scenario
+from esg.emulator.scenario import SETTINGS, Scenario, sized
 from esg.emulator.sweep import Generated
 from esg.workload.plan import Workload
 from esg.workload.rates import parse_rate
@@ -67,13 +67,10 @@ def with_applications(catalog: Catalog, count: int) -> Catalog:
 
 def measure(policy: str, nodes: int, applications: int, tries: int) -> Row:
     catalog = with_applications(load_catalog(), applications)
-    cluster = catalog.cluster
     scenario = Scenario(
         policy=policy,
         slo_scale=SETTING.slo_scale,
-        nodes=nodes,
-        vcpus=cluster.vcpus,
-        vgpus=cluster.vgpus,
+        **sized(catalog.cluster.resized(nodes=nodes)),
     )
     per_s = parse_rate(SETTING.rate).mean_per_s * nodes / NODES
     short = max(SHORT, round(per_s))

@@ -81,6 +81,7 @@ def _node(node: NodeBooks, orders: Mapping[str, TaskOrder]) -> model.NodeStatus:
                 resident=[name for name, model_ in part.residents.items() if model_.ready],
                 loading=[name for name, model_ in part.residents.items() if not model_.ready],
                 lost=not part.usable,
+                kind=part.kind,
             )
         )
     return model.NodeStatus(

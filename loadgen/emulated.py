@@ -16,7 +16,7 @@ from esg.core.messages.events import Event
 from esg.core.metrics import Served
 from esg.core.report import Report
 from esg.emulator.run import emulate, requests
-from esg.emulator.scenario import Scenario
+from esg.emulator.scenario import Scenario, sized
 from esg.errors import Rejected
 from esg.loadgen.outcome import Figures, LoadOutcome
 from esg.loadgen.target import Target
@@ -73,9 +73,7 @@ def _by_default(catalog: Catalog) -> Scenario:
     cluster, controller = catalog.cluster, ControllerSettings()
     return Scenario(
         policy=controller.policy,
-        nodes=cluster.nodes,
-        vcpus=cluster.vcpus,
-        vgpus=cluster.vgpus,
+        **sized(cluster),
         max_wait_us=seconds(controller.max_wait_s),
         max_waiting=controller.max_waiting,
         max_waiting_in_all=controller.max_waiting_in_all,

@@ -254,16 +254,18 @@ class Inventory(_message.Message):
     def __init__(self, vcpus: _Optional[int] = ..., slices: _Optional[_Iterable[_Union[Slice, _Mapping]]] = ..., running: _Optional[_Iterable[_Union[RunningTask, _Mapping]]] = ..., latest_task: _Optional[int] = ..., kept: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Slice(_message.Message):
-    __slots__ = ("memory_mb", "resident", "loading", "lost")
+    __slots__ = ("memory_mb", "resident", "loading", "lost", "kind")
     MEMORY_MB_FIELD_NUMBER: _ClassVar[int]
     RESIDENT_FIELD_NUMBER: _ClassVar[int]
     LOADING_FIELD_NUMBER: _ClassVar[int]
     LOST_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
     memory_mb: int
     resident: _containers.RepeatedScalarFieldContainer[str]
     loading: _containers.RepeatedScalarFieldContainer[str]
     lost: bool
-    def __init__(self, memory_mb: _Optional[int] = ..., resident: _Optional[_Iterable[str]] = ..., loading: _Optional[_Iterable[str]] = ..., lost: _Optional[bool] = ...) -> None: ...
+    kind: str
+    def __init__(self, memory_mb: _Optional[int] = ..., resident: _Optional[_Iterable[str]] = ..., loading: _Optional[_Iterable[str]] = ..., lost: _Optional[bool] = ..., kind: _Optional[str] = ...) -> None: ...
 
 class RunningTask(_message.Message):
     __slots__ = ("task", "vcpus", "slices")

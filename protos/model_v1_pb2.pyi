@@ -32,14 +32,16 @@ OUTCOME_DROPPED: Outcome
 OUTCOME_INVALID: Outcome
 
 class Config(_message.Message):
-    __slots__ = ("batch", "vcpus", "vgpus")
+    __slots__ = ("batch", "vcpus", "vgpus", "kind")
     BATCH_FIELD_NUMBER: _ClassVar[int]
     VCPUS_FIELD_NUMBER: _ClassVar[int]
     VGPUS_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
     batch: int
     vcpus: int
     vgpus: int
-    def __init__(self, batch: _Optional[int] = ..., vcpus: _Optional[int] = ..., vgpus: _Optional[int] = ...) -> None: ...
+    kind: str
+    def __init__(self, batch: _Optional[int] = ..., vcpus: _Optional[int] = ..., vgpus: _Optional[int] = ..., kind: _Optional[str] = ...) -> None: ...
 
 class Stage(_message.Message):
     __slots__ = ("name", "function", "after")
@@ -214,18 +216,20 @@ class NodeStatus(_message.Message):
     def __init__(self, node: _Optional[str] = ..., vcpus: _Optional[int] = ..., vcpus_free: _Optional[int] = ..., slices: _Optional[_Iterable[_Union[SliceStatus, _Mapping]]] = ...) -> None: ...
 
 class SliceStatus(_message.Message):
-    __slots__ = ("task", "function", "resident", "loading", "lost")
+    __slots__ = ("task", "function", "resident", "loading", "lost", "kind")
     TASK_FIELD_NUMBER: _ClassVar[int]
     FUNCTION_FIELD_NUMBER: _ClassVar[int]
     RESIDENT_FIELD_NUMBER: _ClassVar[int]
     LOADING_FIELD_NUMBER: _ClassVar[int]
     LOST_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
     task: str
     function: str
     resident: _containers.RepeatedScalarFieldContainer[str]
     loading: _containers.RepeatedScalarFieldContainer[str]
     lost: bool
-    def __init__(self, task: _Optional[str] = ..., function: _Optional[str] = ..., resident: _Optional[_Iterable[str]] = ..., loading: _Optional[_Iterable[str]] = ..., lost: _Optional[bool] = ...) -> None: ...
+    kind: str
+    def __init__(self, task: _Optional[str] = ..., function: _Optional[str] = ..., resident: _Optional[_Iterable[str]] = ..., loading: _Optional[_Iterable[str]] = ..., lost: _Optional[bool] = ..., kind: _Optional[str] = ...) -> None: ...
 
 class ApplicationStatus(_message.Message):
     __slots__ = ("application", "arrived", "done", "in_time", "failed", "refused", "cost_usd", "latency_us_p50", "latency_us_p99", "cancelled", "dropped", "overloaded")

@@ -35,6 +35,8 @@ class SliceStatus:
     """Functions whose models are being loaded."""
     lost: bool = False
     """Its server is gone; it is given no work until it is back."""
+    kind: str = ""
+    """What it is, as the catalog has it: `3g.40gb`, `gpu-L4`; empty for a usual one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +180,7 @@ def _node(told: model.NodeStatus) -> NodeStatus:
             resident=tuple(s.resident),
             loading=tuple(s.loading),
             lost=s.lost,
+            kind=s.kind,
         )
         for s in told.slices
     )

@@ -11,13 +11,15 @@ import typer
 
 from esg.console.formatting import counted, joined
 from esg.console.options import TASKS_HELP, above_zero, at_least
+from esg.core.catalog.model import Catalog, Cluster
 from esg.core.catalog.phases import TaskMode
+from esg.core.catalog.slice_kinds import layout_text, parse_layouts
 from esg.core.messages.codec import encode
 from esg.core.policies.apex.features import left_out, listed
 from esg.core.policies.table import POLICIES, policy_kind
 from esg.core.search import ENGINES
 from esg.emulator.bounds import LARGEST_SLO_SCALE
-from esg.emulator.scenario import Scenario
+from esg.emulator.scenario import Scenario, sized
 from esg.errors import Rejected
 from esg.suggest import did_you_mean
 
@@ -76,6 +78,15 @@ Vgpus = Annotated[
         help="vGPUs per node.",
     ),
 ]
+Layout = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SLICES",
+        show_default=False,
+        help="Slices of a node by kind, as in 4g.40gb+3g.40gb or 3g.40gb+4x1g.10gb; with commas "
+        "between them, those that nodes have in turn.",
+    ),
+]
 Workers = Annotated[
     int | None,
     typer.Option(
@@ -113,6 +124,7 @@ class ScenarioChanges:
     nodes: Nodes = None
     vcpus: Vcpus = None
     vgpus: Vgpus = None
+    layout: Layout = None
     slo_scale: SloScale = None
     warm_start: Annotated[
         bool | None,
@@ -150,6 +162,35 @@ def given_of_scenario(options: Any) -> dict[str, Any]:
     named = {field.name for field in fields(Scenario)} & {field.name for field in fields(options)}
     values = {name: getattr(options, name) for name in named}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def cluster_of_scenario(given: dict[str, Any], layout: str | None, here: Catalog) -> dict[str, Any]:
+    """What options make of a cluster, that of a catalog unless they say otherwise: the fields of a
+    scenario that say what it is. They are taken out of what was given."""
+    vgpus = given.pop("vgpus", None)
+    if vgpus is not None and layout is not None:
+        raise Rejected("--vgpus are usual slices, and --layout says which; give one of them")
+    said = layout if vgpus is None else str(vgpus)
+    try:
+        layouts = [] if said is None else parse_layouts(said, here.kinds)
+    except Rejected as error:
+        raise Rejected(f"--{'layout' if vgpus is None else 'vgpus'}: {error}") from None
+    size = {name: given.pop(name, None) for name in ("nodes", "vcpus")}
+    not_too_large(size["nodes"] or here.cluster.nodes, max(map(len, layouts), default=1))
+    return sized(here.cluster.resized(**size, layouts=layouts))
+
+
+def cluster_text(cluster: Cluster) -> str:
+    """A cluster in words.
+
+    >>> cluster_text(Cluster.alike(nodes=16, vcpus=16, vgpus=7))
+    '16 nodes x 16 vCPUs x 7 vGPUs'
+    """
+    return " and ".join(
+        f"{counted(one.count, 'node')} x {counted(one.vcpus, 'vCPU')} x "
+        + (layout_text(one.slices) if any(one.slices) else counted(len(one.slices), "vGPU"))
+        for one in cluster.classes
+    )
 
 
 def find_own_modules() -> None:
@@ -289,8 +330,7 @@ def conditions_text(scenario: Scenario, policies: Collection[str]) -> str:
     return ", ".join(
         [
             slo,
-            f"{counted(scenario.nodes, 'node')} x {counted(scenario.vcpus, 'vCPU')} x "
-            f"{counted(scenario.vgpus, 'vGPU')}",
+            cluster_text(scenario.cluster),
             "warm start" if scenario.warm_start else "cold start",
             *(text for text, so in unusual.items() if so),
         ]

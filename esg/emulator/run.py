@@ -48,11 +48,14 @@ class Emulation:
 
 
 def build_pools(catalog: Catalog, scenario: Scenario) -> dict[str, Pool]:
-    """Equal nodes; with a warm start every model that fits is loaded on every slice."""
-    memories_mb = (catalog.cluster.slice_memory_mb,) * scenario.vgpus
+    """The nodes; with a warm start every model that fits is loaded on every slice."""
     pools: dict[str, Pool] = {}
-    for name in node_names(scenario.nodes):
-        pool = pools[name] = Pool(catalog, name, vcpus=scenario.vcpus, memories_mb=memories_mb)
+    cluster = scenario.cluster
+    for name, node in zip(node_names(cluster.nodes), cluster.each(), strict=True):
+        memories_mb = catalog.memories_mb(node.slices)
+        pool = pools[name] = Pool(
+            catalog, name, vcpus=node.vcpus, memories_mb=memories_mb, kinds=node.slices
+        )
         if scenario.warm_start:
             for index, part in enumerate(pool.slices):
                 for function in catalog.functions.values():

@@ -11,8 +11,9 @@ from typing import Any
 from msgspec.structs import replace as changed
 
 from esg.core.catalog.config import Config
-from esg.core.catalog.model import Application, Catalog, Function, scaled, with_tasks
+from esg.core.catalog.model import Application, Catalog, Cluster, Function, scaled, with_tasks
 from esg.core.catalog.profile import Profile
+from esg.core.catalog.slice_kinds import NodeClass
 from esg.core.estimation.transfer import EMULATED_LOCAL, EMULATED_REMOTE
 from esg.core.journal.format import Header, catalog_digest
 from esg.core.messages.codec import decode, encode
@@ -71,6 +72,8 @@ class Scenario(SchedulerSettings):
     """Everything that a run depends on, apart from the catalog and the arrivals: the settings of
     the scheduler, and the world around it.
 
+    Nodes are alike, with usual slices, or those of `classes` if there are any; what is said of
+    the size of a node is then that of the largest.
     `overhead` is what decisions are charged: "none", "counted" (from their effort: the same in
     every run) or "measured" (from the clock: not).
     `time_scale` multiplies the times of the catalog, as the setting of a live mesh does.
@@ -83,6 +86,7 @@ class Scenario(SchedulerSettings):
     nodes: int
     vcpus: int
     vgpus: int
+    classes: tuple[NodeClass, ...] = ()
     seed: int = 0
     warm_start: bool = True
     batching: bool = True
@@ -114,6 +118,12 @@ class Scenario(SchedulerSettings):
             raise Rejected(f"the remote rate is {self.remote_mb_per_s} MB/s; it must be above 0")
         if self.overhead not in OVERHEADS:
             raise Rejected(did_you_mean("overhead", self.overhead, OVERHEADS))
+
+    @property
+    def cluster(self) -> Cluster:
+        if self.classes:
+            return Cluster(classes=self.classes)
+        return Cluster.alike(nodes=self.nodes, vcpus=self.vcpus, vgpus=self.vgpus)
 
     def header(self, catalog: Catalog) -> Header:
         """Of the journal that a run writes; `catalog` is the one that was `applied`."""
@@ -155,10 +165,17 @@ def applied(catalog: Catalog, scenario: Scenario) -> Catalog:
         application.name: _rebuilt(application, functions, scenario.slo_scale)
         for application in catalog.applications.values()
     }
-    nodes, vcpus, vgpus = scenario.nodes, scenario.vcpus, scenario.vgpus
-    cluster = replace(catalog.cluster, nodes=nodes, vcpus=vcpus, vgpus=vgpus)
-    catalog = replace(catalog, functions=functions, applications=applications, cluster=cluster)
+    catalog = replace(
+        catalog, functions=functions, applications=applications, cluster=scenario.cluster
+    )
     return with_tasks(catalog, scenario.tasks)
+
+
+def sized(cluster: Cluster) -> dict[str, Any]:
+    """A cluster as what a scenario says of it."""
+    alike = Cluster.alike(nodes=cluster.nodes, vcpus=cluster.vcpus, vgpus=cluster.vgpus)
+    size = {name: getattr(cluster, name) for name in ("nodes", "vcpus", "vgpus")}
+    return size if cluster == alike else size | {"classes": cluster.classes}
 
 
 def applied_to_events(
@@ -195,16 +212,19 @@ def _rebuilt(
 
 def _narrowed(profile: Profile, scenario: Scenario) -> Profile:
     """The configs that can run on one of the scenario's nodes, in the way it allows."""
+    cluster = scenario.cluster
+    fitting = [config for config in profile.configs if cluster.runs(config)]
+    whole: dict[str, int] = {}
+    for config in fitting:
+        whole[config.kind] = max(config.vgpus, whole.get(config.kind, 0))
 
     def allowed(config: Config) -> bool:
         return (
-            config.vcpus <= scenario.vcpus
-            and (config.vgpus <= scenario.vgpus if scenario.gpu_sharing else config.vgpus == whole)
+            cluster.runs(config)
+            and (scenario.gpu_sharing or config.vgpus == whole[config.kind])
             and (scenario.batching or config.batch == 1)
         )
 
-    fitting = [config.vgpus for config in profile.configs if config.vgpus <= scenario.vgpus]
-    whole = max(fitting, default=0)
     try:
         return profile.narrowed(allowed)
     except Rejected:

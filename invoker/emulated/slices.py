@@ -26,7 +26,7 @@ def _slice(
 ) -> EmulatedSlice:
     repository = Repository(
         catalog.functions,
-        memory_mb=own.slice_memory_mb or catalog.cluster.slice_memory_mb,
+        memory_mb=own.slice_memory_mb or catalog.slice_memory_mb,
         load_us=lambda function: durations.load_us(node, index, function),
         unload_us=durations.settings.unload_us,
     )

@@ -252,7 +252,7 @@ def _shared_memory(
 
 def _memories_mb(found: list[int], own: InvokerSettings, catalog: Catalog) -> tuple[int, ...]:
     """What the settings say, or what was found, or what the catalog says."""
-    usual = catalog.cluster.slice_memory_mb
+    usual = catalog.slice_memory_mb
     return tuple(own.slice_memory_mb or memory_mb or usual for memory_mb in found)
 
 

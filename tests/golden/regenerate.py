@@ -55,7 +55,7 @@ def new_scheduler() -> Scheduler:
 def new_pool(name: str, *, warm: bool) -> Pool:
     """A node of the catalog's cluster; a warm one has every model on every slice."""
     cluster = CATALOG.cluster
-    memories_mb = (cluster.slice_memory_mb,) * cluster.vgpus
+    memories_mb = CATALOG.memories_mb(next(cluster.each()).slices)
     pool = Pool(CATALOG, name, vcpus=cluster.vcpus, memories_mb=memories_mb)
     for index in range(cluster.vgpus if warm else 0):
         for function in CATALOG.functions:

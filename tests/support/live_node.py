@@ -28,6 +28,7 @@ from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog, Cluster, Function
 from esg.core.catalog.phases import Phases
 from esg.core.catalog.profile import Prices, Profile
+from esg.core.catalog.slice_kinds import all_alike
 from esg.core.durations import Durations, DurationSettings
 from esg.core.emulated_output import emulated_output, output_size
 from esg.core.messages.events import InvokerNews
@@ -91,7 +92,8 @@ FUNCTIONS = (
 CATALOG = Catalog(
     functions={function.name: function for function in FUNCTIONS},
     applications={},
-    cluster=Cluster(nodes=1, vcpus=VCPUS, vgpus=2, slice_memory_mb=1000),
+    cluster=Cluster.alike(nodes=1, vcpus=VCPUS, vgpus=2),
+    kinds=all_alike(1000),
     prices=Prices(),
 )
 BELIEVED_MB = 1100
@@ -209,7 +211,7 @@ class LiveNode:
 async def emulated_server(index: int, port: int = 0) -> AsyncIterator[EmulatedServer]:
     repository = Repository(
         CATALOG.functions,
-        memory_mb=CATALOG.cluster.slice_memory_mb,
+        memory_mb=CATALOG.slice_memory_mb,
         load_us=lambda function: DURATIONS.load_us(NODE, index, function),
         unload_us=DURATIONS.settings.unload_us,
     )

@@ -13,6 +13,7 @@ from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog, Cluster, Function
 from esg.core.catalog.phases import Phases
 from esg.core.catalog.profile import Prices, Profile
+from esg.core.catalog.slice_kinds import all_alike
 from esg.core.messages.commands import (
     DropInstance,
     RecallStanding,
@@ -50,7 +51,8 @@ def _function(name: str, memory_mb: int) -> Function:
 CATALOG = Catalog(
     functions={name: _function(name, memory_mb) for name, memory_mb in MEMORY_MB.items()},
     applications={},
-    cluster=Cluster(nodes=1, vcpus=4, vgpus=2, slice_memory_mb=SLICE_MB),
+    cluster=Cluster.alike(nodes=1, vcpus=4, vgpus=2),
+    kinds=all_alike(SLICE_MB),
     prices=Prices(),
 )
 

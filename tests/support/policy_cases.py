@@ -7,6 +7,7 @@ from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage
 from esg.core.catalog.profile import Prices, Profile
+from esg.core.catalog.slice_kinds import all_alike
 from esg.core.durations import Durations
 from esg.core.messages.commands import AnswerRequest, Command
 from esg.core.messages.events import Event
@@ -44,7 +45,8 @@ def catalog(*applications: Application) -> Catalog:
     return Catalog(
         functions={stage.function.name: stage.function for stage in stages},
         applications={app.name: app for app in applications},
-        cluster=Cluster(nodes=2, vcpus=4, vgpus=2, slice_memory_mb=1000),
+        cluster=Cluster.alike(nodes=2, vcpus=4, vgpus=2),
+        kinds=all_alike(1000),
         prices=PRICES,
     )
 

@@ -18,6 +18,7 @@ from esg.core.catalog.config import Config
 from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage, with_profiles
 from esg.core.catalog.phases import Phases, TaskMode
 from esg.core.catalog.profile import Prices, Profile
+from esg.core.catalog.slice_kinds import all_alike
 from esg.units import ms
 
 PRICES = Prices(vcpu_usd_per_hour=0.0036, vgpu_usd_per_hour=0.036)
@@ -80,7 +81,8 @@ APPLICATIONS = (
 SMALL = Catalog(
     functions={function.name: function for function in (RESIZE, DETECT, DEPTH, LABEL)},
     applications={application.name: application for application in APPLICATIONS},
-    cluster=Cluster(nodes=3, vcpus=4, vgpus=2, slice_memory_mb=1000),
+    cluster=Cluster.alike(nodes=3, vcpus=4, vgpus=2),
+    kinds=all_alike(1000),
     prices=PRICES,
 )
 

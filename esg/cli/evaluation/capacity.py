@@ -198,7 +198,7 @@ def capacity(
     options, load = options.with_deadline_and_seeds(), load.settled()
     target, narrow = _share("--hit-rate", hit_rate), _share("--within", within)
     known = read_catalog(catalog)
-    scenario = options.scenario(known.cluster)
+    scenario = options.scenario(known)
     not_too_large(scenario.nodes, scenario.vgpus)
     next(load.at("1/s").arrivals(list(known.applications), 0), None)  # is there such a mix?
     note_what_has_no_effect(options.without_effect_on_some, options.policies, scenario)

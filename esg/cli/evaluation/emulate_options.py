@@ -1,7 +1,7 @@
 """The options of `esg emulate`, and what they ask for: a scenario, policies and seeds."""
 
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -10,17 +10,19 @@ from esg.console.conditions import (
     MOST_SEEDS,
     POLICIES_HELP,
     USUAL,
+    Layout,
     Nodes,
     SloScale,
     Vcpus,
     Vgpus,
+    cluster_of_scenario,
     feature_names,
     given_of_scenario,
     known_engine,
     policy_names,
 )
 from esg.console.options import Tasks, above_zero, at_least, from_zero
-from esg.core.catalog.model import Cluster
+from esg.core.catalog.model import Catalog
 from esg.emulator.bounds import FASTEST_MB_PER_S, LOUDEST
 from esg.emulator.scenario import Scenario
 from esg.emulator.scenario import setting as setting_named
@@ -56,6 +58,7 @@ class EmulateOptions:
     nodes: Nodes = None
     vcpus: Vcpus = None
     vgpus: Vgpus = None
+    layout: Layout = None
     seed: Annotated[
         int | None,
         typer.Option(
@@ -223,12 +226,11 @@ class EmulateOptions:
     def all_seeds(self) -> list[int]:
         return [self.seed or 0] if self.seeds is None else list(range(self.seeds))
 
-    def scenario(self, cluster: Cluster) -> Scenario:
-        """The scenario of the first policy and seed, on such a cluster if nothing else is asked."""
-        values: dict[str, Any] = {
-            name: getattr(cluster, name) for name in ("nodes", "vcpus", "vgpus")
-        }
-        values |= given_of_scenario(self)
+    def scenario(self, catalog: Catalog) -> Scenario:
+        """The scenario of the first policy and seed, on the catalog's cluster if nothing else is
+        asked."""
+        given = given_of_scenario(self)
+        values = cluster_of_scenario(given, self.layout, catalog) | given
         for option in fields(self):
             if option.name.startswith("no_"):
                 values[option.name.removeprefix("no_")] = not getattr(self, option.name)

@@ -38,7 +38,7 @@ class Emulated:
         seeds = options.all_seeds
         load = arrivals.workload(seeds[0])
         known = read(catalog)
-        scenario = options.scenario(known.cluster)
+        scenario = options.scenario(known)
         extent = load.extent()
         too_slow = load.rate is not None and not extent.requests
         if too_slow and replace(load, rate=None).extent().requests:

@@ -17,6 +17,7 @@ from esg.console.conditions import (
     JournalFile,
     ScenarioChanges,
     Workers,
+    cluster_of_scenario,
     conditions,
     conditions_text,
     find_own_modules,
@@ -108,7 +109,10 @@ def what_if(
     recorded = scenario_of(journal)
     policies = policies or [recorded.policy]
     given = given_of_scenario(changes)
-    scenario = replace(recorded, policy=policies[0], **given)
+    here = replace(known, cluster=recorded.cluster)
+    changed = cluster_of_scenario(given, changes.layout, here) | given
+    scenario = replace(recorded, classes=(), policy=policies[0])
+    scenario = replace(scenario, **changed)
     options = [f"--{name}" for name in ("k", "engine") if name in given]
     not_too_large(scenario.nodes, scenario.vgpus)
     note_what_has_no_effect(options, policies, scenario)

@@ -36,7 +36,7 @@ def show_catalog(catalog: Path | None, *, as_json: bool) -> None:
     cluster, prices = known.cluster, known.prices
     screen.print(
         f"\nCluster: {cluster.nodes} x {cluster.vcpus} vCPUs and {cluster.vgpus} vGPUs "
-        f"of {cluster.slice_memory_mb} MB; {prices.vcpu_usd_per_hour} USD per vCPU and hour, "
+        f"of {known.slice_memory_mb} MB; {prices.vcpu_usd_per_hour} USD per vCPU and hour, "
         f"{prices.vgpu_usd_per_hour} USD per vGPU and hour."
     )
 
@@ -50,7 +50,7 @@ def _document(known: Catalog) -> dict[str, Any]:
             "nodes": cluster.nodes,
             "vcpus": cluster.vcpus,
             "vgpus": cluster.vgpus,
-            "slice_memory_mb": cluster.slice_memory_mb,
+            "slice_memory_mb": known.slice_memory_mb,
         },
         "prices": {
             "vcpu_usd_per_hour": prices.vcpu_usd_per_hour,

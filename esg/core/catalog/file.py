@@ -8,6 +8,9 @@ says only what is different: what it does not say of cluster and prices is as in
 functions and applications are the default's and its own, which win if they have the same name.
 Any of the catalogs in `shipped` can be extended like that.
 
+Slices are all alike unless a catalog says what they are: see `slice_kinds`, and `kinds_table` for
+how that is written.
+
 Each function names a profile, relative to the file that names it, which holds either a model or a
 measured table:
 
@@ -28,12 +31,13 @@ misspelt key that is silently ignored costs an afternoon.
 
 import csv
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from esg.core.catalog.application_table import application_table
+from esg.core.catalog.cluster_table import cluster_table, kinds_table
 from esg.core.catalog.config import Config
 from esg.core.catalog.cpu_use import CpuUse
 from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage
@@ -41,6 +45,7 @@ from esg.core.catalog.model_table import cpu_use, grid_table, model_table
 from esg.core.catalog.phases import Phases
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.catalog.shipped import DEFAULT, SHIPPED
+from esg.core.catalog.slice_kinds import ALL_ALIKE, SliceKind, prices_by_kind
 from esg.core.catalog.toml_fields import TomlFields
 from esg.errors import Rejected
 from esg.limits import LONGEST_PART_MS, MOST_MB, MOST_USD_PER_HOUR
@@ -64,16 +69,25 @@ def load_catalog(path: Path = DEFAULT) -> Catalog:
         vgpu_usd_per_hour=_price(price, "vgpu_usd_per_hour"),
     )
     price.finish()
-    cluster = _cluster(top.table("cluster"))
+    nodes = top.table("cluster")
+    kinds = kinds_table(nodes, top.table("kinds", required=False), prices)
+    cluster = cluster_table(nodes, kinds)
+    prices = replace(prices, kinds_usd_per_hour=prices_by_kind(kinds))
     functions = {
-        name: _check_fits(_function(name, fields, path.parent, prices), cluster, top)
+        name: _check_fits(_function(name, fields, path.parent, prices, kinds), cluster, kinds, top)
         for name, fields in top.tables("functions")
     }
     applications = {
         name: _application(name, fields, functions) for name, fields in top.tables("applications")
     }
     top.finish()
-    return Catalog(functions=functions, applications=applications, cluster=cluster, prices=prices)
+    return Catalog(
+        functions=functions,
+        applications=applications,
+        cluster=cluster,
+        prices=prices,
+        kinds=kinds,
+    )
 
 
 def catalog_content(path: Path) -> dict[str, Any]:
@@ -97,8 +111,8 @@ def catalog_content(path: Path) -> dict[str, Any]:
     return content
 
 
-def load_profile(path: Path, prices: Prices) -> Profile:
-    """Read one profile file, modelled or measured."""
+def load_profile(path: Path, prices: Prices, kinds: Mapping[str, SliceKind] = ALL_ALIKE) -> Profile:
+    """Read one profile file, modelled or measured: what it says of these kinds of slices."""
     top = _read_toml(path)
     function = top.text("function")
     origin = top.table("provenance")
@@ -124,22 +138,35 @@ def load_profile(path: Path, prices: Prices) -> Profile:
         raise Rejected(f"{path}: {error}") from None
 
 
-def _check_fits(function: Function, cluster: Cluster, top: TomlFields) -> Function:
-    """Without the configs that no node can give; one that none can run would wait for ever."""
-    key, smallest = f"functions.{function.name}", function.profile.minimum
-    if function.memory_mb > cluster.slice_memory_mb:
-        raise top.error(
-            f"{key}.memory_mb",
-            f"is {function.memory_mb}, but a slice has {cluster.slice_memory_mb}; "
-            "use larger slices or a smaller model",
-        )
-    if smallest.vcpus > cluster.vcpus or smallest.vgpus > cluster.vgpus:
+def _check_fits(
+    function: Function, cluster: Cluster, kinds: Mapping[str, SliceKind], top: TomlFields
+) -> Function:
+    """Without the configs that no node can give; one that none can run would wait for ever. What it
+    takes on slices that the cluster has not got stays: nodes may come that have them."""
+    key, here = f"functions.{function.name}", cluster.kinds()
+    able = [kind for kind in function.profile.kinds if kind in here]
+    memory_mb = max((kinds[kind].memory_mb for kind in able), default=0)
+    if not able:
+        missing = ", ".join(kinds[kind].name or "usual slices" for kind in here)
         raise top.error(
             f"{key}.profile",
-            f"its smallest config, {smallest}, is larger than a node; use larger nodes",
+            f"says nothing of {missing}, which is all that the cluster has; measure it there with "
+            "esg profile",
+        )
+    if function.memory_mb > memory_mb:
+        raise top.error(
+            f"{key}.memory_mb",
+            f"is {function.memory_mb}, but a slice has {memory_mb}; "
+            "use larger slices or a smaller model",
+        )
+    smallest = [function.profile.minimum_of(kind) for kind in able]
+    if not any(cluster.runs(config) for config in smallest):
+        raise top.error(
+            f"{key}.profile",
+            f"its smallest config, {smallest[0]}, is larger than a node; use larger nodes",
         )
     profile = function.profile.narrowed(
-        lambda config: config.vcpus <= cluster.vcpus and config.vgpus <= cluster.vgpus
+        lambda config: config.kind not in here or cluster.runs(config)
     )
     return replace(function, profile=profile)
 
@@ -149,18 +176,13 @@ def _price(fields: TomlFields, key: str) -> float:
     return fields.number(key, minimum=0, maximum=MOST_USD_PER_HOUR, default=usual)
 
 
-def _cluster(fields: TomlFields) -> Cluster:
-    cluster = Cluster(
-        nodes=fields.integer("nodes", minimum=1),
-        vcpus=fields.integer("vcpus", minimum=1),
-        vgpus=fields.integer("vgpus", minimum=1),
-        slice_memory_mb=fields.integer("slice_memory_mb", minimum=1),
-    )
-    fields.finish()
-    return cluster
-
-
-def _function(name: str, fields: TomlFields, beside: Path, prices: Prices) -> Function:
+def _function(
+    name: str,
+    fields: TomlFields,
+    beside: Path,
+    prices: Prices,
+    kinds: Mapping[str, SliceKind],
+) -> Function:
     """What the catalog says about a function, and for the rest what its folder's manifest does."""
     folder = _folder(fields, beside) if fields.has("folder") else None
     manifest = TomlFields("", "", {}) if folder is None else _read_toml(folder / MANIFEST)
@@ -175,7 +197,7 @@ def _function(name: str, fields: TomlFields, beside: Path, prices: Prices) -> Fu
 
     function = Function(
         name=name,
-        profile=_profile_of(name, *where("profile"), prices),
+        profile=_profile_of(name, *where("profile"), prices, kinds),
         cold_start_us=ms(
             where("cold_start_ms")[0].number("cold_start_ms", minimum=0, maximum=LONGEST_PART_MS)
         ),
@@ -193,9 +215,15 @@ def _function(name: str, fields: TomlFields, beside: Path, prices: Prices) -> Fu
     return function
 
 
-def _profile_of(name: str, fields: TomlFields, beside: Path, prices: Prices) -> Profile:
+def _profile_of(
+    name: str,
+    fields: TomlFields,
+    beside: Path,
+    prices: Prices,
+    kinds: Mapping[str, SliceKind],
+) -> Profile:
     path = _file(fields, "profile", beside)
-    profile = load_profile(path, prices)
+    profile = load_profile(path, prices, kinds)
     if profile.function != name:
         raise fields.error(
             "profile",
@@ -300,7 +328,7 @@ def _table_row(
     except ValueError as error:
         problem = shortened(str(error))
         raise Rejected(f"{where}: {problem}; expected whole numbers and times in ms") from None
-    if min(config) < 1:
+    if min(config.batch, config.vcpus, config.vgpus) < 1:
         raise Rejected(f"{where}: batch, vcpus and vgpus must be at least 1")
     if time is None:
         return config, None

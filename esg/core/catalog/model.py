@@ -5,15 +5,18 @@ acyclic, has one root, and knows its shape. Files are read by `catalog.file`.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
+from itertools import groupby, repeat
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.cpu_use import CpuUse
 from esg.core.catalog.dag import Series, reduced
 from esg.core.catalog.late_requests import LateRequests
 from esg.core.catalog.phases import TaskMode
 from esg.core.catalog.profile import Prices, Profile
+from esg.core.catalog.slice_kinds import USUAL, NodeClass, SliceKind
 from esg.errors import Rejected
 from esg.limits import LONGEST_US
 from esg.names import complaint
@@ -169,8 +172,7 @@ def _alone_us(stages: Mapping[str, Stage]) -> int:
     ends: dict[str, int] = {}
     for stage in stages.values():
         start = max((ends[before] for before in stage.after), default=0)
-        profile = stage.function.profile
-        ends[stage.name] = start + profile.time_us_of(profile.minimum)
+        ends[stage.name] = start + stage.function.profile.alone_us
     return max(ends.values())
 
 
@@ -217,20 +219,107 @@ def _ordered(given: Mapping[str, Stage]) -> dict[str, Stage]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Equal worker nodes, as in the paper's testbed; live invokers register what they have."""
+    """Worker nodes, class by class; live invokers register what they have. In the paper's testbed
+    all are alike."""
 
-    nodes: int
-    vcpus: int
-    vgpus: int
-    slice_memory_mb: int
+    classes: tuple[NodeClass, ...]
+
+    @staticmethod
+    def alike(*, nodes: int, vcpus: int, vgpus: int) -> "Cluster":
+        """Equal nodes with usual slices."""
+        return Cluster(classes=(NodeClass(count=nodes, vcpus=vcpus, slices=(USUAL,) * vgpus),))
+
+    @staticmethod
+    def of(nodes: Iterable[NodeClass]) -> "Cluster":
+        """Of these nodes in order, those that are alike and next to each other together."""
+        groups = groupby(nodes, key=lambda one: replace(one, count=1))
+        return Cluster(
+            classes=tuple(replace(one, count=sum(n.count for n in each)) for one, each in groups)
+        )
+
+    def resized(
+        self,
+        *,
+        nodes: int | None = None,
+        vcpus: int | None = None,
+        layouts: Sequence[tuple[str, ...]] = (),
+    ) -> "Cluster":
+        """With another number of nodes, which are in turn as they are here, another number of
+        vCPUs each, or other slices, in turn."""
+        each = list(self.each())
+        slices = layouts or [one.slices for one in each]
+        return Cluster.of(
+            NodeClass(
+                count=1,
+                vcpus=vcpus or each[number % len(each)].vcpus,
+                slices=slices[number % len(slices)],
+            )
+            for number in range(nodes or len(each))
+        )
+
+    def each(self) -> Iterator[NodeClass]:
+        """The class of every node, in order."""
+        for one in self.classes:
+            yield from repeat(replace(one, count=1), one.count)
+
+    @property
+    def nodes(self) -> int:
+        return sum(one.count for one in self.classes)
+
+    @property
+    def vcpus(self) -> int:
+        """Of the node that has most."""
+        return max(one.vcpus for one in self.classes)
+
+    @property
+    def vgpus(self) -> int:
+        """Of the node that has most, whatever their kinds."""
+        return max(len(one.slices) for one in self.classes)
+
+    def kinds(self) -> tuple[str, ...]:
+        """Those of its slices, each once."""
+        return tuple(dict.fromkeys(kind for one in self.classes for kind in one.slices))
+
+    def runs(self, config: Config) -> bool:
+        """Whether a task with this config fits on any of its nodes, with nothing else there."""
+        return any(
+            config.vcpus <= one.vcpus and config.vgpus <= one.slices.count(config.kind)
+            for one in self.classes
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Catalog:
+    """Functions, applications and the cluster. `kinds` has all kinds of slices that are known, the
+    usual one among them: its name is empty if all slices are alike, whatever they are."""
+
     functions: Mapping[str, Function]
     applications: Mapping[str, Application]
     cluster: Cluster
     prices: Prices
+    kinds: Mapping[str, SliceKind]
+
+    @property
+    def slice_memory_mb(self) -> int:
+        """Of a usual slice."""
+        return self.kinds[USUAL].memory_mb
+
+    def memories_mb(self, slices: Iterable[str]) -> tuple[int, ...]:
+        """Of slices of these kinds."""
+        return tuple(self.kinds[kind].memory_mb for kind in slices)
+
+    def kind_of(self, names: Sequence[str]) -> str:
+        """The kind of a slice that goes by these names, the most specific one first. One that is
+        not known keeps its first name, and nothing is planned there."""
+        usual = self.kinds[USUAL].name
+        if not usual:
+            return USUAL
+        for name in names:
+            if name == usual:
+                return USUAL
+            if name in self.kinds:
+                return name
+        return names[0]
 
     def application(self, name: str) -> Application:
         try:
@@ -316,6 +405,68 @@ def with_profiles(catalog: Catalog, changed: Callable[[Profile], Profile]) -> Ca
         for name, application in catalog.applications.items()
     }
     return replace(catalog, functions=functions, applications=applications)
+
+
+class OnKinds:
+    """Narrows catalogs to the kinds of slices that there are. What was narrowed once is the same
+    object the next time, so that what was built for it can be used again."""
+
+    def __init__(self, kinds: Iterable[str]) -> None:
+        self.kinds = frozenset(kinds)
+        self._functions: dict[Function, Function] = {}
+        self._applications: dict[Application, Application] = {}
+
+    def of(self, catalog: Catalog) -> Catalog:
+        """The catalog as it is planned with where slices are of these kinds. A function that could
+        run on none of them stays as it is: it waits for nodes that have others."""
+        functions = {f: self._function(f, catalog) for f in catalog.functions.values()}
+        if all(narrowed is function for function, narrowed in functions.items()):
+            return catalog
+        known = self._applications
+        self._functions = functions
+        self._applications = {
+            application: known.get(application)
+            or application.with_functions(lambda function: self._function(function, catalog))
+            for application in catalog.applications.values()
+        }
+        return replace(
+            catalog,
+            functions={name: functions[f] for name, f in catalog.functions.items()},
+            applications={n: self._applications[a] for n, a in catalog.applications.items()},
+        )
+
+    def _function(self, function: Function, catalog: Catalog) -> Function:
+        found = self._functions.get(function)
+        if found is None:
+            able = [
+                kind
+                for kind in self.kinds
+                if kind not in catalog.kinds or catalog.kinds[kind].memory_mb >= function.memory_mb
+            ]
+            profile = function.profile.on_kinds(able)
+            found = function if profile is function.profile else replace(function, profile=profile)
+            self._functions[function] = found
+        return found
+
+
+def unprofiled(catalog: Catalog, function: Function, kinds: Iterable[str]) -> str:
+    """Why a function is planned on no slice of these kinds, and what to do."""
+    known = {name: kind.name for name, kind in catalog.kinds.items()}
+    names = sorted(known.get(kind) or kind or "the usual kind" for kind in kinds)
+    needed = [
+        f"{known[kind] or 'usual slices'} with {function.memory_mb} MB"
+        for kind in function.profile.kinds
+        if kind in known
+    ]
+    return (
+        f"{function.name} runs on {' or '.join(needed)}, and here there are only slices of "
+        f"{', '.join(names)}: no profile says what it takes there; measure it with esg profile"
+    )
+
+
+def on_its_cluster(catalog: Catalog) -> Catalog:
+    """A catalog without what it says of slices that its own cluster has not got."""
+    return OnKinds(catalog.cluster.kinds()).of(catalog)
 
 
 def with_tasks(catalog: Catalog, mode: TaskMode) -> Catalog:

@@ -135,6 +135,19 @@ class TomlFields:
         for name in outer._content:
             yield name, outer.table(name)
 
+    def rows(self, key: str) -> Iterator["TomlFields"]:
+        """The tables of a list, at least one."""
+        value = self._get(key, _REQUIRED)
+        if not isinstance(value, list) or not value or not all(isinstance(v, dict) for v in value):
+            raise self.error(key, "must be a list of tables, at least one")
+        for number, row in enumerate(value):
+            yield TomlFields(self._source, f"{self._path}.{key}[{number}]", row)
+
+    def names_in(self) -> list[str]:
+        """All that a table of named things has; whoever asks for them looks at each."""
+        self._asked += self._content
+        return list(self._content)
+
     def finish(self) -> None:
         """Refuse the fields that were not asked for."""
         for key in self._content:

@@ -4,7 +4,7 @@ outside the mesh before it is on disk.
 
 One line of JSON each, the first being a header that says which code, catalog and policy wrote it:
 
-    {"journal": 7, "esg": "0.1.0", "catalog": "f3...", "settings": {"policy": "esg", ...}, ...}
+    {"journal": 8, "esg": "0.1.0", "catalog": "f3...", "settings": {"policy": "esg", ...}, ...}
     {"snapshot": {...}, "memory": {...}, "wall_us": 1793870400000000}
     {"at": 12000, "event": "RequestArrived", "is": {"request": "r1", ...}, "orders": "9c..."}
 
@@ -37,7 +37,7 @@ from esg.errors import Rejected
 from esg.suggest import shortened
 from esg.version import __version__
 
-FORMAT = 7
+FORMAT = 8
 _SETTINGS = {field.name for field in fields(SchedulerSettings)}
 _EVENT_READERS = {kind.__name__: msgspec.json.Decoder(kind).decode for kind in EVENTS}
 

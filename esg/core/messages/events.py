@@ -77,7 +77,8 @@ class ApplicationRetired(Message, frozen=True, kw_only=True):
 
 
 class SliceInventory(Message, frozen=True, kw_only=True):
-    """One slice as its invoker sees it: memory, and whose models are loaded or on their way.
+    """One slice as its invoker sees it: memory, and whose models are loaded or on their way. Its
+    kind is empty if it is a usual one (see `catalog.slice_kinds`).
 
     One that is not usable has lost its server: it has no models, and is given no work.
     """
@@ -86,6 +87,7 @@ class SliceInventory(Message, frozen=True, kw_only=True):
     resident: tuple[str, ...] = ()
     loading: tuple[str, ...] = ()
     usable: bool = True
+    kind: str = ""
 
 
 class RunningTask(Message, frozen=True, kw_only=True):

@@ -10,8 +10,8 @@ than the learnt batch takes. Then the plan *misses*, which is counted: the stage
 there, on the learnt vCPUs and vGPUs, although a smaller batch could do with less. Nothing waits for
 a batch to fill, and there is no second plan if the first fits nowhere.
 
-Caveat: configs are learnt for the SLO of the application; if a request brings another one of its
-own, that is not looked at.
+Caveats: configs are learnt for the SLO of the application; if a request brings another one of its
+own, that is not looked at. Where slices of a learnt kind are gone, the minimum config has to do.
 """
 
 from collections.abc import Iterable, Mapping
@@ -72,7 +72,10 @@ class Aquatope:
 
 def _checked(application: Application, trained: Trained) -> Learnt:
     """What was learnt for an application, if that is a config of its own for every stage."""
-    learnt = trained.get(application.name, {})
+    learnt = {
+        name: config if _is_here(application, name, config) else _minimum(application, name)
+        for name, config in trained.get(application.name, {}).items()
+    }
     missing = [stage for stage in application.stages if stage not in learnt]
     if missing:
         raise Rejected(
@@ -88,6 +91,15 @@ def _checked(application: Application, trained: Trained) -> Learnt:
                 f"{error}; train again with this one"
             ) from None
     return learnt
+
+
+def _is_here(application: Application, stage: str, config: Config) -> bool:
+    found = application.stages.get(stage)
+    return found is None or config.kind in found.function.profile.kinds
+
+
+def _minimum(application: Application, stage: str) -> Config:
+    return application.stages[stage].function.profile.minimum
 
 
 def _plan(application: Application, learnt: Learnt, stage: str, waiting: int) -> Plan:

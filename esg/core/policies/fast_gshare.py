@@ -27,9 +27,11 @@ each pair of batch and vGPUs no more vCPUs than it needs to keep the budget, and
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog, Stage
+from esg.core.catalog.profile import Prices
 from esg.core.policies.baselines import (
     budget_us,
     by_speed,
@@ -55,7 +57,8 @@ class _Menu:
         self.share = share
         self._lean = lean
         self.max_batch = profile.max_batch
-        self._plans = sorted(lone_plans(stage), key=_by_efficiency)
+        by_efficiency = partial(_by_efficiency, profile.prices)
+        self._plans = sorted(lone_plans(stage), key=by_efficiency)
         self._times_us = sorted(plan.time_us for plan in self._plans)
         self._counts = [profile.count_up_to(batch) for batch in range(profile.max_batch + 1)]
         self._offers: dict[tuple[int, int], Offer] = {}
@@ -105,10 +108,10 @@ class FastGShare:
             (node for node in nodes.values() if node.vgpus_free),
             key=lambda node: (node.vgpus_free, node.vcpus_free, node.invoker),
         )
-        refused: set[tuple[int, int]] = set()
+        refused: set[tuple[int, int, str]] = set()
         for plan in offer.plans:
             config = plan.config
-            size = config.vcpus, config.vgpus
+            size = config.vcpus, config.vgpus, config.kind
             if size in refused:
                 continue
             for node in tightest:
@@ -118,16 +121,22 @@ class FastGShare:
         return None
 
 
-def _by_efficiency(plan: Plan) -> tuple[Fraction, int, Config]:
-    """A sort key: the most efficient plan first, then fewer vCPUs, then the smaller config."""
+def _by_efficiency(prices: Prices, plan: Plan) -> tuple[Fraction, int, Config]:
+    """A sort key: the most efficient plan first, then fewer vCPUs, then the smaller config. Slices
+    of another kind count as many usual ones as they cost."""
     config = plan.config
-    return -Fraction(config.batch, plan.time_us * config.vgpus), config.vcpus, config
+    vgpus = Fraction(prices.usual_slices(config)) if config.kind else config.vgpus
+    return -Fraction(config.batch) / (plan.time_us * vgpus), config.vcpus, config
 
 
 def _leanest(plans: Sequence[Plan]) -> list[Plan]:
     """Of the plans with the same batch and vGPUs, those with the fewest vCPUs."""
-    fewest: dict[tuple[int, int], int] = {}
+    fewest: dict[tuple[int, int, str], int] = {}
     for plan in plans:
-        batch, vcpus, vgpus = plan.config
-        fewest[batch, vgpus] = min(fewest.get((batch, vgpus), vcpus), vcpus)
-    return [p for p in plans if p.config.vcpus == fewest[p.config.batch, p.config.vgpus]]
+        key, vcpus = _without_vcpus(plan.config), plan.config.vcpus
+        fewest[key] = min(fewest.get(key, vcpus), vcpus)
+    return [p for p in plans if p.config.vcpus == fewest[_without_vcpus(p.config)]]
+
+
+def _without_vcpus(config: Config) -> tuple[int, int, str]:
+    return config.batch, config.vgpus, config.kind

@@ -42,7 +42,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog, Stage
+from esg.core.catalog.profile import Prices
 from esg.core.policies.baselines import (
     batches,
     budget_us,
@@ -89,8 +91,9 @@ class Reading(StrEnum):
 class _Column:
     """The configs of a stage with one batch, fastest first."""
 
-    def __init__(self, plans: Iterable[Plan], reading: Reading) -> None:
+    def __init__(self, plans: Iterable[Plan], reading: Reading, prices: Prices) -> None:
         self._plans = sorted(plans, key=by_speed)
+        self._prices = prices
         self._reading = reading
         self._offers: dict[int, tuple[Plan, ...]] = {}
         self.times_us = [plan.time_us for plan in self._plans]
@@ -101,9 +104,12 @@ class _Column:
         if count not in self._offers:
             plans = self._plans[:count]
             if self._reading is not Reading.AS_CODED:
-                plans.sort(key=lambda plan: (plan.time_us * _weight(plan), by_speed(plan)))
+                plans.sort(key=self._per_weight)
             self._offers[count] = tuple(plans)
         return self._offers[count]
+
+    def _per_weight(self, plan: Plan) -> tuple[float, tuple[int, int, Config]]:
+        return plan.time_us * _weight(self._prices, plan.config), by_speed(plan)
 
 
 class _Menu:
@@ -115,7 +121,9 @@ class _Menu:
         self.share = share
         self.sizes = batches(profile)
         self.columns = {
-            batch: _Column((plan for plan in plans if plan.config.batch == batch), reading)
+            batch: _Column(
+                (plan for plan in plans if plan.config.batch == batch), reading, profile.prices
+            )
             for batch in self.sizes
         }
         self.fastest = {
@@ -124,7 +132,10 @@ class _Menu:
         }
         self.vcpus = np.array([plan.config.vcpus for plan in plans], dtype=np.int64)
         self.vgpus = np.array([plan.config.vgpus for plan in plans], dtype=np.int64)
-        self.weights = VCPU_WEIGHT * self.vcpus + VGPU_WEIGHT * self.vgpus
+        self.kinds = profile.kinds
+        self.kind = np.array([self.kinds.index(plan.config.kind) for plan in plans], dtype=np.int64)
+        prices = self.prices = profile.prices
+        self.weights = np.array([_weight(prices, plan.config) for plan in plans])
         self.merits = np.array([plan.config.batch for plan in plans]) / profile.time_us
         if reading is not Reading.AS_CODED:
             self.merits = self.merits / self.weights
@@ -196,11 +207,13 @@ class Infless:
             if can_take(node, plan.config, function.name, function.memory_mb):
                 return Placement(plan, node)
             # Its slices have no memory for the model: neither for this plan nor for a wider one
-            scores[menu.vgpus[rows] >= plan.config.vgpus, column] = 0
+            alike = menu.kind[rows] == menu.kinds.index(plan.config.kind)
+            scores[alike & (menu.vgpus[rows] >= plan.config.vgpus), column] = 0
 
 
-def _weight(plan: Plan) -> int:
-    return VCPU_WEIGHT * plan.config.vcpus + VGPU_WEIGHT * plan.config.vgpus
+def _weight(prices: Prices, config: Config) -> float:
+    """Slices of another kind weigh as many usual ones as they cost."""
+    return VCPU_WEIGHT * config.vcpus + VGPU_WEIGHT * prices.usual_slices(config)
 
 
 def _limit_us(budget: int, batch: int, interval_us: int) -> int:
@@ -222,12 +235,15 @@ def _limit_us(budget: int, batch: int, interval_us: int) -> int:
 def _scores(menu: _Menu, rows: Sequence[int], nodes: Sequence[NodeBooks]) -> NDArray[np.float64]:
     """A score for every plan (row) and node (column); 0 where there is no room."""
     vcpus_free = np.array([node.vcpus_free for node in nodes])
-    vgpus_free = np.array([node.vgpus_free for node in nodes])
-    capacity = np.array([VCPU_WEIGHT * s.vcpus + VGPU_WEIGHT * len(s.slices) for s in nodes])
-    free = VCPU_WEIGHT * vcpus_free + VGPU_WEIGHT * vgpus_free
+    free_of = np.array([[node.free_of.get(kind, 0) for node in nodes] for kind in menu.kinds])
+    usual = [menu.prices.usual_slices(Config(1, 1, 1, kind)) for kind in menu.kinds]
+    weigh = dict(zip(menu.kinds, usual, strict=True))
+    slices = np.array([sum(weigh.get(p.kind, 0) for p in node.slices) for node in nodes])
+    capacity = VCPU_WEIGHT * np.array([node.vcpus for node in nodes]) + VGPU_WEIGHT * slices
+    free = VCPU_WEIGHT * vcpus_free + VGPU_WEIGHT * (np.array(usual) @ free_of)
     left = free - menu.weights[rows, np.newaxis]
     fits = (menu.vcpus[rows, np.newaxis] <= vcpus_free) & (
-        menu.vgpus[rows, np.newaxis] <= vgpus_free
+        menu.vgpus[rows, np.newaxis] <= free_of[menu.kind[rows]]
     )
     fraction_left = np.maximum(left, LEAST_LEFT) / capacity
     scores: NDArray[np.float64] = np.where(fits, menu.merits[rows, np.newaxis] / fraction_left, 0.0)

@@ -159,7 +159,7 @@ class OrionPipeline:
         return mean + round(Z_P95 * sqrt(variance)), cost, places
 
     def _successors(self, places: Places) -> Iterator[Places]:
-        """In the order of the stages, and of batch, vCPUs, vGPUs within a stage."""
+        """In the order of the stages, and of batch, vCPUs, vGPUs and their kind within a stage."""
         for stage, place in enumerate(places):
             for higher in self._raised[stage][place]:
                 yield (*places[:stage], higher, *places[stage + 1 :])
@@ -207,7 +207,7 @@ class Orion:
         """
         stage = view.stage.name
         steps, effort = view.jobs[0].planned, 0
-        if all(step.stage != stage for step in steps):
+        if not any(step.stage == stage for step in steps) or not _can_be(steps, view.application):
             found = self._search(view.application.name, view.slo_us)
             steps = found.steps
             effort = 0 if view.stage.after else found.effort
@@ -224,9 +224,16 @@ class Orion:
         return self._place(view, offer, nodes)
 
 
+def _can_be(steps: Iterable[Step], application: Application) -> bool:
+    """Whether there still are slices of the kinds that a plan is for."""
+    stages = application.stages
+    return all(step.config in stages[step.stage].function.profile for step in steps)
+
+
 def _raised(profile: Profile) -> list[list[int]]:
     """For each config, where those are that differ by one step up in one dimension: batch, vCPUs,
-    vGPUs. A step is to the next larger value that exists with the other two unchanged.
+    vGPUs, and their kind, from cheap to dear. A step is to the next larger value that exists with
+    the others unchanged.
 
     >>> from esg.core.catalog.profile import Prices
     >>> cells = [Config(1, 1, 1), Config(1, 4, 1), Config(1, 4, 2), Config(2, 1, 1)]
@@ -234,11 +241,12 @@ def _raised(profile: Profile) -> list[list[int]]:
     [[3, 1], [2], [], []]
     """
     raised: list[list[int]] = [[] for _ in profile.configs]
+    cells = [(*config[:3], profile.kinds.index(config.kind)) for config in profile.configs]
     for dimension in range(len(Config._fields)):
         latest: dict[tuple[int, ...], int] = {}
-        # Configs are sorted, so along each dimension they come in rising order
-        for place, config in enumerate(profile.configs):
-            others = config[:dimension] + config[dimension + 1 :]
+        # In this order they rise along each dimension
+        for place in sorted(range(len(cells)), key=cells.__getitem__):
+            others = cells[place][:dimension] + cells[place][dimension + 1 :]
             if others in latest:
                 raised[latest[others]].append(place)
             latest[others] = place

@@ -83,20 +83,20 @@ def anywhere(view: QueueView, offer: Offer, nodes: Mapping[str, NodeBooks]) -> P
 def _placement(
     view: QueueView, plan: Plan, near: Iterable[str], nodes: Mapping[str, NodeBooks]
 ) -> Placement | None:
-    function, (_, vcpus, vgpus) = view.stage.function, plan.config
+    function, (_, vcpus, vgpus, kind) = view.stage.function, plan.config
     for invoker in near:
         node = nodes.get(invoker)
-        if node is not None and node.vcpus_free >= vcpus and node.vgpus_free >= vgpus:
-            slices = node.pick(function.name, function.memory_mb, vgpus)
+        if node is not None and node.has_free(vcpus, vgpus, kind):
+            slices = node.pick(function.name, function.memory_mb, vgpus, kind)
             if slices is not None:
                 return Placement(plan, node, slices)
     indexed = IndexedNodes.of(nodes)
-    for node in indexed.roomiest_first(vcpus, vgpus):
-        warm = node.warm_free(function.name, vgpus)
+    for node in indexed.roomiest_first(vcpus, vgpus, kind):
+        warm = node.warm_free(function.name, vgpus, kind)
         if len(warm) == vgpus:
             return Placement(plan, node, warm)
-    for node in indexed.roomiest_first(vcpus, vgpus):
-        slices = node.pick(function.name, function.memory_mb, vgpus)
+    for node in indexed.roomiest_first(vcpus, vgpus, kind):
+        slices = node.pick(function.name, function.memory_mb, vgpus, kind)
         if slices is not None:
             return Placement(plan, node, slices)
     return None
@@ -104,4 +104,5 @@ def _placement(
 
 def can_take(node: NodeBooks, config: Config, function: str, memory_mb: int) -> bool:
     """Room for the config, and slices with memory for the model."""
-    return node.fits(config) and node.pick(function, memory_mb, config.vgpus) is not None
+    slices = config.vgpus, config.kind
+    return node.fits(config) and node.pick(function, memory_mb, *slices) is not None

@@ -131,7 +131,11 @@ class PhasedTasks:
                 continue
             order = task.order
             able = [
-                i for i in (*order.slices, *idle) if i in idle and slices[i].has(order.function)
+                i
+                for i in (*order.slices, *idle)
+                if i in idle
+                and slices[i].kind == order.config.kind
+                and slices[i].has(order.function)
             ]
             found = tuple(dict.fromkeys(able))[: order.config.vgpus]
             idle = [index for index in idle if index not in found]

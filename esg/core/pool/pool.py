@@ -21,9 +21,12 @@ of them there fails, and the scheduler hears of it at once, by an inventory. A t
 executed on it goes on: its executor knows which of its jobs can be saved.
 """
 
+from collections.abc import Iterable
+from itertools import repeat
 from typing import assert_never
 
 from esg.core.catalog.model import Catalog
+from esg.core.catalog.slice_kinds import USUAL
 from esg.core.messages.commands import DropInstance, RecallStanding, StopTask, WarmInstance
 from esg.core.messages.events import (
     InstanceGone,
@@ -73,12 +76,13 @@ class Pool:
         *,
         vcpus: int,
         memories_mb: tuple[int, ...],
+        kinds: Iterable[str] = repeat(USUAL),
         keep_alive_us: int = KEEP_ALIVE_US,
     ) -> None:
         self.invoker = invoker
         self.vcpus = vcpus
         self.vcpus_free = vcpus
-        self.slices = [PoolSlice(memory_mb) for memory_mb in memories_mb]
+        self.slices = [PoolSlice(mb, kind) for mb, kind in zip(memories_mb, kinds, strict=False)]
         self.running: dict[str, Running] = {}
         self._catalog = catalog
         self._keep_alive_us = keep_alive_us
@@ -162,7 +166,7 @@ class Pool:
         if number <= self._latest_task:
             return  # heard before
         self._latest_task = number
-        missing = self._missing(order.slices, order.function)
+        missing = self._missing(order.slices, order.function) or self._of_another_kind(order)
         if not missing:
             missing = self._never_fits(order) if order.phased else self._not_free(order)
         if missing:
@@ -223,6 +227,14 @@ class Pool:
                 return f"{self.invoker} has no slice {index}"
             if not self.slices[index].usable:
                 return f"slice {index} of {self.invoker} is out of order"
+        return ""
+
+    def _of_another_kind(self, order: TaskOrder) -> str:
+        for index in order.slices:
+            kind = self.slices[index].kind
+            if kind != order.config.kind:
+                known = f"is of kind {kind}" if kind else "is a usual one"
+                return f"slice {index} of {self.invoker} {known}, which {order.config} is not for"
         return ""
 
     def _not_free(self, order: TaskOrder) -> str:

@@ -32,6 +32,7 @@ class PoolSlice(Struct, gc=False):
     """A slice as its node sees it."""
 
     memory_mb: int
+    kind: str = ""
     holder: str = ""
     promised: list[str] = field(default_factory=list)  # to tasks in phases that are on none so far
     usable: bool = True
@@ -57,6 +58,7 @@ class PoolSlice(Struct, gc=False):
             resident=tuple(name for name in self.models if self.has(name)),
             loading=self.on_their_way(),
             usable=self.usable,
+            kind=self.kind,
         )
 
 

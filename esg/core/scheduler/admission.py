@@ -116,6 +116,7 @@ class AdmissionControl:
 
     def __init__(self, books: Books, end: Callable[[Request, Outcome, str, int], None]) -> None:
         self._state = state = books.state
+        self._prices = books.catalog.prices
         self._busy = books.busy
         self._shares = books.shares
         self._settings = books.settings
@@ -164,11 +165,13 @@ class AdmissionControl:
 
     def _computed_us(self, application: Application) -> int:
         """The time between answers at the minimum configs; 0 if there are no slices."""
-        slices = sum(len(node.slices) for node in self._state.open_nodes().values())
+        prices = self._prices
+        nodes = self._state.open_nodes().values()
+        slices = sum(prices.usual_slices_of(node.count_kinds()) for node in nodes)
         if not slices:
             return 0
         profiles = [stage.function.profile for stage in application.stages.values()]
-        return sum(p.vgpu_us_of(p.minimum) for p in profiles) // slices
+        return int(sum(p.vgpu_us_of(p.minimum) for p in profiles) // slices)
 
     def shed_expired(self, now_us: int) -> None:
         """Load shedding: answer those that cannot be done in time any more."""

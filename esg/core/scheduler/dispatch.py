@@ -120,7 +120,7 @@ class Dispatcher:
         if placement is None and queue.blocked:
             queue.rounds += 1
             if queue.rounds >= settings.recheck_rounds:
-                decision = replace(decision, plans=(_minimum(view.stage),))
+                decision = replace(decision, plans=_minimum(view.stage))
                 placement = self._place(view, decision, nodes)
         if placement is None:
             self._put_on_recheck_list(queue, now_us)
@@ -240,13 +240,10 @@ class Dispatcher:
         return tuple(inputs)
 
 
-def _minimum(stage: Stage) -> Plan:
-    """The config that ensures progress."""
+def _minimum(stage: Stage) -> tuple[Plan, ...]:
+    """The configs that ensure progress: the smallest on slices of each kind."""
     profile = stage.function.profile
-    index = profile.index(profile.minimum)
-    return Plan(
-        stage.name,
-        profile.minimum,
-        int(profile.time_us[index]),
-        int(profile.job_cost_pusd[index]),
+    return tuple(
+        Plan(stage.name, config, profile.time_us_of(config), profile.job_cost_pusd_of(config))
+        for config in map(profile.minimum_of, profile.kinds)
     )

@@ -3,8 +3,10 @@
 from collections import Counter
 
 from esg.core.catalog.model import Function
+from esg.core.catalog.slice_kinds import counts
 from esg.core.messages.commands import AdmitRequest, AnswerRequest, Command, RefuseRequest
 from esg.core.scheduler.scheduler import Scheduler
+from esg.core.state.candidates import could_run
 from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import Phase, State
 from esg.errors import Bug
@@ -61,14 +63,19 @@ def _check_resources(state: State) -> None:
             (i, name) for i, p in enumerate(node.slices) for name in (p.ahead, p.holder) if name
         ]
         expected = [(i, task.name) for task in tasks for i in task.slices]
-        free = sum(part.usable and not part.holder for part in node.slices)
-        if sorted(here) != sorted(expected) or node.vgpus_free != free:
+        free = dict.fromkeys(node.kinds(), 0)
+        for part in node.slices:
+            free[part.kind] += part.usable and not part.holder
+        books = node.vgpus_free, node.free_of
+        if sorted(here) != sorted(expected) or books != (sum(free.values()), free):
             raise Bug(f"{node.invoker}: slices are held by {here}, tasks say {expected}")
         if node.promised != sum(bool(part.ahead) for part in node.slices):
             raise Bug(f"{node.invoker}: {node.promised} slices are promised, and others say so")
         for task in tasks:
             if len(task.slices) != task.config.vgpus or len(task.requests) != task.config.batch:
                 raise Bug(f"{task.name} does not have what its config {task.config} says")
+            if any(node.slices[index].kind != task.config.kind for index in task.slices):
+                raise Bug(f"{task.name} is on slices of another kind than its config {task.config}")
             if task.vcpus_back and not task.prepared_us <= state.now_us:
                 raise Bug(f"{task.name} has given vCPUs back before its CPU part can be over")
     for task in state.tasks.values():
@@ -128,9 +135,12 @@ def _check_indexes(scheduler: Scheduler) -> None:
     state = scheduler.state
     index = state.open_nodes().index
     for function in scheduler.catalog.functions.values():  # from now on, if not before
-        index.warm(function.name)
-        index.next_warm(function.name)
-        index.loadable(function.name, function.memory_mb)
+        kinds = function.profile.kinds
+        for kind in kinds:
+            index.free_of(kind)
+            index.warm(function.name, kind)
+            index.next_warm(function.name, kind)
+        index.loadable(function.name, function.memory_mb, kinds)
     index.usable()
     if index.nodes is not state.nodes or not all(one.is_true() for one in index.rankings()):
         raise Bug("an index of nodes is not what their books say")
@@ -248,7 +258,7 @@ def _is_loading(state: State) -> bool:
 
 
 def _could_run(function: Function, node: NodeBooks) -> bool:
-    """Whether the smallest config fits a node that has nothing else to do."""
-    smallest = function.profile.minimum
-    able = sum(part.usable and part.memory_mb >= function.memory_mb for part in node.slices)
-    return node.vcpus >= smallest.vcpus and able >= smallest.vgpus
+    """Whether a smallest config fits a node that has nothing else to do."""
+    able = counts(part.kind for part in node.slices if could_run(function, part))
+    smallest = [function.profile.minimum_of(kind) for kind in function.profile.kinds]
+    return any(node.vcpus >= c.vcpus and able.get(c.kind, 0) >= c.vgpus for c in smallest)

@@ -49,15 +49,17 @@ class Nodes:
 
     def joined(self, now_us: int, event: InvokerJoined) -> None:
         """Compare what is there with the books, and go on from what is."""
-        memories_mb = [part.memory_mb for part in event.slices]
+        slices = [(part.memory_mb, part.kind) for part in event.slices]
         node = self._state.nodes.get(event.invoker)
         if node is not None and (
-            node.vcpus != event.vcpus or [part.memory_mb for part in node.slices] != memories_mb
+            node.vcpus != event.vcpus or [(p.memory_mb, p.kind) for p in node.slices] != slices
         ):
             self.lost(now_us, event.invoker)
             node = None
         if node is None:
-            node = NodeBooks.of(event.invoker, event.vcpus, memories_mb)
+            kinds = [part.kind for part in event.slices]
+            memories_mb = [part.memory_mb for part in event.slices]
+            node = NodeBooks.of(event.invoker, event.vcpus, memories_mb, kinds)
             self._state.add_node(node)
         self._state.health.keep(event.invoker)
         self._state.releases += 1

@@ -121,7 +121,7 @@ class PreWarmer:
             del self._waiting[queue.name]
             self.next_us = self._first_us()
         nodes = self._state.open_nodes()
-        missing = self._wanted(function) - nodes.count_instances(function.name, function.memory_mb)
+        missing = self._wanted(function) - _count(nodes, function)
         if missing <= 0:
             return
         for node in self._nearest(queue):
@@ -131,10 +131,10 @@ class PreWarmer:
 
     def _spread(self, function: Function, nodes: IndexedNodes, now_us: int) -> None:
         """Load as many instances as are foreseen, each on the node that has fewest of them."""
-        name, memory_mb = function.name, function.memory_mb
-        missing = self._foreseen(function) - nodes.count_instances(name, memory_mb)
+        missing = self._foreseen(function) - _count(nodes, function)
         while missing > 0:
-            node = nodes.fewest_instances(name, memory_mb)
+            kinds = function.profile.kinds
+            node = nodes.fewest_instances(function.name, function.memory_mb, kinds)
             if node is None:
                 return
             missing -= self._load_on(node, function, 1, now_us)
@@ -156,7 +156,8 @@ class PreWarmer:
         for index, part in emptiest:
             if loaded == count:
                 break
-            if part.can_load(function.name, function.memory_mb):
+            known = part.kind in function.profile.kinds
+            if known and part.can_load(function.name, function.memory_mb):
                 node.load(index, function.name, function.memory_mb, now_us)
                 self._emit(WarmInstance(invoker=node.invoker, slice=index, function=function.name))
                 loaded += 1
@@ -179,3 +180,8 @@ class PreWarmer:
         nodes = self._state.open_nodes()
         ranked = [nodes[name] for name in homes(queue_name(queue.application, root), nodes)]
         return [node for node in ranked if node.instances.get(function, 0) < len(node.slices)]
+
+
+def _count(nodes: IndexedNodes, function: Function) -> int:
+    """How many instances there are."""
+    return nodes.count_instances(function.name, function.memory_mb, function.profile.kinds)

@@ -13,6 +13,7 @@ from esg.core.messages.events import JobFailure
 from esg.core.messages.outcome import Outcome
 from esg.core.scheduler.books import Books
 from esg.core.scheduler.lifecycle import Lifecycle
+from esg.core.state.candidates import could_run
 from esg.core.state.state import Job, Task
 from esg.units import seconds
 
@@ -88,7 +89,7 @@ class Retries:
             part.failed_loads.get(function.name)
             for node in self._state.open_nodes().values()
             for part in node.slices
-            if part.usable and part.memory_mb >= function.memory_mb
+            if could_run(function, part)
         ]
         limit = self._settings.max_attempts
         return bool(able) and all(f is not None and f.count >= limit for f in able)

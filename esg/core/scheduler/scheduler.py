@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from esg.core.catalog.model import Application, Catalog, with_tasks
+from esg.core.catalog.model import Application, Catalog, OnKinds, unprofiled, with_tasks
 from esg.core.estimation.corrected import corrected
 from esg.core.estimation.stage_speed import forget_pace
 from esg.core.messages.codec import decode, encode
@@ -71,15 +71,20 @@ from esg.errors import Bug, Rejected
 from esg.suggest import did_you_mean
 from esg.units import NEVER_US
 
+NODES_COME_AND_GO = (InvokerJoined, InvokerLost)
+"""Events after which slices may be of other kinds."""
+
 TASKS_AHEAD = 1_000_000
 """Far more tasks than can be ordered before a journal is on disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanningBasis:
-    """What decisions stand on: the catalog as it is, with some corrections as it is planned with,
-    and the policy made for that."""
+    """What decisions stand on: the catalog with what it says of the slices that there are, with
+    some corrections as it is planned with, and the policy made for that. `whole` is the catalog
+    with all that it says of slices."""
 
+    whole: Catalog
     catalog: Catalog
     corrections: tuple[Correction, ...]
     planned: Catalog
@@ -89,14 +94,14 @@ class PlanningBasis:
 class Scheduler:
     """The state machine of one controller.
 
-    `policy_for` makes the same policy for another catalog; only with it can applications come and
-    go, and profiles be corrected.
+    `policy_for` makes the same policy for another catalog; only with it can applications and kinds
+    of slices come and go, and profiles be corrected. Without a `policy` it makes the first one.
     """
 
     def __init__(
         self,
         catalog: Catalog,
-        policy: Policy,
+        policy: Policy | None,
         settings: SchedulerSettings | None = None,
         *,
         snapshot: Any = None,
@@ -108,12 +113,13 @@ class Scheduler:
         self._policy_for = policy_for
         self._registry = Registry(catalog, self.state)
         self._prepared: PlanningBasis | None = None
-        if self._registry.catalog is catalog and not self.state.corrections:
-            self._rebuild(PlanningBasis(catalog, (), catalog, policy))
+        self._on_kinds = OnKinds(self._kinds(catalog))
+        whole, corrections = self._registry.catalog, self.state.corrections
+        planned = self._on_kinds.of(whole)
+        if planned is catalog and not corrections and policy is not None:
+            self._rebuild(PlanningBasis(whole, catalog, (), catalog, policy))
         else:
-            self._rebuild(
-                self._planning_basis(self._registry.catalog, self.state.corrections, catalog)
-            )
+            self._rebuild(self._planning_basis(whole, corrections, planned))
 
     def handle(self, now_us: int, event: Event) -> list[Command]:
         """Learn one fact; returns what to do about it, in order."""
@@ -125,6 +131,8 @@ class Scheduler:
         if state.health.quarantined or now_us >= state.health.reload_at_us:
             self._quarantine.release_expired(now_us)
         self._learn(now_us, event)
+        if type(event) in NODES_COME_AND_GO:
+            self._kinds_changed()
         if state.resting:
             self._lifecycle.end_rests(now_us)
         if state.handovers:
@@ -192,10 +200,31 @@ class Scheduler:
         return self._policy_for(catalog)
 
     def _planning_basis(
-        self, catalog: Catalog, corrections: tuple[Correction, ...], before: Catalog
+        self, whole: Catalog, corrections: tuple[Correction, ...], before: Catalog
     ) -> PlanningBasis:
+        catalog = self._on_kinds.of(whole)
         planned = corrected(catalog, corrections, before)
-        return PlanningBasis(catalog, corrections, planned, self._policy_of(planned))
+        return PlanningBasis(whole, catalog, corrections, planned, self._policy_of(planned))
+
+    def _kinds(self, catalog: Catalog) -> frozenset[str]:
+        """The kinds of slices to plan with: those of the nodes there are; while there is none,
+        those of the catalog's cluster."""
+        nodes = self.state.nodes.values()
+        return frozenset({kind for node in nodes for kind in node.kinds()}) or frozenset(
+            catalog.cluster.kinds()
+        )
+
+    def _kinds_changed(self) -> None:
+        """Plan with the kinds of slices that there are now, if others than before."""
+        whole = self._registry.catalog
+        kinds = self._kinds(whole)
+        if kinds == self._on_kinds.kinds:
+            return
+        self._on_kinds, self._prepared = OnKinds(kinds), None
+        if self._on_kinds.of(whole) is self.catalog:
+            self._find_nowhere()
+        else:
+            self._rebuild(self._planning_basis(whole, self.state.corrections, self.planned))
 
     def _rebuild(self, basis: PlanningBasis) -> None:
         """Build all that depends on the catalog, around the memory there is. What is promised goes
@@ -203,7 +232,11 @@ class Scheduler:
         self.catalog = basis.catalog
         self.policy = policy = basis.policy
         self.planned = planned = basis.planned
-        self._current = self._registry.current
+        self._current = {
+            name: basis.catalog.applications[application.name]
+            for name, application in self._registry.current.items()
+        }
+        self._find_nowhere()
         self._fastest_us = {
             name: application.fastest_us()[application.root]
             for name, application in self._current.items()
@@ -224,6 +257,19 @@ class Scheduler:
         self._tasks = Tasks(books, lifecycle, standing, handovers, quarantine, retries)
         self._nodes = Nodes(books, lifecycle, self._tasks, standing, quarantine, retries)
         self._dispatcher = Dispatcher(books, lifecycle, standing, handovers, policy)
+
+    def _find_nowhere(self) -> None:
+        """Which applications have functions that no slice can run, of those that there are."""
+        rejections = {n: self._unprofiled(a) for n, a in self._current.items()}
+        self._nowhere = {n: found for n, found in rejections.items() if found is not None}
+
+    def _unprofiled(self, application: Application) -> Rejection | None:
+        kinds = self._on_kinds.kinds
+        for function in application.functions():
+            if kinds.isdisjoint(function.profile.kinds):
+                reason = unprofiled(self._registry.catalog, function, kinds)
+                return Rejection(RefusalKind.IMPOSSIBLE, f"{application.name}: {reason}")
+        return None
 
     def _learn(self, now_us: int, event: Event) -> None:
         match event:  # what happens most often comes first
@@ -275,11 +321,7 @@ class Scheduler:
     def _profiles_corrected(self, corrections: tuple[Correction, ...]) -> None:
         catalog, prepared = self._registry.catalog, self._prepared
         self._prepared = None
-        if (
-            prepared is None
-            or prepared.catalog is not catalog
-            or prepared.corrections != corrections
-        ):
+        if prepared is None or prepared.whole is not catalog or prepared.corrections != corrections:
             prepared = self._planning_basis(catalog, corrections, self.planned)
         before, self.state.corrections = self.planned, corrections
         self._rebuild(prepared)
@@ -310,7 +352,7 @@ class Scheduler:
             reason = did_you_mean("application", name, self._current)
             return Rejection(RefusalKind.UNKNOWN_APPLICATION, reason)
         slo_us = application.slo_us if event.slo_us is None else event.slo_us
-        rejection = slo_rejection(name, slo_us, self._fastest_us[name])
+        rejection = self._nowhere.get(name) or slo_rejection(name, slo_us, self._fastest_us[name])
         rejection = rejection or self._admission.rejection(event.client, name, application, slo_us)
         if rejection is None:
             self._lifecycle.admit(event, application, slo_us, now_us)
@@ -324,8 +366,7 @@ def build_scheduler(
     snapshot if there is one, and gives tasks numbers above `epoch`."""
     catalog = with_tasks(catalog, settings.tasks)
     policy_for = policy_maker(settings.policy, settings)
-    policy = policy_for(catalog)
-    scheduler = Scheduler(catalog, policy, settings, snapshot=snapshot, policy_for=policy_for)
+    scheduler = Scheduler(catalog, None, settings, snapshot=snapshot, policy_for=policy_for)
     scheduler.begin_epoch(epoch)
     return scheduler
 

@@ -104,7 +104,9 @@ class StandingOrders:
         self, stage: Stage, config: Config, held: Config, task: Task, requests: list[Request]
     ) -> bool:
         """Whether a stage can be run on what a task before it holds, for just these requests."""
-        if config.batch != len(requests) or config.vcpus > held.vcpus or config.vgpus > held.vgpus:
+        if config.vcpus > held.vcpus or config.vgpus > held.vgpus or config.kind != held.kind:
+            return False
+        if config.batch != len(requests):
             return False
         if self._state.queues[queue_name(task.application, stage.name)].jobs:
             return False

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from esg.core.catalog.model import Function
 from esg.core.state.indexed_nodes import IndexedNodes
+from esg.core.state.node_books import SliceBooks
 from esg.core.state.state import State
 
 FAILURES_ON_ONE_NODE = 2
@@ -12,6 +13,13 @@ FAILURES_ON_ONE_NODE = 2
 bad luck; a second means that something is wrong with the node for this job, and a node that fails
 fast, and so is always free, must not use up all of a job's attempts. So it is less than
 `SchedulerSettings.max_attempts` is by default."""
+
+
+def could_run(function: Function, part: SliceBooks) -> bool:
+    """Whether a slice is in order, large enough, and of a kind that the profile knows."""
+    return (
+        part.usable and part.memory_mb >= function.memory_mb and part.kind in function.profile.kinds
+    )
 
 
 def preferred_nodes(state: State, failed_on: Sequence[str]) -> IndexedNodes | None:
@@ -30,7 +38,7 @@ def eligible_nodes(state: State, failed_on: Sequence[str], function: Function) -
         return nodes
     left = nodes.without(ruled_out)
     able = any(
-        part.usable and part.memory_mb >= function.memory_mb and not part.quarantines(function.name)
+        could_run(function, part) and not part.quarantines(function.name)
         for node in left.values()
         for part in node.slices
     )

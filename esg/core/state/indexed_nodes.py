@@ -98,14 +98,30 @@ class NodeIndex:
         for node in nodes.values() if watch else ():
             node.watched_by(self._on_room, self._on_models)
         self._free = self._ranking(_least_in_use, self._on_room)
+        self._free_of: dict[str, Ranking] = {}
         self._usable: Ranking | None = None
-        self._warm: dict[str, Ranking] = {}
-        self._next_warm: dict[str, Ranking] = {}
-        self._loadable: dict[tuple[str, int], Ranking] = {}
+        self._warm: dict[tuple[str, str], Ranking] = {}
+        self._next_warm: dict[tuple[str, str], Ranking] = {}
+        self._loadable: dict[_Loadable, Ranking] = {}
+        kinds = {kind for node in nodes.values() for kind in node.kinds()}
+        self._only_kind = kinds.pop() if len(kinds) == 1 else None
 
     def free(self) -> Ranking:
         """By free vGPUs, then vCPUs; the most first."""
         return self._free.fresh()
+
+    def free_of(self, kind: str) -> Ranking:
+        """By free vGPUs of a kind, then vCPUs; the most first."""
+        if kind == self._only_kind:
+            return self._free.fresh()
+        found = self._free_of.get(kind)
+        if found is None:
+
+            def key(node: NodeBooks) -> Key:
+                return -node.free_of.get(kind, 0), -node.vcpus_free
+
+            found = self._free_of[kind] = self._ranking(key, self._on_room)
+        return found.fresh()
 
     def usable(self) -> Ranking:
         """By slices that are in order."""
@@ -113,53 +129,58 @@ class NodeIndex:
             self._usable = self._ranking(_usable, self._on_models)
         return self._usable.fresh()
 
-    def warm(self, function: str) -> Ranking:
-        """By free vCPUs, then free slices with the model that nobody is on; the most first."""
-        found = self._warm.get(function)
-        if found is None:
-
-            def key(node: NodeBooks) -> Key:
-                return -node.vcpus_free, -node.count_warm_idle(function)
-
-            found = self._warm[function] = self._ranking(key, self._on_room)
-        return found.fresh()
-
-    def next_warm(self, function: str) -> Ranking:
-        """By when a free slice with the model will be left that somebody is on, the soonest first;
-        then by free vCPUs, the most first."""
-        found = self._next_warm.get(function)
-        if found is None:
-
-            def key(node: NodeBooks) -> Key:
-                return node.next_warm_us(function), -node.vcpus_free
-
-            found = self._next_warm[function] = self._ranking(key, self._on_room)
-        return found.fresh()
-
-    def loadable(self, function: str, memory_mb: int) -> Ranking:
-        """Those first that could load one more instance in free memory, the fewest instances
+    def warm(self, function: str, kind: str) -> Ranking:
+        """By free vCPUs, then free slices of a kind with the model that nobody is on; the most
         first."""
-        found = self._loadable.get((function, memory_mb))
+        found = self._warm.get((function, kind))
         if found is None:
 
             def key(node: NodeBooks) -> Key:
-                full = not node.has_memory_for(function, memory_mb)
+                return -node.vcpus_free, -node.count_warm_idle(function, kind)
+
+            found = self._warm[function, kind] = self._ranking(key, self._on_room)
+        return found.fresh()
+
+    def next_warm(self, function: str, kind: str) -> Ranking:
+        """By when a free slice of a kind with the model will be left that somebody is on, the
+        soonest first; then by free vCPUs, the most first."""
+        found = self._next_warm.get((function, kind))
+        if found is None:
+
+            def key(node: NodeBooks) -> Key:
+                return node.next_warm_us(function, kind), -node.vcpus_free
+
+            found = self._next_warm[function, kind] = self._ranking(key, self._on_room)
+        return found.fresh()
+
+    def loadable(self, function: str, memory_mb: int, kinds: tuple[str, ...]) -> Ranking:
+        """Those first that could load one more instance in free memory, on a slice of these kinds;
+        the fewest instances first."""
+        found = self._loadable.get((function, memory_mb, kinds))
+        if found is None:
+
+            def key(node: NodeBooks) -> Key:
+                full = not node.has_memory_for(function, memory_mb, kinds)
                 return full, node.instances.get(function, 0)
 
             found = self._ranking(key, self._on_models)
-            self._loadable[function, memory_mb] = found
+            self._loadable[function, memory_mb, kinds] = found
         return found.fresh()
 
     def rankings(self) -> list[Ranking]:
         """All that have been asked for."""
         usable = [] if self._usable is None else [self._usable]
         warm = [*self._warm.values(), *self._next_warm.values()]
-        return [self._free, *usable, *warm, *self._loadable.values()]
+        free = [self._free, *self._free_of.values()]
+        return [*free, *usable, *warm, *self._loadable.values()]
 
     def _ranking(self, key: Callable[[NodeBooks], Key], changed: Changed) -> Ranking:
         made = Ranking(self.nodes, key)
         changed.append(made.stale)
         return made
+
+
+_Loadable = tuple[str, int, tuple[str, ...]]
 
 
 def _least_in_use(node: NodeBooks) -> Key:
@@ -246,10 +267,10 @@ class IndexedNodes(Mapping[str, NodeBooks]):
         """How many slices are in order, free or not."""
         return self.index.usable().totals[0] - self._in_others(lambda node: _usable(node)[0])
 
-    def count_instances(self, function: str, memory_mb: int) -> int:
+    def count_instances(self, function: str, memory_mb: int, kinds: tuple[str, ...]) -> int:
         """How many slices have, or are loading, the model."""
         others = self._in_others(lambda node: node.instances.get(function, 0))
-        return self.index.loadable(function, memory_mb).totals[1] - others
+        return self.index.loadable(function, memory_mb, kinds).totals[1] - others
 
     def has_room(self) -> bool:
         """Whether any node has both a free vGPU and a free vCPU."""
@@ -262,10 +283,10 @@ class IndexedNodes(Mapping[str, NodeBooks]):
                 return True
         return False
 
-    def roomiest_first(self, vcpus: int, vgpus: int) -> Iterator[NodeBooks]:
-        """The nodes with so much room: the one with the most free vGPUs first, then vCPUs. To be
-        used before any of them changes."""
-        free, nodes = self.index.free(), self.index.nodes
+    def roomiest_first(self, vcpus: int, vgpus: int, kind: str) -> Iterator[NodeBooks]:
+        """The nodes with so much room: the one with the most free vGPUs of the kind first, then
+        vCPUs. To be used before any of them changes."""
+        free, nodes = self.index.free_of(kind), self.index.nodes
         for key in free.keys:
             if -key[0] < vgpus:
                 return
@@ -274,10 +295,10 @@ class IndexedNodes(Mapping[str, NodeBooks]):
                     if name not in self._left_out:
                         yield nodes[name]
 
-    def roomiest_warm(self, function: str, vcpus: int, vgpus: int) -> NodeBooks | None:
-        """The node with the most free vCPUs, then the most free slices with the model, that has so
-        many of both, and nobody on them."""
-        warm = self.index.warm(function)
+    def roomiest_warm(self, function: str, vcpus: int, vgpus: int, kind: str) -> NodeBooks | None:
+        """The node with the most free vCPUs, then the most free slices of a kind with the model,
+        that has so many of both, and nobody on them."""
+        warm = self.index.warm(function, kind)
         for key in warm.keys:
             if -key[0] < vcpus:
                 return None
@@ -287,23 +308,25 @@ class IndexedNodes(Mapping[str, NodeBooks]):
                     return self.index.nodes[found]
         return None
 
-    def soonest_warm(self, function: str, vcpus: int, vgpus: int) -> NodeBooks | None:
-        """The node with so much room where a free slice with the model will be left first that
-        somebody is on."""
-        following = self.index.next_warm(function)
+    def soonest_warm(self, function: str, vcpus: int, vgpus: int, kind: str) -> NodeBooks | None:
+        """The node with so much room where a free slice of a kind with the model will be left first
+        that somebody is on."""
+        following = self.index.next_warm(function, kind)
         for key in following.keys:
             if key[0] == NEVER_US:
                 return None
             if -key[1] >= vcpus:
                 for name in following.names[key]:
                     node = self.index.nodes[name]
-                    if name not in self._left_out and node.count_warm_free(function) >= vgpus:
+                    if name not in self._left_out and node.count_warm_free(function, kind) >= vgpus:
                         return node
         return None
 
-    def fewest_instances(self, function: str, memory_mb: int) -> NodeBooks | None:
+    def fewest_instances(
+        self, function: str, memory_mb: int, kinds: tuple[str, ...]
+    ) -> NodeBooks | None:
         """The node with the fewest instances that could load one more in free memory."""
-        loadable = self.index.loadable(function, memory_mb)
+        loadable = self.index.loadable(function, memory_mb, kinds)
         for key in loadable.keys:
             if key[0]:
                 return None

@@ -9,13 +9,14 @@ one soon, that is free again in these books, so that the next task can get ready
 is promised one ahead (`SliceBooks.ahead`), and never further.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from itertools import repeat
 from typing import ClassVar
 
 from msgspec import field
 
 from esg.core.catalog.config import Config
+from esg.core.catalog.slice_kinds import USUAL, counts
 from esg.core.messages.codec import Record
 from esg.core.state.health import FailedLoads
 from esg.errors import Bug
@@ -53,6 +54,7 @@ class SliceBooks(Record):
 
     memory_mb: int
     memory_free_mb: int
+    kind: str = USUAL
     holder: str = ""
     ahead: str = ""
     ahead_until_us: int = 0
@@ -90,7 +92,8 @@ Changed = list[dict[str, None]]
 
 class NodeBooks(Record, dict=True, gc=True):
     """One invoker's page in the books. `instances` counts its slices that have, or are loading,
-    each function's model; `vgpus_free` those that are usable and free.
+    each function's model; `vgpus_free` those that are usable and free, and `free_of` how many of
+    those are of each kind.
 
     What changes is noted for those who watch (`indexed_nodes`), which is not written down.
     """
@@ -103,14 +106,18 @@ class NodeBooks(Record, dict=True, gc=True):
     slices: list[SliceBooks]
     vcpus_free: int
     vgpus_free: int
+    free_of: dict[str, int]
     promised: int = 0  # slices that tasks are on and others may have, or have, next
     instances: dict[str, int] = field(default_factory=dict)
 
     @staticmethod
-    def of(invoker: str, vcpus: int, memories_mb: Iterable[int]) -> "NodeBooks":
+    def of(
+        invoker: str, vcpus: int, memories_mb: Sequence[int], kinds: Iterable[str] = repeat(USUAL)
+    ) -> "NodeBooks":
         """An invoker with nothing running and nothing loaded."""
-        slices = [SliceBooks(memory_mb, memory_mb) for memory_mb in memories_mb]
-        return NodeBooks(invoker, vcpus, slices, vcpus, len(slices))
+        slices = [SliceBooks(mb, mb, kind) for mb, kind in zip(memories_mb, kinds, strict=False)]
+        free_of = counts(part.kind for part in slices)
+        return NodeBooks(invoker, vcpus, slices, vcpus, len(slices), free_of)
 
     def watched_by(self, on_room: Changed, on_models: Changed) -> None:
         """From now on, note changes of what is free, and of which models are where."""
@@ -127,15 +134,31 @@ class NodeBooks(Record, dict=True, gc=True):
             changed[self.invoker] = None
 
     def fits(self, config: Config) -> bool:
-        return self.vcpus_free >= config.vcpus and self.vgpus_free >= config.vgpus
+        return self.has_free(config.vcpus, config.vgpus, config.kind)
 
-    def warm_free(self, function: str, count: int) -> list[int]:
-        """Free slices that have the function's model ready, no more than so many: first those that
-        nobody is on, then those that will be left soonest."""
+    def has_free(self, vcpus: int, vgpus: int, kind: str) -> bool:
+        return self.vcpus_free >= vcpus and self.free_of.get(kind, 0) >= vgpus
+
+    def count_kinds(self) -> dict[str, int]:
+        """How many slices it has of each kind."""
+        return counts(part.kind for part in self.slices)
+
+    def kinds(self) -> list[str]:
+        """Those of its slices, in order or not, each once."""
+        return list(self.free_of)
+
+    def _slice_is_free(self, part: SliceBooks, by: int) -> None:
+        """Count a slice as free, or with -1 as not free any more."""
+        self.vgpus_free += by
+        self.free_of[part.kind] += by
+
+    def warm_free(self, function: str, count: int, kind: str) -> list[int]:
+        """Free slices of a kind that have the function's model ready, no more than so many: first
+        those that nobody is on, then those that will be left soonest."""
         found: list[int] = []
         if self.vgpus_free and function in self.instances:
             for index, part in enumerate(self.slices):
-                if not part.holder and part.usable:
+                if not part.holder and part.usable and part.kind == kind:
                     resident = part.residents.get(function)
                     if resident is not None and resident.ready:
                         found.append(index)
@@ -151,36 +174,40 @@ class NodeBooks(Record, dict=True, gc=True):
         is none."""
         return self.slices[index].ahead_until_us
 
-    def count_warm_free(self, function: str) -> int:
-        """How many free slices have the function's model ready."""
-        return len(self.warm_free(function, len(self.slices)))
+    def count_warm_free(self, function: str, kind: str) -> int:
+        """How many free slices of a kind have the function's model ready."""
+        return len(self.warm_free(function, len(self.slices), kind))
 
-    def count_warm_idle(self, function: str) -> int:
+    def count_warm_idle(self, function: str, kind: str) -> int:
         """How many of those nobody is on."""
-        warm = self.warm_free(function, len(self.slices))
+        warm = self.warm_free(function, len(self.slices), kind)
         return sum([not self.left_us(index) for index in warm]) if self.promised else len(warm)
 
-    def next_warm_us(self, function: str) -> int:
+    def next_warm_us(self, function: str, kind: str) -> int:
         """When the first of those will be left that somebody is on."""
-        warm = self.warm_free(function, len(self.slices)) if self.promised else ()
+        warm = self.warm_free(function, len(self.slices), kind) if self.promised else ()
         return next((self.left_us(index) for index in warm if self.left_us(index)), NEVER_US)
 
-    def has_memory_for(self, function: str, memory_mb: int) -> bool:
-        """Whether a slice could load the model without any other having to go."""
-        return any(part.can_load(function, memory_mb) for part in self.slices)
+    def has_memory_for(self, function: str, memory_mb: int, kinds: Collection[str]) -> bool:
+        """Whether a slice of these kinds could load the model without any other having to go."""
+        return any(p.kind in kinds and p.can_load(function, memory_mb) for p in self.slices)
 
-    def pick(self, function: str, memory_mb: int, count: int) -> list[int] | None:
-        """Free slices for a task: warm ones first, then loading, then those with most room."""
-        warm = self.warm_free(function, count)
-        return warm if len(warm) == count else self._pick_colder(warm, function, memory_mb, count)
+    def pick(self, function: str, memory_mb: int, count: int, kind: str) -> list[int] | None:
+        """Free slices of a kind for a task: warm ones first, then loading, then those with most
+        room."""
+        warm = self.warm_free(function, count, kind)
+        if len(warm) == count:
+            return warm
+        return self._pick_colder(warm, function, memory_mb, count, kind)
 
     def _pick_colder(
-        self, warm: list[int], function: str, memory_mb: int, count: int
+        self, warm: list[int], function: str, memory_mb: int, count: int, kind: str
     ) -> list[int] | None:
         others = [
             (function not in part.residents, -part.memory_free_mb, index)
             for index, part in enumerate(self.slices)
             if part.usable
+            and part.kind == kind
             and not part.holder
             and index not in warm
             and (
@@ -211,7 +238,7 @@ class NodeBooks(Record, dict=True, gc=True):
             if part.holder:
                 raise Bug(f"{self.invoker} slice {index} is held by {part.holder}, not free")
             part.holder = task
-            self.vgpus_free -= part.usable
+            self._slice_is_free(part, -part.usable)
         self.vcpus_free -= vcpus
         self._room_changed()
 
@@ -226,7 +253,7 @@ class NodeBooks(Record, dict=True, gc=True):
     ) -> Taken:
         """Give a task what its config says; on slices that have just been picked, if any."""
         if picked is None:
-            picked = self.pick(function, memory_mb, config.vgpus)
+            picked = self.pick(function, memory_mb, config.vgpus, config.kind)
         if picked is None or len(picked) != config.vgpus or self.vcpus_free < config.vcpus:
             raise Bug(f"{self.invoker} cannot give {config} to {task}: it has not got as much free")
         dropped: list[tuple[int, str]] = []
@@ -250,7 +277,7 @@ class NodeBooks(Record, dict=True, gc=True):
             if part.holder != task:
                 raise Bug(f"{self.invoker} slice {index} is held by {part.holder!r}, not by {task}")
             part.holder = ""
-            self.vgpus_free += part.usable
+            self._slice_is_free(part, part.usable)
         self.vcpus_free += vcpus
         self._room_changed()
 
@@ -267,7 +294,7 @@ class NodeBooks(Record, dict=True, gc=True):
             if part.holder == task and not part.ahead:
                 part.holder, part.ahead, part.ahead_until_us = "", task, until_us
                 self.promised += 1
-                self.vgpus_free += part.usable
+                self._slice_is_free(part, part.usable)
         self._room_changed()
 
     def tasks(self) -> list[str]:
@@ -313,7 +340,7 @@ class NodeBooks(Record, dict=True, gc=True):
         if part.usable != usable:
             part.usable = usable
             if not part.holder:
-                self.vgpus_free += 1 if usable else -1
+                self._slice_is_free(part, 1 if usable else -1)
             for function in list(part.residents):
                 self.forget(index, function)
             self._models_changed()

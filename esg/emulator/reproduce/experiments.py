@@ -11,7 +11,7 @@ from esg.core.catalog.model import Catalog
 from esg.core.messages.events import RequestArrived
 from esg.core.policies.settings import Trained
 from esg.core.policies.table import learns
-from esg.emulator.scenario import SETTINGS, Scenario, Setting, applied
+from esg.emulator.scenario import SETTINGS, Scenario, Setting, applied, sized
 from esg.emulator.sweep import (
     Estimate,
     Generated,
@@ -207,11 +207,8 @@ def run_all(
 
 
 def _scenario(catalog: Catalog, setting: Setting, **changes: Any) -> Scenario:
-    cluster = catalog.cluster
     return Scenario(
-        nodes=cluster.nodes,
-        vcpus=cluster.vcpus,
-        vgpus=cluster.vgpus,
+        **sized(catalog.cluster),
         slo_scale=setting.slo_scale,
         **changes,
     )

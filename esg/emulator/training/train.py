@@ -73,18 +73,23 @@ class Budget:
 
 
 class StageCube:
-    """The configs of one stage as cells of a three-dimensional unit cube."""
+    """The configs of one stage as cells of a unit cube: of batch, vCPUs and vGPUs, and where there
+    are several kinds of slices, of these, from cheap to dear."""
 
-    def __init__(self, profile: Profile) -> None:
-        scales = [sorted(set(values)) for values in zip(*profile.configs, strict=True)]
-        self._sizes = np.array([len(scale) for scale in scales])
-        ranks = [
-            [scale.index(value) for scale, value in zip(scales, config, strict=True)]
+    def __init__(self, profile: Profile, dimensions: int) -> None:
+        cells = [
+            (*config[:3], profile.kinds.index(config.kind))[:dimensions]
             for config in profile.configs
         ]
+        scales = [sorted(set(values)) for values in zip(*cells, strict=True)]
+        self._sizes = np.array([len(scale) for scale in scales])
+        ranks = [
+            [scale.index(value) for scale, value in zip(scales, cell, strict=True)]
+            for cell in cells
+        ]
         self.centres: Floats = (np.array(ranks) + 0.5) / self._sizes
-        cells = (np.array(list(np.ndindex(*self._sizes))) + 0.5) / self._sizes
-        self._places = np.array([self._nearest(cell) for cell in cells])
+        points = (np.array(list(np.ndindex(*self._sizes))) + 0.5) / self._sizes
+        self._places = np.array([self._nearest(point) for point in points])
 
     def places(self, points: Floats) -> Places:
         """Where in the profile the configs of some points are."""
@@ -103,10 +108,10 @@ class LoneRuns:
 
     def __init__(self, application: Application) -> None:
         self._application = application
-        self._cubes = {
-            name: StageCube(stage.function.profile) for name, stage in application.stages.items()
-        }
-        self.dimensions = 3 * len(self._cubes)
+        profiles = {name: stage.function.profile for name, stage in application.stages.items()}
+        self._each = 3 if all(len(profile.kinds) == 1 for profile in profiles.values()) else 4
+        self._cubes = {n: StageCube(profile, self._each) for n, profile in profiles.items()}
+        self.dimensions = self._each * len(self._cubes)
 
     def snap(self, points: Floats) -> Floats:
         """The centres of the cells that the points stand for."""
@@ -146,9 +151,10 @@ class LoneRuns:
         return self._application.stages[stage].function.profile
 
     def _parts(self, points: Floats) -> dict[str, tuple[StageCube, Floats]]:
-        """Each stage with its own three dimensions, in topological order."""
+        """Each stage with its own dimensions, in topological order."""
+        each = self._each
         return {
-            name: (cube, points[:, 3 * number : 3 * number + 3])
+            name: (cube, points[:, each * number : each * (number + 1)])
             for number, (name, cube) in enumerate(self._cubes.items())
         }
 

@@ -85,6 +85,7 @@ def _check_task(order: TaskOrder) -> None:
         raise Rejected(f"an order: task {order.task!r} has no number")
     _within("the number of a task", int(number), LAST_TASK)
     _within("vcpus", order.config.vcpus, MOST_VCPUS)
+    _check_names(order.config.kind)
     if len(set(order.slices)) < len(order.slices):
         raise Rejected("an order: one slice is there twice")
     _within("within_us", order.within_us, LONGEST_US)
@@ -147,6 +148,7 @@ def _check_inventory(
     _within("slices", len(slices), MOST_SLICES)
     for part in slices:
         _within("memory_mb", part.memory_mb, MOST_SLICE_MB)
+        _check_names(part.kind)
         _check_different("models of a slice", [*part.resident, *part.loading])
     for task in running:
         _within("vcpus of a task", task.vcpus, MOST_VCPUS)

@@ -220,7 +220,11 @@ def _inventory(
         vcpus=vcpus,
         slices=[
             wire.Slice(
-                memory_mb=s.memory_mb, resident=s.resident, loading=s.loading, lost=not s.usable
+                memory_mb=s.memory_mb,
+                resident=s.resident,
+                loading=s.loading,
+                lost=not s.usable,
+                kind=s.kind,
             )
             for s in event.slices
         ],
@@ -239,6 +243,7 @@ def _slices(inventory: wire.Inventory) -> tuple[SliceInventory, ...]:
             resident=tuple(s.resident),
             loading=tuple(s.loading),
             usable=not s.lost,
+            kind=s.kind,
         )
         for s in inventory.slices
     )

@@ -31,8 +31,9 @@ def late_requests_from_wire(said: model.LateRequests) -> LateRequests:
 
 
 def config_to_wire(config: Config) -> model.Config:
-    return model.Config(batch=config.batch, vcpus=config.vcpus, vgpus=config.vgpus)
+    batch, vcpus, vgpus, kind = config
+    return model.Config(batch=batch, vcpus=vcpus, vgpus=vgpus, kind=kind)
 
 
 def config_from_wire(said: model.Config) -> Config:
-    return Config(said.batch, said.vcpus, said.vgpus)
+    return Config(said.batch, said.vcpus, said.vgpus, said.kind)

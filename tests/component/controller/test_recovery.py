@@ -310,7 +310,7 @@ async def test_learnt_file_is_not_needed_to_go_on_from_a_journal(
         assert list(second.state.requests) == ["r1"]
 
 
-OTHER = replace(SMALL, cluster=replace(SMALL.cluster, nodes=2), applications={})
+OTHER = replace(SMALL, cluster=SMALL.cluster.resized(nodes=2), applications={})
 
 
 async def test_another_catalog_goes_on_only_from_a_good_end(tmp_path: Path) -> None:

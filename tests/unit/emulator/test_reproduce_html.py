@@ -269,12 +269,7 @@ def test_a_hostile_name_is_only_shown() -> None:
     applications = dict(shipped.applications)
     first = applications.pop("image-classification")
     hostile = Application.of(HOSTILE, list(first.stages.values()), slo_us=first.slo_us)
-    catalog = Catalog(
-        functions=shipped.functions,
-        applications={HOSTILE: hostile} | applications,
-        cluster=shipped.cluster,
-        prices=shipped.prices,
-    )
+    catalog = replace(shipped, applications={HOSTILE: hostile} | applications)
     parsed = Page(page(study_of(catalog), ended=ENDED))
     assert parsed.text.count(HOSTILE) >= 4
     assert "img" not in parsed.tags

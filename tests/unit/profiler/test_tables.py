@@ -58,7 +58,7 @@ def test_measured_profiles_are_read_back(tmp_path: Path, source: Path) -> None:
     assert (function.cold_start_us, function.input_bytes) == (ms(80), 123_456)
     assert function.memory_mb == 55
     assert 'a "quoted" one\\' in function.profile.provenance
-    assert (catalog.cluster.vcpus, catalog.cluster.slice_memory_mb) == (2, 800)
+    assert (catalog.cluster.vcpus, catalog.slice_memory_mb) == (2, 800)
 
 
 def test_a_config_that_cannot_run_is_left_out_and_said_why(tmp_path: Path, source: Path) -> None:

@@ -40,34 +40,38 @@ class Rooms:
     def __init__(self, nodes: Mapping[str, NodeBooks], function: Function) -> None:
         self._nodes = IndexedNodes.of(nodes)
         self._function = function.name
+        self._kinds = function.profile.kinds
         self._phased = function.profile.mode is TaskMode.PHASED
 
     def at(self, invoker: str) -> "Room | None":
         """The room of one node; None if it is not there."""
         node = self._nodes.get(invoker)
-        return None if node is None else Room(node, node.count_warm_free(self._function))
+        if node is None:
+            return None
+        return Room(node, {k: node.count_warm_free(self._function, k) for k in self._kinds})
 
     def roomiest(self, config: Config, tasks: int) -> NodeBooks | None:
         """The node with most left over, of those with room for so many tasks; or else the one where
         there will be first."""
         vcpus, vgpus = tasks * config.vcpus, tasks * config.vgpus
-        found = self._nodes.roomiest_warm(self._function, vcpus, vgpus)
+        found = self._nodes.roomiest_warm(self._function, vcpus, vgpus, config.kind)
         if found is None and self._phased:
-            found = self._nodes.soonest_warm(self._function, vcpus, vgpus)
+            found = self._nodes.soonest_warm(self._function, vcpus, vgpus, config.kind)
         return found
 
     def any(self) -> bool:
-        return self.roomiest(Config(1, 1, 1), 1) is not None
+        return any(self.roomiest(Config(1, 1, 1, kind), 1) is not None for kind in self._kinds)
 
 
 class Room(Struct):
-    """A node, and how many free slices with the model it has."""
+    """A node, and how many free slices of each kind with the model it has."""
 
     node: NodeBooks
-    vgpus: int
+    vgpus: dict[str, int]
 
     def takes(self, config: Config, tasks: int) -> bool:
-        return self.node.vcpus_free >= tasks * config.vcpus and self.vgpus >= tasks * config.vgpus
+        free = self.vgpus[config.kind]
+        return self.node.vcpus_free >= tasks * config.vcpus and free >= tasks * config.vgpus
 
 
 class _Found(Struct):
@@ -168,7 +172,7 @@ def _wait_us(view: QueueView, plan: Plan, node: NodeBooks) -> int:
         return 0
     function, config = view.stage.function, plan.config
     needed_us = view.now_us + function.profile.phases_of(config).before_us
-    warm = node.warm_free(function.name, config.vgpus)
+    warm = node.warm_free(function.name, config.vgpus, config.kind)
     return max(0, max([node.left_us(index) for index in warm], default=0) - needed_us)
 
 
@@ -187,12 +191,13 @@ def cold(view: QueueView, offer: Offer, nodes: Mapping[str, NodeBooks]) -> Place
     job = offer.first(view.jobs)
     # on a node that is quarantined, too, but not where this job will never run again
     able = eligible_nodes(view.state, view.failed_on(job), function)
-    exists = able.count_instances(function.name, function.memory_mb) > 0
+    kinds = function.profile.kinds
+    exists = able.count_instances(function.name, function.memory_mb, kinds) > 0
     if exists and view.now_us - job.ready_us <= function.cold_start_us:
         return None
     for plan in offer.plans:
-        (_, vcpus, vgpus), indexed = plan.config, IndexedNodes.of(nodes)
-        for node in indexed.roomiest_first(vcpus, vgpus):
-            if node.pick(function.name, function.memory_mb, vgpus) is not None:
+        (_, vcpus, vgpus, kind), indexed = plan.config, IndexedNodes.of(nodes)
+        for node in indexed.roomiest_first(vcpus, vgpus, kind):
+            if node.pick(function.name, function.memory_mb, vgpus, kind) is not None:
                 return Placement(plan, node)
     return None

@@ -8,6 +8,7 @@ from esg.core.catalog.cpu_use import CpuUse
 from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.catalog.profile_model import Grid, TimeModel
+from esg.core.catalog.slice_kinds import all_alike
 from esg.units import ms
 
 WITHIN, ACROSS = CpuUse.WITHIN_JOB, CpuUse.ACROSS_JOBS
@@ -43,7 +44,8 @@ def catalog(application: Application) -> Catalog:
     return Catalog(
         functions={one.name: one for one in application.functions()},
         applications={"photo": application},
-        cluster=Cluster(nodes=1, vcpus=4, vgpus=2, slice_memory_mb=100),
+        cluster=Cluster.alike(nodes=1, vcpus=4, vgpus=2),
+        kinds=all_alike(100),
         prices=Prices(),
     )
 

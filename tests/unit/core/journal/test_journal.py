@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from esg.core.catalog.config import Config
 from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage
 from esg.core.catalog.profile import Prices, Profile
+from esg.core.catalog.slice_kinds import all_alike
 from esg.core.journal.format import (
     FORMAT,
     Header,
@@ -216,7 +217,8 @@ def catalog(
     return Catalog(
         functions={"f": function},
         applications={"app": Application.of("app", stages, slo_us=slo_us)},
-        cluster=Cluster(nodes=nodes, vcpus=4, vgpus=2, slice_memory_mb=10),
+        cluster=Cluster.alike(nodes=nodes, vcpus=4, vgpus=2),
+        kinds=all_alike(10),
         prices=prices,
     )
 

@@ -276,9 +276,7 @@ def test_a_snapshot_is_not_restored_with_a_catalog_that_lacks_its_applications()
     scheduler = Scheduler(SMALL, esg_policy(SMALL))
     scheduler.handle(0, arrived("r1", "scan"))
     kept: dict[str, Application] = {"map": SMALL.applications["map"]}
-    catalog = Catalog(
-        functions=SMALL.functions, applications=kept, cluster=SMALL.cluster, prices=SMALL.prices
-    )
+    catalog = replace(SMALL, applications=kept)
     with pytest.raises(Rejected, match="a request for 'scan', which this catalog does not know"):
         Scheduler(catalog, esg_policy(catalog), snapshot=scheduler.snapshot())
 
