@@ -20,7 +20,8 @@ measured table:
     [measured]  table = "seg.csv"     # batch, vcpus, vgpus, time_ms; empty or "oom": does not fit
 
 A measured table may also say how much of time_ms is spent on the slices (slices_ms) and how much
-after that (after_ms); without, all of it counts as spent there.
+after that (after_ms); without, all of it counts as spent there. A row is about usual slices, unless
+a column `kind` names others; what it says of kinds that the catalog does not know is left out.
 
 A function may name a `folder` with a manifest, function.toml: what the catalog does not say about
 it is taken from there, paths being relative to the folder. docs/functions.md has an example.
@@ -45,7 +46,7 @@ from esg.core.catalog.model_table import cpu_use, grid_table, model_table
 from esg.core.catalog.phases import Phases
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.catalog.shipped import DEFAULT, SHIPPED
-from esg.core.catalog.slice_kinds import ALL_ALIKE, SliceKind, prices_by_kind
+from esg.core.catalog.slice_kinds import ALL_ALIKE, USUAL, SliceKind, prices_by_kind
 from esg.core.catalog.toml_fields import TomlFields
 from esg.errors import Rejected
 from esg.limits import LONGEST_PART_MS, MOST_MB, MOST_USD_PER_HOUR
@@ -121,11 +122,11 @@ def load_profile(path: Path, prices: Prices, kinds: Mapping[str, SliceKind] = AL
         raise top.error("model", "a profile has either [model] or [measured]; keep one of them")
     if top.has("model"):
         grid = grid_table(top.table("grid"))
-        model, spread = model_table(top.table("model"), grid)
+        model, spread = model_table(top.table("model"), grid, kinds)
         times_us, cpu = model.times_us(grid), model.cpu
     else:
         measured = top.table("measured")
-        times_us = _read_table(_file(measured, "table", path.parent))
+        times_us = _read_table(_file(measured, "table", path.parent), kinds)
         spread = measured.number("relative_std", minimum=0, default=0.0)
         measured.finish()
         cpu = None
@@ -289,7 +290,7 @@ _COLUMNS = ("batch", "vcpus", "vgpus", "time_ms")
 _PHASES = ("slices_ms", "after_ms")
 
 
-def _read_table(path: Path) -> dict[Config, Phases]:
+def _read_table(path: Path, kinds: Mapping[str, SliceKind]) -> dict[Config, Phases]:
     """A measured table: one row per config; lines that start with # are comments."""
     try:
         lines = path.read_text("utf-8").splitlines()
@@ -303,14 +304,17 @@ def _read_table(path: Path) -> dict[Config, Phases]:
         raise Rejected(
             f"{path}: missing column {', '.join(missing)}; the header is {','.join(_COLUMNS)}"
         )
+    usual = kinds[USUAL].name
     times_us: dict[Config, Phases] = {}
     seen: set[Config] = set()
     for (number, _), row in zip(numbered[1:], rows, strict=False):
         config, phases = _table_row(f"{path}:{number}", header, row)
+        if config.kind == usual:
+            config = config._replace(kind=USUAL)
         if config in seen:
             raise Rejected(f"{path}:{number}: config {config} appears twice; remove one row")
         seen.add(config)
-        if phases is not None:
+        if phases is not None and config.kind in kinds:
             times_us[config] = phases
     return times_us
 
@@ -322,7 +326,8 @@ def _table_row(
         raise Rejected(f"{where}: {len(row)} cells where the header has {len(header)}")
     cell = {name: value.strip() for name, value in zip(header, row, strict=True)}
     try:
-        config = Config(int(cell["batch"]), int(cell["vcpus"]), int(cell["vgpus"]))
+        kind = cell.get("kind", USUAL)
+        config = Config(int(cell["batch"]), int(cell["vcpus"]), int(cell["vgpus"]), kind)
         time = None if cell["time_ms"] in ("", "oom") else float(cell["time_ms"])
         slices, after = (float(cell[name]) if cell.get(name) else None for name in _PHASES)
     except ValueError as error:

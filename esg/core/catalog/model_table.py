@@ -13,20 +13,27 @@ parallel_fraction = 0.9
 gpu_growth = { 1 = 1.0, 2 = 1.4, 4 = 2.3 }  # or gpu_fixed_share
 max_portion = 4                           # optional
 relative_std = 0.02                       # optional
+
+[model.kinds."3g.40gb"]                   # on slices of another kind
+vgpus = [1, 2]                            # how many a task may have; 1 if nothing is said
+gpu_growth = { 1 = 0.4, 2 = 0.5, 4 = 0.8 }  # in times of one job on a usual slice; or speedup = 3.0
+max_portion = 4                           # optional
 """
 
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from math import ceil
 
 from esg.core.catalog.cpu_use import CpuUse
-from esg.core.catalog.profile_model import Grid, TimeModel
+from esg.core.catalog.profile_model import Grid, KindModel, TimeModel
 from esg.core.catalog.toml_fields import MAX_CHOICE, TomlFields
 from esg.limits import LONGEST_PART_MS
 from esg.suggest import did_you_mean
 
 
-def model_table(fields: TomlFields, grid: Grid) -> tuple[TimeModel, float]:
-    """The model, and how much a run's time varies."""
+def model_table(fields: TomlFields, grid: Grid, kinds: Collection[str]) -> tuple[TimeModel, float]:
+    """The model, with what it says of these other kinds of slices, and how much a run's time
+    varies."""
     cpu = cpu_use(fields, CpuUse.WITHIN_JOB)
     if fields.has("gpu_fixed_share") == fields.has("gpu_growth"):
         raise fields.error(
@@ -40,13 +47,36 @@ def model_table(fields: TomlFields, grid: Grid) -> tuple[TimeModel, float]:
         parallel_fraction=_parallel_fraction(fields, cpu),
         max_portion=fields.integer("max_portion", minimum=1) if fields.has("max_portion") else None,
         gpu_fixed_share=(0.0 if tabled else fields.number("gpu_fixed_share", minimum=0, maximum=1)),
-        gpu_growth=_growth(fields.table("gpu_growth")) if tabled else (),
+        gpu_growth=_growth(fields.table("gpu_growth"), first=1.0) if tabled else (),
+        kinds=_kinds(fields.table("kinds", required=False), grid, kinds),
     )
     if model.gpu_growth:
-        _check_reach(fields, model, grid)
+        _check_reach(fields, model.gpu_growth, model.max_portion, grid.batch, grid.vgpus)
     spread = fields.number("relative_std", minimum=0, default=0.0)
     fields.finish()
     return model, spread
+
+
+def _kinds(fields: TomlFields, grid: Grid, kinds: Collection[str]) -> dict[str, KindModel]:
+    """All of them are checked, and those that a catalog knows are taken."""
+    models = {name: _kind(fields.table(name), grid) for name in fields.names_in()}
+    return {name: model for name, model in models.items() if name in kinds}
+
+
+def _kind(fields: TomlFields, grid: Grid) -> KindModel:
+    if fields.has("speedup") == fields.has("gpu_growth"):
+        raise fields.error("speedup", "give either speedup or gpu_growth, one of them")
+    tabled = fields.has("gpu_growth")
+    kind = KindModel(
+        vgpus=fields.integers("vgpus") if fields.has("vgpus") else (1,),
+        gpu_growth=_growth(fields.table("gpu_growth"), first=None) if tabled else (),
+        speedup=1.0 if tabled else fields.number("speedup", above=0, maximum=MAX_CHOICE),
+        max_portion=fields.integer("max_portion", minimum=1) if fields.has("max_portion") else None,
+    )
+    if tabled:
+        _check_reach(fields, kind.gpu_growth, kind.max_portion, grid.batch, kind.vgpus)
+    fields.finish()
+    return kind
 
 
 def grid_table(fields: TomlFields) -> Grid:
@@ -79,12 +109,14 @@ def _parallel_fraction(fields: TomlFields, cpu: CpuUse) -> float:
     return 0.0
 
 
-def _growth(fields: TomlFields) -> tuple[tuple[int, float], ...]:
-    """Times by portion, in rising order, relative to that of a single job."""
+def _growth(fields: TomlFields, *, first: float | None) -> tuple[tuple[int, float], ...]:
+    """Times by portion, in rising order, relative to that of a single job on a usual slice."""
     portions = fields.whole_numbers()
     growth = tuple((n, fields.number(str(n), above=0, maximum=MAX_CHOICE)) for n in portions)
-    if not growth or growth[0] != (1, 1.0):
+    if first is not None and (not growth or growth[0] != (1, first)):
         raise fields.error("1", "must be 1.0: the others are multiples of a single job's time")
+    if not growth or growth[0][0] != 1:
+        raise fields.error("1", "is missing: say what a single job takes")
     for (fewer, less), (more, greater) in pairwise(growth):
         if greater < less:
             raise fields.error(
@@ -94,11 +126,17 @@ def _growth(fields: TomlFields) -> tuple[tuple[int, float], ...]:
     return growth
 
 
-def _check_reach(fields: TomlFields, model: TimeModel, grid: Grid) -> None:
-    largest = ceil(max(grid.batch) / min(grid.vgpus))
-    if model.max_portion is not None:
-        largest = min(largest, model.max_portion)
-    known = model.gpu_growth[-1][0]
+def _check_reach(
+    fields: TomlFields,
+    growth: Sequence[tuple[int, float]],
+    max_portion: int | None,
+    batch: Sequence[int],
+    vgpus: Sequence[int],
+) -> None:
+    largest = ceil(max(batch) / min(vgpus))
+    if max_portion is not None:
+        largest = min(largest, max_portion)
+    known = growth[-1][0]
     if known < largest:
         raise fields.error(
             "gpu_growth",

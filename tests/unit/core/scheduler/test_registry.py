@@ -1,6 +1,7 @@
 """Applications that come and go: versions, requests under way, and what is refused."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
