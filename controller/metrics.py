@@ -138,7 +138,7 @@ def _nodes(nodes: list[NodeBooks]) -> Iterator[Metric]:
 
 
 def _profiles(found: list[Drift]) -> Iterator[Metric]:
-    labels = ["function", "batch"]
+    labels = ["function", "batch", "kind"]
     measured = GaugeMetricFamily(
         "esg_profile_measured_ratio",
         "median time of the latest tasks, as a multiple of their profile",
@@ -150,7 +150,7 @@ def _profiles(found: list[Drift]) -> Iterator[Metric]:
         labels=labels,
     )
     for drift in found:
-        values = [drift.function, str(drift.batch)]
+        values = [drift.function, str(drift.batch), drift.kind]
         measured.add_metric(values, drift.measured_ppm / PPM)
         planned.add_metric(values, drift.planned_ppm / PPM)
     yield from (measured, planned)

@@ -46,6 +46,7 @@ def _profile(drift: Drift) -> model.ProfileStatus:
     return model.ProfileStatus(
         function=drift.function,
         batch=drift.batch,
+        kind=drift.kind,
         tasks=drift.tasks,
         profiled_us=drift.profiled_us,
         measured=drift.measured_ppm / PPM,

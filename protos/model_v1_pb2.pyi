@@ -174,20 +174,22 @@ class MeshStatus(_message.Message):
     def __init__(self, uptime_us: _Optional[int] = ..., policy: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueStatus, _Mapping]]] = ..., nodes: _Optional[_Iterable[_Union[NodeStatus, _Mapping]]] = ..., applications: _Optional[_Iterable[_Union[ApplicationStatus, _Mapping]]] = ..., under_way: _Optional[int] = ..., local_transfers: _Optional[int] = ..., remote_transfers: _Optional[int] = ..., tasks: _Optional[int] = ..., jobs: _Optional[int] = ..., cold_starts: _Optional[int] = ..., profiles: _Optional[_Iterable[_Union[ProfileStatus, _Mapping]]] = ..., refusing: _Optional[str] = ...) -> None: ...
 
 class ProfileStatus(_message.Message):
-    __slots__ = ("function", "batch", "tasks", "profiled_us", "measured", "planned")
+    __slots__ = ("function", "batch", "tasks", "profiled_us", "measured", "planned", "kind")
     FUNCTION_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     PROFILED_US_FIELD_NUMBER: _ClassVar[int]
     MEASURED_FIELD_NUMBER: _ClassVar[int]
     PLANNED_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
     function: str
     batch: int
     tasks: int
     profiled_us: int
     measured: float
     planned: float
-    def __init__(self, function: _Optional[str] = ..., batch: _Optional[int] = ..., tasks: _Optional[int] = ..., profiled_us: _Optional[int] = ..., measured: _Optional[float] = ..., planned: _Optional[float] = ...) -> None: ...
+    kind: str
+    def __init__(self, function: _Optional[str] = ..., batch: _Optional[int] = ..., tasks: _Optional[int] = ..., profiled_us: _Optional[int] = ..., measured: _Optional[float] = ..., planned: _Optional[float] = ..., kind: _Optional[str] = ...) -> None: ...
 
 class QueueStatus(_message.Message):
     __slots__ = ("application", "stage", "waiting", "running", "oldest_us")

@@ -85,7 +85,8 @@ class ApplicationStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileStatus:
-    """Drift of one function's profile at one batch size: what its warm tasks really took."""
+    """Drift of one function's profile at one batch size, on one kind of slices: what its warm tasks
+    really took."""
 
     function: str
     """Name of the function."""
@@ -99,6 +100,8 @@ class ProfileStatus:
     """What the latest tasks took, as a multiple of what is profiled."""
     planned: float
     """The multiple that plans go by."""
+    kind: str = ""
+    """The kind of the slices; empty for usual ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +162,7 @@ def _profile(told: model.ProfileStatus) -> ProfileStatus:
         profiled_ms=told.profiled_us / 1000,
         measured=told.measured,
         planned=told.planned,
+        kind=told.kind,
     )
 
 

@@ -78,6 +78,7 @@ def _replayed(journal: Path, catalog: Path | None) -> Sequence[ProfileStatus]:
         ProfileStatus(
             function=one.function,
             batch=one.batch,
+            kind=one.kind,
             tasks=one.tasks,
             profiled_ms=to_ms(one.profiled_us),
             measured=one.measured_ppm / PPM,
@@ -111,6 +112,9 @@ def _document(one: ProfileStatus) -> dict[str, Any]:
 def _table(found: Sequence[ProfileStatus]) -> Table:
     table = open_table()
     table.add_column("function", overflow="fold")
+    kinds = any(one.kind for one in found)
+    if kinds:
+        table.add_column("slices", no_wrap=True)
     for heading in (
         "batch",
         "tasks",
@@ -123,6 +127,7 @@ def _table(found: Sequence[ProfileStatus]) -> Table:
     for one in found:
         table.add_row(
             one.function,
+            *([one.kind or "usual"] if kinds else []),
             str(one.batch),
             f"{one.tasks}{'*' * _few(one)}",
             f"{one.profiled_ms:.1f}",

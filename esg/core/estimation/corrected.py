@@ -1,8 +1,9 @@
 """Corrected profiles: the catalog as it is planned with, after what tasks really took.
 
-A correction belongs to one function and one batch size. A batch size that has none of its own is
-as far from its profile as the nearest one that has, the smaller of two: what makes small batches
-slow makes others slow as well. SLOs stay as they are, because they were promised.
+A correction belongs to one function, one batch size and one kind of slices. A batch size that has
+none of its own is as far from its profile as the nearest one that has, the smaller of two: what
+makes small batches slow makes others slow as well. Nothing follows for slices of another kind. SLOs
+stay as they are, because they were promised.
 """
 
 from collections.abc import Sequence
@@ -13,14 +14,15 @@ import numpy as np
 
 from esg.core.catalog.model import Application, Catalog, Function
 from esg.core.catalog.profile import Prices
+from esg.core.catalog.slice_kinds import USUAL
 from esg.core.messages.events import Correction
 from esg.errors import Rejected
 from esg.units import PPM
 
 
-def pace_ppm_of(corrections: Sequence[Correction], batch: int) -> int:
-    """What tasks of this batch size take, in millionths of their profile. The corrections are of
-    one function.
+def pace_ppm_of(corrections: Sequence[Correction], batch: int, kind: str = USUAL) -> int:
+    """What tasks of this batch size take on slices of this kind, in millionths of their profile.
+    The corrections are of one function.
 
     >>> paces_ppm = {1: 1_200_000, 4: 1_050_000}
     >>> seen = [Correction(function="f", batch=b, pace_ppm=p) for b, p in paces_ppm.items()]
@@ -29,9 +31,10 @@ def pace_ppm_of(corrections: Sequence[Correction], batch: int) -> int:
     >>> pace_ppm_of([], 1)
     1000000
     """
-    if not corrections:
+    able = [correction for correction in corrections if correction.kind == kind]
+    if not able:
         return PPM
-    return min(corrections, key=lambda c: (abs(c.batch - batch), c.batch)).pace_ppm
+    return min(able, key=lambda c: (abs(c.batch - batch), c.batch)).pace_ppm
 
 
 def corrected(catalog: Catalog, corrections: Sequence[Correction], before: Catalog) -> Catalog:
@@ -61,7 +64,7 @@ def _corrected_function(
         return function
     with suppress(Rejected):  # longer or dearer than can be planned with: then as profiled
         profile = function.profile.stretched(
-            lambda config: pace_ppm_of(own, config.batch) / PPM, prices
+            lambda config: pace_ppm_of(own, config.batch, config.kind) / PPM, prices
         )
         return replace(function, profile=profile)
     return function

@@ -1,10 +1,10 @@
 """Profile drift: when what tasks take is no longer what their profile says.
 
 A profile was measured once, on a quiet machine. What the scheduler sees is another matter: orders
-travel, neighbours are busy, a driver was updated. So of every function and batch size the latest
-tasks are remembered: what each took, from its order to the report of its end and without the
-loading of models, in millionths of its profile. Tasks that had to wait for a model do not count at
-all.
+travel, neighbours are busy, a driver was updated. So of every function, batch size and kind of
+slices the latest tasks are remembered: what each took, from its order to the report of its end and
+without the loading of models, in millionths of its profile. Tasks that had to wait for a model do
+not count at all.
 
 Their median, within bounds, corrects the profile (`corrected`) as soon as it says something new:
 
@@ -17,8 +17,9 @@ A median takes no notice of the odd straggler, and the coin keeps a function who
 from being corrected all the time: each correction means that engines are built anew. That is also
 why all that moved is corrected at once, and then nothing for some seconds.
 
-A batch size that has not been seen for long, while others of its function have, loses its
-correction. Otherwise one bad moment could make it look so slow that it is never tried again.
+A batch size that has not been seen for long, while others of its function have on slices of its
+kind, loses its correction. Otherwise one bad moment could make it look so slow that it is never
+tried again.
 
 Only plans follow. Which SLOs are refused as impossible goes by the profile itself: a mesh that
 refused everything for being slow would never find out that it is fast again.
@@ -27,6 +28,7 @@ refused everything for being slow would never find out that it is fast again.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog
 from esg.core.estimation.corrected import pace_ppm_of
 from esg.core.messages.events import Correction
@@ -46,15 +48,15 @@ FORGOTTEN_US = seconds(600)
 
 
 def observe(
-    state: State, now_us: int, function: str, batch: int, *, profiled_us: int, took_us: int
+    state: State, now_us: int, function: str, config: Config, *, profiled_us: int, took_us: int
 ) -> Measured:
     """Note what a task took."""
-    seen = state.measured.setdefault(function, [])
-    found = next((measured for measured in seen if measured.batch == batch), None)
+    seen, batch, kind = state.measured.setdefault(function, []), config.batch, config.kind
+    found = next((one for one in seen if one.batch == batch and one.kind == kind), None)
     if found is None:
-        found = Measured(batch)
+        found = Measured(batch, kind=kind)
         seen.append(found)
-        seen.sort(key=lambda measured: measured.batch)
+        seen.sort(key=lambda measured: measured.of)
     if now_us - found.latest_us >= FORGOTTEN_US:
         found.paces_ppm.clear()  # so long ago, it was another time
     found.tasks += 1
@@ -72,7 +74,7 @@ def corrections_due(
     if state.corrected_us and now_us - state.corrected_us < EVERY_US:
         return None
     in_force = _of(state.corrections, function)
-    moved = _has_moved(measured, pace_ppm_of(in_force, measured.batch))
+    moved = _has_moved(measured, pace_ppm_of(in_force, *measured.of))
     if not moved and not (in_force and _forgotten(state.measured[function])):
         return None
     found = [one for one in state.corrections if one.function not in state.measured]
@@ -83,11 +85,13 @@ def corrections_due(
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How one batch size of a function stands, for people: the time that its smallest config is
-    profiled with, and what tasks took and are planned with, in millionths of their profile."""
+    """How one batch size of a function stands on one kind of slices, for people: the time that its
+    smallest config is profiled with, and what tasks took and are planned with, in millionths of
+    their profile."""
 
     function: str
     batch: int
+    kind: str
     tasks: int
     profiled_us: int
     measured_ppm: int
@@ -95,24 +99,25 @@ class Drift:
 
 
 def drifts(state: State, catalog: Catalog) -> list[Drift]:
-    """All that was measured, function by function."""
+    """All that was measured, function by function; but on no slices that are gone."""
     found = []
     for name in sorted(state.measured):
         profile = catalog.functions[name].profile
         in_force = _of(state.corrections, name)
         for one in state.measured[name]:
-            smallest = min(
-                (config for config in profile.configs if config.batch == one.batch),
-                key=lambda config: (config.vgpus, config.vcpus),
-            )
+            alike = [c for c in profile.configs if (c.batch, c.kind) == one.of]
+            smallest = min(alike, key=lambda c: (c.vgpus, c.vcpus), default=None)
+            if smallest is None:
+                continue
             found.append(
                 Drift(
                     name,
                     one.batch,
+                    one.kind,
                     one.tasks,
                     profile.time_us_of(smallest),
                     median(one.paces_ppm),
-                    pace_ppm_of(in_force, one.batch),
+                    pace_ppm_of(in_force, *one.of),
                 )
             )
     return found
@@ -153,22 +158,25 @@ def _corrections(
     """The corrections of one function: as they are, but for what is to be forgotten, unless one of
     its batch sizes has moved."""
     forgotten = _forgotten(seen)
-    kept = [correction for correction in in_force if correction.batch not in forgotten]
-    fresh = [one for one in seen if one.batch not in forgotten]
-    if not any(_has_moved(one, pace_ppm_of(in_force, one.batch)) for one in fresh):
+    kept = [one for one in in_force if (one.batch, one.kind) not in forgotten]
+    fresh = [one for one in seen if one.of not in forgotten]
+    if not any(_has_moved(one, pace_ppm_of(in_force, *one.of)) for one in fresh):
         return kept
-    known = {correction.batch: correction for correction in kept}
+    known = {(correction.batch, correction.kind): correction for correction in kept}
     for one in fresh:
         if len(one.paces_ppm) >= ENOUGH:
-            pace_ppm = _within_bounds(median(one.paces_ppm))
-            known[one.batch] = Correction(function=function, batch=one.batch, pace_ppm=pace_ppm)
-    return [known[batch] for batch in sorted(known)]
+            pace_ppm, (batch, kind) = _within_bounds(median(one.paces_ppm)), one.of
+            known[one.of] = Correction(function=function, batch=batch, pace_ppm=pace_ppm, kind=kind)
+    return [known[of] for of in sorted(known)]
 
 
-def _forgotten(seen: Sequence[Measured]) -> list[int]:
-    """Batch sizes that went out of use long before others; none, of a function that rests."""
-    latest_us = max(one.latest_us for one in seen)
-    return [one.batch for one in seen if latest_us - one.latest_us >= FORGOTTEN_US]
+def _forgotten(seen: Sequence[Measured]) -> list[tuple[int, str]]:
+    """Batch sizes that went out of use long before others on slices of the same kind; none, of a
+    function that rests."""
+    latest_us: dict[str, int] = {}
+    for one in seen:
+        latest_us[one.kind] = max(one.latest_us, latest_us.get(one.kind, 0))
+    return [one.of for one in seen if latest_us[one.kind] - one.latest_us >= FORGOTTEN_US]
 
 
 def _of(corrections: Sequence[Correction], function: str) -> list[Correction]:

@@ -207,12 +207,14 @@ class Woke(Message, frozen=True, kw_only=True):
     """Nothing happened, but it is time: the hour of `next_wake` has come."""
 
 
-class Correction(Message, frozen=True, kw_only=True):
-    """Tasks of this function with this batch take so many millionths of what its profile says."""
+class Correction(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """Tasks of this function with this batch, on slices of this kind, take so many millionths of
+    what its profile says."""
 
     function: str
     batch: int
     pace_ppm: int
+    kind: str = ""
 
 
 class ProfilesCorrected(Message, frozen=True, kw_only=True):

@@ -62,7 +62,7 @@ from esg.core.node_settings import KEEP_ALIVE_US
 from esg.core.pool.phased import PhasedTasks, phases_of
 from esg.core.pool.reloads import Reloads
 from esg.core.pool.slices import LOADING, READY, UNLOADING, PoolSlice, ResidentModel, Running
-from esg.core.state.node_books import lru_victims
+from esg.core.state.node_books import victims_of
 from esg.limits import LONGEST_TASK_US
 
 
@@ -386,11 +386,11 @@ class Pool:
         leaving = [m.memory_mb for m in part.models.values() if m.state is UNLOADING]
         missing = memory_mb - part.memory_free_mb - sum(leaving)
         idle = [
-            (model.used_us, name, model.memory_mb)
+            (0.0, model.used_us, name, model.memory_mb)  # what it is worth the scheduler knows
             for name, model in part.models.items()
             if model.state is READY and not self._in_use(part, name)
         ]
-        for name in lru_victims(idle, missing)[0]:
+        for name in victims_of(idle, missing)[0]:
             self._unload(index, name)
             self._gone(index, name, "its memory was needed")
 

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from esg.core.catalog.model import Stage
 from esg.core.catalog.phases import TaskMode
+from esg.core.estimation.model_worth import ModelWorth
 from esg.core.messages.commands import (
     Decision,
     DropInstance,
@@ -66,6 +67,7 @@ class Dispatcher:
         self._handovers = handovers
         self._policy = policy
         self._settings = books.settings
+        self._worth = ModelWorth(books.catalog, books.state)
         self._phased = books.settings.tasks is TaskMode.PHASED
         self._shares = books.shares
 
@@ -163,7 +165,8 @@ class Dispatcher:
         planned = plan.steps if offer.travels else ()
         requests = self._lifecycle.start_jobs(queue, config.batch, offer.picks, name, planned)
         slices = placement.slices
-        taken = node.take(name, function.name, function.memory_mb, config, view.now_us, slices)
+        needs = function.name, function.memory_mb, config
+        taken = node.take(name, *needs, view.now_us, slices, self._worth.of)
         state.tasks[name] = task = Task(
             name=name,
             number=number,

@@ -195,10 +195,10 @@ class Tasks:
         """Note what a warm task took; if plans have been going by something else, have that
         changed."""
         stage = self._catalog.applications[task.application].stages[task.stage]
-        function, batch = stage.function.name, task.config.batch
-        profiled_us = stage.function.profile.time_us_of(task.config)
+        function, config = stage.function.name, task.config
+        profiled_us = stage.function.profile.time_us_of(config)
         measured = observe(
-            self._state, now_us, function, batch, profiled_us=profiled_us, took_us=took_us
+            self._state, now_us, function, config, profiled_us=profiled_us, took_us=took_us
         )
         corrections = corrections_due(self._state, now_us, function, measured)
         if corrections is not None:

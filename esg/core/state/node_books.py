@@ -9,7 +9,7 @@ one soon, that is free again in these books, so that the next task can get ready
 is promised one ahead (`SliceBooks.ahead`), and never further.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import repeat
 from typing import ClassVar
 
@@ -23,21 +23,32 @@ from esg.errors import Bug
 from esg.units import NEVER_US
 
 
-def lru_victims(idle: Iterable[tuple[int, str, int]], missing_mb: int) -> tuple[list[str], int]:
-    """LRU eviction: which idle models go, the least recently used first, until so much more memory
-    is free; and how much is missing when all of them are gone. Each is given as when it was last
-    used, its name and its memory.
+def victims_of(
+    idle: Iterable[tuple[float, int, str, int]], missing_mb: int
+) -> tuple[list[str], int]:
+    """Eviction: which idle models go, those of the least worth first, of equals the least recently
+    used, until so much more memory is free; and how much is missing when all of them are gone. Each
+    is given as its worth, when it was last used, its name and its memory.
 
-    >>> lru_victims([(30, "b", 200), (10, "c", 200), (20, "a", 200)], missing_mb=300)
+    >>> idle = [(0.5, 30, "b", 200), (0.1, 40, "c", 200), (0.5, 20, "a", 200)]
+    >>> victims_of(idle, missing_mb=300)
     (['c', 'a'], -100)
     """
     victims: list[str] = []
-    for _, name, memory_mb in sorted(idle):
+    for _, _, name, memory_mb in sorted(idle):
         if missing_mb <= 0:
             break
         victims.append(name)
         missing_mb -= memory_mb
     return victims, missing_mb
+
+
+Worth = Callable[[str], float]
+"""What a function's model is worth keeping."""
+
+
+def by_age_alone(_: str) -> float:
+    return 0.0
 
 
 class Resident(Record):
@@ -72,10 +83,22 @@ class SliceBooks(Record):
         room = self.usable and self.memory_free_mb >= memory_mb
         return room and function not in self.residents and not self.quarantines(function)
 
-    def evictable(self, memory_mb: int) -> list[str] | None:
+    def fits_if_emptied(self, memory_mb: int) -> bool:
+        """Whether this much fits if those models go that are not being loaded."""
+        idle_mb = sum([r.memory_mb for r in self.residents.values() if r.ready])
+        return memory_mb <= self.memory_free_mb + idle_mb
+
+    def evictable(self, memory_mb: int, worth: Worth = by_age_alone) -> list[str] | None:
         """The models that must go so that this much fits; None if it never does."""
-        idle = [(r.used_us, name, r.memory_mb) for name, r in self.residents.items() if r.ready]
-        victims, missing_mb = lru_victims(idle, memory_mb - self.memory_free_mb)
+        missing_mb = memory_mb - self.memory_free_mb
+        if missing_mb <= 0:
+            return []
+        idle = [
+            (worth(name), r.used_us, name, r.memory_mb)
+            for name, r in self.residents.items()
+            if r.ready
+        ]
+        victims, missing_mb = victims_of(idle, missing_mb)
         return victims if missing_mb <= 0 else None
 
 
@@ -214,7 +237,7 @@ class NodeBooks(Record, dict=True, gc=True):
                 function in part.residents
                 or (
                     not part.ahead
-                    and part.evictable(memory_mb) is not None
+                    and part.fits_if_emptied(memory_mb)
                     and not part.quarantines(function)
                 )
             )
@@ -250,8 +273,10 @@ class NodeBooks(Record, dict=True, gc=True):
         config: Config,
         now_us: int,
         picked: list[int] | None = None,
+        worth: Worth = by_age_alone,
     ) -> Taken:
-        """Give a task what its config says; on slices that have just been picked, if any."""
+        """Give a task what its config says; on slices that have just been picked, if any. `worth`
+        says which models go if there is no room for its own."""
         if picked is None:
             picked = self.pick(function, memory_mb, config.vgpus, config.kind)
         if picked is None or len(picked) != config.vgpus or self.vcpus_free < config.vcpus:
@@ -263,7 +288,8 @@ class NodeBooks(Record, dict=True, gc=True):
             if resident is not None:
                 resident.used_us = now_us
             else:
-                dropped += zip(repeat(index), self.load(index, function, memory_mb, now_us))
+                gone = self.load(index, function, memory_mb, now_us, worth=worth)
+                dropped += zip(repeat(index), gone)
         return Taken(tuple(picked), dropped)
 
     def release(self, task: str, vcpus: int, slices: Iterable[int]) -> None:
@@ -305,11 +331,18 @@ class NodeBooks(Record, dict=True, gc=True):
         return list(dict.fromkeys(found))
 
     def load(
-        self, index: int, function: str, memory_mb: int, now_us: int, *, ready: bool = False
+        self,
+        index: int,
+        function: str,
+        memory_mb: int,
+        now_us: int,
+        *,
+        ready: bool = False,
+        worth: Worth = by_age_alone,
     ) -> list[str]:
         """Note a model that is being loaded (or is ready); returns the models that must go."""
         part = self.slices[index]
-        victims = part.evictable(memory_mb)
+        victims = part.evictable(memory_mb, worth)
         if victims is None:
             raise Bug(f"{self.invoker} slice {index} has no room for {function}")
         for name in victims:

@@ -14,6 +14,7 @@ from typing import ClassVar, NamedTuple
 from msgspec import field
 
 from esg.core.catalog.config import Config
+from esg.core.catalog.slice_kinds import USUAL
 from esg.core.messages.codec import Message, Record
 from esg.core.messages.commands import StageReport
 from esg.core.messages.events import ApplicationRegistered, Correction
@@ -265,13 +266,19 @@ class Registrations(Message, frozen=True):
 
 
 class Measured(Record):
-    """What the latest tasks of one function with one batch size took, in millionths of their
-    profile, the newest last; and how many there were in all."""
+    """What the latest tasks of one function took with one batch size on one kind of slices, in
+    millionths of their profile, the newest last; and how many there were in all."""
 
     batch: int
     tasks: int = 0
     latest_us: int = 0
     paces_ppm: list[int] = field(default_factory=list)
+    kind: str = USUAL
+
+    @property
+    def of(self) -> tuple[int, str]:
+        """What it is about."""
+        return self.batch, self.kind
 
 
 class State(Record, dict=True, gc=True):

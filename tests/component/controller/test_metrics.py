@@ -79,7 +79,7 @@ def test_applications_have_zeros_before_their_first_request(desk: Desk) -> None:
 def test_drift_of_profiles_is_a_ratio_to_the_profile(desk: Desk) -> None:
     measured = Measured(1, tasks=3, latest_us=ms(5), paces_ppm=[1_000_000, 1_500_000, 2_000_000])
     desk.scheduler.state.measured["detect"] = [measured]
-    of_detect = {"function": "detect", "batch": "1"}
+    of_detect = {"function": "detect", "batch": "1", "kind": ""}
     value = values_of(desk, Counters())
     assert value("esg_profile_measured_ratio", **of_detect) == 1.5
     assert value("esg_profile_planned_ratio", **of_detect) == 1.0

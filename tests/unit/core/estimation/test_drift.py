@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Application, Catalog
 from esg.core.estimation.corrected import corrected
 from esg.core.estimation.drift import corrections_due, drifts, observe
@@ -243,7 +244,8 @@ def took(
     state: State, now_us: int, time_ms: int, *, function: str = "detect", batch: int = 1
 ) -> tuple[Correction, ...] | None:
     """A task that is profiled with 100 ms took so many; what should hold from now on."""
-    measured = observe(state, now_us, function, batch, profiled_us=ms(100), took_us=ms(time_ms))
+    config = Config(batch, 1, 1)
+    measured = observe(state, now_us, function, config, profiled_us=ms(100), took_us=ms(time_ms))
     return corrections_due(state, now_us, function, measured)
 
 
