@@ -61,11 +61,12 @@ class Durations:
         return self.run_us(order), ExecutionEnded(task=order.task)
 
     def load(
-        self, now_us: int, invoker: str, index: int, function: str
+        self, now_us: int, invoker: str, index: int, function: str, *, again: bool = False
     ) -> tuple[int, ModelLoaded | ModelUnloaded]:
-        """How long it takes to load a model on a slice, and how that ends."""
+        """How long it takes to load a model on a slice, of a node that may have had it before; and
+        how that ends."""
         end = ModelLoaded(slice=index, function=function)
-        return self.load_us(invoker, index, function), end
+        return self.load_us(invoker, index, function, again=again), end
 
     def run_us(self, order: TaskOrder) -> int:
         """Fetching the inputs, then running: the time from a warm start to the results."""
@@ -100,9 +101,9 @@ class Durations:
         """What takes this long on average takes this long for the task of this key."""
         return self._work_us(self._catalog.functions[function].profile, key, profiled_us)
 
-    def load_us(self, invoker: str, index: int, function: str) -> int:
-        """How long a cold start takes."""
-        profiled_us = self._catalog.functions[function].cold_start_us
+    def load_us(self, invoker: str, index: int, function: str, *, again: bool = False) -> int:
+        """How long loading a model takes."""
+        profiled_us = self._catalog.functions[function].load_us(again=again)
         return max(1, self.work_us(function, f"{invoker}/{index}/{function}", profiled_us))
 
     def _work_us(self, profile: Profile, key: str, profiled_us: int) -> int:

@@ -110,13 +110,17 @@ class Outputs(Protocol):
 class _Node:
     """One process of a node. `alarm_us` is when its brain will be woken, `sent_us` when the latest
     order leaves that was given while it was there. `ahead` has the phases that tasks have before
-    them, and their ends."""
+    them, and their ends, `had` the models that were ever loaded there."""
 
     pool: Pool
     ahead: dict[str, tuple[Phases, ExecutionEnded]] = field(default_factory=dict)
     alarm_us: int = 0
     sent_us: int = 0
     ended: bool = False
+    had: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.had.update(name for part in self.pool.slices for name in part.models)
 
 
 class World:
@@ -308,7 +312,10 @@ class World:
                 stopped = ExecutionEnded(task=task, failure="stopped")
                 self._push(now_us + durations.settings.abort_us, stopped, node)
             case LoadModel(slice=index, function=function):
-                took_us, loaded = durations.load(now_us, node.pool.invoker, index, function)
+                again = function in node.had
+                node.had.add(function)
+                name = node.pool.invoker
+                took_us, loaded = durations.load(now_us, name, index, function, again=again)
                 self._push(now_us + took_us, loaded, node)
             case UnloadModel(slice=index, function=function):
                 gone = ModelUnloaded(slice=index, function=function)

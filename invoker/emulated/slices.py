@@ -12,7 +12,8 @@ def emulated_slices(
 ) -> list[EmulatedSlice]:
     """So many of them; what they take depends on the node's name, too."""
     durations = emulated_durations(own, common, catalog)
-    return [_slice(node, index, own, catalog, durations) for index in range(count)]
+    had: set[str] = set()
+    return [_slice(node, index, own, catalog, durations, had) for index in range(count)]
 
 
 def emulated_durations(own: InvokerSettings, common: CommonSettings, catalog: Catalog) -> Durations:
@@ -22,14 +23,25 @@ def emulated_durations(own: InvokerSettings, common: CommonSettings, catalog: Ca
 
 
 def _slice(
-    node: str, index: int, own: InvokerSettings, catalog: Catalog, durations: Durations
+    node: str,
+    index: int,
+    own: InvokerSettings,
+    catalog: Catalog,
+    durations: Durations,
+    had: set[str],
 ) -> EmulatedSlice:
+    def load_us(function: str) -> int:
+        again = function in had
+        had.add(function)
+        return durations.load_us(node, index, function, again=again)
+
     repository = Repository(
         catalog.functions,
         memory_mb=own.slice_memory_mb or catalog.slice_memory_mb,
-        load_us=lambda function: durations.load_us(node, index, function),
+        load_us=load_us,
         unload_us=durations.settings.unload_us,
     )
     if own.warm_start:
         repository.warm()
+        had.update(catalog.functions)
     return EmulatedSlice(f"{node}/{index}", repository, durations, own.payload_scale)

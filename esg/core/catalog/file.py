@@ -202,6 +202,7 @@ def _function(
         cold_start_us=ms(
             where("cold_start_ms")[0].number("cold_start_ms", minimum=0, maximum=LONGEST_PART_MS)
         ),
+        reload_us=_reload_us(*where("reload_ms")),
         input_bytes=round(
             where("input_mb")[0].number("input_mb", minimum=0, maximum=MOST_MB) * 1_000_000
         ),
@@ -214,6 +215,12 @@ def _function(
     fields.finish()
     manifest.finish()
     return function
+
+
+def _reload_us(fields: TomlFields, beside: Path) -> int | None:
+    if not fields.has("reload_ms"):
+        return None
+    return ms(fields.number("reload_ms", minimum=0, maximum=LONGEST_PART_MS))
 
 
 def _profile_of(

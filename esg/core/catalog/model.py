@@ -28,7 +28,8 @@ from esg.units import to_ms
 class Function:
     """One DNN stage: a CPU part and a model, with its profile.
 
-    Cold start is the time to load the model on a slice; memory is what it takes there. `handler`
+    Cold start is the time to load the model on a slice, reloading it that on a node which has had
+    it before and has its files in memory; `memory_mb` is what it takes on the slice. `handler`
     names the code of the CPU part, as "module:Class" or "path/of/file.py:Class"; without one the
     input goes to the model as it is. `cpu` is how that code uses several vCPUs, and `folder` has
     the models for real slices. All three matter to live invokers only, and to no decision.
@@ -43,6 +44,11 @@ class Function:
     handler: str = ""
     cpu: CpuUse = CpuUse.ACROSS_JOBS
     folder: str = ""
+    reload_us: int | None = None  # None: as long as a cold start
+
+    def load_us(self, *, again: bool) -> int:
+        """How long the model takes to load, on a node that has had it before or has not."""
+        return self.cold_start_us if not again or self.reload_us is None else self.reload_us
 
     @property
     def handled_otherwise(self) -> bool:
@@ -381,6 +387,7 @@ def scaled(catalog: Catalog, factor: float) -> Catalog:
             function,
             profile=function.profile.scaled(factor, catalog.prices),
             cold_start_us=round(function.cold_start_us * factor),
+            reload_us=None if function.reload_us is None else round(function.reload_us * factor),
         )
         for name, function in catalog.functions.items()
     }

@@ -5,13 +5,15 @@ When memory is short, what goes is what is least likely to be missed, and soones
 that takes twenty seconds to load and is called every minute is worth more than one that takes three
 and has just been used.
 
-    worth = cold start x calls per second / instances / memory
+    worth = time to load it again x calls per second / instances / memory
 
-A call comes once per average interval; once it is overdue, as seldom as it has not come. Of many
-instances one more or less matters little.
+It is loaded from the memory of the node that has had it, which is faster than from disk. A call
+comes once per average interval; once it is overdue, as seldom as it has not come. Of many instances
+one more or less matters little.
 """
 
 from esg.core.catalog.model import Catalog, Function
+from esg.core.estimation.load_times import expected_load_us
 from esg.core.state.state import Queue, State
 from esg.names import queue_name
 from esg.units import US_PER_S
@@ -34,9 +36,9 @@ class ModelWorth:
         function = self._functions.get(name)
         if function is None:
             return 0.0
-        cold_start_us = self._state.cold_starts_us.get(name, function.cold_start_us)
+        load_us = expected_load_us(self._state, function, again=True)
         calls_per_s = sum(map(self._calls_per_s, self._queues[name]))
-        return cold_start_us * calls_per_s / self._instances(function) / function.memory_mb
+        return load_us * calls_per_s / self._instances(function) / function.memory_mb
 
     def _calls_per_s(self, queue: Queue) -> float:
         seen = queue.arrivals

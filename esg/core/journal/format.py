@@ -132,7 +132,7 @@ def functions_digest(catalog: Catalog) -> str:
 
 def _function_rows(catalog: Catalog) -> list[Any]:
     return [
-        [f.name, f.cold_start_us, f.input_bytes, f.memory_mb, _profile_rows(f.profile)]
+        [f.name, f.cold_start_us, f.reload_us, f.input_bytes, f.memory_mb, _profile_rows(f.profile)]
         for f in catalog.functions.values()
     ]
 

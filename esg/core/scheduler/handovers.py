@@ -20,6 +20,7 @@ from heapq import heappop, heappush
 
 from esg.core.catalog.model import Stage
 from esg.core.catalog.phases import DRIVING_VCPUS
+from esg.core.estimation.load_times import expected_load_us
 from esg.core.estimation.stage_speed import remote_us
 from esg.core.scheduler.books import Books
 from esg.core.state.node_books import NodeBooks
@@ -45,7 +46,9 @@ class Handovers:
         heappush(self._state.handovers, Handover(task.prepared_us, task.name))
         ready_us = task.prepared_us
         if cold:
-            ready_us = max(ready_us, now_us + stage.function.cold_start_us)
+            again = stage.function.name in node.had
+            load_us = expected_load_us(self._state, stage.function, again=again)
+            ready_us = max(ready_us, now_us + load_us)
         free_us = _free_us(node, task)
         self._foresee_promise(task, max(ready_us, free_us))
         return max(0, free_us - ready_us)

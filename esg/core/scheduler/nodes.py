@@ -4,6 +4,7 @@ The books follow what is: what a node says it runs and has is compared with what
 differs is stopped, given back, discarded or done again.
 """
 
+from esg.core.estimation.load_times import observe_load
 from esg.core.messages.commands import DiscardData, PublishData, StopTask
 from esg.core.messages.events import (
     InstanceGone,
@@ -15,7 +16,6 @@ from esg.core.messages.events import (
 )
 from esg.core.scheduler.books import Books
 from esg.core.scheduler.lifecycle import Lifecycle
-from esg.core.scheduler.prewarming import observe_cold_start
 from esg.core.scheduler.quarantine import Quarantine
 from esg.core.scheduler.retries import Retries
 from esg.core.scheduler.standing_orders import StandingOrders
@@ -108,9 +108,10 @@ class Nodes:
         node = self._state.nodes.get(event.invoker)
         if node is None or not 0 <= event.slice < len(node.slices):
             return
-        self._found_loaded(node, event.slice, event.function, now_us)
         if self._follow_profiles and event.loading_us:
-            observe_cold_start(self._state, event.function, event.loading_us)
+            again = event.function in node.had
+            observe_load(self._state, event.function, event.loading_us, again=again)
+        self._found_loaded(node, event.slice, event.function, now_us)
         self._state.releases += 1  # a loaded model can make room, one that is loading cannot
 
     def instance_gone(self, now_us: int, event: InstanceGone) -> None:
@@ -178,6 +179,8 @@ class Nodes:
         part = node.slices[index]
         if not part.usable:
             return
+        if function not in node.had and function in self._catalog.functions:
+            node.had.append(function)
         if function in part.residents:
             node.mark_ready(index, function, now_us)
         elif function in self._catalog.functions:

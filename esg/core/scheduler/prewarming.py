@@ -15,32 +15,19 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from esg.core.catalog.model import Application, Function
-from esg.core.estimation.ewma import ewma
+from esg.core.estimation.load_times import expected_load_us
 from esg.core.messages.commands import WarmInstance
 from esg.core.policies.placement import homes
 from esg.core.scheduler.books import Books
 from esg.core.state.indexed_nodes import IndexedNodes
 from esg.core.state.node_books import NodeBooks
-from esg.core.state.state import Queue, State
+from esg.core.state.state import Queue
 from esg.names import queue_name
 from esg.units import NEVER_US
 
 HEADROOM = 4
 """How many instances there are for each that the predicted calls keep busy, if a policy wants all
 stages pre-warmed."""
-
-
-def observe_cold_start(state: State, function: str, loading_us: int) -> None:
-    """Note how long a model took to load; the average of such times is what to expect.
-
-    >>> state = State()
-    >>> for loading_us in (1000, 2000):
-    ...     observe_cold_start(state, "detect", loading_us)
-    >>> state.cold_starts_us
-    {'detect': 1250}
-    """
-    old_us = state.cold_starts_us.get(function, loading_us)
-    state.cold_starts_us[function] = ewma(old_us, loading_us)
 
 
 class _Demand(NamedTuple):
@@ -96,8 +83,8 @@ class PreWarmer:
                     self._spread(stage.function, nodes, now_us)
             return
         function = self._functions[queue.name]
-        cold_start_us = self._state.cold_starts_us.get(function.name, function.cold_start_us)
-        start_us = now_us + queue.arrivals.average_us - cold_start_us
+        load_us = expected_load_us(self._state, function, again=False)
+        start_us = now_us + queue.arrivals.average_us - load_us
         if start_us > now_us:
             queue.warm_at_us = start_us
             self._waiting[queue.name] = queue

@@ -116,7 +116,8 @@ Changed = list[dict[str, None]]
 class NodeBooks(Record, dict=True, gc=True):
     """One invoker's page in the books. `instances` counts its slices that have, or are loading,
     each function's model; `vgpus_free` those that are usable and free, and `free_of` how many of
-    those are of each kind.
+    those are of each kind. It has `had` those functions' models that were ever loaded there: their
+    files are in its memory.
 
     What changes is noted for those who watch (`indexed_nodes`), which is not written down.
     """
@@ -132,6 +133,7 @@ class NodeBooks(Record, dict=True, gc=True):
     free_of: dict[str, int]
     promised: int = 0  # slices that tasks are on and others may have, or have, next
     instances: dict[str, int] = field(default_factory=dict)
+    had: list[str] = field(default_factory=list)
 
     @staticmethod
     def of(

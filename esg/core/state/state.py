@@ -305,6 +305,7 @@ class State(Record, dict=True, gc=True):
     corrections: tuple[Correction, ...] = ()  # in force: plans go by them
     corrected_us: int = 0  # when corrections were last ordered
     cold_starts_us: dict[str, int] = field(default_factory=dict)  # measured, by function
+    reloads_us: dict[str, int] = field(default_factory=dict)  # on nodes that had it before
 
     def open_nodes(self) -> IndexedNodes:
         """The nodes that may be given work: all but those that drain."""

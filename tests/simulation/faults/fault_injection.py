@@ -63,13 +63,13 @@ class Misfortune(Durations):
         return None
 
     def load(
-        self, now_us: int, invoker: str, index: int, function: str
+        self, now_us: int, invoker: str, index: int, function: str, *, again: bool = False
     ) -> tuple[int, ModelLoaded | ModelUnloaded]:
         unlucky = self.draw(f"{invoker}/{index}/{function}/{now_us}") < self._luck.load_failures
         if unlucky or function in self._luck.unloadable:
             gone = ModelUnloaded(slice=index, function=function, failure="bad luck")
             return FAILED_LOAD_US, gone
-        took_us, end = super().load(now_us, invoker, index, function)
+        took_us, end = super().load(now_us, invoker, index, function, again=again)
         return took_us * self._slowness(now_us, invoker), end
 
     def _slowness(self, now_us: int, invoker: str) -> int:
