@@ -22,7 +22,7 @@ from rich.progress import track
 from rich.table import Table
 
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.model import Catalog
+from esg.core.catalog.model import Catalog, on_its_cluster
 from esg.core.durations import Durations
 from esg.core.messages.commands import Command
 from esg.core.messages.events import Event
@@ -133,7 +133,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=3000, help="pipeline requests per engine")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     options = parser.parse_args()
-    catalog = load_catalog()
+    catalog = on_its_cluster(load_catalog())
     rows: list[dict[str, Any]] = []
     errors = Console(stderr=True)
     for engine in track(["frontier", "astar"], "running", console=errors, transient=True):

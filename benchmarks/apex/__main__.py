@@ -2,11 +2,11 @@
 
     .venv/bin/python -m benchmarks.apex [--quick] [--results FILE] [--trace FILE ...] [--only TABLE]
 
-Five tables: the paper's three settings (warm and cold) with every policy, beside how far any policy
-could get (`benchmarks.apex.floors` explains the steps); tasks in phases; apex without each of its
-features; conditions that the paper does not have; and how long a decision takes. Every run has the
-requests and the noise of its seed, whatever the policy. ±: 95 % confidence interval of a mean over
-seeds.
+Six tables: the paper's three settings (warm and cold) with every policy, beside how far any policy
+could get (`benchmarks.apex.floors` explains the steps); tasks in phases; these and slices of other
+kinds; apex without each of its features; conditions that the paper does not have; and how long a
+decision takes. Every run has the requests and the noise of its seed, whatever the policy. ±: 95 %
+confidence interval of a mean over seeds.
 
 Figures are kept in the results file as they come: a run that was measured before is not repeated,
 so a long measurement can be interrupted.
@@ -33,12 +33,13 @@ from benchmarks.apex.cases import (
     ablation_runs,
     beyond_runs,
     carry_out,
+    kinds_runs,
     phases_runs,
     settings_runs,
 )
 from benchmarks.apex.floors import STEPS, floors
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.model import Catalog
+from esg.core.catalog.model import Catalog, on_its_cluster
 from esg.core.catalog.phases import TaskMode
 from esg.core.catalog.shipped import catalog_path
 from esg.core.metrics import percentiles
@@ -56,7 +57,7 @@ from esg.emulator.world import World
 from esg.workload.plan import Workload
 
 Results = dict[str, dict[str, Any]]
-TABLES = ("warm start", "cold start", "phases", "ablation", "beyond", "decisions")
+TABLES = ("warm start", "cold start", "phases", "kinds", "ablation", "beyond", "decisions")
 AIM_US = 200
 LEARNS = "aquatope"
 FEWER = 5
@@ -71,6 +72,7 @@ def main() -> None:
     runs = [
         *settings_runs(arguments.policies.split(","), seeds, requests),
         *phases_runs(seeds, requests),
+        *kinds_runs(seeds, requests),
         *ablation_runs(seeds[:FEWER], requests),
         *beyond_runs(seeds[:FEWER], requests, arguments.trace),
     ]
@@ -84,8 +86,9 @@ def main() -> None:
         chosen = [run for run in wanted if run.table == table]
         if chosen:
             screen.print(settings_table(table, chosen, results, catalog))
-    if arguments.only in ("", "phases"):
-        screen.print(phases_table([r for r in wanted if r.table == "phases"], results))
+    for table in ("phases", "kinds"):
+        if arguments.only in ("", table):
+            screen.print(phases_table(table, [r for r in wanted if r.table == table], results))
     if arguments.only in ("", "ablation"):
         screen.print(ablation_table([r for r in wanted if r.table == "ablation"], results))
     if arguments.only in ("", "beyond"):
@@ -140,7 +143,7 @@ def measure(
 
 
 def _learnt(catalog: Catalog, slo_scale: float) -> Trained:
-    usual = next(settings_runs(("esg",), [0], 1)).scenario()
+    usual = next(settings_runs(("esg",), [0], 1)).scenario(catalog)
     return trained_configs(applied(catalog, replace(usual, slo_scale=slo_scale)), seed=0)
 
 
@@ -168,7 +171,7 @@ def settings_table(title: str, runs: Sequence[Run], results: Results, catalog: C
         table.add_row(policy, *cells)
     table.add_section()
     table.add_row("limits", *(_limits(row, runs, results, catalog) for row in SETTINGS))
-    steps = [floors(catalog, row) for row in SETTINGS]
+    steps = [floors(on_its_cluster(catalog), row) for row in SETTINGS]
     for name in STEPS:
         table.add_row(f"cost: {name}", *(f"{found[name]:.3f}" for found in steps))
     return table
@@ -177,7 +180,8 @@ def settings_table(title: str, runs: Sequence[Run], results: Results, catalog: C
 def _limits(row: str, runs: Sequence[Run], results: Results, catalog: Catalog) -> str:
     base = [r for r in runs if r.policy == "esg" and r.row == row]
     found = [
-        run_limits(SweepRun("", catalog, run.scenario(), run.load())).summary for run in base[:2]
+        run_limits(SweepRun("", catalog, run.scenario(catalog), run.load())).summary
+        for run in base[:2]
     ]
     hits = Estimate.of([summary["slo_hit_rate"] for summary in found]).mean
     ratios = [
@@ -199,23 +203,37 @@ def _ratio(own: Sequence[Run], base: Sequence[Run], results: Results) -> str:
     return f"{ratio.mean:.3f} ±{ratio.margin:.3f}"
 
 
-def phases_table(runs: Sequence[Run], results: Results) -> Table:
-    """Policies and modes of tasks by conditions: hit rate, and cost against esg with joint ones."""
-    kinds = list(dict.fromkeys((run.policy, run.tasks) for run in runs))
-    table = Table("", *(f"{policy} {tasks}" for policy, tasks in kinds))
-    table.title = "phases: in time %, cost / esg joint"
+def phases_table(title: str, runs: Sequence[Run], results: Results) -> Table:
+    """Policies, modes of tasks and layouts by conditions: hit rate, and cost against esg with joint
+    tasks on the paper's slices."""
+
+    def way(run: Run) -> tuple[str, str, str]:
+        return run.policy, run.tasks, run.layout
+
+    ways = list(dict.fromkeys(map(way, runs)))
+    table = Table("", *(" ".join(each) for each in ways))
+    table.title = f"{title}: in time %, cost / esg joint"
     for row in dict.fromkeys(run.row for run in runs):
-        of = {
-            kind: [r for r in runs if r.row == row and (r.policy, r.tasks) == kind]
-            for kind in kinds
-        }
-        base = of["esg", TaskMode.JOINT]
-        cells = []
-        for own in of.values():
-            hits = estimate(own, results, "slo_hit_rate")
-            cells.append(f"{_percent(hits)}  {_ratio(own, base, results)}")
+        of = {each: [r for r in runs if r.row == row and way(r) == each] for each in ways}
+        base = of["esg", TaskMode.JOINT, ""]
+        cells = [_beside(own, base, results) for own in of.values()]
         table.add_row(row, *cells)
     return table
+
+
+def _beside(own: Sequence[Run], base: Sequence[Run], results: Results) -> str:
+    """Hit rate and cost; in USD per 1000 requests where the base can do nothing at all."""
+    if _impossible(own, results):
+        return "impossible"
+    hits = _percent(estimate(own, results, "slo_hit_rate"))
+    if _impossible(base, results):
+        return f"{hits}  {estimate(own, results, 'cost_usd_per_1k_requests').mean:.4f} USD"
+    return f"{hits}  {_ratio(own, base, results)}"
+
+
+def _impossible(runs: Sequence[Run], results: Results) -> bool:
+    """Whether all requests were refused: no config is as fast as that."""
+    return any(results[run.name]["slo_hit_rate"] is None for run in runs)
 
 
 def ablation_table(runs: Sequence[Run], results: Results) -> Table:

@@ -24,7 +24,7 @@ from rich.table import Table
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.model import Application, Catalog, Stage
+from esg.core.catalog.model import Application, Catalog, Stage, on_its_cluster
 from esg.core.durations import DurationSettings
 from esg.core.search.frontier import Frontier
 from esg.emulator.scenario import SETTINGS
@@ -61,7 +61,7 @@ def main() -> None:
     )
     parser.add_argument("--setting", default="strict-light", choices=list(SETTINGS))
     setting = parser.parse_args().setting
-    catalog = load_catalog()
+    catalog = on_its_cluster(load_catalog())
     table = Table("a late request counts", "in time", "cost / esg", title=f"alone, {setting}")
     esg = expected(catalog, setting, late=None)
     table.add_row("esg", f"{1 - esg[1]:.2%}", "1")

@@ -6,8 +6,9 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from esg.core.catalog.model import Application, Catalog, Stage
+from esg.core.catalog.model import Application, Catalog, Cluster, Stage
 from esg.core.catalog.phases import TaskMode
+from esg.core.catalog.slice_kinds import NodeClass, parse_layout
 from esg.core.durations import Durations, DurationSettings
 from esg.core.estimation.transfer import EMULATED_LOCAL
 from esg.core.messages.events import Event
@@ -15,7 +16,7 @@ from esg.core.policies.apex.features import Feature, listed
 from esg.core.policies.settings import Trained
 from esg.core.pool.pool import Pool
 from esg.emulator.run import build_pools, emulate
-from esg.emulator.scenario import SETTINGS, Scenario, applied
+from esg.emulator.scenario import SETTINGS, Scenario, applied, sized
 from esg.emulator.sweep import Generated
 from esg.units import ms
 from esg.workload.plan import Workload
@@ -26,6 +27,10 @@ CAPACITY_PER_S = 88
 """What all vGPUs of the paper's cluster can serve at the minimum config: heavy is 85 % of it."""
 LOADS = (0.1, 0.3, 0.5, 0.7, 0.9, 1.0, 1.1, 1.2)
 HIGH_LOADS = (1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6)
+
+SLICES = 7
+MIXED_LAYOUT = "4g.40gb+3g.40gb"
+"""How the paper's GPUs are cut, and another way."""
 
 COLD_TIMES = 3
 """A run that begins cold has so many times as many requests: the first half minute is lost."""
@@ -60,21 +65,23 @@ class Run:
     split: bool = False
     trace: str = ""
     tasks: TaskMode = TaskMode.JOINT
+    layout: str = ""
 
     @property
     def name(self) -> str:
         without = f" without {self.without}" if self.without else ""
         phased = f" {self.tasks}" if self.tasks is TaskMode.PHASED else ""
+        phased += f" {self.layout}" if self.layout else ""
         return f"{self.table}: {self.row}: {self.policy}{without}{phased}: {self.seed}"
 
-    def scenario(self) -> Scenario:
+    def scenario(self, catalog: Catalog) -> Scenario:
+        slices = parse_layout(self.layout or f"{SLICES}", catalog.kinds)
+        node = NodeClass(count=self.nodes, vcpus=16, slices=slices)
         return Scenario(
             policy=self.policy,
             without=listed(self.without),
             slo_scale=self.slo_scale,
-            nodes=self.nodes,
-            vcpus=16,
-            vgpus=7,
+            **sized(Cluster(classes=(node,))),
             seed=self.seed,
             warm_start=self.warm_start,
             noise=self.noise,
@@ -106,7 +113,7 @@ def carry_out(run: Run, catalog: Catalog, trained: Trained) -> dict[str, Any]:
     """The figures of one run."""
     if run.split:
         catalog = with_split(catalog)
-    scenario = replace(run.scenario(), trained=trained)
+    scenario = replace(run.scenario(catalog), trained=trained)
     seen = applied(catalog, scenario)
     pools = mixed(seen, scenario) if run.mixed_nodes else None
     durations = None
@@ -183,6 +190,29 @@ def phases_runs(seeds: Sequence[int], requests: int) -> Iterator[Run]:
                         rate=rate,
                         tasks=tasks,
                     )
+
+
+def kinds_runs(seeds: Sequence[int], requests: int) -> Iterator[Run]:
+    """Phases, kinds of slices, both and neither: what a GPU cut otherwise is good for."""
+    rows = [(name, s.slo_scale, s.rate) for name, s in SETTINGS.items()]
+    rows += [("SLO 0.7 L, normal", 0.7, "normal"), ("SLO 0.5 L, normal", 0.5, "normal")]
+    rows += [("load 140%", 1.2, f"{1.4 * CAPACITY_PER_S:.1f}/s")]
+    for row, slo_scale, rate in rows:
+        for policy in ("esg", "apex"):
+            for layout in ("", MIXED_LAYOUT):
+                for tasks in TaskMode:
+                    for seed in seeds:
+                        yield Run(
+                            table="kinds",
+                            row=row,
+                            policy=policy,
+                            seed=seed,
+                            requests=requests,
+                            slo_scale=slo_scale,
+                            rate=rate,
+                            tasks=tasks,
+                            layout=layout,
+                        )
 
 
 def ablation_runs(seeds: Sequence[int], requests: int) -> Iterator[Run]:

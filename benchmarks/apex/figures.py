@@ -13,6 +13,7 @@ from typing import Any
 from benchmarks.apex.cases import LOADS
 from benchmarks.apex.floors import STEPS, floors
 from esg.core.catalog.file import load_catalog
+from esg.core.catalog.model import on_its_cluster
 from esg.emulator.scenario import SETTINGS
 
 WIDTH, HEIGHT, MARGIN = 640, 300, 50
@@ -90,7 +91,7 @@ def cost_picture(results: Results) -> str:
     thin = wide / (len(bars) + 1)
     parts = [_text(WIDTH / 2, 20, "cost of a request over esg's; grey: the floor, step by step")]
     for place, setting in enumerate(SETTINGS):
-        shares = floors(load_catalog(), setting) | {"esg": 1.0}
+        shares = floors(on_its_cluster(load_catalog()), setting) | {"esg": 1.0}
         figure = "cost_usd_per_1k_requests"
         whole = mean(results, f"warm start: {setting}: esg:", figure)
         shares["apex"] = mean(results, f"warm start: {setting}: apex:", figure) / whole

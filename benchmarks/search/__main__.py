@@ -37,6 +37,7 @@ from benchmarks.search.growth import Build, Growth, builds, growth, growth_steps
 from benchmarks.search.measure import Cell, DisagreementError
 from benchmarks.search.questions import SEED
 from esg.core.catalog.file import load_catalog
+from esg.core.catalog.model import on_its_cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,7 @@ class Results:
 
 def run(scope: Scope, progress: Progress) -> Results:
     start = perf_counter()
-    catalog = load_catalog()
+    catalog = on_its_cluster(load_catalog())
     asked = subjects(catalog, scope)
     bar = progress.add_task("", total=cell_count(asked, scope) + growth_steps())
 
