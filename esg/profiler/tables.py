@@ -47,11 +47,13 @@ def write_profile(
 
 
 def _row(cell: Cell) -> tuple[object, ...]:
+    batch, vcpus, vgpus, _ = cell.config
+    size = batch, vcpus, vgpus
     if cell.failure:
         note = " ".join(cell.failure.split())[:200]
-        return (*cell.config, "oom" if cell.out_of_memory else "", "", "", 0, note)
+        return (*size, "oom" if cell.out_of_memory else "", "", "", 0, note)
     times_us = (cell.time_us, cell.phases.slices_us, cell.phases.after_us)
-    return (*cell.config, *(f"{to_ms(time):.3f}" for time in times_us), len(cell.runs_us), "")
+    return (*size, *(f"{to_ms(time):.3f}" for time in times_us), len(cell.runs_us), "")
 
 
 def write_catalog(

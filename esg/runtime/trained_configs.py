@@ -1,6 +1,6 @@
 """What policy `aquatope` has learnt, as a file: a config for every stage of every application.
 
-    {"image-classification": {"super-resolution": [2, 4, 1], ...}, ...}
+    {"image-classification": {"super-resolution": [2, 4, 1, ""], ...}, ...}
 
 `esg train` writes it, and a live controller reads it (`controller.trained`).
 """
@@ -18,7 +18,7 @@ def learnt_text(learnt: Trained) -> str:
 
     >>> from esg.core.catalog.config import Config
     >>> learnt_text({"app": {"stage": Config(2, 4, 1)}})
-    '{"app":{"stage":[2,4,1]}}\\n'
+    '{"app":{"stage":[2,4,1,""]}}\\n'
     """
     return to_text(learnt) + "\n"
 

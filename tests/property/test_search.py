@@ -11,6 +11,7 @@ from esg.core.search.frontier import Frontier
 from esg.core.search.slo_split import Quotas
 from tests.support.brute_force import Best, best_plans, from_stage, longest_path
 from tests.support.pipelines import (
+    KINDS,
     Pipeline,
     Question,
     any_dags,
@@ -97,6 +98,22 @@ def test_on_a_chain_both_engines_find_what_trying_everything_finds(
     assert_exact_times(answer, pipeline)
     assert_whole(answer, pipeline, question)
     assert answer.budget_us == question.left_us
+
+
+@often
+@given(
+    st.data(), pipelines(chains()), st.sampled_from(["astar", "frontier"]), st.sampled_from(KINDS)
+)
+def test_where_all_slices_are_of_one_kind_nothing_is_planned_on_others(
+    data: st.DataObject, whole: Pipeline, name: str, kind: str
+) -> None:
+    tables = {s: {c: t[c] for c in t if c.kind == kind} or t for s, t in whole.tables.items()}
+    pipeline = Pipeline(whole.after, tables)
+    question = data.draw(questions(pipeline))
+    here = whole.application().with_profiles(lambda profile: profile.on_kinds([kind]))
+    answer = ask(name, here, question)
+    assert_equal_to_best(answer, best(pipeline, question))
+    assert_honest(answer, pipeline, question)
 
 
 @often

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import NamedTuple, TypeVar
 
-Config = tuple[int, int, int]
-"""Batch, vCPUs, vGPUs."""
+Config = tuple[int, int, int, str]
+"""Batch, vCPUs, vGPUs, and the kind of these."""
 
 C = TypeVar("C", bound=Config)
 

@@ -7,14 +7,15 @@ from hypothesis import strategies as st
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.model import Application, Function, Stage
-from esg.core.catalog.profile import Profile
+from esg.core.catalog.profile import Prices, Profile
 from tests.support.brute_force import from_stage, longest_path
 
 Dag = dict[str, tuple[str, ...]]
 Table = dict[Config, tuple[int, int]]
 
 NAMES = "abcdefgh"
-GRID = [Config(b, c, g) for b in (1, 2, 4) for c in (1, 2) for g in (1, 2)]
+KINDS = ("", "3g.40gb")
+GRID = [Config(b, c, g, k) for b in (1, 2, 4) for c in (1, 2) for g in (1, 2) for k in KINDS]
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ def _function(name: str, table: Table) -> Function:
         after_us=np.zeros_like(time_us),
         task_cost_pusd=job_cost * np.array([config.batch for config in configs], dtype=np.int64),
         job_cost_pusd=job_cost,
+        prices=Prices(),
+        alone_us=1,
         relative_std=0.0,
         provenance="random",
     )
@@ -63,9 +66,20 @@ CELLS = st.tuples(st.integers(1, 8), st.integers(0, 6))
 
 
 def tables(max_configs: int = 8) -> st.SearchStrategy[Table]:
-    """Two configs or more of the grid, always one with batch 1; the others do not fit."""
+    """Two configs or more of the grid, of each kind there is always one with batch 1; the others do
+    not fit."""
     cells = st.dictionaries(st.sampled_from(GRID), CELLS, min_size=2, max_size=max_configs)
-    return cells.filter(lambda table: min(table).batch == 1)
+    return cells.map(_with_single_jobs)
+
+
+def _with_single_jobs(table: Table) -> Table:
+    """Where a kind has no config with batch 1, its first one becomes one."""
+    made = dict(table)
+    for kind in KINDS:
+        own = sorted(config for config in table if config.kind == kind)
+        if own and own[0].batch > 1:
+            made[own[0]._replace(batch=1)] = made.pop(own[0])
+    return made
 
 
 @st.composite

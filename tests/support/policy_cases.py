@@ -5,7 +5,14 @@ from itertools import islice
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage
+from esg.core.catalog.model import (
+    Application,
+    Catalog,
+    Cluster,
+    Function,
+    Stage,
+    on_its_cluster,
+)
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.catalog.slice_kinds import all_alike
 from esg.core.durations import Durations
@@ -125,7 +132,7 @@ def place(chosen: Policy, one: QueueView, *nodes: NodeBooks) -> tuple[Config, st
 
 def run_two_hundred_heavy_requests(name: str) -> list[AnswerRequest]:
     """The paper's cluster and applications, all warm; the books are checked after every event."""
-    shipped = load_catalog()
+    shipped = on_its_cluster(load_catalog())
     scheduler = Scheduler(shipped, policy(name, shipped))
     pools = build_pools(shipped, Scenario(policy=name, nodes=16, vcpus=16, vgpus=7))
     book = AnswerBook()

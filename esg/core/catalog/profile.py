@@ -139,7 +139,7 @@ class Profile:
 
         >>> profile = Profile.of("f", {Config(1, 1, 1): 1000, Config(2, 1, 1): 1500}, Prices())
         >>> profile.minimum, profile.max_batch
-        (Config(batch=1, vcpus=1, vgpus=1), 2)
+        (Config(batch=1, vcpus=1, vgpus=1, kind=''), 2)
         """
         configs = tuple(sorted(times_us))
         if not configs:

@@ -9,10 +9,10 @@ The work is done by msgspec, in C: a scheduler makes and writes down a dozen rec
 form trees, never cycles, so the cyclic garbage collector need not look at them (`gc=False`).
 
 >>> from esg.core.catalog.config import Config
->>> encode(Config(2, 4, 1))
-[2, 4, 1]
+>>> encode(Config(2, 4, 1, "3g.40gb"))
+[2, 4, 1, '3g.40gb']
 >>> decode(Config, [2, 4, 1])
-Config(batch=2, vcpus=4, vgpus=1)
+Config(batch=2, vcpus=4, vgpus=1, kind='')
 """
 
 import json

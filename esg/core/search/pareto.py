@@ -84,7 +84,7 @@ def of_profile(stage: str, profile: Profile) -> ParetoFrontier:
     >>> times = {Config(1, 1, 1): 100, Config(1, 2, 1): 60, Config(1, 2, 2): 60}
     >>> staircase = of_profile("f", Profile.of("f", times, Prices()))
     >>> [staircase.steps(i)[0].config for i in range(len(staircase))]
-    [Config(batch=1, vcpus=2, vgpus=1)]
+    [Config(batch=1, vcpus=2, vgpus=1, kind='')]
     """
     kept = pareto_optimal(profile.time_us, profile.job_cost_pusd)
     configs: list[Config] = [profile.configs[i] for i in kept]

@@ -5,6 +5,7 @@ from statistics import fmean
 
 import pytest
 
+from esg.core.catalog.config import Config
 from esg.core.messages.commands import AnswerRequest
 from esg.core.messages.outcome import Outcome
 from esg.core.policies.table import POLICIES
@@ -21,7 +22,7 @@ def test_at_the_minimum_config_the_load_is_the_papers(rate: str, share: float) -
     ran = run_on(
         smallest(), scenario(slo_scale=None), Generated(Workload(rate=rate, requests=1500))
     )
-    assert {task.order.config for task in ran.seen.started} == {(1, 1, 1)}
+    assert {task.order.config for task in ran.seen.started} == {Config(1, 1, 1)}
     last_us = ran.seen.arrived[-1][0]
     busy = ran.emulation.report.vgpu_busy_us / (16 * 7 * last_us)
     assert busy == pytest.approx(share, abs=0.02)

@@ -7,7 +7,7 @@ import pytest
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.model import Application, Stage
+from esg.core.catalog.model import Application, Stage, on_its_cluster
 from esg.core.catalog.profile import Prices, Profile
 from esg.core.catalog.profile_model import Grid
 from esg.emulator.training.bayesian import (
@@ -69,7 +69,7 @@ def best_by_trying_all(application: Application) -> tuple[int, int]:
 
 
 def test_every_config_of_the_default_catalog_comes_back_from_its_point() -> None:
-    for application in load_catalog().applications.values():
+    for application in on_its_cluster(load_catalog()).applications.values():
         runs = LoneRuns(application)
         assert runs.dimensions == 3 * len(application.stages)
         profiles = {name: s.function.profile for name, s in application.stages.items()}
@@ -83,13 +83,13 @@ def test_every_config_of_the_default_catalog_comes_back_from_its_point() -> None
 def test_coordinates_are_places_on_the_scale_of_each_dimension() -> None:
     cells = Grid(batch=[1, 2, 4, 8], vcpus=[1, 16], vgpus=[3]).configs()
     profile = Profile.of("f", dict.fromkeys(cells, 1000), Prices())
-    cube = StageCube(profile)
+    cube = StageCube(profile, 3)
     points = np.array([[0, 0, 0], [0.6, 0.49, 0.5], [0.75, 0.5, 1], [1, 1, 1]])
     assert [profile.configs[place] for place in cube.places(points)] == [
-        (1, 1, 3),
-        (4, 1, 3),
-        (8, 16, 3),
-        (8, 16, 3),
+        Config(1, 1, 3),
+        Config(4, 1, 3),
+        Config(8, 16, 3),
+        Config(8, 16, 3),
     ]
 
 
@@ -102,9 +102,9 @@ def test_a_missing_cell_stands_for_the_nearest_config() -> None:
     # no batch of 4 with 1 vGPU; a third of the cube off is 2 with 1 vGPU, a half is 4 with 2
     present = [Config(b, 1, g) for b in (1, 2, 4) for g in (1, 2) if (b, g) != (4, 1)]
     profile = Profile.of("f", dict.fromkeys(present, 1000), Prices())
-    cube = StageCube(profile)
+    cube = StageCube(profile, 3)
     missing = cube.places(np.array([[0.9, 0.5, 0.1]]))[0]
-    assert profile.configs[missing] == (2, 1, 1)
+    assert profile.configs[missing] == Config(2, 1, 1)
     assert set(cube.places(rng().random((1000, 3)))) == set(range(len(present)))
 
 
@@ -112,8 +112,8 @@ def test_nearest_config_is_the_first_of_two_equally_near() -> None:
     # of the nine cells of batch and vCPUs the middle one is missing
     present = [Config(b, c, 1) for b in (1, 2, 3) for c in (1, 2, 3) if (b, c) != (2, 2)]
     profile = Profile.of("f", dict.fromkeys(present, 1000), Prices())
-    place = StageCube(profile).places(np.array([[0.5, 0.5, 0.5]]))[0]
-    assert profile.configs[place] == (1, 2, 1)
+    place = StageCube(profile, 3).places(np.array([[0.5, 0.5, 0.5]]))[0]
+    assert profile.configs[place] == Config(1, 2, 1)
 
 
 # Lone runs.
@@ -229,13 +229,13 @@ def test_training_learns_the_fastest_configs_if_none_are_in_time() -> None:
 
 def test_a_single_config_is_learnt_without_complaint() -> None:
     application = app({(1, 1, 1): 10.0}, slo_ms=5)
-    assert train(application, rng(), budget=SMALL) == {"a": (1, 1, 1)}
+    assert train(application, rng(), budget=SMALL) == {"a": Config(1, 1, 1)}
 
 
 def test_a_large_batch_is_learnt_if_it_is_cheap_whatever_the_load() -> None:
     """Training runs have full batches: that is why plans miss later."""
     batches = {(b, 1, 1): 100.0 + b for b in (1, 2, 4, 8)}
-    assert train(app(batches, slo_ms=1000), rng(), budget=SMALL) == {"a": (8, 1, 1)}
+    assert train(app(batches, slo_ms=1000), rng(), budget=SMALL) == {"a": Config(8, 1, 1)}
 
 
 def test_a_seed_gives_the_same_again() -> None:

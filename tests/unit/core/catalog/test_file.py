@@ -1,6 +1,5 @@
 """Catalogs from files: the default one, and one with splits and joins and a measured table."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +8,7 @@ from esg.core.catalog.config import Config
 from esg.core.catalog.dag import Parallel
 from esg.core.catalog.file import load_catalog
 from esg.core.catalog.late_requests import LateRequests
-from esg.core.catalog.model import Catalog, scaled
-from esg.core.catalog.profile import Prices
+from esg.core.catalog.model import Catalog, on_its_cluster, scaled
 from esg.core.journal.format import functions_digest
 from esg.errors import Rejected
 from esg.units import ms
@@ -144,7 +142,9 @@ def test_the_default_functions_have_the_numbers_of_the_paper(
 
 
 def test_the_default_catalog_has_six_functions_with_256_configs_each(default: Catalog) -> None:
-    assert [len(f.profile.configs) for f in default.functions.values()] == [256] * 6
+    """On its own cluster; slices of other kinds have configs of their own."""
+    here = on_its_cluster(default)
+    assert [len(f.profile.configs) for f in here.functions.values()] == [256] * 6
     assert all(f.profile.minimum == Config(1, 1, 1) for f in default.functions.values())
 
 
@@ -162,7 +162,8 @@ def test_the_default_slo_is_the_time_alone_at_the_minimum_config(default: Catalo
 def test_the_default_cluster_and_prices_are_those_of_the_paper(default: Catalog) -> None:
     cluster = default.cluster
     assert (cluster.nodes, cluster.vcpus, cluster.vgpus) == (16, 16, 7)
-    assert default.prices == Prices(0.034, 0.67)
+    prices = default.prices
+    assert (prices.vcpu_usd_per_hour, prices.vgpu_usd_per_hour) == (0.034, 0.67)
 
 
 def test_a_name_that_is_nearly_right_is_answered_with_the_right_one(default: Catalog) -> None:
@@ -281,8 +282,9 @@ def test_catalog_file_wins_over_the_default_that_it_extends(
         "[cluster]\nnodes = 3\n[prices]\nvgpu_usd_per_hour = 1\n"
         f'{function}memory_mb = 5\n[applications.depth-recognition]\nchain = ["depth"]\n',
     )
-    assert ours.cluster == replace(default.cluster, nodes=3)
-    assert ours.prices == Prices(0.034, 1)
+    assert ours.cluster == default.cluster.resized(nodes=3)
+    assert (ours.prices.vcpu_usd_per_hour, ours.prices.vgpu_usd_per_hour) == (0.034, 1)
+    assert ours.prices.slice_usd_per_hour("3g.40gb") == 3
     assert ours.function("depth").memory_mb == 5
     assert ours.application("depth-recognition").alone_us == ms(100)
     assert list(ours.applications) == list(default.applications)

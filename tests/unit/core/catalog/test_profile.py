@@ -79,9 +79,21 @@ def test_configs_of_at_most_a_batch_are_counted_from_the_front() -> None:
     assert profile.max_batch == 8
 
 
-@pytest.mark.parametrize("cells", [{}, {Config(2, 1, 1): 10}])
-def test_a_profile_without_a_batch_of_one_is_refused(cells: dict[Config, int]) -> None:
-    with pytest.raises(Rejected, match=r"profile of f: no config with batch 1.*add one"):
+@pytest.mark.parametrize(
+    ("cells", "missing"),
+    [
+        ({}, "no config at all; add one with batch 1"),
+        ({Config(2, 1, 1): 10}, "no config with batch 1, so .* never run; add one"),
+        (
+            {Config(1, 1, 1): 10, Config(2, 1, 1, "3g.40gb"): 10},
+            r"no config with batch 1 on 3g\.40gb, so .* never run; add one",
+        ),
+    ],
+)
+def test_a_profile_without_a_batch_of_one_is_refused(
+    cells: dict[Config, int], missing: str
+) -> None:
+    with pytest.raises(Rejected, match=f"profile of f: {missing}"):
         Profile.of("f", cells, Prices())
 
 

@@ -192,7 +192,9 @@ def test_text_is_compact_and_keeps_the_order_of_the_fields() -> None:
     event = TaskFailed(task="t1", invoker="i0", reason='a "b"\n')
     assert to_text(event) == '{"task":"t1","invoker":"i0","reason":"a \\"b\\"\\n","missing":[]}'
     assert to_text(Woke()) == "{}"
-    assert to_text(REPORT).startswith('{"stage":"f","task":"t1","invoker":"i0","config":[2,4,1],')
+    assert to_text(REPORT).startswith(
+        '{"stage":"f","task":"t1","invoker":"i0","config":[2,4,1,""],'
+    )
     assert encode(COMMAND_SAMPLES[6])["outcome"] == "cancelled"
 
 

@@ -37,17 +37,17 @@ from tests.support.policy_cases import (
 def test_a_plan_on_the_edge_is_not_taken_if_times_vary() -> None:
     varying = chain(LEAN_AND_FAST, spread=0.02)
     on_the_edge = queue_view(varying, slo_ms=104)  # less than 100 and two and a half times 2
-    assert offered(varying, on_the_edge).plans[0].config == (1, 2, 1)
-    assert offered(varying, on_the_edge, "risk").plans[0].config == (1, 1, 1)
-    assert offered(varying, queue_view(varying, slo_ms=106)).plans[0].config == (1, 1, 1)
+    assert offered(varying, on_the_edge).plans[0].config == Config(1, 2, 1)
+    assert offered(varying, on_the_edge, "risk").plans[0].config == Config(1, 1, 1)
+    assert offered(varying, queue_view(varying, slo_ms=106)).plans[0].config == Config(1, 1, 1)
 
 
 def test_plans_reckon_with_the_pace_that_was_measured() -> None:
     steady = chain(LEAN_AND_FAST)
     one = queue_view(steady, slo_ms=105)
-    assert offered(steady, one).plans[0].config == (1, 1, 1)
+    assert offered(steady, one).plans[0].config == Config(1, 1, 1)
     one.queue.pace_ppm, one.queue.spread_ppm = PPM * 11 // 10, 0
-    assert offered(steady, one).plans[0].config == (1, 2, 1)  # 95 takes 104.5
+    assert offered(steady, one).plans[0].config == Config(1, 2, 1)  # 95 takes 104.5
 
 
 def test_a_slow_stage_is_not_evened_out_by_fast_ones_that_take_less_of_the_time() -> None:
@@ -57,31 +57,28 @@ def test_a_slow_stage_is_not_evened_out_by_fast_ones_that_take_less_of_the_time(
     later = one.state.queues["app/b"]
     later.pace_ppm, later.spread_ppm = PPM * 8 // 10, 0
     # the mean pace is 1, but 100 and 20 take 120 + 16
-    assert offered(two, one).plans[0].config == (1, 1, 1)
+    assert offered(two, one).plans[0].config == Config(1, 1, 1)
     one = queue_view(two, slo_ms=132)
     one.queue.pace_ppm, one.queue.spread_ppm = PPM * 12 // 10, 0
     one.state.queues["app/b"] = later
-    assert offered(two, one).plans[0].config == (1, 2, 1)  # 114 + 16
+    assert offered(two, one).plans[0].config == Config(1, 2, 1)  # 114 + 16
 
 
 def test_safety_is_bought_where_it_is_cheap() -> None:
     cheap = chain({(1, 1, 1): 100, (1, 2, 1): 95}, spread=0.02)  # 11 x 100, 12 x 95
     dear = chain({(1, 1, 1): 100, (1, 3, 2): 95}, spread=0.02)  # 23 x 95
     # both would be late one time in forty, at three times 1100
-    assert offered(cheap, queue_view(cheap, slo_ms=104)).plans[0].config == (1, 2, 1)
-    assert offered(dear, queue_view(dear, slo_ms=104)).plans[0].config == (1, 1, 1)
-    assert offered(dear, queue_view(dear, slo_ms=100)).plans[0].config == (
-        1,
-        3,
-        2,
-    )  # one time in two
+    assert offered(cheap, queue_view(cheap, slo_ms=104)).plans[0].config == Config(1, 2, 1)
+    assert offered(dear, queue_view(dear, slo_ms=104)).plans[0].config == Config(1, 1, 1)
+    late = queue_view(dear, slo_ms=100)  # one time in two
+    assert offered(dear, late).plans[0].config == Config(1, 3, 2)
 
 
 def test_profiles_that_were_never_seen_at_work_are_not_relied_on_by_a_batch() -> None:
     pairs = chain(PAIRS, spread=0.01)
     two = queue_view(pairs, waiting=2, slo_ms=135)
-    assert offered(pairs, two).plans[0].config == (1, 1, 1)
-    assert offered(pairs, trusted(two)).plans[0].config == (2, 1, 1)
+    assert offered(pairs, two).plans[0].config == Config(1, 1, 1)
+    assert offered(pairs, trusted(two)).plans[0].config == Config(2, 1, 1)
     lone = queue_view(pairs, slo_ms=130, interval_ms=20)
     assert held_until_ms(pairs, lone) is None
     assert held_until_ms(pairs, trusted(lone)) is not None
@@ -94,12 +91,9 @@ three times 28 or thirty times."""
 
 def test_a_batch_takes_no_risk_at_the_last_stage() -> None:
     last = chain(DEAR, spread=0.02)
-    assert offered(last, trusted(queue_view(last, slo_ms=104))).plans[0].config == (1, 1, 1)
-    assert offered(last, trusted(queue_view(last, waiting=2, slo_ms=104))).plans[0].config == (
-        1,
-        6,
-        1,
-    )
+    one, two = (trusted(queue_view(last, waiting=waiting, slo_ms=104)) for waiting in (1, 2))
+    assert offered(last, one).plans[0].config == Config(1, 1, 1)
+    assert offered(last, two).plans[0].config == Config(1, 6, 1)
 
 
 def test_a_batch_takes_a_risk_that_a_later_stage_can_make_up_for() -> None:
@@ -108,14 +102,14 @@ def test_a_batch_takes_a_risk_that_a_later_stage_can_make_up_for() -> None:
     two = chain(DEAR, {(1, 1, 1): 3, (1, 2, 1): 2}, spread=0.02)
     pair = trusted(queue_view(two, waiting=2, slo_ms=106))
     pair.state.nodes = by_name(make_node("i0", vcpus=10))
-    assert offered(two, pair).plans[0].config == (1, 1, 1)
+    assert offered(two, pair).plans[0].config == Config(1, 1, 1)
     pair.state.nodes = by_name(make_node("i0", vcpus=10, free=(4, 1)))
-    assert offered(two, pair).plans[0].config == (1, 6, 1)
+    assert offered(two, pair).plans[0].config == Config(1, 6, 1)
 
 
 def test_job_that_was_in_a_batch_takes_no_risk_at_the_last_stage() -> None:
     two = chain({(1, 1, 1): 50, (2, 1, 1): 60}, DEAR, spread=0.02)
-    for batch, config in ((1, (1, 1, 1)), (2, (1, 6, 1))):
+    for batch, config in ((1, Config(1, 1, 1)), (2, Config(1, 6, 1))):
         lone = trusted(queue_view(two, stage="b", slo_ms=104))
         run = lone.requests["r1"].runs["a"]
         run.phase, run.keeper = Phase.DONE, "i0"
@@ -134,7 +128,7 @@ def test_job_that_was_in_a_batch_takes_no_risk_at_the_last_stage() -> None:
 
 def test_a_batch_does_not_rely_on_a_few_runs_that_hardly_varied() -> None:
     last = chain(DEAR, spread=0.02)
-    for waiting, config in ((1, (1, 1, 1)), (2, (1, 6, 1))):
+    for waiting, config in ((1, Config(1, 1, 1)), (2, Config(1, 6, 1))):
         lucky = trusted(queue_view(last, waiting=waiting, slo_ms=104))
         lucky.queue.spread_ppm = 1000
         assert offered(last, lucky).plans[0].config == config
@@ -142,9 +136,9 @@ def test_a_batch_does_not_rely_on_a_few_runs_that_hardly_varied() -> None:
 
 def test_a_plan_takes_no_batch_larger_than_its_cohort() -> None:
     two = chain(LEAN_AND_FAST, PAIRS)
-    assert offered(two, queue_view(two, slo_ms=220)).plans[0].rest[0].config == (1, 1, 1)
+    assert offered(two, queue_view(two, slo_ms=220)).plans[0].rest[0].config == Config(1, 1, 1)
     alone = offered(two, trusted(queue_view(two, slo_ms=220)), "cohorts").plans[0]
-    assert alone.rest[0].config == (2, 1, 1)
+    assert alone.rest[0].config == Config(2, 1, 1)
 
 
 def test_the_nearest_to_the_end_comes_first_and_the_lost_come_last() -> None:
@@ -200,9 +194,9 @@ def test_nodes_are_looked_at_once_in_a_backlog_however_many_plans_are_tried(
     looks: list[str] = []
     look, place = NodeBooks.warm_free, Apex.place
 
-    def counted(node: NodeBooks, function: str, count: int) -> list[int]:
+    def counted(node: NodeBooks, function: str, count: int, kind: str) -> list[int]:
         looks.append(node.invoker)
-        return look(node, function, count)
+        return look(node, function, count, kind)
 
     def checked(
         self: Apex, view: QueueView, offer: Offer, nodes: Mapping[str, NodeBooks]

@@ -118,7 +118,7 @@ def test_a_job_that_was_started_just_now_is_of_the_cohort() -> None:
         "t1", 1, "i1", "app", "a", Config(1, 1, 1), (0,), ("r9",), started_us=0
     )
     offer = offered(catalog, twin)
-    assert offer.plans[0].rest[0].config == (2, 1, 1)
+    assert offer.plans[0].rest[0].config == Config(2, 1, 1)
     placement = apex(catalog).place(twin, offer, by_name(warm("i0"), warm("i1")))
     assert placement is not None
     assert placement.node.invoker == "i1"

@@ -2,6 +2,7 @@
 
 import pytest
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog
 from esg.core.policies.interface import Offer, QueueView
 from esg.units import ms
@@ -38,7 +39,7 @@ def test_vcpus_get_dearer_as_they_run_out() -> None:
 def test_a_first_stage_goes_where_most_is_left_for_the_next() -> None:
     catalog = chain(LEAN_AND_FAST)
     roomy = warm("i1", vcpus=8)
-    assert place(apex(catalog), queue_view(catalog), warm("i0"), roomy) == ((1, 1, 1), "i1")
+    assert place(apex(catalog), queue_view(catalog), warm("i0"), roomy) == (Config(1, 1, 1), "i1")
 
 
 def test_jobs_that_belong_together_go_where_there_is_room_for_all() -> None:
@@ -46,17 +47,17 @@ def test_jobs_that_belong_together_go_where_there_is_room_for_all() -> None:
     catalog = chain(side_by_side, {(1, 1, 1): 10})
     pair = queue_view(catalog, waiting=2)
     small, large = warm("i0", vcpus=3), warm("i1", vcpus=4)
-    assert place(apex(catalog), pair, small, large) == ((1, 2, 1), "i1")
-    assert place(apex(catalog), pair, small, warm("i1", vcpus=2)) == ((2, 2, 2), "i0")
+    assert place(apex(catalog), pair, small, large) == (Config(1, 2, 1), "i1")
+    assert place(apex(catalog), pair, small, warm("i1", vcpus=2)) == (Config(2, 2, 2), "i0")
     last = chain(side_by_side)  # there is nothing to stay together for
     pair = queue_view(last, waiting=2)
-    assert place(apex(last), pair, small, warm("i1", vcpus=2)) == ((1, 2, 1), "i0")
+    assert place(apex(last), pair, small, warm("i1", vcpus=2)) == (Config(1, 2, 1), "i0")
 
 
 def test_a_risk_is_better_than_to_wait_for_room() -> None:
     catalog = chain(LEAN_AND_FAST, spread=0.02)
     on_the_edge = queue_view(catalog, waiting=2, slo_ms=104)  # two vCPUs would be better
-    assert place(apex(catalog), on_the_edge, warm("i0", vcpus=1)) == ((1, 1, 1), "i0")
+    assert place(apex(catalog), on_the_edge, warm("i0", vcpus=1)) == (Config(1, 1, 1), "i0")
     assert place(apex(catalog, "daring"), on_the_edge, warm("i0", vcpus=1)) is None
     too_late = queue_view(catalog, slo_ms=99)  # one vCPU takes 100
     assert place(apex(catalog), too_late, warm("i0", vcpus=1)) is None
@@ -84,12 +85,12 @@ def test_job_that_takes_a_risk_takes_as_little_as_there_is_room_for(roomy: str) 
     times = {(1, 1, 1): 100, (1, 2, 1): 99.5, (1, 3, 1): 90}
     catalog = chain({(1, 1, 1): 10}, times, spread=0.02)
     found = queue_view(catalog, stage="b", slo_ms=104)
-    assert offered(catalog, found).plans[0].config == (1, 3, 1)
+    assert offered(catalog, found).plans[0].config == Config(1, 3, 1)
     found.requests["r1"].runs["a"].keeper = "i0"
     found.queue.remote_us = 1
     nodes = {name: make_node(name, free=(0, 0)) for name in ("i0", "i1")}
     nodes[roomy] = warm(roomy, vcpus=2, function="b")
-    assert place(apex(catalog), found, *nodes.values()) == ((1, 2, 1), roomy)
+    assert place(apex(catalog), found, *nodes.values()) == (Config(1, 2, 1), roomy)
 
 
 def remote(extra_ms: float, slo_ms: float) -> tuple[Catalog, QueueView]:
@@ -104,14 +105,14 @@ def remote(extra_ms: float, slo_ms: float) -> tuple[Catalog, QueueView]:
 @pytest.mark.parametrize(
     ("extra_ms", "slo_ms", "where"),
     [
-        (1, 400, ((1, 3, 1), "i1")),  # 13 x 101 there against 11 x 130 here
-        (20, 400, ((1, 1, 1), "i0")),  # 13 x 120
-        (1, 120, ((1, 3, 1), "i1")),  # the only one in time
+        (1, 400, (Config(1, 3, 1), "i1")),  # 13 x 101 there against 11 x 130 here
+        (20, 400, (Config(1, 1, 1), "i0")),  # 13 x 120
+        (1, 120, (Config(1, 3, 1), "i1")),  # the only one in time
         (30, 120, None),  # too late there, no room here: wait
     ],
 )
 def test_a_transfer_is_weighed_against_another_config(
-    extra_ms: float, slo_ms: float, where: tuple[tuple[int, int, int], str] | None
+    extra_ms: float, slo_ms: float, where: tuple[Config, str] | None
 ) -> None:
     catalog, found = remote(extra_ms, slo_ms)
     near, far = warm("i0", vcpus=2, function="b"), warm("i1", vcpus=4, function="b")
@@ -124,25 +125,25 @@ def test_a_transfer_that_is_a_risk_is_better_than_to_wait_for_room() -> None:
     found.requests["r1"].runs["a"].keeper = "i0"
     found.queue.remote_us = ms(15)  # 115 of 120, where one time in twenty-five it is late
     full = make_node("i0", free=(0, 0))
-    assert place(apex(catalog), found, full, warm("i1", function="b")) == ((1, 1, 1), "i1")
+    assert place(apex(catalog), found, full, warm("i1", function="b")) == (Config(1, 1, 1), "i1")
 
 
 def test_a_transfer_that_was_never_seen_takes_time_too() -> None:
     catalog, found = remote(0, 400)
     near, far = warm("i0", vcpus=2, function="b"), warm("i1", vcpus=4, function="b")
     # 13 x 110 there (it is taken to last 10 ms) against 11 x 130 here
-    assert place(apex(catalog), found, near, far) == ((1, 1, 1), "i0")
+    assert place(apex(catalog), found, near, far) == (Config(1, 1, 1), "i0")
 
 
 def test_job_loads_no_model_while_one_is_to_be_had_soon() -> None:
     catalog = chain(LEAN_AND_FAST)
     loading, cold = make_node("i0"), make_node("i1", vcpus=8)
-    assert place(apex(catalog), queue_view(catalog), cold) == ((1, 1, 1), "i1")
+    assert place(apex(catalog), queue_view(catalog), cold) == (Config(1, 1, 1), "i1")
     loading.load(0, "a", 100, 0)
     one = queue_view(catalog)
     assert place(apex(catalog), one, loading, cold) is None
     one.now_us = 1  # a cold start takes no time in this catalog, so any wait is too long
-    assert place(apex(catalog), one, loading, cold) == ((1, 1, 1), "i1")
+    assert place(apex(catalog), one, loading, cold) == (Config(1, 1, 1), "i1")
 
 
 def test_a_model_on_a_quarantined_node_is_waited_for_all_the_same() -> None:

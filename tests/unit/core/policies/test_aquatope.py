@@ -6,7 +6,7 @@ import pytest
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.file import load_catalog
-from esg.core.catalog.model import Application, Catalog, Stage
+from esg.core.catalog.model import Application, Catalog, Stage, on_its_cluster
 from esg.core.durations import Durations
 from esg.core.messages.commands import AnswerRequest, Command, StartTask
 from esg.core.messages.events import Event
@@ -66,13 +66,13 @@ def test_aquatope_heeds_neither_the_time_left_nor_the_slo_of_a_request() -> None
     ]
     first, *others = [aquatope.decide(one) for one in cases]
     assert others == [first, first]
-    assert configs(first.plans) == [(1, 2, 1)]
+    assert configs(first.plans) == [Config(1, 2, 1)]
 
 
 def test_aquatope_does_not_look_at_the_plan_of_an_earlier_stage() -> None:
     aquatope = Aquatope(TWO_STAGES, learnt(a=(1, 1, 1), b=(1, 1, 1)))
     one = queue_view(TWO_STAGES, stage="b", waiting=3, planned=(Step("b", Config(2, 1, 1)),))
-    assert configs(aquatope.decide(one).plans) == [(1, 1, 1)]
+    assert configs(aquatope.decide(one).plans) == [Config(1, 1, 1)]
 
 
 def test_a_plan_goes_on_with_all_stages_that_follow_and_no_others() -> None:
@@ -106,16 +106,16 @@ def test_a_decision_is_one_look_up() -> None:
 @pytest.mark.parametrize(
     ("waiting", "run", "missed"),
     [
-        (9, (8, 2, 1), False),
-        (8, (8, 2, 1), False),
-        (7, (4, 2, 1), True),  # the profile has no batch of 7, 6 or 5
-        (4, (4, 2, 1), True),
-        (3, (2, 2, 1), True),
-        (1, (1, 2, 1), True),
+        (9, Config(8, 2, 1), False),
+        (8, Config(8, 2, 1), False),
+        (7, Config(4, 2, 1), True),  # the profile has no batch of 7, 6 or 5
+        (4, Config(4, 2, 1), True),
+        (3, Config(2, 2, 1), True),
+        (1, Config(1, 2, 1), True),
     ],
 )
 def test_a_batch_that_the_queue_cannot_fill_is_a_miss_and_runs_with_what_is_there(
-    waiting: int, run: Cell, missed: bool
+    waiting: int, run: Config, missed: bool
 ) -> None:
     aquatope = Aquatope(TWO_STAGES, learnt(a=(8, 2, 1), b=(1, 1, 1)))
     offer = aquatope.decide(queue_view(TWO_STAGES, waiting=waiting))
@@ -134,7 +134,7 @@ def test_a_missed_plan_predicts_what_will_run() -> None:
 def test_aquatope_runs_the_minimum_where_the_profile_has_no_smaller_batch() -> None:
     gap = chain({(1, 1, 1): 100, (1, 2, 1): 90, (4, 4, 2): 80})
     offer = Aquatope(gap, learnt(a=(4, 4, 2))).decide(queue_view(gap, waiting=3))
-    assert configs(offer.plans) == [(1, 1, 1)]
+    assert configs(offer.plans) == [Config(1, 1, 1)]
     assert offer.missed
 
 
@@ -210,7 +210,7 @@ def middling(shipped: Catalog) -> dict[str, dict[str, Config]]:
 
 
 def test_aquatope_serves_two_hundred_heavy_requests() -> None:
-    shipped = load_catalog()
+    shipped = on_its_cluster(load_catalog())
     trained = middling(shipped)
     settings = PolicySettings(trained=trained)
     scheduler = Scheduler(shipped, policy("aquatope", shipped, settings))

@@ -1,5 +1,6 @@
 """What ESG offers when a deadline is out of reach."""
 
+from esg.core.catalog.config import Config
 from esg.core.policies.esg import Engines, Esg
 from esg.core.policies.interface import Offer, QueueView
 from esg.core.state.state import Job, Queue, State
@@ -27,4 +28,4 @@ def test_effort_of_a_decision_counts_all_its_searching() -> None:
 def test_lost_jobs_go_together_and_the_others_are_planned_for_by_themselves() -> None:
     assert offered(50, 50).plans[0].config.batch == 2
     assert offered(50, 100).plans[0].config.batch == 1
-    assert offered(150, 50).plans[0].config == (1, 1, 1)
+    assert offered(150, 50).plans[0].config == Config(1, 1, 1)

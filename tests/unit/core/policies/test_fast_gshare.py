@@ -27,32 +27,32 @@ def offered(waiting: int, slo_ms: float) -> list[Config]:
 
 
 def test_the_most_throughput_per_vgpu_comes_first() -> None:
-    assert offered(2, 100) == [(2, 1, 1), (1, 1, 1), (2, 1, 2)]
-    assert offered(4, 100) == [(4, 1, 1), (2, 1, 1), (1, 1, 1), (2, 1, 2)]
+    assert offered(2, 100) == [Config(2, 1, 1), Config(1, 1, 1), Config(2, 1, 2)]
+    assert offered(4, 100) == [Config(4, 1, 1), Config(2, 1, 1), Config(1, 1, 1), Config(2, 1, 2)]
 
 
 def test_fast_gshare_offers_no_batch_larger_than_the_queue() -> None:
-    assert offered(1, 100) == [(1, 1, 1)]
+    assert offered(1, 100) == [Config(1, 1, 1)]
     assert offered(3, 100) == offered(2, 100)
     assert offered(9, 100) == offered(4, 100)
 
 
 def test_fast_gshare_offers_configs_that_keep_the_budget() -> None:
-    assert offered(4, 99) == [(2, 1, 1), (1, 1, 1), (2, 1, 2)]
-    assert offered(4, 60) == [(1, 1, 1), (2, 1, 2)]
+    assert offered(4, 99) == [Config(2, 1, 1), Config(1, 1, 1), Config(2, 1, 2)]
+    assert offered(4, 60) == [Config(1, 1, 1), Config(2, 1, 2)]
 
 
 def test_fast_gshare_puts_the_fewest_vcpus_first_at_equal_efficiency() -> None:
     # 1 / 50 = 2 / 50 / 2 = 1 / 50
     table = chain({(1, 4, 1): 50, (2, 2, 2): 50, (1, 1, 1): 50})
     plans = FastGShare(table).decide(queue_view(table, waiting=2)).plans
-    assert configs(plans) == [(1, 1, 1), (2, 2, 2), (1, 4, 1)]
+    assert configs(plans) == [Config(1, 1, 1), Config(2, 2, 2), Config(1, 4, 1)]
 
 
 def test_efficiency_counts_vgpus_but_not_vcpus() -> None:
     table = chain({(1, 1, 1): 50, (1, 4, 1): 49, (1, 1, 2): 26})
     plans = FastGShare(table).decide(queue_view(table)).plans
-    assert configs(plans) == [(1, 4, 1), (1, 1, 1), (1, 1, 2)]
+    assert configs(plans) == [Config(1, 4, 1), Config(1, 1, 1), Config(1, 1, 2)]
 
 
 def test_the_effort_is_the_number_of_configs_that_the_queue_can_fill() -> None:
@@ -66,9 +66,9 @@ def test_the_effort_is_the_number_of_configs_that_the_queue_can_fill() -> None:
 def test_fast_gshare_runs_as_fast_as_it_can_what_cannot_keep_the_budget() -> None:
     # Two ways to 50 ms; the one without a second vGPU is cheaper.
     late = chain({(1, 1, 1): 70, (1, 4, 2): 50, (1, 4, 1): 50, (2, 4, 2): 45})
-    assert configs(FastGShare(late).decide(queue_view(late, slo_ms=30)).plans) == [(1, 4, 1)]
+    assert configs(FastGShare(late).decide(queue_view(late, slo_ms=30)).plans) == [Config(1, 4, 1)]
     two = queue_view(late, waiting=2, slo_ms=30)
-    assert configs(FastGShare(late).decide(two).plans) == [(2, 4, 2)]
+    assert configs(FastGShare(late).decide(two).plans) == [Config(2, 4, 2)]
 
 
 def test_the_stage_budget_does_not_adapt() -> None:
@@ -76,7 +76,7 @@ def test_the_stage_budget_does_not_adapt() -> None:
     two = chain({(1, 1, 1): 100}, {(1, 1, 1): 350, (1, 2, 1): 250})
     for now_ms in (10, 5000):
         one = queue_view(two, stage="b", slo_ms=400, now_ms=now_ms)
-        assert configs(FastGShare(two).decide(one).plans) == [(1, 2, 1)]
+        assert configs(FastGShare(two).decide(one).plans) == [Config(1, 2, 1)]
 
 
 # The node.
@@ -100,14 +100,14 @@ def test_the_fewest_vgpus_are_left_over_then_the_fewest_vcpus_then_names_decide(
 
 def test_the_next_config_is_tried_when_the_best_has_no_room() -> None:
     table = chain({(1, 1, 1): 50, (1, 4, 1): 40})
-    assert place(FastGShare(table), queue_view(table), make_node("i0")) == ((1, 4, 1), "i0")
+    assert place(FastGShare(table), queue_view(table), make_node("i0")) == (Config(1, 4, 1), "i0")
     assert place(FastGShare(table), queue_view(table), make_node("i0", free=(3, 2))) == (
-        (1, 1, 1),
+        Config(1, 1, 1),
         "i0",
     )
     # a better config on a worse fit comes before a worse config on a better fit
     nodes = make_node("i0", free=(3, 1)), make_node("i1")
-    assert place(FastGShare(table), queue_view(table), *nodes) == ((1, 4, 1), "i1")
+    assert place(FastGShare(table), queue_view(table), *nodes) == (Config(1, 4, 1), "i1")
 
 
 def test_fast_gshare_places_nothing_without_room() -> None:
@@ -118,7 +118,7 @@ def test_fast_gshare_places_nothing_without_room() -> None:
 
 def test_a_node_whose_slices_have_no_memory_for_the_model_is_passed_over() -> None:
     nodes = crowded(make_node("i0", free=(2, 1))), make_node("i1")
-    assert place(FastGShare(SMALL), queue_view(SMALL), *nodes) == ((1, 2, 1), "i1")
+    assert place(FastGShare(SMALL), queue_view(SMALL), *nodes) == (Config(1, 2, 1), "i1")
 
 
 # The lean reading.
@@ -129,14 +129,14 @@ def test_lean_means_no_more_vcpus_than_the_budget_asks_for() -> None:
     table = chain({(1, 1, 1): 120, (1, 2, 1): 90, (1, 4, 1): 45, (2, 2, 1): 150, (2, 4, 1): 100})
     lean, literal = FastGShare(table, lean=True), FastGShare(table)
     one = queue_view(table, waiting=2, slo_ms=100)
-    assert configs(lean.decide(one).plans) == [(2, 4, 1), (1, 2, 1)]
-    assert configs(literal.decide(one).plans) == [(1, 4, 1), (2, 4, 1), (1, 2, 1)]
+    assert configs(lean.decide(one).plans) == [Config(2, 4, 1), Config(1, 2, 1)]
+    assert configs(literal.decide(one).plans) == [Config(1, 4, 1), Config(2, 4, 1), Config(1, 2, 1)]
 
 
 def test_lean_or_not_late_jobs_run_as_fast_as_they_can() -> None:
     table = chain({(1, 1, 1): 120, (1, 2, 1): 90})
     plans = FastGShare(table, lean=True).decide(queue_view(table, slo_ms=50)).plans
-    assert configs(plans) == [(1, 2, 1)]
+    assert configs(plans) == [Config(1, 2, 1)]
 
 
 # All together.

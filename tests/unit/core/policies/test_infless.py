@@ -44,7 +44,9 @@ def batch_for(waiting: int, slo_ms: float, interval_ms: float = 0) -> int:
 def test_a_stage_gets_its_share_of_the_slo_by_mean_service_time() -> None:
     # Means: a 100 ms, b (350 + 250) / 2 = 300 ms. Of an SLO of 400 ms b has 300 ms.
     two = chain({(1, 1, 1): 100}, {(1, 1, 1): 350, (1, 2, 1): 250})
-    assert configs(infless(two).decide(queue_view(two, stage="b", slo_ms=400)).plans) == [(1, 2, 1)]
+    assert configs(infless(two).decide(queue_view(two, stage="b", slo_ms=400)).plans) == [
+        Config(1, 2, 1)
+    ]
     # 350 ms are three quarters of 466.67 ms
     assert len(infless(two).decide(queue_view(two, stage="b", slo_ms=467)).plans) == 2
 
@@ -91,7 +93,7 @@ def test_batches_are_halved_not_counted_down() -> None:
     # Half the budget is 60 ms: a batch of 2 would do, but after 3 comes 3 // 2 = 1.
     sizes = chain({(1, 1, 1): 40, (2, 1, 1): 50, (3, 1, 1): 70})
     offer = infless(sizes).decide(queue_view(sizes, waiting=3, slo_ms=120))
-    assert configs(offer.plans) == [(1, 1, 1)]
+    assert configs(offer.plans) == [Config(1, 1, 1)]
     assert offer.effort == 2  # one config of each batch was looked at
 
 
@@ -121,9 +123,9 @@ def test_the_rate_window_is_asked_of_every_config() -> None:
         one = queue_view(speeds, waiting=2, slo_ms=200, interval_ms=interval_ms)
         return sorted(configs(infless(speeds).decide(one).plans))
 
-    assert offered(50) == [(2, 1, 1), (2, 2, 1)]
-    assert offered(55) == [(2, 2, 1)]
-    assert offered(61) == [(1, 1, 1)]
+    assert offered(50) == [Config(2, 1, 1), Config(2, 2, 1)]
+    assert offered(55) == [Config(2, 2, 1)]
+    assert offered(61) == [Config(1, 1, 1)]
 
 
 # When nothing will do.
@@ -133,9 +135,9 @@ def test_infless_runs_as_fast_as_it_can_what_cannot_keep_the_budget() -> None:
     # 50 ms is the best there is; of two ways to get it, the one without a second vGPU is cheaper.
     late = chain({(1, 1, 1): 70, (1, 4, 1): 50, (1, 4, 2): 50, (2, 4, 2): 45})
     one = queue_view(late, waiting=1, slo_ms=30)
-    assert configs(infless(late).decide(one).plans) == [(1, 4, 1)]
+    assert configs(infless(late).decide(one).plans) == [Config(1, 4, 1)]
     two = queue_view(late, waiting=2, slo_ms=30)
-    assert configs(infless(late).decide(two).plans) == [(2, 4, 2)]
+    assert configs(infless(late).decide(two).plans) == [Config(2, 4, 2)]
 
 
 # The score.
@@ -147,7 +149,7 @@ FILLING = chain({(1, 1, 1): 100, (1, 4, 2): 80})
 def test_a_config_that_fills_the_node_wins(reading: Reading) -> None:
     # The worked example of the module: 12.5 against 0.009, and 53925 against 19
     assert place(infless(FILLING, reading), queue_view(FILLING), make_node("i0")) == (
-        (1, 4, 2),
+        Config(1, 4, 2),
         "i0",
     )
 
@@ -158,18 +160,24 @@ def test_the_readings_differ_in_what_a_config_takes() -> None:
     #   (1, 1, 2)  80 ms, weighs 4122    4506 / 0.522   12.5  12.5 / 4122 / .522 = .0058 24
     table = chain({(1, 1, 1): 100, (1, 1, 2): 80})
     empty = make_node("i0", vcpus=8, vgpus=4)
-    assert place(infless(table), queue_view(table), empty) == ((1, 1, 1), "i0")
-    assert place(infless(table, Reading.AS_CODED), queue_view(table), empty) == ((1, 1, 2), "i0")
+    assert place(infless(table), queue_view(table), empty) == (Config(1, 1, 1), "i0")
+    assert place(infless(table, Reading.AS_CODED), queue_view(table), empty) == (
+        Config(1, 1, 2),
+        "i0",
+    )
 
 
 def test_plans_are_offered_in_the_order_of_what_the_score_is_before_the_node() -> None:
     # per weight: 10 / 2093 = .0048, 12.5 / 4314 = .0029, as above
-    assert configs(infless(FILLING).decide(queue_view(FILLING)).plans) == [(1, 1, 1), (1, 4, 2)]
+    assert configs(infless(FILLING).decide(queue_view(FILLING)).plans) == [
+        Config(1, 1, 1),
+        Config(1, 4, 2),
+    ]
     coded = infless(FILLING, Reading.AS_CODED)
-    assert configs(coded.decide(queue_view(FILLING)).plans) == [(1, 4, 2), (1, 1, 1)]
+    assert configs(coded.decide(queue_view(FILLING)).plans) == [Config(1, 4, 2), Config(1, 1, 1)]
 
 
-@pytest.mark.parametrize(("slow_ms", "first"), [(135, (1, 16, 1)), (136, (1, 1, 2))])
+@pytest.mark.parametrize(("slow_ms", "first"), [(135, Config(1, 16, 1)), (136, Config(1, 1, 2))])
 def test_a_vcpu_weighs_64_and_a_vgpu_2029(slow_ms: int, first: tuple[int, int, int]) -> None:
     # (16, 1) weighs 3053, (1, 2) weighs 4122: that is worth it down to 100 / 135.01 of the time
     table = chain({(1, 16, 1): slow_ms, (1, 1, 2): 100})
@@ -181,7 +189,7 @@ def test_a_pair_is_chosen_not_a_config_and_then_a_node() -> None:
     # the large one would leave a vCPU and a vGPU.
     table = chain({(1, 1, 1): 100, (1, 3, 1): 60})
     nodes = make_node("i0", free=(1, 1)), make_node("i1")
-    assert place(infless(table), queue_view(table), *nodes) == ((1, 1, 1), "i0")
+    assert place(infless(table), queue_view(table), *nodes) == (Config(1, 1, 1), "i0")
 
 
 @pytest.mark.parametrize("reading", list(Reading))
@@ -193,12 +201,12 @@ def test_the_fuller_node_is_preferred(reading: Reading) -> None:
         make_node("i3", free=(4, 1)),
     )
     small = chain({(1, 1, 1): 100})
-    assert place(infless(small, reading), queue_view(small), *nodes) == ((1, 1, 1), "i2")
+    assert place(infless(small, reading), queue_view(small), *nodes) == (Config(1, 1, 1), "i2")
 
 
 def test_infless_takes_the_first_by_name_of_equal_nodes() -> None:
     nodes = make_node("i2"), make_node("i0"), make_node("i1")
-    assert place(infless(FILLING), queue_view(FILLING), *nodes) == ((1, 4, 2), "i0")
+    assert place(infless(FILLING), queue_view(FILLING), *nodes) == (Config(1, 4, 2), "i0")
 
 
 def test_a_large_node_is_judged_by_the_fraction_left() -> None:
@@ -206,7 +214,7 @@ def test_a_large_node_is_judged_by_the_fraction_left() -> None:
     # weighs 15227 and has 2 vGPUs and 4 vCPUs free as well, it is only 15 %.
     small = chain({(1, 1, 1): 100})
     nodes = make_node("i0"), make_node("i1", vcpus=16, vgpus=7, free=(4, 2))
-    assert place(infless(small), queue_view(small), *nodes) == ((1, 1, 1), "i1")
+    assert place(infless(small), queue_view(small), *nodes) == (Config(1, 1, 1), "i1")
 
 
 # Room.
@@ -220,7 +228,7 @@ def test_infless_places_nothing_without_room() -> None:
 
 def test_a_node_whose_slices_have_no_memory_for_the_model_is_passed_over() -> None:
     nodes: tuple[NodeBooks, ...] = (crowded(make_node("i0")), make_node("i1", vcpus=5, vgpus=3))
-    assert place(infless(FILLING), queue_view(FILLING), *nodes) == ((1, 4, 2), "i1")
+    assert place(infless(FILLING), queue_view(FILLING), *nodes) == (Config(1, 4, 2), "i1")
     assert place(infless(FILLING), queue_view(FILLING), crowded(make_node("i0"))) is None
 
 
@@ -237,15 +245,15 @@ def test_infless_can_place_any_plan_of_the_stage() -> None:
 
 def test_config_first_compares_configs_without_the_node() -> None:
     chosen = infless(FILLING, Reading.CONFIG_FIRST)
-    assert place(chosen, queue_view(FILLING), make_node("i0")) == ((1, 1, 1), "i0")
+    assert place(chosen, queue_view(FILLING), make_node("i0")) == (Config(1, 1, 1), "i0")
 
 
 def test_config_first_goes_on_to_the_next_config_when_there_is_no_room() -> None:
     # per weight: 20 / (2 x 64 + 2029) = .0093 against 10 / 2093 = .0048
     table = chain({(1, 1, 1): 100, (1, 2, 1): 50})
     chosen = infless(table, Reading.CONFIG_FIRST)
-    assert place(chosen, queue_view(table), make_node("i0")) == ((1, 2, 1), "i0")
-    assert place(chosen, queue_view(table), make_node("i0", free=(1, 1))) == ((1, 1, 1), "i0")
+    assert place(chosen, queue_view(table), make_node("i0")) == (Config(1, 2, 1), "i0")
+    assert place(chosen, queue_view(table), make_node("i0", free=(1, 1))) == (Config(1, 1, 1), "i0")
 
 
 # All together.
@@ -254,8 +262,8 @@ def test_config_first_goes_on_to_the_next_config_when_there_is_no_room() -> None
 def test_the_table_has_both_published_readings() -> None:
     table = chain({(1, 1, 1): 100, (1, 1, 2): 80})
     empty = make_node("i0", vcpus=8, vgpus=4)
-    assert place(policy("infless", table), queue_view(table), empty) == ((1, 1, 1), "i0")
-    assert place(policy("infless-code", table), queue_view(table), empty) == ((1, 1, 2), "i0")
+    assert place(policy("infless", table), queue_view(table), empty) == (Config(1, 1, 1), "i0")
+    assert place(policy("infless-code", table), queue_view(table), empty) == (Config(1, 1, 2), "i0")
 
 
 @pytest.mark.parametrize("name", ["infless", "infless-code"])

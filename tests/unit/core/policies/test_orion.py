@@ -52,43 +52,43 @@ def steps(**planned: Cell) -> tuple[Step, ...]:
 
 def test_the_minimum_is_kept_if_it_meets_the_goal() -> None:
     found = search(EXAMPLE, 200)
-    assert cells(found) == [(1, 1, 1), (1, 1, 1)]
+    assert cells(found) == [Config(1, 1, 1), Config(1, 1, 1)]
     assert (found.reached, found.effort) == (True, 1)
 
 
 def test_the_search_goes_down_in_latency_one_step_at_a_time() -> None:
     # 1 start; 3 successors; of the best of them 2; the best of those is the goal
     found = search(EXAMPLE, 150)
-    assert cells(found) == [(1, 2, 1), (1, 2, 1)]
+    assert cells(found) == [Config(1, 2, 1), Config(1, 2, 1)]
     assert (found.reached, found.effort) == (True, 6)
 
 
 def test_the_state_with_the_lowest_latency_is_the_goal_not_the_one_that_just_meets_it() -> None:
     # 160 and 180 both meet it; the queue gives 160 first
     found = search(EXAMPLE, 190)
-    assert cells(found) == [(1, 2, 1), (1, 1, 1)]
+    assert cells(found) == [Config(1, 2, 1), Config(1, 1, 1)]
     assert found.effort == 4
 
 
 def test_a_step_is_to_the_next_value_that_exists() -> None:
     # From 1 vCPU the next is 4; a second vGPU comes only with 4 vCPUs.
     table = chain({(1, 1, 1): 100, (1, 4, 1): 80, (1, 4, 2): 50})
-    assert cells(search(table, 85)) == [(1, 4, 1)]
+    assert cells(search(table, 85)) == [Config(1, 4, 1)]
     found = search(table, 60)
-    assert cells(found) == [(1, 4, 2)]
+    assert cells(found) == [Config(1, 4, 2)]
     assert found.effort == 3
 
 
 def test_orion_takes_the_cheaper_of_equal_latencies() -> None:
     # A second vCPU costs 60 x (2 + 10), a second vGPU 60 x (1 + 20)
     table = chain({(1, 1, 1): 100, (1, 1, 2): 60, (1, 2, 1): 60})
-    assert cells(search(table, 60)) == [(1, 2, 1)]
+    assert cells(search(table, 60)) == [Config(1, 2, 1)]
 
 
 def test_orion_raises_the_later_stage_first_at_equal_latency_and_cost() -> None:
     # the state with the smaller places in the profiles, from the first stage on
     table = {(1, 1, 1): 100, (1, 2, 1): 60}
-    assert cells(search(chain(table, table), 160)) == [(1, 1, 1), (1, 2, 1)]
+    assert cells(search(chain(table, table), 160)) == [Config(1, 1, 1), Config(1, 2, 1)]
 
 
 def test_the_spread_of_the_stages_adds_up_to_a_p95() -> None:
@@ -115,14 +115,14 @@ def test_a_dag_is_as_long_as_its_longest_path() -> None:
 def test_a_search_that_takes_too_long_gives_the_state_closest_to_the_slo() -> None:
     # Made by then: the start 200, a on two vCPUs 160, b with two jobs 230
     found = search(EXAMPLE, 150, cutoff_nodes=3)
-    assert cells(found) == [(1, 2, 1), (1, 1, 1)]
+    assert cells(found) == [Config(1, 2, 1), Config(1, 1, 1)]
     assert (found.reached, found.effort) == (False, 3)
-    assert cells(search(EXAMPLE, 150, cutoff_nodes=1)) == [(1, 1, 1), (1, 1, 1)]
+    assert cells(search(EXAMPLE, 150, cutoff_nodes=1)) == [Config(1, 1, 1), Config(1, 1, 1)]
 
 
 def test_a_goal_that_no_state_meets_gives_the_closest_of_all() -> None:
     found = search(EXAMPLE, 100)
-    assert cells(found) == [(1, 2, 1), (1, 2, 1)]
+    assert cells(found) == [Config(1, 2, 1), Config(1, 2, 1)]
     assert not found.reached
 
 
@@ -137,15 +137,15 @@ def test_the_cut_off_stands_for_a_hundred_milliseconds() -> None:
 def test_aiming_at_the_slo_spends_what_is_left_on_a_batch() -> None:
     # 200 is too far below 230; a batch of 2 for b makes just 230
     found = search(EXAMPLE, 230, aim=Aim.AT_SLO)
-    assert cells(found) == [(1, 1, 1), (2, 1, 1)]
+    assert cells(found) == [Config(1, 1, 1), Config(2, 1, 1)]
     assert found.reached
-    assert cells(search(EXAMPLE, 230)) == [(1, 1, 1), (1, 1, 1)]
+    assert cells(search(EXAMPLE, 230)) == [Config(1, 1, 1), Config(1, 1, 1)]
 
 
 def test_aiming_at_the_slo_ends_within_a_hundredth_below_it() -> None:
     assert search(EXAMPLE, 202, aim=Aim.AT_SLO).reached  # 200 > 0.99 x 202 = 199.98
     found = search(EXAMPLE, 203, aim=Aim.AT_SLO)
-    assert (cells(found), found.reached) == ([(1, 1, 1), (1, 1, 1)], False)
+    assert (cells(found), found.reached) == ([Config(1, 1, 1), Config(1, 1, 1)], False)
     assert search(EXAMPLE, 199, aim=Aim.AT_SLO).reached is False  # 200 is nearest, but above
 
 
@@ -172,13 +172,13 @@ def test_the_effort_is_charged_every_time_though_the_search_is_remembered() -> N
 def test_the_plan_is_for_the_slo_not_for_what_is_left_of_it() -> None:
     on_time, late = (queue_view(EXAMPLE, slo_ms=200, now_ms=now) for now in (0, 190))
     assert Orion(EXAMPLE).decide(on_time) == Orion(EXAMPLE).decide(late)
-    assert configs(Orion(EXAMPLE).decide(late).plans) == [(1, 1, 1)]
+    assert configs(Orion(EXAMPLE).decide(late).plans) == [Config(1, 1, 1)]
 
 
 def test_a_later_stage_follows_the_plan_of_its_oldest_job_at_no_effort() -> None:
     one = queue_view(EXAMPLE, stage="b", waiting=3, slo_ms=150, planned=steps(b=(2, 1, 1)))
     offer = Orion(EXAMPLE).decide(one)
-    assert configs(offer.plans) == [(2, 1, 1)]
+    assert configs(offer.plans) == [Config(2, 1, 1)]
     assert offer.plans[0].rest == ()
     assert (offer.effort, offer.missed) == (0, False)
 
@@ -204,15 +204,15 @@ BATCHES = chain({(1, 1, 1): 100, (2, 1, 1): 120, (4, 1, 1): 150, (4, 2, 1): 140,
 @pytest.mark.parametrize(
     ("planned", "waiting", "run", "missed"),
     [
-        ((4, 1, 1), 5, (4, 1, 1), False),
-        ((4, 1, 1), 4, (4, 1, 1), False),
-        ((4, 1, 1), 3, (2, 1, 1), True),  # there is no batch of 3
-        ((8, 2, 1), 7, (4, 2, 1), True),
-        ((8, 2, 1), 3, (1, 1, 1), True),  # nothing smaller with two vCPUs: the minimum
+        ((4, 1, 1), 5, Config(4, 1, 1), False),
+        ((4, 1, 1), 4, Config(4, 1, 1), False),
+        ((4, 1, 1), 3, Config(2, 1, 1), True),  # there is no batch of 3
+        ((8, 2, 1), 7, Config(4, 2, 1), True),
+        ((8, 2, 1), 3, Config(1, 1, 1), True),  # nothing smaller with two vCPUs: the minimum
     ],
 )
 def test_a_planned_batch_that_the_queue_cannot_fill_runs_with_what_is_there(
-    planned: Cell, waiting: int, run: Cell, missed: bool
+    planned: Cell, waiting: int, run: Config, missed: bool
 ) -> None:
     one = queue_view(BATCHES, waiting=waiting, planned=steps(a=planned))
     offer = Orion(BATCHES).decide(one)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog
 from esg.core.catalog.phases import Phases, TaskMode
 from esg.core.messages.commands import AnswerRequest, StartTask
@@ -89,7 +90,7 @@ def test_the_next_promise_is_made_when_the_task_before_has_been_reported(desk: D
 
 def test_vcpus_are_given_back_when_the_cpu_part_should_be_over(desk: Desk) -> None:
     desk.at(0, node(vgpus=2), arrived("r1", "scan", slo_us=ms(61)))
-    assert [order.config for order in started(desk.new_orders)] == [(1, 2, 2)]
+    assert [order.config for order in started(desk.new_orders)] == [Config(1, 2, 2)]
     assert books(desk).vcpus_free == 2
     desk.at(ms(18), arrived("r2", "thumb", slo_us=SLOW_US))
     assert books(desk).vcpus_free == 3

@@ -3,6 +3,7 @@
 import pytest
 
 from esg.core.catalog.config import Config
+from esg.core.catalog.slice_kinds import USUAL
 from esg.core.state.node_books import NodeBooks, SliceBooks
 from esg.errors import Bug
 
@@ -32,8 +33,8 @@ def test_resources_beyond_what_a_node_has_cannot_be_taken(config: Config) -> Non
 
 def test_slices_without_memory_for_the_model_cannot_be_taken() -> None:
     books = node(memories_mb=(300, 1000))
-    assert books.pick("detect", 400, 1) == [1]
-    assert books.pick("detect", 400, 2) is None
+    assert books.pick("detect", 400, 1, USUAL) == [1]
+    assert books.pick("detect", 400, 2, USUAL) is None
     with pytest.raises(Bug, match="i0 cannot give"):
         books.take("t1", "detect", 400, Config(1, 1, 2), now_us=0)
 
@@ -113,11 +114,11 @@ def test_a_held_slice_is_neither_warm_nor_free() -> None:
     books = node()
     books.load(0, "a", 300, 0, ready=True)
     books.load(1, "a", 300, 0)
-    assert books.warm_free("a", 2) == [0]
+    assert books.warm_free("a", 2, USUAL) == [0]
     books.take("t1", "a", 300, Config(1, 1, 1), now_us=1)
-    assert books.warm_free("a", 2) == []
-    assert books.pick("a", 300, 1) == [1]  # loading, which is better than cold
-    assert books.pick("a", 300, 2) is None
+    assert books.warm_free("a", 2, USUAL) == []
+    assert books.pick("a", 300, 1, USUAL) == [1]  # loading, which is better than cold
+    assert books.pick("a", 300, 2, USUAL) is None
 
 
 def test_a_slice_that_is_out_of_order_is_given_to_nobody_and_has_no_models() -> None:
@@ -126,8 +127,8 @@ def test_a_slice_that_is_out_of_order_is_given_to_nobody_and_has_no_models() -> 
     books.set_usable(0, False)
     assert (books.vgpus_free, books.instances) == (1, {})
     assert books.slices[0].memory_free_mb == 1000
-    assert books.pick("detect", 400, 1) == [1]
-    assert books.pick("detect", 400, 2) is None
+    assert books.pick("detect", 400, 1, USUAL) == [1]
+    assert books.pick("detect", 400, 2, USUAL) is None
     books.set_usable(0, False)
     assert books.vgpus_free == 1
     books.set_usable(0, True)
@@ -168,8 +169,8 @@ def promised(until_us: int = 50) -> NodeBooks:
 def test_a_promised_slice_is_free_and_the_last_choice() -> None:
     books = promised()
     assert (books.vgpus_free, books.promised) == (2, 1)
-    assert books.warm_free("detect", 2) == books.pick("detect", 400, 2) == [1, 0]
-    assert (books.count_warm_idle("detect"), books.next_warm_us("detect")) == (1, 50)
+    assert books.warm_free("detect", 2, USUAL) == books.pick("detect", 400, 2, USUAL) == [1, 0]
+    assert (books.count_warm_idle("detect", USUAL), books.next_warm_us("detect", USUAL)) == (1, 50)
     assert books.tasks() == ["t1"]
 
 
@@ -194,16 +195,16 @@ def test_who_leaves_it_leaves_it_to_the_next_one() -> None:
 
 def test_no_model_is_loaded_in_place_of_another_where_somebody_is() -> None:
     books = promised()
-    assert books.pick("large", 900, 1) == [1]
-    assert books.pick("large", 900, 2) is None
+    assert books.pick("large", 900, 1, USUAL) == [1]
+    assert books.pick("large", 900, 2, USUAL) is None
     books.give("t2", 0, [1])
-    assert books.pick("large", 900, 1) is None
+    assert books.pick("large", 900, 1, USUAL) is None
 
 
 def test_a_promised_slice_may_fail_and_come_back() -> None:
     books = promised()
     books.set_usable(0, False)
-    assert (books.vgpus_free, books.warm_free("detect", 2)) == (1, [1])
+    assert (books.vgpus_free, books.warm_free("detect", 2, USUAL)) == (1, [1])
     books.set_usable(0, True)
     books.release("t1", 1, (0,))
     assert (books.vgpus_free, books.promised) == (2, 0)
