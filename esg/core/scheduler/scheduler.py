@@ -80,11 +80,12 @@ TASKS_AHEAD = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class PlanningBasis:
-    """What decisions stand on: the catalog with what it says of the slices that there are, with
-    some corrections as it is planned with, and the policy made for that. `whole` is the catalog
-    with all that it says of slices."""
+    """What decisions stand on: the catalog with what it says of the kinds of slices that there are,
+    with some corrections as it is planned with, and the policy made for that. `whole` is the
+    catalog with all that it says of slices."""
 
     whole: Catalog
+    kinds: frozenset[str]
     catalog: Catalog
     corrections: tuple[Correction, ...]
     planned: Catalog
@@ -117,7 +118,8 @@ class Scheduler:
         whole, corrections = self._registry.catalog, self.state.corrections
         planned = self._on_kinds.of(whole)
         if planned is catalog and not corrections and policy is not None:
-            self._rebuild(PlanningBasis(whole, catalog, (), catalog, policy))
+            kinds = self._on_kinds.kinds
+            self._rebuild(PlanningBasis(whole, kinds, catalog, (), catalog, policy))
         else:
             self._rebuild(self._planning_basis(whole, corrections, planned))
 
@@ -202,9 +204,11 @@ class Scheduler:
     def _planning_basis(
         self, whole: Catalog, corrections: tuple[Correction, ...], before: Catalog
     ) -> PlanningBasis:
-        catalog = self._on_kinds.of(whole)
+        on_kinds = self._on_kinds  # another thread may be here (`prepare`)
+        catalog = on_kinds.of(whole)
         planned = corrected(catalog, corrections, before)
-        return PlanningBasis(whole, catalog, corrections, planned, self._policy_of(planned))
+        policy = self._policy_of(planned)
+        return PlanningBasis(whole, on_kinds.kinds, catalog, corrections, planned, policy)
 
     def _kinds(self, catalog: Catalog) -> frozenset[str]:
         """The kinds of slices to plan with: those of the nodes there are; while there is none,
@@ -321,7 +325,12 @@ class Scheduler:
     def _profiles_corrected(self, corrections: tuple[Correction, ...]) -> None:
         catalog, prepared = self._registry.catalog, self._prepared
         self._prepared = None
-        if prepared is None or prepared.whole is not catalog or prepared.corrections != corrections:
+        if (
+            prepared is None
+            or prepared.whole is not catalog
+            or prepared.kinds != self._on_kinds.kinds
+            or prepared.corrections != corrections
+        ):
             prepared = self._planning_basis(catalog, corrections, self.planned)
         before, self.state.corrections = self.planned, corrections
         self._rebuild(prepared)
