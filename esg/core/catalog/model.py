@@ -442,15 +442,19 @@ class OnKinds:
             applications={n: self._applications[a] for n, a in catalog.applications.items()},
         )
 
+    def able(self, function: Function, catalog: Catalog) -> frozenset[str]:
+        """On which of them the function could run: its profile knows them, and it fits."""
+        known = catalog.kinds
+        return frozenset(
+            kind
+            for kind in function.profile.kinds
+            if kind in self.kinds and known[kind].memory_mb >= function.memory_mb
+        )
+
     def _function(self, function: Function, catalog: Catalog) -> Function:
         found = self._functions.get(function)
         if found is None:
-            able = [
-                kind
-                for kind in self.kinds
-                if kind not in catalog.kinds or catalog.kinds[kind].memory_mb >= function.memory_mb
-            ]
-            profile = function.profile.on_kinds(able)
+            profile = function.profile.on_kinds(self.able(function, catalog))
             found = function if profile is function.profile else replace(function, profile=profile)
             self._functions[function] = found
         return found

@@ -268,10 +268,10 @@ class Scheduler:
         self._nowhere = {n: found for n, found in rejections.items() if found is not None}
 
     def _unprofiled(self, application: Application) -> Rejection | None:
-        kinds = self._on_kinds.kinds
+        on_kinds, catalog = self._on_kinds, self._registry.catalog
         for function in application.functions():
-            if kinds.isdisjoint(function.profile.kinds):
-                reason = unprofiled(self._registry.catalog, function, kinds)
+            if not on_kinds.able(function, catalog):
+                reason = unprofiled(catalog, function, on_kinds.kinds)
                 return Rejection(RefusalKind.IMPOSSIBLE, f"{application.name}: {reason}")
         return None
 
