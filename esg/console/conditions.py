@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ from esg.console.formatting import counted, joined
 from esg.console.options import TASKS_HELP, above_zero, at_least
 from esg.core.catalog.model import Catalog, Cluster
 from esg.core.catalog.phases import TaskMode
-from esg.core.catalog.slice_kinds import layout_text, parse_layouts
+from esg.core.catalog.slice_kinds import NodeClass, layout_text, parse_layouts
 from esg.core.messages.codec import encode
 from esg.core.policies.apex.features import left_out, listed
 from esg.core.policies.table import POLICIES, policy_kind
@@ -181,15 +181,19 @@ def cluster_of_scenario(given: dict[str, Any], layout: str | None, here: Catalog
 
 
 def cluster_text(cluster: Cluster) -> str:
-    """A cluster in words.
+    """A cluster in words, in whatever order nodes of different classes are.
 
     >>> cluster_text(Cluster.alike(nodes=16, vcpus=16, vgpus=7))
     '16 nodes x 16 vCPUs x 7 vGPUs'
     """
+    counts: dict[NodeClass, int] = {}
+    for one in cluster.classes:
+        alike = replace(one, count=1)
+        counts[alike] = counts.get(alike, 0) + one.count
     return " and ".join(
-        f"{counted(one.count, 'node')} x {counted(one.vcpus, 'vCPU')} x "
+        f"{counted(count, 'node')} x {counted(one.vcpus, 'vCPU')} x "
         + (layout_text(one.slices) if any(one.slices) else counted(len(one.slices), "vGPU"))
-        for one in cluster.classes
+        for one, count in counts.items()
     )
 
 

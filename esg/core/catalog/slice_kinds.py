@@ -120,18 +120,18 @@ def parse_layout(text: str, kinds: Mapping[str, SliceKind]) -> tuple[str, ...]:
         part = said.strip()
         if part.isascii() and part.isdecimal() and len(part) <= 4:
             if usual is None:
-                raise Rejected(f"layout {text!r}: say which kind of slices; known: {known}")
+                raise Rejected(f"{text!r}: say which kind of slices; known: {known}")
             count, name = int(part), usual
         else:
             match = _PART.fullmatch(part)
             if match is None:
-                raise Rejected(f"layout {text!r}: {said!r} is no number of slices, as in 2x3g.40gb")
+                raise Rejected(f"{text!r}: {said!r} is no number of slices, as in 2x3g.40gb")
             count, name = int(match["count"] or 1), match["name"]
         if name not in known:
-            raise Rejected(f"layout {text!r}: {did_you_mean('kind of slices', name, known)}")
+            raise Rejected(f"{text!r}: {did_you_mean('kind of slices', name, known)}")
         found += [USUAL if name == usual else name] * count
     if not 1 <= len(found) <= MOST_SLICES:
-        raise Rejected(f"layout {text!r}: {len(found)} slices; a node has 1 to {MOST_SLICES}")
+        raise Rejected(f"{text!r}: {len(found)} slices; a node has 1 to {MOST_SLICES}")
     return tuple(found)
 
 
