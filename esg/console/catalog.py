@@ -52,8 +52,10 @@ def warn_of_deadlines(known: "Catalog", path: Path | None) -> None:
 
 def deadline_complaints(known: "Catalog", path: Path | None) -> list[str]:
     """What is wrong with the SLOs of a catalog, where, and what to do."""
+    from esg.core.catalog.model import on_its_cluster
+
     source = "the catalog of ESG" if path is None else str(path)
     return [
         f"{source}: applications.{name}: {why}; give it a longer one"
-        for name, why in known.unmeetable().items()
+        for name, why in on_its_cluster(known).unmeetable().items()
     ]

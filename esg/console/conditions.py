@@ -13,6 +13,7 @@ from esg.console.formatting import counted, joined
 from esg.console.options import TASKS_HELP, above_zero, at_least
 from esg.core.catalog.model import Catalog, Cluster
 from esg.core.catalog.phases import TaskMode
+from esg.core.catalog.slice_kinds import USUAL as USUAL_KIND
 from esg.core.catalog.slice_kinds import NodeClass, layout_text, parse_layouts
 from esg.core.messages.codec import encode
 from esg.core.policies.apex.features import left_out, listed
@@ -170,13 +171,15 @@ def cluster_of_scenario(given: dict[str, Any], layout: str | None, here: Catalog
     vgpus = given.pop("vgpus", None)
     if vgpus is not None and layout is not None:
         raise Rejected("--vgpus are usual slices, and --layout says which; give one of them")
-    said = layout if vgpus is None else str(vgpus)
     try:
-        layouts = [] if said is None else parse_layouts(said, here.kinds)
+        layouts = [] if layout is None else parse_layouts(layout, here.kinds)
     except Rejected as error:
-        raise Rejected(f"--{'layout' if vgpus is None else 'vgpus'}: {error}") from None
+        raise Rejected(f"--layout: {error}") from None
     size = {name: given.pop(name, None) for name in ("nodes", "vcpus")}
-    not_too_large(size["nodes"] or here.cluster.nodes, max(map(len, layouts), default=1))
+    most = max(map(len, layouts), default=1) if vgpus is None else vgpus
+    not_too_large(size["nodes"] or here.cluster.nodes, most)
+    if vgpus is not None:
+        layouts = [(USUAL_KIND,) * vgpus]
     return sized(here.cluster.resized(**size, layouts=layouts))
 
 

@@ -10,15 +10,31 @@ job costs there in thousands of picodollars:
 
 So `detect` pays for speed with a second slice, and saves by batching; more vCPUs make `depth` both
 faster and cheaper, so what it would like best is what fits least often.
+
+`MIXED` has the same applications where slices are of three kinds, and most functions cannot run on
+all of them. A slice of a 3g costs thirty picodollars per microsecond, and one without a GPU two.
+
+              1g.10gb (usual)    3g.40gb                       cpu-2
+    resize    as above           1x1x1  6 ms                   1x1x1 30 ms
+    detect    as above           1x1x1 40 ms    2x2x1 60 ms
+    depth                        1x1x1 40 ms    1x2x1 30 ms    1x1x1 250 ms
+    label     as above                                         1x1x1 60 ms
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.model import Application, Catalog, Cluster, Function, Stage, with_profiles
 from esg.core.catalog.phases import Phases, TaskMode
 from esg.core.catalog.profile import Prices, Profile
-from esg.core.catalog.slice_kinds import all_alike
+from esg.core.catalog.slice_kinds import (
+    USUAL,
+    NodeClass,
+    SliceKind,
+    all_alike,
+    prices_by_kind,
+)
 from esg.units import ms
 
 PRICES = Prices(vcpu_usd_per_hour=0.0036, vgpu_usd_per_hour=0.036)
@@ -85,6 +101,49 @@ SMALL = Catalog(
     kinds=all_alike(1000),
     prices=PRICES,
 )
+
+
+LARGE, CPU = "3g.40gb", "cpu-2"
+"""The kinds of `MIXED` besides the usual one."""
+
+KINDS = {
+    USUAL: SliceKind(name="1g.10gb", memory_mb=1000, usd_per_hour=0.036),
+    LARGE: SliceKind(name=LARGE, memory_mb=1000, usd_per_hour=0.108),
+    CPU: SliceKind(name=CPU, memory_mb=1000, usd_per_hour=0.0072),
+}
+MIXED_PRICES = replace(PRICES, kinds_usd_per_hour=prices_by_kind(KINDS))
+ON_OTHERS = {
+    "resize": {Config(1, 1, 1, LARGE): 6, Config(1, 1, 1, CPU): 30},
+    "detect": {Config(1, 1, 1, LARGE): 40, Config(2, 2, 1, LARGE): 60},
+    "depth": {
+        Config(1, 1, 1, LARGE): 40,
+        Config(1, 2, 1, LARGE): 30,
+        Config(1, 1, 1, CPU): 250,
+    },
+    "label": {Config(1, 1, 1, CPU): 60},
+}
+
+
+def _mixed(profile: Profile) -> Profile:
+    name = profile.function
+    usual = {} if name == "depth" else {c: profile.time_us_of(c) for c in profile.configs}
+    others = {config: ms(time_ms) for config, time_ms in ON_OTHERS[name].items()}
+    spread = profile.relative_std
+    return Profile.of(name, usual | others, MIXED_PRICES, relative_std=spread)
+
+
+MIXED = replace(
+    with_profiles(SMALL, _mixed),
+    cluster=Cluster(classes=(NodeClass(count=1, vcpus=4, slices=(USUAL, USUAL, LARGE, CPU)),)),
+    kinds=KINDS,
+    prices=MIXED_PRICES,
+)
+
+
+def with_slices(catalog: Catalog, kinds: Iterable[str]) -> Catalog:
+    """The same catalog, of a cluster that has slices of these kinds."""
+    classes = (NodeClass(count=1, vcpus=4, slices=tuple(kinds)),)
+    return replace(catalog, cluster=Cluster(classes=classes))
 
 
 def in_phases(catalog: Catalog) -> Catalog:

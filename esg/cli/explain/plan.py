@@ -23,7 +23,7 @@ from esg.console.options import AsJson, Tasks, above_zero, at_least, from_zero
 from esg.console.shapes import shape_text
 from esg.console.terminal import fits, open_table, print_json, terminal
 from esg.core.catalog.config import CONFIG_LEGEND
-from esg.core.catalog.model import with_tasks
+from esg.core.catalog.model import on_its_cluster, with_tasks
 from esg.core.catalog.phases import TaskMode
 from esg.core.policies.settings import PolicySettings
 from esg.core.search import Answer, Engine
@@ -106,7 +106,7 @@ def plan(
       esg plan depth-recognition --stage depth --waited-ms 600
       esg plan expanded-image-classification --engine astar --json
     """
-    known = with_tasks(read_catalog(catalog), tasks)
+    known = with_tasks(on_its_cluster(read_catalog(catalog)), tasks)
     warn_of_deadlines(known, catalog)
     if application is None:
         _check_overview(context)

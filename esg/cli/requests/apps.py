@@ -11,14 +11,14 @@ from esg.console.formatting import ms_text
 from esg.console.handled import handled_notes
 from esg.console.shapes import shape_text
 from esg.console.terminal import Column, print_json, print_line, print_rows, terminal
-from esg.core.catalog.model import Application, Catalog, Function
+from esg.core.catalog.model import Application, Catalog, Function, on_its_cluster
 from esg.core.catalog.shipped import DEFAULT
 from esg.units import to_ms
 
 
 def show_catalog(catalog: Path | None, *, as_json: bool) -> None:
     """Show a catalog's applications, their functions and the cluster."""
-    known = read_catalog(catalog)
+    known = on_its_cluster(read_catalog(catalog))
     warn_of_deadlines(known, catalog)
     if as_json:
         print_json({"catalog": str(catalog or DEFAULT), **_document(known)})

@@ -195,7 +195,9 @@ class Pool:
         order = task.order.then
         if order is None or task.recalled or now_us - task.chain_us > order.within_us:
             return None
-        if self._missing(order.slices, order.function) or self._not_free(order):
+        if self._missing(order.slices, order.function) or self._of_another_kind(order):
+            return None
+        if self._not_free(order):
             return None
         warm = all(self.slices[index].has(order.function) for index in order.slices)
         ready = warm and order.function not in self._reloads and order.task not in self.running

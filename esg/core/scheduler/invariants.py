@@ -74,7 +74,8 @@ def _check_resources(state: State) -> None:
         for task in tasks:
             if len(task.slices) != task.config.vgpus or len(task.requests) != task.config.batch:
                 raise Bug(f"{task.name} does not have what its config {task.config} says")
-            if any(node.slices[index].kind != task.config.kind for index in task.slices):
+            ordered = bool(task.requests)  # others hold whatever their node says
+            if ordered and any(node.slices[i].kind != task.config.kind for i in task.slices):
                 raise Bug(f"{task.name} is on slices of another kind than its config {task.config}")
             if task.vcpus_back and not task.prepared_us <= state.now_us:
                 raise Bug(f"{task.name} has given vCPUs back before its CPU part can be over")

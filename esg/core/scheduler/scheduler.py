@@ -180,11 +180,12 @@ class Scheduler:
     @property
     def applications(self) -> Mapping[str, Application]:
         """What new requests can ask for, by plain name."""
-        return self._registry.current
+        return self._current
 
     def current(self, name: str) -> Application | None:
-        """The version of an application that new requests get."""
-        return self._registry.current.get(name)
+        """The version of an application that new requests get, with what is said of the slices that
+        there are."""
+        return self._current.get(name)
 
     def version(self, name: str) -> int:
         """The number of that version; 0 if there is no such application."""
