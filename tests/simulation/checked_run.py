@@ -1,12 +1,13 @@
 """Telling a story: promises are checked after every event, and at the end."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from esg.core.messages.commands import AnswerRequest, Command
 from esg.core.messages.events import Event
 from esg.core.messages.outcome import Outcome
+from esg.core.pool.pool import Pool
 from esg.core.scheduler.scheduler import Scheduler
 from esg.units import to_ms
 from tests.simulation.faults.mesh import SimulatedMesh
@@ -39,6 +40,7 @@ class Witness(SessionPromises):
     def __init__(self, say: Callable[[str], None] | None) -> None:
         super().__init__()
         self.events = 0
+        self.pools: Mapping[str, Pool] = {}
         self.latest: deque[str] = deque(maxlen=LATEST_EVENTS)
         self._say = say
 
@@ -50,6 +52,8 @@ class Witness(SessionPromises):
             for order in commands:
                 self._say(f"{'':15}-> {order}")
         inspect(scheduler, commands)
+        for pool in self.pools.values():
+            _check_kinds(pool)
         super().handled(scheduler, event, commands)
         assert self.events < ENOUGH_EVENTS, "it goes on for ever"
 
@@ -58,6 +62,7 @@ def tell(story: Story, say: Callable[[str], None] | None = None) -> Told:
     """From the beginning to the end, or until a promise is broken; `say` hears all of it."""
     witness = Witness(say)
     mesh = story.mesh(witness)
+    witness.pools = mesh.world.pools
     try:
         mesh.run(story.faults, HEAL_US)
         witness.check_the_end()
@@ -86,6 +91,13 @@ def _message(story: Story, error: Exception, latest: deque[str]) -> str:
         [f"{what}", f"  seen again with: {command(story)}", "  the latest events:"]
         + [f"    {line}" for line in latest]
     )
+
+
+def _check_kinds(pool: Pool) -> None:
+    for name, task in pool.running.items():
+        config = task.order.config
+        here = [pool.slices[index].kind for index in task.slices]
+        assert set(here) <= {config.kind}, f"{name} is planned for {config} and is on {here}"
 
 
 def check_the_end(story: Story, mesh: SimulatedMesh) -> None:

@@ -14,17 +14,10 @@ from typing import Any
 import msgspec
 
 from esg.core.catalog.late_requests import LateRequests
-from esg.core.catalog.model import Application, Catalog
+from esg.core.catalog.model import Application, Catalog, Function
 from esg.core.catalog.phases import TaskMode
+from esg.core.catalog.slice_kinds import USUAL
 from esg.core.durations import DurationSettings
-from esg.core.messages.events import (
-    EVENTS,
-    ApplicationRegistered,
-    ApplicationRetired,
-    RequestArrived,
-    RequestWanted,
-    StageSpec,
-)
 from esg.core.policies.interface import Policy
 from esg.core.policies.settings import PolicySettings
 from esg.core.policies.table import policy_maker
@@ -33,31 +26,15 @@ from esg.core.scheduler.scheduler import Scheduler
 from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.sessions.settings import SessionSettings
 from esg.units import ms, seconds
-from tests.simulation.faults.fault_injection import Luck, Misfortune, Slowness
+from tests.simulation.faults.fault_injection import Luck, Misfortune
 from tests.simulation.faults.mesh import SimulatedMesh
 from tests.simulation.faults.observer import MeshObserver
 from tests.simulation.faults.schedule import (
-    ApplicationChanges,
-    Cancellation,
-    ClientLeaves,
-    ClockJumps,
-    ControllerCrashes,
-    DataExpires,
-    EventPoisoned,
     Fault,
-    GatewayLinkBreaks,
-    NodeCrashes,
-    NodeLeaves,
-    NodeReports,
     RequestComes,
-    SliceFails,
-    StreamBreaks,
-    StreamStalls,
 )
-from tests.support.small_catalog import SMALL, in_phases
-
-SPAN_US = ms(1500)
-"""When the last request arrives, and the last fault begins."""
+from tests.simulation.teller import SPAN_US, Teller, poison, through_two_gateways
+from tests.support.small_catalog import CPU, LARGE, MIXED, SMALL, in_phases, with_slices
 
 SESSIONS = SessionSettings()
 """As they are live, unless somebody sets them."""
@@ -66,28 +43,36 @@ HEAL_US = SPAN_US + 2 * SESSIONS.lost_after_us
 """When everything is mended that is still broken."""
 
 POLICIES = ("esg", "infless", "fast-gshare", "apex")
-DROPPING = replace(
-    SMALL,
-    applications={
+
+
+def _dropping(catalog: Catalog) -> Catalog:
+    """The same catalog, with two applications that drop late requests."""
+    applications = {
         name: Application.of(
             name,
             application.stages.values(),
             slo_us=application.slo_us,
             late_requests=LateRequests.DROP if name in ("scan", "photo") else LateRequests.FINISH,
         )
-        for name, application in SMALL.applications.items()
-    },
-)
-"""The small catalog, with two applications that drop late requests."""
+        for name, application in catalog.applications.items()
+    }
+    return replace(catalog, applications=applications)
 
-APPLICATIONS = (*SMALL.applications, "fresh")
-CHAINS = (("resize",), ("detect", "label"), ("resize", "depth", "label"))
+
+DROPPING = _dropping(SMALL)
+
 MEMORIES_MB = ((700, 700), (1000, 1000), (500, 500), (700,), (700, 1000, 500))
+
+Kinds = tuple[str, ...]
+"""Of the slices of a node."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Story:
     """Unless told otherwise, all goes well.
+
+    `kinds` says of which kinds the slices of each node are; all are usual ones if it is empty. What
+    starts in the place of a node has the slices of another one, until all is mended.
 
     Once nothing goes wrong any more, nobody waits for longer than `patience_us` beyond what all the
     work takes at most.
@@ -101,6 +86,7 @@ class Story:
     nodes: tuple[str, ...] = ("i0", "i1", "i2", "i3")
     vcpus: int = 4
     memories_mb: tuple[int, ...] = (700, 700)
+    kinds: tuple[Kinds, ...] = ()
     settings: SchedulerSettings = field(default_factory=SchedulerSettings)
     luck: Luck = field(default_factory=Luck)
     durations: DurationSettings = field(default_factory=DurationSettings)
@@ -133,22 +119,31 @@ class Story:
             self.catalog, chosen, self.settings, snapshot=snapshot, policy_for=policy_for
         )
 
-    def pool(self, node: str) -> Pool:
-        return Pool(self.catalog, node, vcpus=self.vcpus, memories_mb=self.memories_mb)
+    def pool(self, node: str, life: int) -> Pool:
+        kinds = self._kinds_of(self.nodes.index(node) + life)
+        return Pool(self.catalog, node, vcpus=self.vcpus, memories_mb=self.memories_mb, kinds=kinds)
+
+    def _kinds_of(self, number: int) -> Kinds:
+        if self.kinds:
+            return self.kinds[number % len(self.kinds)]
+        return (USUAL,) * len(self.memories_mb)
 
     @property
     def work_us(self) -> int:
         """All requests, as if each were for the longest application and no slice ever found the
-        model there that it needs next, as on a single slice with room for one."""
+        model there that it needs next, as on a single slice with room for one; where slices are of
+        different kinds, as if there were no more than one for each."""
         longest_us = max(
-            sum(
-                self.durations.unload_us + f.cold_start_us + f.profile.time_us_of(f.profile.minimum)
-                for f in (stage.function for stage in application.stages.values())
-            )
+            sum(self._at_most_us(stage.function) for stage in application.stages.values())
             for application in self.catalog.applications.values()
         )
-        slices = len(self.nodes) * len(self.memories_mb)
+        slices = 1 if self.kinds else len(self.nodes) * len(self.memories_mb)
         return len(self.requests()) * longest_us // slices
+
+    def _at_most_us(self, function: Function) -> int:
+        profile = function.profile
+        slowest_us = max(profile.time_us_of(profile.minimum_of(kind)) for kind in profile.kinds)
+        return self.durations.unload_us + function.cold_start_us + slowest_us
 
     def requests(self, gateway: str = "") -> set[str]:
         """All that are asked for; of one gateway, those that come through it."""
@@ -179,7 +174,7 @@ def draw(seed: int, policy_name: str | None = None) -> Story:
     chosen = chance.choice(POLICIES)
     nodes = tuple(f"i{n}" for n in range(chance.randint(1, 3)))
     memories_mb = chance.choice(MEMORIES_MB)
-    teller = _Teller(chance, nodes, slices=len(memories_mb))
+    teller = Teller(chance, nodes, slices=len(memories_mb))
     story = Story(
         seed=seed,
         policy=policy_name or chosen,
@@ -194,9 +189,7 @@ def draw(seed: int, policy_name: str | None = None) -> Story:
             fetch_timeout_us=chance.choice((ms(1), ms(30))),
             unload_us=chance.choice((ms(1), ms(200))),
         ),
-        faults=tuple(
-            sorted([*_through_two_gateways(seed, teller.all()), *poison(seed)], key=_when)
-        ),
+        faults=tuple(sorted([*through_two_gateways(seed, teller.all()), *poison(seed)], key=_when)),
         latency_us=chance.choice((0, ms(1), ms(5))),
         fragile=chance.choice((0.0, 0.0, 0.0, 0.3)),
         sync_us=chance.choice((0, 0, ms(1), ms(5))),
@@ -205,14 +198,33 @@ def draw(seed: int, policy_name: str | None = None) -> Story:
     )
     if Random(f"{seed}:tasks").random() < 0.4:
         story = in_turn(story)
-    roomy = Random(f"{seed}:room").random() < 0.25
-    return with_room(story, policy_name or "apex") if roomy else story
+    if Random(f"{seed}:room").random() < 0.25:
+        story = with_room(story, policy_name or "apex")
+    return of_kinds(story) if Random(f"{seed}:kinds").random() < 0.3 else story
 
 
 def in_turn(story: Story) -> Story:
     """The same story, with tasks in phases."""
     settings = replace(story.settings, tasks=TaskMode.PHASED)
     return replace(story, catalog=_phased(story.catalog), settings=settings)
+
+
+def of_kinds(story: Story) -> Story:
+    """The same story, with slices of different kinds. What no kind that is there can run is asked
+    for in vain."""
+    chance = Random(f"{story.seed}:layouts")
+    here = chance.choice(((USUAL, LARGE), (USUAL, LARGE), (USUAL, LARGE, CPU), (LARGE,), (CPU,)))
+    kinds = tuple(tuple(chance.choice(here) for _ in story.memories_mb) for _ in story.nodes)
+    late = story.catalog.applications["scan"].late_requests
+    catalog = _mixed(tuple(sorted({k for each in kinds for k in each})), story.settings.tasks, late)
+    return replace(story, kinds=kinds, catalog=catalog)
+
+
+@cache
+def _mixed(kinds: Kinds, tasks: TaskMode, late: LateRequests) -> Catalog:
+    catalog = with_slices(MIXED, kinds)
+    catalog = in_phases(catalog) if tasks is TaskMode.PHASED else catalog
+    return _dropping(catalog) if late is LateRequests.DROP else catalog
 
 
 def with_room(story: Story, policy: str) -> Story:
@@ -235,200 +247,5 @@ def _for_the_chain(fault: Fault) -> Fault:
     return replace(fault, event=event)
 
 
-def poison(seed: int) -> list[Fault]:
-    """Events at which the scheduler fails: in some stories none, in others a few."""
-    chance = Random(f"{seed}:poison")
-    count = chance.randint(1, 4) if chance.random() < 0.35 else 0
-    # Who asks for a request that is there would be refused alone, and not ask again: no story
-    kinds = [kind.__name__ for kind in EVENTS if kind is not RequestWanted]
-    return [
-        EventPoisoned(at_us=chance.randrange(SPAN_US), kind=chance.choice(kinds))
-        for _ in range(count)
-    ]
-
-
 def _when(fault: Fault) -> int:
     return fault.at_us
-
-
-def _through_two_gateways(seed: int, faults: list[Fault]) -> list[Fault]:
-    """In some stories, clients of another gateway ask for the same requests, and any may leave."""
-    chance = Random(f"{seed}:gateways")
-    if chance.random() < 0.5:
-        return faults
-    more: list[Fault] = []
-    for index, fault in enumerate(faults):
-        if isinstance(fault, GatewayLinkBreaks):
-            faults[index] = replace(fault, gateway=chance.choice(("g0", "g1")))
-        if not isinstance(fault, RequestComes):
-            continue
-        both = [fault]
-        if chance.random() < 0.5:
-            at_us, later = fault.at_us + chance.randrange(ms(50)), chance.random() < 0.3
-            both.append(replace(fault, gateway="g1", at_us=at_us, later=later))
-        more += both[1:]
-        for comes in both:
-            if chance.random() < 0.4:
-                at_us = comes.at_us + chance.randrange(ms(200))
-                name = comes.event.request
-                more.append(ClientLeaves(at_us=at_us, request=name, gateway=comes.gateway))
-    return faults + more
-
-
-class _Teller:
-    """Draws what happens."""
-
-    def __init__(self, chance: Random, nodes: tuple[str, ...], slices: int) -> None:
-        self._chance = chance
-        self._nodes = nodes
-        self._slices = slices
-
-    def all(self) -> list[Fault]:
-        kinds = (
-            self._crashes,
-            self._leaves,
-            self._slice_failures,
-            self._breaks,
-            self._stalls,
-            self._gateway_breaks,
-            self._controller_crashes,
-            self._clock_jumps,
-            self._expiries,
-            self._reports,
-            self._changes,
-        )
-        faults = self._requests()
-        for kind in kinds:
-            if self._chance.random() < 0.35:
-                for _ in range(self._chance.randint(1, 4)):
-                    faults.append(kind())
-        return faults
-
-    def settings(self) -> SchedulerSettings:
-        chance = self._chance
-        return SchedulerSettings(
-            max_attempts=chance.choice((1, 3, 3, 5)),
-            prewarm=chance.random() < 0.8,
-            follow_profiles=chance.random() < 0.5,
-            max_wait_us=chance.choice((0, 0, ms(200))),
-            max_waiting=chance.choice((0, 0, 2, 8)),
-            max_waiting_in_all=chance.choice((0, 0, 6)),
-            fair_quantum_us=chance.choice((0, ms(50), ms(1000))),
-        )
-
-    def luck(self) -> Luck:
-        chance = self._chance
-        slow = []
-        if chance.random() < 0.3:
-            begin_us = self._when()
-            slow.append(
-                Slowness(
-                    invoker=self._node(),
-                    from_us=begin_us,
-                    until_us=begin_us + self._while(1000),
-                    factor=chance.choice((2, 5, 20)),
-                )
-            )
-        return Luck(
-            task_failures=chance.choice((0.0, 0.0, 0.03, 0.15)),
-            job_failures=chance.choice((0.0, 0.0, 0.0, 0.1)),
-            load_failures=chance.choice((0.0, 0.0, 0.1, 0.4)),
-            unloadable=chance.choice(((), (), (), (), (), ("label",), ("detect",))),
-            slow=tuple(slow),
-            invalid_inputs=chance.choice((0.0, 0.0, 0.0, 0.1)),
-        )
-
-    def _requests(self) -> list[Fault]:
-        """Some come one by one, some in a burst, and some are cancelled a little later."""
-        chance = self._chance
-        names = [f"r{n}" for n in range(chance.choice((5, 15, 30)))]
-        wanted = chance.sample(sorted(SMALL.applications), chance.randint(1, 3))
-        wanted += ["fresh"] * (chance.random() < 0.2)
-        clients = chance.choice((("",), ("alice", "bob"), ("", "alice", "bob", "carol")))
-        cancelled = chance.choice((0.0, 0.1, 0.3))
-        burst_us = self._when() if chance.random() < 0.3 else None
-        faults: list[Fault] = []
-        for name in names:
-            at_us = burst_us if burst_us is not None and chance.random() < 0.7 else self._when()
-            event = RequestArrived(
-                request=name,
-                application=chance.choice(wanted),
-                slo_us=ms(2000) if chance.random() < 0.2 else None,
-                all_stages=chance.random() < 0.1,
-                client=chance.choice(clients),
-            )
-            faults.append(RequestComes(at_us=at_us, event=event))
-            if chance.random() < cancelled:
-                faults.append(Cancellation(at_us=at_us + self._while(400), request=name))
-        return faults
-
-    def _when(self) -> int:
-        return self._chance.randrange(SPAN_US)
-
-    def _while(self, at_most_ms: int) -> int:
-        return self._chance.randrange(1, ms(at_most_ms))
-
-    def _node(self) -> str:
-        return self._chance.choice(self._nodes)
-
-    def _crashes(self) -> Fault:
-        noticed = self._chance.random() < 0.7
-        return NodeCrashes(
-            at_us=self._when(), node=self._node(), for_us=self._while(600), noticed=noticed
-        )
-
-    def _leaves(self) -> Fault:
-        return NodeLeaves(
-            at_us=self._when(),
-            node=self._node(),
-            after_us=self._while(300),
-            for_us=self._while(300),
-        )
-
-    def _slice_failures(self) -> Fault:
-        return SliceFails(
-            at_us=self._when(),
-            node=self._node(),
-            slice=self._chance.randrange(self._slices),
-            for_us=self._while(800),
-        )
-
-    def _breaks(self) -> Fault:
-        """Some are back at once, some in time, some too late."""
-        for_us = self._while(self._chance.choice((10, 1000, 2000)))
-        return StreamBreaks(at_us=self._when(), node=self._node(), for_us=for_us)
-
-    def _stalls(self) -> Fault:
-        for_us = self._while(self._chance.choice((400, 8000)))
-        return StreamStalls(at_us=self._when(), node=self._node(), for_us=for_us)
-
-    def _gateway_breaks(self) -> Fault:
-        return GatewayLinkBreaks(at_us=self._when(), for_us=self._while(400))
-
-    def _controller_crashes(self) -> Fault:
-        torn = min(1.0, 2 * self._chance.random())  # half the time the machine goes on
-        return ControllerCrashes(at_us=self._when(), for_us=self._while(400), torn=torn)
-
-    def _clock_jumps(self) -> Fault:
-        return ClockJumps(at_us=self._when(), by_us=self._chance.randrange(-ms(500), ms(500)))
-
-    def _expiries(self) -> Fault:
-        return DataExpires(at_us=self._when())
-
-    def _reports(self) -> Fault:
-        return NodeReports(at_us=self._when(), node=self._node())
-
-    def _changes(self) -> Fault:
-        chance, at_us = self._chance, self._when()
-        name = chance.choice(APPLICATIONS)
-        if chance.random() < 0.3:
-            return ApplicationChanges(at_us=at_us, event=ApplicationRetired(application=name))
-        chain = chance.choice(CHAINS)
-        stages = tuple(
-            StageSpec(name=function, function=function, after=chain[:index][-1:])
-            for index, function in enumerate(chain)
-        )
-        event = ApplicationRegistered(
-            application=name, stages=stages, late_requests=chance.choice(tuple(LateRequests))
-        )
-        return ApplicationChanges(at_us=at_us, event=event)

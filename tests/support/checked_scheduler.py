@@ -63,6 +63,7 @@ def inspect(scheduler: Scheduler, commands: list[Command]) -> None:
     for command in commands:
         _check_order(scheduler.state, command)
     _check_inputs(scheduler)
+    _check_kinds(scheduler)
     _check_nothing_runs_twice(scheduler.state)
 
 
@@ -105,6 +106,17 @@ def _check_inputs(scheduler: Scheduler) -> None:
                 assert run.published or run.keeper in state.nodes, (
                     f"{queue.name} of {job.request} needs {before}, which nobody keeps"
                 )
+
+
+def _check_kinds(scheduler: Scheduler) -> None:
+    """Plans know the slices that there are, and no others: unless a function can run on none."""
+    nodes = scheduler.state.nodes.values()
+    here = {part.kind for node in nodes for part in node.slices}
+    for function in scheduler.planned.functions.values():
+        planned = here.intersection(function.profile.kinds)
+        assert not planned or planned == set(function.profile.kinds), (
+            f"{function.name} is planned on {function.profile.kinds}, and there is {sorted(here)}"
+        )
 
 
 def _check_nothing_runs_twice(state: State) -> None:

@@ -95,6 +95,7 @@ def _check_standing(state: State) -> None:
         while order is not None:
             config = order.config
             inside = config.vcpus <= held.vcpus and set(order.slices) <= set(slices)
+            inside = inside and config.kind == held.kind
             if not inside or tuple(job.request for job in order.jobs) != task.requests:
                 raise Bug(f"{order.task} is to follow {task.name}, and wants more than that holds")
             held, slices, order = config, order.slices, order.then

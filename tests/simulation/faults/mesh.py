@@ -47,7 +47,9 @@ DEFAULT_SESSIONS = SessionSettings()
 
 
 class SimulatedMesh:
-    """`build` makes a scheduler from a snapshot, or a new one; `make_pool` a node's brain.
+    """`build` makes a scheduler from a snapshot, or a new one; `make_pool` the brain of a node in a
+    life of it, counted from 0. Its slices may be of other kinds in another life, but when all is
+    mended, they are as they were at first.
 
     `latency_us` is how long a message takes at most, and `fragile` the share of the nodes' streams
     that break as soon as they are made, until all is mended.
@@ -56,7 +58,7 @@ class SimulatedMesh:
     def __init__(
         self,
         build: Callable[[Any], Scheduler],
-        make_pool: Callable[[str], Pool],
+        make_pool: Callable[[str, int], Pool],
         nodes: Iterable[str],
         durations: Durations,
         *,
@@ -83,7 +85,8 @@ class SimulatedMesh:
             snapshot_every=snapshot_every,
         )
         self.storage = Storage()
-        pools = {node: make_pool(node) for node in self._nodes}
+        self._lives = dict.fromkeys(self._nodes, 0)
+        pools = {node: make_pool(node, 0) for node in self._nodes}
         self.world = World(
             self.controller, pools, durations, outputs=self.storage, charge_us=charge_us
         )
@@ -155,8 +158,14 @@ class SimulatedMesh:
         self.controller.poisoned.clear()
         self._restart_controller()
         for node in self._nodes:
+            if node in self.world.pools and self._has_other_kinds(node):
+                self._end_process(node)
             self._start_process(node)
         self.links.mended()
+
+    def _has_other_kinds(self, node: str) -> bool:
+        first = self._make_pool(node, 0)
+        return [p.kind for p in self.world.pools[node].slices] != [p.kind for p in first.slices]
 
     def _end_process(self, node: str, *, noticed: bool = True) -> None:
         if node in self.world.pools:
@@ -165,7 +174,8 @@ class SimulatedMesh:
 
     def _start_process(self, node: str) -> None:
         if node not in self.world.pools:
-            self.world.start(self._make_pool(node))
+            self._lives[node] = 0 if self._mended else self._lives[node] + 1
+            self.world.start(self._make_pool(node, self._lives[node]))
             self.links.node_started(node)
 
     def _fail_slice(self, fault: SliceFails) -> None:
