@@ -50,7 +50,7 @@ class LiveController:
         )
         self.began_us = self.driver.now_us  # the clock goes on where an earlier process left it
         self.gateways = GatewayStreams(self.driver, self.shell, refusing)
-        functions = functions_digest(scheduler.catalog)
+        functions = functions_digest(scheduler.whole_catalog)
         self.invokers = InvokerStreams(self.driver, functions, settings)
         self.corrector = Corrector(self.driver)
         self.metrics = MeshMetrics(

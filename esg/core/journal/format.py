@@ -121,7 +121,10 @@ def catalog_digest(catalog: Catalog) -> str:
         ]
         for a in catalog.applications.values()
     ]
-    return digest(json.dumps([_function_rows(catalog), applications, encode(catalog.prices)]))
+    memories_mb = {kind: said.memory_mb for kind, said in catalog.kinds.items()}
+    slices = [memories_mb, catalog.cluster.kinds()]
+    prices = encode(catalog.prices)
+    return digest(json.dumps([_function_rows(catalog), applications, prices, slices]))
 
 
 def functions_digest(catalog: Catalog) -> str:

@@ -178,6 +178,11 @@ class Scheduler:
         return encode(self.state)
 
     @property
+    def whole_catalog(self) -> Catalog:
+        """With all that it says of slices, whether there are any of these or not."""
+        return self._registry.catalog
+
+    @property
     def applications(self) -> Mapping[str, Application]:
         """What new requests can ask for, by plain name."""
         return self._current
