@@ -7,6 +7,9 @@ from prometheus_client.registry import Collector
 
 from esg.controller.counters import ApplicationCounters, Counters
 from esg.controller.durability.dead_letters import DeadLetters
+from esg.core.catalog.model import Catalog
+from esg.core.catalog.slice_kinds import counts
+from esg.core.catalog.unplanned import real_name
 from esg.core.estimation.drift import Drift, drifts
 from esg.core.messages.outcome import Outcome
 from esg.core.metrics import slice_counts
@@ -55,7 +58,7 @@ class MeshMetrics(Collector):
             under_way = len(state.requests)
             yield GaugeMetricFamily("esg_under_way", "requests under way", value=under_way)
             yield from _queues(state)
-            yield from _nodes(list(state.nodes.values()))
+            yield from _nodes(list(state.nodes.values()), scheduler.catalog)
             yield from _profiles(drifts(state, scheduler.catalog))
 
 
@@ -126,12 +129,14 @@ def _put_aside(dead_letters: DeadLetters) -> Metric:
     return events
 
 
-def _nodes(nodes: list[NodeBooks]) -> Iterator[Metric]:
-    slices = GaugeMetricFamily("esg_slices", "slices of a node", labels=["node", "state"])
+def _nodes(nodes: list[NodeBooks], catalog: Catalog) -> Iterator[Metric]:
+    slices = GaugeMetricFamily("esg_slices", "slices of a node", labels=["node", "state", "kind"])
     vcpus = GaugeMetricFamily("esg_vcpus", "vCPUs of a node", labels=["node", "state"])
     for node in nodes:
-        for state, count in slice_counts(node.slices).items():
-            slices.add_metric([node.invoker, state], count)
+        for kind in counts(part.kind for part in node.slices):
+            own = [part for part in node.slices if part.kind == kind]
+            for state, count in slice_counts(own).items():
+                slices.add_metric([node.invoker, state, real_name(catalog, kind) or "usual"], count)
         vcpus.add_metric([node.invoker, "busy"], node.vcpus - node.vcpus_free)
         vcpus.add_metric([node.invoker, "free"], node.vcpus_free)
     yield from (slices, vcpus)

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 from esg.controller.counters import Counters
 from esg.core.catalog.model import Catalog
+from esg.core.catalog.slice_kinds import counts
+from esg.core.catalog.unplanned import planned_on
 from esg.core.estimation.drift import Drift, drifts
 from esg.core.messages.task_order import TaskOrder
 from esg.core.state.node_books import NodeBooks
@@ -38,8 +40,23 @@ def mesh_status(
         jobs=tally.jobs,
         cold_starts=tally.cold_starts,
         profiles=[_profile(drift) for drift in drifts(state, catalog)],
+        kinds=_kinds(state, catalog),
         refusing=refusing,
     )
+
+
+def _kinds(state: State, catalog: Catalog) -> list[model.KindStatus]:
+    found = counts(part.kind for node in state.nodes.values() for part in node.slices)
+    return [
+        model.KindStatus(
+            kind=each.kind,
+            slices=found[kind],
+            unprofiled=each.unprofiled,
+            too_large=each.too_large,
+            nothing=each.nothing,
+        )
+        for kind, each in ((kind, planned_on(catalog, kind)) for kind in sorted(found))
+    ]
 
 
 def _profile(drift: Drift) -> model.ProfileStatus:

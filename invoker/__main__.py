@@ -10,6 +10,7 @@ from esg.core.journal.format import functions_digest
 from esg.errors import Rejected
 from esg.invoker.hosted_node import HostedNode, NodeHost, hosted_names
 from esg.invoker.slices.bringup import settled
+from esg.invoker.slices.kinds import say_kinds
 from esg.runtime.catalog import load
 from esg.runtime.rpc.server import Server, run_service, say_ready
 from esg.runtime.security.policy import between_services
@@ -35,6 +36,8 @@ async def main(settings: Settings, common: CommonSettings, stop: asyncio.Event) 
     async with AsyncExitStack() as stack:
         stack.push_async_callback(host.remote.close)
         hosted = [await stack.enter_async_context(host.hosted(name)) for name in host.names]
+        pools = [one.node.pool for one in hosted]
+        say_kinds({pool.invoker: [part.kind for part in pool.slices] for pool in pools}, catalog)
         await _serve(hosted, Server(security=host.security), own, common, stop)
 
 

@@ -19,6 +19,8 @@ from pathlib import Path
 
 from esg.core.catalog.cpu_use import CpuUse
 from esg.core.catalog.model import Catalog
+from esg.core.catalog.slice_kinds import USUAL
+from esg.core.catalog.unplanned import real_name
 from esg.core.messages.events import InvokerNews
 from esg.core.messages.node import ModelLoaded
 from esg.core.pool.pool import Pool
@@ -89,7 +91,10 @@ class NodeHost:
         link = ControllerLink(own.controller, name, self.functions, self.security)
         memory_bytes = own.store_memory_mb * 2**20 // len(self.names)
         with _local_store(own, None if alone else name, memory_bytes) as local:
-            async with slice_set(own, self.common, self.catalog, name, alone=alone) as found:
+            number = self.names.index(name)
+            async with slice_set(
+                own, self.common, self.catalog, name, alone=alone, number=number
+            ) as found:
                 functions = [self.catalog.functions[name] for name in found.handlers]
                 for function in functions:
                     check_handler(function.handler, function.cpu)
@@ -98,9 +103,10 @@ class NodeHost:
                     name,
                     vcpus=vcpus,
                     memories_mb=found.memories_mb,
+                    kinds=found.kinds,
                     keep_alive_us=seconds(own.keep_alive_s),
                 )
-                metrics = NodeMetrics(pool)
+                metrics = NodeMetrics(pool, real_name(self.catalog, USUAL))
 
                 def report(news: InvokerNews, brought: Brought) -> None:
                     if link.report(news, brought):

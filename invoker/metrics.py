@@ -8,6 +8,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from esg.core.catalog.phases import Phases
+from esg.core.catalog.slice_kinds import counts
 from esg.core.messages.events import InvokerNews, TaskFailed, TaskFinished
 from esg.core.metrics import slice_counts
 from esg.core.pool.pool import Pool
@@ -15,10 +16,12 @@ from esg.runtime.metrics_page import LATENCY_BUCKETS_S
 
 
 class NodeMetrics(Collector):
-    """Told what the controller is told, and asked about the rest."""
+    """Told what the controller is told, and asked about the rest. `usual` is what slices are called
+    whose kind has no name in the pool."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, usual: str = "") -> None:
         self._pool = pool
+        self._usual = usual or "usual"
         self._tasks = Counter("esg_node_tasks", "tasks that have ended", ["outcome"], registry=None)
         for outcome in ("finished", "failed"):
             self._tasks.labels(outcome)  # zeros: a rate misses what a series begins with
@@ -66,14 +69,16 @@ class NodeMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         for counted in (self._tasks, self._running, self._loading, self._phases):
             yield from counted.collect()
-        yield from _resources(self._pool)
+        yield from _resources(self._pool, self._usual)
         yield _models(self._pool)
 
 
-def _resources(pool: Pool) -> Iterator[Metric]:
-    slices = GaugeMetricFamily("esg_node_slices", "slices", labels=["state"])
-    for state, count in slice_counts(pool.slices).items():
-        slices.add_metric([state], count)
+def _resources(pool: Pool, usual: str) -> Iterator[Metric]:
+    slices = GaugeMetricFamily("esg_node_slices", "slices", labels=["state", "kind"])
+    for kind in counts(part.kind for part in pool.slices):
+        own = [part for part in pool.slices if part.kind == kind]
+        for state, count in slice_counts(own).items():
+            slices.add_metric([state, kind or usual], count)
     vcpus = GaugeMetricFamily("esg_node_vcpus", "vCPUs", labels=["state"])
     vcpus.add_metric(["busy"], pool.vcpus - pool.vcpus_free)
     vcpus.add_metric(["free"], pool.vcpus_free)

@@ -2,15 +2,18 @@
 one at hand.
 
 Nodes, policy, applications and SLOs are as the gateway tells them, and so is how fast time goes
-there; whether models are loaded at the start is seen from its slices. Nodes are taken for equal,
-and what the gateway does not tell is as a controller has it by default. What a stage takes beyond
-its profile is the emulator's guess: see benchmarks/fidelity.py for a comparison that measures it.
+there; whether models are loaded at the start is seen from its slices. Slices of a kind that the
+catalog does not know are left out, as nothing is planned on them. What the gateway does not tell is
+as a controller has it by default. What a stage takes beyond its profile is the emulator's guess:
+see benchmarks/fidelity.py for a comparison that measures it.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from esg.core.catalog.model import Application, Catalog, Stage
+from esg.client.status import NodeStatus
+from esg.core.catalog.model import Application, Catalog, Cluster, Stage
+from esg.core.catalog.slice_kinds import NodeClass
 from esg.core.messages.commands import Command, StartTask
 from esg.core.messages.events import Event
 from esg.core.metrics import Served
@@ -41,15 +44,31 @@ def conditions_of(target: Target, catalog: Catalog) -> tuple[Catalog, Scenario]:
             name, stages, slo_us=slo_us, late_requests=told.late_requests
         )
     scenario = replace(
-        _by_default(catalog),
+        _by_default(_cluster_of(nodes, catalog)),
         policy=target.status.policy,
-        nodes=len(nodes),
-        vcpus=nodes[0].vcpus,
-        vgpus=len(nodes[0].slices),
         warm_start=all(part.resident for node in nodes for part in node.slices),
         time_scale=_plain(factors[0]),
     )
     return replace(catalog, applications=applications), scenario
+
+
+def _cluster_of(nodes: Sequence[NodeStatus], catalog: Catalog) -> Cluster:
+    """The nodes of a mesh, with the slices that can be planned on."""
+    each = [
+        NodeClass(
+            count=1,
+            vcpus=node.vcpus,
+            slices=tuple(part.kind for part in node.slices if part.kind in catalog.kinds),
+        )
+        for node in nodes
+    ]
+    if not any(one.slices for one in each):
+        kinds = sorted({part.kind for node in nodes for part in node.slices})
+        raise Rejected(
+            f"the catalog knows nothing of the mesh's slices ({', '.join(kinds)}); give the one "
+            "that the mesh has (--catalog)"
+        )
+    return Cluster.of(one for one in each if one.slices)
 
 
 def _plain(factor: float) -> float:
@@ -64,13 +83,13 @@ def _plain(factor: float) -> float:
 
 def conditions_at_home(catalog: Catalog) -> tuple[Catalog, Scenario]:
     """The conditions of the catalog's own cluster, where there is no mesh to ask."""
-    return catalog, _by_default(catalog)
+    return catalog, _by_default(catalog.cluster)
 
 
-def _by_default(catalog: Catalog) -> Scenario:
+def _by_default(cluster: Cluster) -> Scenario:
     """The scenario of a mesh with default settings: what it runs is not what the paper's evaluation
     has."""
-    cluster, controller = catalog.cluster, ControllerSettings()
+    controller = ControllerSettings()
     return Scenario(
         policy=controller.policy,
         **sized(cluster),

@@ -12,6 +12,8 @@ from statistics import fmean
 from esg.client import MeshStatus
 from esg.console.formatting import counted
 from esg.core.catalog.model import Application, Catalog, Function
+from esg.core.catalog.slice_kinds import counts
+from esg.core.catalog.unplanned import real_name
 from esg.emulator.scenario import applied
 from esg.emulator.throughput import Size, most_per_s
 from esg.errors import Rejected
@@ -41,22 +43,27 @@ def outlook(plan: Workload, target: Target | None, catalog: Catalog) -> Outlook:
     refused."""
     if target is None:
         catalog, scenario = conditions_at_home(catalog)
-        cluster = catalog.cluster
-        nodes, vcpus = cluster.nodes, cluster.nodes * cluster.vcpus
-        vgpus = cluster.nodes * cluster.vgpus
+        each = list(catalog.cluster.each())
+        nodes, vcpus = len(each), sum(node.vcpus for node in each)
+        kinds = counts(kind for node in each for kind in node.slices)
     else:
         status = target.status
         if not status.nodes:
             raise Rejected("the mesh has no nodes, so it can carry nothing; see esg top")
         catalog, scenario = conditions_of(target, catalog)
         nodes, vcpus = len(status.nodes), sum(node.vcpus for node in status.nodes)
-        vgpus = sum(not part.lost for node in status.nodes for part in node.slices)
+        kinds = counts(part.kind for node in status.nodes for part in node.slices if not part.lost)
         catalog = _as_measured(catalog, status)
     seen = applied(catalog, scenario).applications
     weights = plan.weights(list(seen))
     mix = {seen[name]: weight for name, weight in weights.items()}
+    planned = {kind: count for kind, count in kinds.items() if kind in catalog.kinds}
+    vgpus = sum(kinds.values())
     words = f"{counted(nodes, 'node')} with {vcpus} vCPUs and {vgpus} vGPUs"
-    return Outlook(most_per_s(mix, Size(vcpus, vgpus)), words)
+    if any(kinds):
+        named = [f"{count} x {real_name(catalog, kind)}" for kind, count in kinds.items()]
+        words += f" ({', '.join(named)})"
+    return Outlook(most_per_s(mix, Size(vcpus, sum(planned.values()), planned)), words)
 
 
 def resolved(plan: Workload, found: Outlook) -> Workload:

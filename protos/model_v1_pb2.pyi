@@ -144,7 +144,7 @@ class NodeReload(_message.Message):
     def __init__(self, node: _Optional[str] = ..., failure: _Optional[str] = ...) -> None: ...
 
 class MeshStatus(_message.Message):
-    __slots__ = ("uptime_us", "policy", "queues", "nodes", "applications", "under_way", "local_transfers", "remote_transfers", "tasks", "jobs", "cold_starts", "profiles", "refusing")
+    __slots__ = ("uptime_us", "policy", "queues", "nodes", "applications", "under_way", "local_transfers", "remote_transfers", "tasks", "jobs", "cold_starts", "profiles", "kinds", "refusing")
     UPTIME_US_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
@@ -157,6 +157,7 @@ class MeshStatus(_message.Message):
     JOBS_FIELD_NUMBER: _ClassVar[int]
     COLD_STARTS_FIELD_NUMBER: _ClassVar[int]
     PROFILES_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
     REFUSING_FIELD_NUMBER: _ClassVar[int]
     uptime_us: int
     policy: str
@@ -170,8 +171,23 @@ class MeshStatus(_message.Message):
     jobs: int
     cold_starts: int
     profiles: _containers.RepeatedCompositeFieldContainer[ProfileStatus]
+    kinds: _containers.RepeatedCompositeFieldContainer[KindStatus]
     refusing: str
-    def __init__(self, uptime_us: _Optional[int] = ..., policy: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueStatus, _Mapping]]] = ..., nodes: _Optional[_Iterable[_Union[NodeStatus, _Mapping]]] = ..., applications: _Optional[_Iterable[_Union[ApplicationStatus, _Mapping]]] = ..., under_way: _Optional[int] = ..., local_transfers: _Optional[int] = ..., remote_transfers: _Optional[int] = ..., tasks: _Optional[int] = ..., jobs: _Optional[int] = ..., cold_starts: _Optional[int] = ..., profiles: _Optional[_Iterable[_Union[ProfileStatus, _Mapping]]] = ..., refusing: _Optional[str] = ...) -> None: ...
+    def __init__(self, uptime_us: _Optional[int] = ..., policy: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueStatus, _Mapping]]] = ..., nodes: _Optional[_Iterable[_Union[NodeStatus, _Mapping]]] = ..., applications: _Optional[_Iterable[_Union[ApplicationStatus, _Mapping]]] = ..., under_way: _Optional[int] = ..., local_transfers: _Optional[int] = ..., remote_transfers: _Optional[int] = ..., tasks: _Optional[int] = ..., jobs: _Optional[int] = ..., cold_starts: _Optional[int] = ..., profiles: _Optional[_Iterable[_Union[ProfileStatus, _Mapping]]] = ..., kinds: _Optional[_Iterable[_Union[KindStatus, _Mapping]]] = ..., refusing: _Optional[str] = ...) -> None: ...
+
+class KindStatus(_message.Message):
+    __slots__ = ("kind", "slices", "unprofiled", "too_large", "nothing")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SLICES_FIELD_NUMBER: _ClassVar[int]
+    UNPROFILED_FIELD_NUMBER: _ClassVar[int]
+    TOO_LARGE_FIELD_NUMBER: _ClassVar[int]
+    NOTHING_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    slices: int
+    unprofiled: _containers.RepeatedScalarFieldContainer[str]
+    too_large: _containers.RepeatedScalarFieldContainer[str]
+    nothing: bool
+    def __init__(self, kind: _Optional[str] = ..., slices: _Optional[int] = ..., unprofiled: _Optional[_Iterable[str]] = ..., too_large: _Optional[_Iterable[str]] = ..., nothing: _Optional[bool] = ...) -> None: ...
 
 class ProfileStatus(_message.Message):
     __slots__ = ("function", "batch", "tasks", "profiled_us", "measured", "planned", "kind")

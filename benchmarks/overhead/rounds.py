@@ -21,6 +21,7 @@ from esg.invoker.slices.client import SliceClient
 from esg.invoker.slices.directory import slice_directory
 from esg.invoker.slices.processes import EmulatedSlices
 from esg.invoker.tensors.arrays import plain_input
+from esg.runtime.slice_kinds import Emulated
 
 STAGES = 3
 CLIENTS = 32
@@ -80,7 +81,7 @@ async def direct_rows() -> AsyncIterator[list[Row]]:
     """Three calls to a slice, one after the other."""
     names = [f"step{n}" for n in range(1, STAGES + 1)]
     with slice_directory() as directory:
-        process = EmulatedSlices(1, directory)
+        process = EmulatedSlices(Emulated("1"), directory)
         part = SliceClient((await process.start())[0])
         pids = {"slices": [process.pid], "client": [os.getpid()]}
 

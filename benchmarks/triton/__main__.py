@@ -119,7 +119,7 @@ async def bench(folder: Path, **settings: int) -> AsyncIterator[Bench]:
     async with slice_set(own, common, catalog, "i0") as found:
         ended: asyncio.Queue[InvokerNews] = asyncio.Queue()
         node = Node(
-            Pool(catalog, "i0", vcpus=1, memories_mb=found.memories_mb),
+            Pool(catalog, "i0", vcpus=1, memories_mb=found.memories_mb, kinds=found.kinds),
             found.slices,
             store,
             cpu,

@@ -84,6 +84,22 @@ class ApplicationStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KindStatus:
+    """The slices of one kind, and the functions that are planned on none of them."""
+
+    kind: str
+    """Its name: `1g.10gb`, `gpu-L4`; empty where all slices are alike and have none."""
+    slices: int
+    """How many there are."""
+    unprofiled: tuple[str, ...] = ()
+    """Functions whose profiles say nothing of this kind."""
+    too_large: tuple[str, ...] = ()
+    """Functions that need more memory than it has."""
+    nothing: bool = False
+    """Whether these are all functions: no work comes to these slices."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileStatus:
     """Drift of one function's profile at one batch size, on one kind of slices: what its warm tasks
     really took."""
@@ -132,6 +148,8 @@ class MeshStatus:
     """One per application."""
     profiles: tuple[ProfileStatus, ...] = ()
     """One per function and batch size that was measured."""
+    kinds: tuple[KindStatus, ...] = ()
+    """One per kind of slices."""
     refusing: str = ""
     """Why no new requests are taken, if that is so."""
 
@@ -150,7 +168,18 @@ def status_of(told: model.MeshStatus) -> MeshStatus:
         nodes=tuple(_node(node) for node in told.nodes),
         applications=tuple(_application(application) for application in told.applications),
         profiles=tuple(_profile(profile) for profile in told.profiles),
+        kinds=tuple(_kind(kind) for kind in told.kinds),
         refusing=told.refusing,
+    )
+
+
+def _kind(told: model.KindStatus) -> KindStatus:
+    return KindStatus(
+        kind=told.kind,
+        slices=told.slices,
+        unprofiled=tuple(told.unprofiled),
+        too_large=tuple(told.too_large),
+        nothing=told.nothing,
     )
 
 

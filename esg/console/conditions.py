@@ -14,7 +14,7 @@ from esg.console.options import TASKS_HELP, above_zero, at_least
 from esg.core.catalog.model import Catalog, Cluster
 from esg.core.catalog.phases import TaskMode
 from esg.core.catalog.slice_kinds import USUAL as USUAL_KIND
-from esg.core.catalog.slice_kinds import NodeClass, layout_text, parse_layouts
+from esg.core.catalog.slice_kinds import NodeClass, SliceKind, layout_text, parse_layouts
 from esg.core.messages.codec import encode
 from esg.core.policies.apex.features import left_out, listed
 from esg.core.policies.table import POLICIES, policy_kind
@@ -183,8 +183,9 @@ def cluster_of_scenario(given: dict[str, Any], layout: str | None, here: Catalog
     return sized(here.cluster.resized(**size, layouts=layouts))
 
 
-def cluster_text(cluster: Cluster) -> str:
-    """A cluster in words, in whatever order nodes of different classes are.
+def cluster_text(cluster: Cluster, kinds: Mapping[str, SliceKind] | None = None) -> str:
+    """A cluster in words, in whatever order nodes of different classes are; with the names of its
+    kinds, where they are given.
 
     >>> cluster_text(Cluster.alike(nodes=16, vcpus=16, vgpus=7))
     '16 nodes x 16 vCPUs x 7 vGPUs'
@@ -195,7 +196,7 @@ def cluster_text(cluster: Cluster) -> str:
         counts[alike] = counts.get(alike, 0) + one.count
     return " and ".join(
         f"{counted(count, 'node')} x {counted(one.vcpus, 'vCPU')} x "
-        + (layout_text(one.slices) if any(one.slices) else counted(len(one.slices), "vGPU"))
+        + (layout_text(one.slices, kinds) if any(one.slices) else counted(len(one.slices), "vGPU"))
         for one, count in counts.items()
     )
 

@@ -13,10 +13,11 @@ from typing import Any
 
 from msgspec.structs import replace as changed
 
-from esg.core.catalog.model import Catalog, scaled
+from esg.core.catalog.model import Catalog, Cluster, scaled
+from esg.core.catalog.slice_kinds import NodeClass
 from esg.core.journal.format import JournalEntry, catalog_digest
 from esg.core.journal.replay import Observe, Replayed, replay_segments
-from esg.core.messages.codec import decode
+from esg.core.messages.codec import decode, encode
 from esg.core.messages.events import (
     ApplicationRetired,
     Event,
@@ -26,7 +27,7 @@ from esg.core.messages.events import (
     RequestArrived,
 )
 from esg.core.state.state import State
-from esg.emulator.scenario import Scenario, applied
+from esg.emulator.scenario import Scenario, applied, sized
 from esg.errors import Rejected
 from esg.names import versioned
 from esg.runtime.journal_files import (
@@ -49,9 +50,11 @@ def scenario_of(path: Path) -> Scenario:
 def catalog_of(path: Path, catalog: Catalog, scenario: Scenario) -> Catalog:
     """The catalog as the writer of a journal saw it: in its time, or all as its scenario wants."""
     wanted = read_header(path).catalog
-    for seen in (scaled(catalog, scenario.time_scale), applied(catalog, scenario)):
-        if catalog_digest(seen) == wanted:
-            return seen
+    seen = scaled(catalog, scenario.time_scale)
+    if catalog_digest(seen) != wanted:
+        seen = applied(catalog, scenario)
+    if catalog_digest(seen) == wanted:
+        return seen
     raise Rejected(f"{path}: this journal was written with another catalog; name it with --catalog")
 
 
@@ -126,27 +129,25 @@ def exogenous(entries: Iterable[JournalEntry], *, keep_slos: bool) -> Iterator[t
 
 
 def _nodes_of(path: Path) -> dict[str, Any]:
-    """Every node that ever had a node: its vCPUs and its slices, and whether all of them had models
+    """Every node that there ever was: its vCPUs and its slices, and whether all of them had models
     on all slices when they were first heard of."""
-    sizes: dict[str, tuple[int, int]] = {}
+    sizes: dict[str, NodeClass] = {}
     warm: dict[str, bool] = {}
     for segment in read_segments(path):
         if segment.snapshot is not None:
             for name, node in decode(State, segment.snapshot.state).nodes.items():
-                sizes[name] = (node.vcpus, len(node.slices))
+                kinds = tuple(part.kind for part in node.slices)
+                sizes[name] = NodeClass(count=1, vcpus=node.vcpus, slices=kinds)
                 warm.setdefault(name, all(part.residents for part in node.slices))
         for entry in segment.entries:
             if isinstance(entry.event, InvokerJoined):
                 name, slices = entry.event.invoker, entry.event.slices
-                sizes[name] = (entry.event.vcpus, len(slices))
+                kinds = tuple(part.kind for part in slices)
+                sizes[name] = NodeClass(count=1, vcpus=entry.event.vcpus, slices=kinds)
                 warm.setdefault(name, all(part.resident for part in slices))
     if not sizes:
         others = [file for file in segment_files(path.parent) if file != path]
         hint = f"; this is one segment of the journal {path.parent}" if others else ""
         raise Rejected(f"{path}: no invoker ever joined, so there is nothing to compare with{hint}")
-    return {
-        "nodes": len(sizes),
-        "vcpus": max(vcpus for vcpus, _ in sizes.values()),
-        "vgpus": max(vgpus for _, vgpus in sizes.values()),
-        "warm_start": all(warm.values()),
-    }
+    cluster = Cluster.of(sizes.values())
+    return {**encode(sized(cluster)), "warm_start": all(warm.values())}

@@ -8,19 +8,23 @@ proportion, which the search finds. So
 
     r <= 1 / (the share of a second of the whole cluster that a request takes at least)
 
-holds for every w, and the least of these bounds is the answer (the dual of a linear program). It
-knows nothing of waiting: only a schedule that fills batches without losing time, and has everything
-busy all the time, would reach it. On the shipped catalog 1 % of requests is late from 88 to 92 % of
-it on with policy apex, and from 75 % on with esg: `esg capacity` finds that out by emulation, in a
-minute instead of a fraction of a second.
+holds for every w, and the least of these bounds is the answer (the dual of a linear program). Where
+slices are of several kinds, the weight of the vGPUs is shared among the kinds by what all slices of
+each cost in the catalog; other shares might give a lower bound.
+
+It knows nothing of waiting: only a schedule that fills batches without losing time, and has
+everything busy all the time, would reach it. On the shipped catalog 1 % of requests is late from 88
+to 92 % of it on with policy apex, and from 75 % on with esg: `esg capacity` finds that out by
+emulation, in a minute instead of a fraction of a second.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from esg.core.catalog.model import Application
 from esg.core.catalog.profile import Prices, Profile
+from esg.core.catalog.slice_kinds import USUAL
 from esg.emulator.optimum import cheapest_pusd
 from esg.units import PUSD_PER_USD, US_PER_HOUR, US_PER_S
 
@@ -38,10 +42,12 @@ MOST_APPLICATIONS = 40
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """All of a cluster together."""
+    """All of a cluster together; `kinds` has how many slices there are of each kind, unless all are
+    usual ones."""
 
     vcpus: int
     vgpus: int
+    kinds: Mapping[str, int] = field(default_factory=dict)
 
 
 def most_per_s(mix: Mapping[Application, float], size: Size) -> float:
@@ -55,8 +61,7 @@ def most_per_s(mix: Mapping[Application, float], size: Size) -> float:
 
     @cache
     def bound(weight: float) -> float:
-        prices = _prices(weight, size)
-        repriced = cache(lambda profile: profile.priced(prices))
+        repriced = cache(lambda profile: profile.priced(_prices(weight, size, profile.prices)))
         share_h = sum(
             part / total * _least_share_h(application, repriced)
             for application, part in seen.items()
@@ -80,8 +85,15 @@ def _least_share_h(application: Application, repriced: Callable[[Profile], Profi
     return usd / CLUSTER_USD_PER_HOUR
 
 
-def _prices(weight: float, size: Size) -> Prices:
+def _prices(weight: float, size: Size, real: Prices) -> Prices:
+    """`real` says what slices of other kinds cost in comparison."""
+    kinds = size.kinds or {USUAL: size.vgpus}
+    vgpus = real.usual_slices_of(kinds)
+    usd_per_hour = CLUSTER_USD_PER_HOUR * (1 - weight) / vgpus
     return Prices(
         vcpu_usd_per_hour=CLUSTER_USD_PER_HOUR * weight / size.vcpus,
-        vgpu_usd_per_hour=CLUSTER_USD_PER_HOUR * (1 - weight) / size.vgpus,
+        vgpu_usd_per_hour=usd_per_hour,
+        kinds_usd_per_hour={
+            kind: usd_per_hour * real.usual_slices_of({kind: 1}) for kind in kinds if kind != USUAL
+        },
     )

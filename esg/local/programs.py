@@ -21,6 +21,7 @@ from esg.runtime.rpc.addresses import READY_FILE, socket_address
 from esg.runtime.security.tls import Security
 from esg.runtime.settings import GatewaySettings, InvokerSettings
 from esg.runtime.settings_file import environment
+from esg.runtime.slice_kinds import Cpu, Emulated, parse_slices
 
 REDIS, CONTROLLER, GATEWAY, INVOKER = "redis", "controller", "gateway", "invoker"
 
@@ -166,9 +167,12 @@ class Programs:
             "store": self._directory.store(name) if len(nodes) == 1 else self._directory.scratch,
             "slice_logs": self._directory.logs,
         }
-        first = self._chosen.settings.of(InvokerSettings).metrics_port
-        if first:  # a port for each node
-            own["metrics_port"] = first + self.nodes.index(nodes[0])
+        settings, place = self._chosen.settings.of(InvokerSettings), self.nodes.index(nodes[0])
+        if settings.metrics_port:  # a port for each node
+            own["metrics_port"] = settings.metrics_port + place
+        wanted = parse_slices(settings.slices)
+        if isinstance(wanted, Emulated | Cpu):  # nodes may have other slices in turn
+            own["slices"] = wanted.from_node(place)
         return self._service(name, INVOKER, own)
 
     def again(self, program: Program, address: str) -> Program:

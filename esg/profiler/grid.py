@@ -8,6 +8,7 @@ from esg.core.catalog.cpu_use import CpuUse
 from esg.core.catalog.model import Function
 from esg.core.catalog.phases import DRIVING_VCPUS, TaskMode
 from esg.core.catalog.profile_model import Grid
+from esg.core.catalog.slice_kinds import USUAL
 from esg.errors import Rejected
 
 BATCHES = (1, 2, 4, 8)
@@ -26,13 +27,15 @@ class Effort:
 QUICK = Effort(warm_up=1, repetitions=3)
 
 
-def configs_of(grid: Grid) -> list[Config]:
-    """Small ones first; without slices that would have nothing to do.
+def configs_of(grid: Grid, kind: str = USUAL) -> list[Config]:
+    """Small ones first, on slices of a kind; without slices that would have nothing to do.
 
     >>> [str(config) for config in configs_of(Grid(batch=[1, 2], vcpus=[1], vgpus=[1, 2]))]
     ['1/1/1', '2/1/1', '2/1/2']
     """
-    found = [config for config in grid.configs() if config.vgpus <= config.batch]
+    found = [
+        config._replace(kind=kind) for config in grid.configs() if config.vgpus <= config.batch
+    ]
     if not found or min(grid.batch) != 1 or min(grid.vgpus) != 1:
         raise Rejected("a batch of 1 on one slice is the least that a function needs; name 1 too")
     return sorted(found, key=lambda config: (config.batch, config.vgpus, config.vcpus))

@@ -74,7 +74,7 @@ class Profiler:
         measured.cold_starts_us = await self._cold_starts(function, inputs)
         for config in missing:
             measured.cells.append(await self._cell(function, measured, config, inputs))
-            measured.cells.sort(key=lambda cell: cell.config)
+            measured.cells.sort(key=lambda cell: (cell.config.kind, cell.config))
             self.save()
             self.done(work_of(function, config))
         if self.server:
@@ -86,7 +86,8 @@ class Profiler:
         """The time to load the model on each slice, one after the other."""
         found = []
         for index in range(self.bench.slices):
-            ran = await self.bench.run(function.name, SMALLEST, [inputs], [index])
+            config = SMALLEST._replace(kind=self.bench.kinds[index])
+            ran = await self.bench.run(function.name, config, [inputs], [index])
             self.samples.keep(function.name, ran.outputs[0])
             found.append(ran.loading_us)
         return [time_us for time_us in found if time_us] or found
@@ -146,4 +147,5 @@ def _cannot_fit(measured: FunctionRecord, config: Config) -> bool:
     return any(
         cell.out_of_memory and portion >= ceil(cell.config.batch / cell.config.vgpus)
         for cell in measured.cells
+        if cell.config.kind == config.kind
     )

@@ -109,6 +109,11 @@ class Bench:
     def slices(self) -> int:
         return len(self.inventory.slices)
 
+    @property
+    def kinds(self) -> list[str]:
+        """Of each slice."""
+        return [part.kind for part in self.inventory.slices]
+
     async def run(
         self,
         function: str,
@@ -130,7 +135,7 @@ class Bench:
             stage=function,
             function=function,
             config=config,
-            slices=tuple(slices or range(config.vgpus)),
+            slices=tuple(slices or self._of_kind(config)),
             jobs=tuple(jobs),
             keep=True,
             predicted_us=0,
@@ -147,6 +152,10 @@ class Bench:
         finally:
             for job in jobs:
                 self._door.order(DiscardData(invoker=self.node, request=job.request))
+
+    def _of_kind(self, config: Config) -> list[int]:
+        found = [index for index, kind in enumerate(self.kinds) if kind == config.kind]
+        return found[: config.vgpus]
 
     def drop(self, function: str) -> None:
         """Have a function's model unloaded everywhere."""

@@ -47,7 +47,8 @@ class ProfilingPayloads:
     async def _output_of(self, function: Function) -> bytes:
         if function.name not in self._outputs:
             inputs = await self.inputs_of(function)
-            ran = await self._bench.run(function.name, SMALLEST, [inputs])
+            smallest = SMALLEST._replace(kind=self._bench.kinds[0])
+            ran = await self._bench.run(function.name, smallest, [inputs])
             self._bench.drop(function.name)
             self.keep(function.name, ran.outputs[0])
         return self._outputs[function.name]

@@ -5,6 +5,11 @@
     FOLDER/segmentation.csv      the table: the median of each config's runs, what of it is spent on
                                  the slices and what after that; or "oom"
 
+Slices go by the names of their kinds, unless the first catalog takes all for alike. The usual kind
+is that of the first catalog if it was measured; or else the kind of the first slice. What nobody
+has said a price of has one by its name: a MIG instance by its GPCs, a slice without a GPU by its
+threads, a whole GPU as if it were cut into seven.
+
 Applications and prices are taken over as they are written in the first catalog; an SLO that is a
 multiple of L there is the same multiple of the measured L here.
 """
@@ -13,30 +18,42 @@ import csv
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, TextIO
 
 from esg.core.catalog.file import catalog_content
 from esg.core.catalog.model import Catalog
+from esg.core.catalog.slice_kinds import USUAL, SliceKind, layout_text, mig_kind
 from esg.files import written
 from esg.profiler.grid import SMALLEST
 from esg.profiler.record import Cell, FunctionRecord, ProfileRecord
+from esg.runtime.slice_kinds import CPU_KIND
 from esg.units import to_ms
 
 CATALOG = "catalog.toml"
-COLUMNS = ("batch", "vcpus", "vgpus", "time_ms", "slices_ms", "after_ms", "runs", "note")
+COLUMNS = ("kind", "batch", "vcpus", "vgpus", "time_ms", "slices_ms", "after_ms", "runs", "note")
+SLICES_OF_A_GPU = 7
 MB = 1_000_000
 
 
 def write_profile(
-    folder: Path, name: str, measured: FunctionRecord, provenance: Mapping[str, str]
+    folder: Path,
+    name: str,
+    measured: FunctionRecord,
+    provenance: Mapping[str, str],
+    usual: str = "",
 ) -> Path:
-    """One function's profile, as far as it is measured; returns where it is."""
+    """One function's profile, as far as it is measured; returns where it is. `usual` is the name
+    of the kind that configs do not name."""
+    alone = kinds_profiled(measured)
     with written(folder / f"{name}.csv") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(COLUMNS)
-        table.writerows(_row(cell) for cell in measured.cells)
+        table.writerows(
+            _row(cell, usual, alone=cell.config.kind in alone) for cell in measured.cells
+        )
     path = folder / f"{name}.toml"
     with written(path) as file:
         _write(file, {"function": name})
@@ -46,18 +63,72 @@ def write_profile(
     return path
 
 
-def _row(cell: Cell) -> tuple[object, ...]:
-    batch, vcpus, vgpus, _ = cell.config
-    size = batch, vcpus, vgpus
-    if cell.failure:
-        note = " ".join(cell.failure.split())[:200]
-        return (*size, "oom" if cell.out_of_memory else "", "", "", 0, note)
+def _row(cell: Cell, usual: str, *, alone: bool) -> tuple[object, ...]:
+    *size, kind = cell.config
+    config = (kind or usual, *size)
+    if cell.failure or not alone:
+        note = " ".join((cell.failure or "no single job runs there").split())[:200]
+        return (*config, "oom" if cell.out_of_memory else "", "", "", 0, note)
     times_us = (cell.time_us, cell.phases.slices_us, cell.phases.after_us)
-    return (*size, *(f"{to_ms(time):.3f}" for time in times_us), len(cell.runs_us), "")
+    return (*config, *(f"{to_ms(time):.3f}" for time in times_us), len(cell.runs_us), "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredNode:
+    """What functions were measured on: the kinds of the slices, as configs have them, and the
+    memory of each."""
+
+    vcpus: int
+    kinds: tuple[str, ...]
+    memories_mb: tuple[int, ...]
+
+    def usual(self, catalog: Catalog) -> str:
+        """The real name of what is the usual kind of the catalog that is written; none if there are
+        no kinds."""
+        return catalog.kinds[USUAL].name if USUAL in self.kinds else self.kinds[0]
+
+    def kinds_in(self, catalog: Catalog) -> dict[str, SliceKind]:
+        """The kinds by what configs call them in the catalog that is written, the usual one
+        first."""
+        usual = self.usual(catalog)
+        names = {kind: kind or usual for kind in self.kinds}
+        known = {
+            name: SliceKind(
+                name=name,
+                memory_mb=min(
+                    mb for k, mb in zip(self.kinds, self.memories_mb, strict=True) if k == kind
+                ),
+                usd_per_hour=_usd_per_hour(name, kind, catalog),
+            )
+            for kind, name in names.items()
+        }
+        return {USUAL: known.pop(usual), **known}
+
+    def cluster(self, kinds: Mapping[str, SliceKind]) -> dict[str, Any]:
+        """The table of the catalog."""
+        usual = kinds[USUAL]
+        named = {"kind": usual.name} if usual.name else {}
+        memory = {"slice_memory_mb": usual.memory_mb}
+        if len(kinds) == 1:
+            size = {"nodes": 1, "vcpus": self.vcpus, "vgpus": len(self.kinds)}
+            return {**named, **size, **memory}
+        layout = layout_text([kind or usual.name for kind in self.kinds])
+        return {**named, **memory, "classes": [{"count": 1, "vcpus": self.vcpus, "slices": layout}]}
+
+
+def _usd_per_hour(name: str, kind: str, catalog: Catalog) -> float:
+    """What the first catalog says, or what the name does."""
+    prices = catalog.prices
+    if kind in catalog.kinds:
+        return prices.slice_usd_per_hour(kind)
+    if (threads := CPU_KIND.fullmatch(name)) is not None:
+        return int(threads[1]) * prices.vcpu_usd_per_hour
+    mig = mig_kind(name, prices.vgpu_usd_per_hour, catalog.kinds[USUAL].name)
+    return SLICES_OF_A_GPU * prices.vgpu_usd_per_hour if mig is None else mig.usd_per_hour
 
 
 def write_catalog(
-    folder: Path, source: Path, catalog: Catalog, record: ProfileRecord, node: Mapping[str, int]
+    folder: Path, source: Path, catalog: Catalog, record: ProfileRecord, node: MeasuredNode
 ) -> list[str]:
     """A catalog of all functions that are profiled in the folder; returns the applications that it
     has not got, because a function of theirs is not. Without any other there is no catalog."""
@@ -73,9 +144,17 @@ def write_catalog(
         return left_out
     with written(folder / CATALOG) as file:
         file.write(f"# Measured by esg profile; the rest is as in {source.name}.\n\n")
-        if "prices" in given:
-            _write(file, given["prices"], "prices")
-        _write(file, {"nodes": 1, **node}, "cluster")
+        kinds = node.kinds_in(catalog)
+        usual, *others = kinds.values()
+        prices = dict(given.get("prices", {}))
+        if usual.usd_per_hour != catalog.prices.vgpu_usd_per_hour:
+            prices["vgpu_usd_per_hour"] = usual.usd_per_hour
+        if prices:
+            _write(file, prices, "prices")
+        _write(file, node.cluster(kinds), "cluster")
+        for kind in others:
+            said = {"memory_mb": kind.memory_mb, "usd_per_hour": kind.usd_per_hour}
+            _write(file, said, "kinds", kind.name)
         for name in names:
             table = _function(folder, source, given["functions"][name], name, catalog, record)
             _write(file, table, "functions", name)
@@ -86,8 +165,12 @@ def write_catalog(
 
 def profiled(measured: FunctionRecord) -> bool:
     """Whether a single job can be planned for."""
-    smallest = measured.cell(SMALLEST)
-    return smallest is not None and not smallest.failure
+    return bool(kinds_profiled(measured))
+
+
+def kinds_profiled(measured: FunctionRecord) -> set[str]:
+    """The kinds of slices on which a single job can be planned for."""
+    return {cell.config.kind for cell in measured.feasible if cell.config[:3] == SMALLEST[:3]}
 
 
 def _function(
@@ -138,7 +221,9 @@ def _key(name: str) -> str:
 
 
 def _value(value: Any) -> str:
-    """Text, numbers, truth and lists are written in TOML as in JSON."""
+    """Text, numbers, truth and lists are written in TOML as in JSON, but not tables in a line."""
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{_key(key)} = {_value(said)}' for key, said in value.items())} }}"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return f"[{', '.join(map(_value, value))}]"
     return json.dumps(value, ensure_ascii=False)

@@ -31,9 +31,10 @@ async def serve(
     if not isinstance(wanted, Emulated):
         raise Rejected(f"invoker.slices: {own.slices!r} leaves nothing to emulate; say emulated:N")
     node = own.node or socket.gethostname()
-    slices = emulated_slices(node, wanted.count, own, common, load(common))
+    catalog = load(common)
+    slices = emulated_slices(node, wanted.kinds(catalog.kinds), own, common, catalog)
     servers = [Server() for _ in slices]
-    addresses = [f"unix:{directory.socket(index)}" for index in range(wanted.count)]
+    addresses = [f"unix:{directory.socket(index)}" for index in range(len(slices))]
     for part, server, address in zip(slices, servers, addresses, strict=True):
         server.grpc.add_generic_rpc_handlers((part.handlers(),))
         await server.start(address, 0, [SERVICE])

@@ -14,6 +14,7 @@ from typing import Any
 import grpc
 from tritonclient.grpc import service_pb2 as triton
 
+from esg.core.catalog.slice_kinds import USUAL
 from esg.core.durations import Durations
 from esg.errors import Rejected
 from esg.invoker.emulated.alarm import Alarm
@@ -39,12 +40,18 @@ Method = Callable[[Any], Awaitable[Any]]
 
 
 class EmulatedSlice:
-    """Answers for one slice."""
+    """Answers for one slice, of a kind."""
 
     def __init__(
-        self, name: str, repository: Repository, durations: Durations, payload_scale: float
+        self,
+        name: str,
+        repository: Repository,
+        durations: Durations,
+        payload_scale: float,
+        kind: str = USUAL,
     ) -> None:
         self._name = name
+        self._kind = kind
         self._repository = repository
         self._nature = durations
         self._payload_scale = payload_scale
@@ -158,7 +165,7 @@ class EmulatedSlice:
         came_ns = time.monotonic_ns()
         model = self._repository.ready(request.model_name)
         try:
-            task = asked_for(model.function, request, self._regions)
+            task = asked_for(model.function, request, self._regions, self._kind)
             profiled_us = task.profiled_us
         except Rejected:
             model.statistics.failed(time.monotonic_ns() - came_ns)

@@ -1,19 +1,28 @@
 """The emulated slices of a node, as its settings say."""
 
+from collections.abc import Sequence
+
 from esg.core.catalog.model import Catalog
 from esg.core.durations import Durations, DurationSettings
 from esg.invoker.emulated.repository import Repository
 from esg.invoker.emulated.service import EmulatedSlice
+from esg.invoker.slices.kinds import memory_mb
 from esg.runtime.settings import CommonSettings, InvokerSettings
 
 
 def emulated_slices(
-    node: str, count: int, own: InvokerSettings, common: CommonSettings, catalog: Catalog
+    node: str,
+    kinds: Sequence[str],
+    own: InvokerSettings,
+    common: CommonSettings,
+    catalog: Catalog,
 ) -> list[EmulatedSlice]:
-    """So many of them; what they take depends on the node's name, too."""
+    """One of each of these kinds; what they take depends on the node's name, too."""
     durations = emulated_durations(own, common, catalog)
     had: set[str] = set()
-    return [_slice(node, index, own, catalog, durations, had) for index in range(count)]
+    return [
+        _slice(node, index, kind, own, catalog, durations, had) for index, kind in enumerate(kinds)
+    ]
 
 
 def emulated_durations(own: InvokerSettings, common: CommonSettings, catalog: Catalog) -> Durations:
@@ -25,6 +34,7 @@ def emulated_durations(own: InvokerSettings, common: CommonSettings, catalog: Ca
 def _slice(
     node: str,
     index: int,
+    kind: str,
     own: InvokerSettings,
     catalog: Catalog,
     durations: Durations,
@@ -37,11 +47,11 @@ def _slice(
 
     repository = Repository(
         catalog.functions,
-        memory_mb=own.slice_memory_mb or catalog.slice_memory_mb,
+        memory_mb=memory_mb(kind, own, catalog),
         load_us=load_us,
         unload_us=durations.settings.unload_us,
     )
     if own.warm_start:
         repository.warm()
         had.update(catalog.functions)
-    return EmulatedSlice(f"{node}/{index}", repository, durations, own.payload_scale)
+    return EmulatedSlice(f"{node}/{index}", repository, durations, own.payload_scale, kind)

@@ -4,7 +4,8 @@ The invoker says in parameters of the request which config the task has as a who
 its weather is drawn (`esg_batch`, `esg_vcpus`, `esg_vgpus`, `esg_key`); a real Triton ignores them.
 All portions of a task get the same, and so take the time of the whole task: they run side by side.
 With `esg_phased` somebody else sees to the CPU parts, and what is asked for is the rest.
-A client that knows nothing of this gets one vCPU and one vGPU for as many rows as it sends.
+A client that knows nothing of this gets one vCPU and one vGPU for as many rows as it sends. Of
+which kind the slice is, the slice knows itself.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from tritonclient.grpc import service_pb2 as triton
 
 from esg.core.catalog.config import Config
 from esg.core.catalog.model import Function
+from esg.core.catalog.slice_kinds import USUAL
 from esg.core.emulated_output import emulated_output, output_size
 from esg.errors import Rejected
 from esg.invoker.emulated.shared_regions import SharedRegions
@@ -64,13 +66,19 @@ class EmulatedTask:
         return serialized(message, "raw_output_contents", [behind_lengths(outputs)])
 
 
-def asked_for(function: Function, request: Any, regions: SharedRegions) -> EmulatedTask:
-    """What the request asks of this function; refuses what its model would refuse."""
+def asked_for(
+    function: Function, request: Any, regions: SharedRegions, kind: str = USUAL
+) -> EmulatedTask:
+    """What the request asks of this function on a slice of a kind; refuses what its model would
+    refuse."""
     rows = _rows(function.name, request, regions)
     given = request.parameters
-    config = Config(len(rows), 1, 1)
+    config = Config(len(rows), 1, 1, kind)
     if "esg_batch" in given:
-        config = Config(*(given[f"esg_{name}"].int64_param for name in ("batch", "vcpus", "vgpus")))
+        batch, vcpus, vgpus = (
+            given[f"esg_{name}"].int64_param for name in ("batch", "vcpus", "vgpus")
+        )
+        config = Config(batch, vcpus, vgpus, kind)
     if len(rows) > config.batch:
         raise Rejected(
             f"{len(rows)} rows for model '{function.name}' in a batch of {config.batch}; "

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from esg.core.catalog.model import Catalog
+from esg.core.catalog.slice_kinds import USUAL, layout_text
+from esg.core.catalog.unplanned import real_name
 from esg.errors import Rejected
 from esg.invoker.emulated.cpu_parts import EmulatedCpuParts
 from esg.invoker.emulated.in_process import InProcessChannel
@@ -15,7 +17,8 @@ from esg.invoker.emulated.service import EmulatedSlice
 from esg.invoker.emulated.slices import emulated_durations, emulated_slices
 from esg.invoker.slices.client import SliceClient
 from esg.invoker.slices.directory import SliceDirectory, slice_directory
-from esg.invoker.slices.gpus import find_devices, out_of_reach, why_no_driver
+from esg.invoker.slices.gpus import Device, find_devices, out_of_reach, why_no_driver
+from esg.invoker.slices.kinds import cpu_kinds, kinds_of_servers, memory_mb
 from esg.invoker.slices.processes import EmulatedSlices, SliceProcess
 from esg.invoker.slices.shm.transfer import SharedMemory
 from esg.invoker.triton.install import find_triton
@@ -30,13 +33,17 @@ log = logging.getLogger(__name__)
 
 READY_LIMIT_S = 60.0
 MB = 2**20
-ONE_THREAD = {"OMP_NUM_THREADS": "1"}
-"""A slice without a GPU is a share of the machine, not all of it."""
+THREADS = "OMP_NUM_THREADS"
+"""A slice without a GPU is a share of the machine, not all of it. OpenMP, BLAS and PyTorch go by
+this variable, and so do the networks of our own functions."""
+NO_SPINNING = {"OMP_WAIT_POLICY": "passive"}
+"""Threads of a slice that wait for each other leave their cores to others: spinning on a machine
+that is busy, two of them would take many times as long as one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceSet:
-    """Slices, each with its memory, and the processes that have them, if they are ours.
+    """Slices, each with its memory and kind, and the processes that have them, if they are ours.
 
     `handlers` names the CPU parts to be called, and `lacking` says why some functions cannot run.
     `refresh` looks again whether the model of one can be loaded, and if not, says why.
@@ -46,6 +53,8 @@ class SliceSet:
 
     slices: list[SliceClient]
     memories_mb: tuple[int, ...]
+    kinds: tuple[str, ...]
+    """As configs have them: a usual slice has no name."""
     processes: Mapping[SliceProcess, tuple[int, ...]] = field(default_factory=dict)
     handlers: Mapping[str, str] = field(default_factory=dict)
     lacking: Mapping[str, str] = field(default_factory=dict)
@@ -65,40 +74,63 @@ def settled(own: InvokerSettings, catalog: Catalog) -> InvokerSettings:
             f"this host has {', '.join(gpus)}, which this container was not given; give it the "
             "GPUs (COMPOSE_PROFILES=gpu docker compose up --build)"
         )
+    node = next(cluster.each())
+    layout = layout_text(node.slices, catalog.kinds)
     log.warning(
         "slices are emulated: they take the profiled times, and answer with digests",
-        extra=about(slices=cluster.vgpus, reason=why),
+        extra=about(slices=layout, reason=why),
     )
-    return replace(own, slices=str(Emulated(cluster.vgpus)), vcpus=own.vcpus or cluster.vcpus)
+    return replace(own, slices=str(Emulated(layout)), vcpus=own.vcpus or node.vcpus)
 
 
 @asynccontextmanager
 async def slice_set(
-    own: InvokerSettings, common: CommonSettings, catalog: Catalog, node: str, *, alone: bool = True
+    own: InvokerSettings,
+    common: CommonSettings,
+    catalog: Catalog,
+    node: str,
+    *,
+    alone: bool = True,
+    number: int = 0,
 ) -> AsyncIterator[SliceSet]:
     """All slices, live; the processes that were started for them end afterwards. Those of a node
     that is not `alone` in this process are emulated here, too: a process for each node would cost
-    more than all that they do."""
+    more than all that they do. `number` says which of the nodes it is: they may have other slices
+    in turn."""
     match parse_slices(own.slices):
-        case Emulated(count) if not alone:
-            made = _emulated_here(count, own, common, catalog, node)
+        case Emulated() as wanted:
+            kinds = wanted.kinds(catalog.kinds, number)
+            if alone:
+                made = _emulated(wanted.of(number), kinds, own, common, catalog)
+            else:
+                made = _emulated_here(kinds, own, common, catalog, node)
         case _ if not alone:
             raise Rejected(
                 f"invoker.slices: {own.slices}: nodes that share a process have emulated slices; "
                 "start a process for each, or say emulated:N"
             )
-        case Emulated(count):
-            made = _emulated(count, own, common, catalog)
-        case Addresses(addresses):
-            made = _remote(addresses, own, common, catalog)
-        case Cpu(count):
-            made = _tritons([ONE_THREAD] * count, [0] * count, "cpu", own, catalog, node)
-        case Mig() | Gpu() | Auto() as kind:
-            found = find_devices(kind)
-            log.info("slices were found", extra=about(slices=[one.name for one in found]))
-            environs = [{"CUDA_VISIBLE_DEVICES": device.uuid} for device in found]
-            memories_mb = [device.memory_mb for device in found]
-            made = _tritons(environs, memories_mb, "gpu", own, catalog, node)
+        case Addresses() as servers:
+            made = _remote(servers, own, common, catalog)
+        case Cpu() as wanted:
+            threads = wanted.threads(number)
+            found = [
+                _Place({THREADS: str(count), **NO_SPINNING}, kind)
+                for count, kind in zip(threads, cpu_kinds(threads, catalog), strict=True)
+            ]
+            made = _tritons(found, "cpu", own, catalog, node)
+        case Mig() | Gpu() | Auto() as wanted:
+            devices = find_devices(wanted)
+            log.info("slices were found", extra=about(slices=[one.name for one in devices]))
+            _tell_apart(devices, catalog)
+            found = [
+                _Place(
+                    {"CUDA_VISIBLE_DEVICES": device.uuid},
+                    catalog.kind_of(device.kinds),
+                    device.memory_mb,
+                )
+                for device in devices
+            ]
+            made = _tritons(found, "gpu", own, catalog, node)
     async with made as brought_up:
         try:
             await asyncio.gather(*(part.ready(READY_LIMIT_S) for part in brought_up.slices))
@@ -108,30 +140,61 @@ async def slice_set(
                 await part.close()
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a Triton server of our own runs: the variables that confine it, and what is known of
+    the slice that it is."""
+
+    environ: dict[str, str]
+    kind: str
+    memory_mb: int = 0
+
+
+def _tell_apart(devices: Sequence[Device], catalog: Catalog) -> None:
+    """Say which slices of different devices are taken for the same."""
+    for kind in dict.fromkeys(catalog.kind_of(device.kinds) for device in devices):
+        names = {one.kinds[0] for one in devices if catalog.kind_of(one.kinds) == kind}
+        if len(names) > 1 and catalog.kinds[USUAL].name:
+            log.warning(
+                "slices of different devices are taken for one kind, with the same times; to have "
+                "them apart, measure with a catalog whose [kinds] have these names",
+                extra=about(kind=real_name(catalog, kind), names=sorted(names)),
+            )
+
+
 @asynccontextmanager
 async def _emulated(
-    count: int, own: InvokerSettings, common: CommonSettings, catalog: Catalog
+    wanted: Emulated,
+    kinds: tuple[str, ...],
+    own: InvokerSettings,
+    common: CommonSettings,
+    catalog: Catalog,
 ) -> AsyncIterator[SliceSet]:
     """Their profiled time is that of the whole function, so no CPU part is called."""
     with slice_directory() as directory, _cpu_parts(own, common, catalog) as emulated:
-        process = EmulatedSlices(count, directory)
+        process = EmulatedSlices(wanted, directory)
         async with _running([process]):
             yield SliceSet(
                 slices=[
                     SliceClient(address, _shared_memory(directory, index, own))
                     for index, address in enumerate(process.addresses)
                 ],
-                memories_mb=_memories_mb([0] * count, own, catalog),
-                processes={process: tuple(range(count))},
+                memories_mb=tuple(memory_mb(kind, own, catalog) for kind in kinds),
+                kinds=kinds,
+                processes={process: tuple(range(len(kinds)))},
                 emulated=emulated,
             )
 
 
 @asynccontextmanager
 async def _emulated_here(
-    count: int, own: InvokerSettings, common: CommonSettings, catalog: Catalog, node: str
+    kinds: tuple[str, ...],
+    own: InvokerSettings,
+    common: CommonSettings,
+    catalog: Catalog,
+    node: str,
 ) -> AsyncIterator[SliceSet]:
-    made = emulated_slices(node, count, own, common, catalog)
+    made = emulated_slices(node, kinds, own, common, catalog)
     try:
         with _cpu_parts(own, common, catalog) as emulated:
             yield SliceSet(
@@ -139,7 +202,8 @@ async def _emulated_here(
                     SliceClient(f"{node}/{index}", dial=_dialling(part))
                     for index, part in enumerate(made)
                 ],
-                memories_mb=_memories_mb([0] * count, own, catalog),
+                memories_mb=tuple(memory_mb(kind, own, catalog) for kind in kinds),
+                kinds=kinds,
                 emulated=emulated,
                 here=True,
             )
@@ -160,11 +224,12 @@ def _dialling(part: EmulatedSlice) -> Callable[[str], InProcessChannel]:
 
 @asynccontextmanager
 async def _remote(
-    addresses: tuple[str, ...], own: InvokerSettings, common: CommonSettings, catalog: Catalog
+    servers: Addresses, own: InvokerSettings, common: CommonSettings, catalog: Catalog
 ) -> AsyncIterator[SliceSet]:
     """Those on this machine may share our memory, as containers of one pod do; if one does not,
     it says so when it is first asked to."""
-    for address in addresses:
+    kinds = kinds_of_servers(servers, catalog)
+    for address in servers.addresses:
         check_calling(address, insecure=common.insecure)  # Triton speaks without TLS
     with slice_directory() as directory:
         yield SliceSet(
@@ -173,21 +238,17 @@ async def _remote(
                     address,
                     _shared_memory(directory, index, own) if is_local(address) else None,
                 )
-                for index, address in enumerate(addresses)
+                for index, address in enumerate(servers.addresses)
             ],
-            memories_mb=_memories_mb([0] * len(addresses), own, catalog),
+            memories_mb=tuple(memory_mb(kind, own, catalog) for kind in kinds),
+            kinds=kinds,
             handlers=_handlers(catalog),
         )
 
 
 @asynccontextmanager
 async def _tritons(
-    environs: list[dict[str, str]],
-    memories_mb: list[int],
-    variant: str,
-    own: InvokerSettings,
-    catalog: Catalog,
-    node: str,
+    places: list[_Place], variant: str, own: InvokerSettings, catalog: Catalog, node: str
 ) -> AsyncIterator[SliceSet]:
     """A Triton server of our own for each slice."""
     triton = find_triton(own.triton)
@@ -211,8 +272,8 @@ async def _tritons(
         link_backends(triton, directory)
         logs = Path(own.slice_logs) if own.slice_logs else directory.path
         servers = [
-            TritonServer(index, triton, directory, logs / f"{node}-slice{index}.log", environ)
-            for index, environ in enumerate(environs)
+            TritonServer(index, triton, directory, logs / f"{node}-slice{index}.log", place.environ)
+            for index, place in enumerate(places)
         ]
         async with _running(servers):
             yield SliceSet(
@@ -220,7 +281,10 @@ async def _tritons(
                     SliceClient(server.addresses[0], _shared_memory(directory, index, own))
                     for index, server in enumerate(servers)
                 ],
-                memories_mb=_memories_mb(memories_mb, own, catalog),
+                memories_mb=tuple(
+                    memory_mb(place.kind, own, catalog, place.memory_mb) for place in places
+                ),
+                kinds=tuple(place.kind for place in places),
                 processes={server: (index,) for index, server in enumerate(servers)},
                 handlers=_handlers(catalog),
                 lacking=lacking,
@@ -248,12 +312,6 @@ def _shared_memory(
     if not directory.shared or not own.shared_memory_mb:
         return None
     return SharedMemory(directory.memory_name(index), own.shared_memory_mb * MB)
-
-
-def _memories_mb(found: list[int], own: InvokerSettings, catalog: Catalog) -> tuple[int, ...]:
-    """What the settings say, or what was found, or what the catalog says."""
-    usual = catalog.slice_memory_mb
-    return tuple(own.slice_memory_mb or memory_mb or usual for memory_mb in found)
 
 
 def _handlers(catalog: Catalog) -> dict[str, str]:

@@ -3,11 +3,22 @@
 A GPU in MIG mode is cut into instances, each with memory and processors of its own; any other GPU
 is one device. A Triton server that is started with a device's UUID in CUDA_VISIBLE_DEVICES sees
 nothing else. Sizes may differ; the memory of each is what NVML says.
+
+A device goes by several names, the most specific one first, and its kind is the first of them that
+the catalog knows:
+
+    1g.10gb.me-H100-80GB-HBM3    what NVIDIA calls 1g.10gb+me, on this device (`+` joins layouts)
+    1g.10gb.me                   on any device
+    1g.10gb-H100-80GB-HBM3       without what else it has
+    1g.10gb
+    gpu-L4                       a whole GPU
+
+Catalogs know 1g.10gb, say, which is enough where all GPUs are alike; one of several devices has
+kinds for each of them.
 """
 
 import logging
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -15,13 +26,14 @@ from typing import Any
 
 from esg.errors import Rejected
 from esg.runtime.logs import about
-from esg.runtime.slice_kinds import Auto, Gpu, Mig
+from esg.runtime.slice_kinds import GPU_KIND, Auto, Gpu, Mig
 
 log = logging.getLogger(__name__)
 
 MB = 2**20
-PROFILED = re.compile(r"MIG 1g\.")
-"""The devices that the catalog's profiles are for."""
+LONGEST_DEVICE = 60
+_INSTANCE = re.compile(r"(?P<device>.*?) ?\bMIG (?P<profile>[0-9a-z.]+)(?P<more>(?:\+[a-z.]+)*)")
+_BRANDS = re.compile(r"\b(?:NVIDIA|Tesla|GeForce|Quadro)\b", re.IGNORECASE)
 OF_THE_KERNEL = Path("/proc/driver/nvidia/gpus")
 """What a host's driver has, readable in a container that was not given any of it."""
 _ADVICE = (
@@ -39,6 +51,35 @@ class Device:
     uuid: str
     name: str
     memory_mb: int
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What slices on it can be called, the most specific name first.
+
+        >>> Device("", "NVIDIA A100-SXM4-80GB MIG 3g.40gb", 0).kinds
+        ('3g.40gb-A100-SXM4-80GB', '3g.40gb')
+        >>> Device("", "NVIDIA H100 MIG 1g.10gb+me", 0).kinds
+        ('1g.10gb.me-H100', '1g.10gb.me', '1g.10gb-H100', '1g.10gb')
+        >>> Device("", "NVIDIA GeForce RTX 3090", 0).kinds
+        ('gpu-RTX-3090',)
+        """
+        found = _INSTANCE.fullmatch(self.name)
+        if found is None:
+            return (GPU_KIND + _device_name(self.name),)
+        device, profile = _device_name(found["device"]), found["profile"]
+        whole = profile + found["more"].replace("+", ".")
+        names = (f"{whole}-{device}", whole, f"{profile}-{device}", profile)
+        return tuple(dict.fromkeys(names))
+
+
+def _device_name(name: str) -> str:
+    """As a kind of slices can be called: without brands, and with dashes.
+
+    >>> [_device_name(name) for name in ("NVIDIA L4", "Tesla T4", "NVIDIA A100 80GB PCIe", "?")]
+    ['L4', 'T4', 'A100-80GB-PCIe', 'unknown']
+    """
+    words = re.findall(r"[A-Za-z0-9._-]+", _BRANDS.sub("", name))
+    return "-".join(words)[:LONGEST_DEVICE] or "unknown"
 
 
 class NoDriver(Rejected):
@@ -85,7 +126,6 @@ def find_devices(kind: Mig | Gpu | Auto, nvml: Any = None) -> list[Device]:
         raise Rejected(f"slices {kind}: no {what}: {'; '.join(reasons)}")
     for reason in reasons:
         log.warning("a GPU is not used", extra=about(reason=reason))
-    _compare_with_profiles(found)
     return found
 
 
@@ -170,18 +210,6 @@ def _device(nvml: Any, handle: Any) -> Device:
         name=_text(nvml.nvmlDeviceGetName(handle)),
         memory_mb=memory_mb,
     )
-
-
-def _compare_with_profiles(found: Sequence[Device]) -> None:
-    """Planning knows one kind of slice: say where there are others."""
-    others = sorted({one.name for one in found if not PROFILED.search(one.name)})
-    if others:
-        log.warning(
-            "slices are not those of the profiles: the catalog's times are for 1g instances, and "
-            "all slices count alike; measure the functions here with esg profile, and give the "
-            "mesh the catalog that it writes",
-            extra=about(slices=", ".join(others)),
-        )
 
 
 _DRIVER = "there is no NVIDIA driver; install one, so that nvidia-smi works"

@@ -16,6 +16,7 @@ from esg.errors import Fault
 from esg.invoker.slices.directory import SliceDirectory
 from esg.runtime.rpc.addresses import READY_FILE
 from esg.runtime.settings_file import environment
+from esg.runtime.slice_kinds import Emulated
 from esg.runtime.tether import tied
 
 START_S = 60.0
@@ -119,19 +120,19 @@ class SliceProcess(ABC):
 
 
 class EmulatedSlices(SliceProcess):
-    """So many emulated slices, with the settings of this process."""
+    """The emulated slices of a node, with the settings of this process."""
 
     what = "the process of the emulated slices"
 
-    def __init__(self, count: int, directory: SliceDirectory) -> None:
+    def __init__(self, wanted: Emulated, directory: SliceDirectory) -> None:
         super().__init__()
-        self._count = count
+        self._wanted = wanted
         self._directory = directory
 
     async def _started(self) -> tuple[str, ...]:
         ready = self._directory.path / "addresses"
         ready.unlink(missing_ok=True)
-        settings = environment("invoker", {"slices": f"emulated:{self._count}"})
+        settings = environment("invoker", {"slices": str(self._wanted)})
         limit = asyncio.get_running_loop().time() + START_S
         command = [sys.executable, "-m", "esg.invoker.emulated", str(self._directory.path)]
         await self._run(command, {**settings, READY_FILE: str(ready)})

@@ -17,6 +17,7 @@ import pytest
 
 from esg.invoker.slices.directory import slice_directory
 from esg.invoker.slices.processes import EmulatedSlices
+from esg.runtime.slice_kinds import Emulated
 from tests.support.waiting import until
 
 LONG_MS = 1_800_000
@@ -75,7 +76,7 @@ def write_catalog(folder: Path) -> Path:
 async def emulated(count: int, catalog: Path, **settings: str) -> AsyncIterator[EmulatedSlices]:
     """A process with slices of that catalog; settings are variables without their prefix."""
     with slice_directory() as directory:
-        process = EmulatedSlices(count, directory)
+        process = EmulatedSlices(Emulated(str(count)), directory)
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("ESG_CATALOG", str(catalog))
             for name, value in settings.items():

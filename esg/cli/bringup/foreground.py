@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.console import Console
 
 from esg.console.catalog import read_catalog
-from esg.console.formatting import counted
+from esg.console.formatting import counted, joined
 from esg.console.terminal import terminal
 from esg.errors import Fault, Rejected
 from esg.local.run_directory import RunDirectory
@@ -137,12 +137,18 @@ def slices_text(slices: str) -> str:
     ('7 emulated vGPUs', '2 Triton servers')
     >>> slices_text("cpu:2"), slices_text("mig")
     ('2 Triton servers', 'a Triton server on every MIG instance')
+    >>> slices_text("emulated:4g.40gb+3g.40gb"), slices_text("cpu:1,cpu-2")
+    ('emulated slices 4g.40gb+3g.40gb', 'Triton servers 1 and cpu-2 in turn')
     """
     match parse_slices(slices):
-        case Emulated(count):
-            return counted(count, "emulated vGPU")
-        case Cpu(count):
-            return counted(count, "Triton server")
+        case Emulated(layouts) as wanted:
+            if layouts.isdecimal():
+                return counted(wanted.count, "emulated vGPU")
+            return f"emulated slices {in_turn_text(wanted)}"
+        case Cpu(layouts) as wanted:
+            if layouts.isdecimal():
+                return counted(wanted.count, "Triton server")
+            return f"Triton servers {in_turn_text(wanted)}"
         case Mig():
             return "a Triton server on every MIG instance"
         case Gpu():
@@ -151,6 +157,14 @@ def slices_text(slices: str) -> str:
             return "a Triton server on every MIG instance, or GPU without MIG"
         case Addresses(addresses):
             return counted(len(addresses), "Triton server")
+
+
+def in_turn_text(slices: Emulated | Cpu) -> str:
+    """
+    >>> in_turn_text(Emulated("7")), in_turn_text(Emulated("7,4g.40gb+3g.40gb"))
+    ('7', '7 and 4g.40gb+3g.40gb in turn')
+    """
+    return joined(slices.each) + " in turn" * (len(slices.each) > 1)
 
 
 def gateways_text(addresses: list[str]) -> str:

@@ -1,13 +1,16 @@
 """What would keep a mesh from coming up, seen before any process of it is started."""
 
+import sys
 from pathlib import Path
 
+from esg.cli.bringup.slices_told import ToldSlices
 from esg.console.catalog import deadline_complaints, read_catalog
 from esg.console.formatting import counted
 from esg.errors import Rejected
 from esg.invoker.slices.gpus import find_devices
 from esg.invoker.triton.install import find_triton
 from esg.local.options import Chosen
+from esg.runtime.catalog import load
 from esg.runtime.security.plain import INSIST, is_loopback
 from esg.runtime.security.policy import public_door
 from esg.runtime.settings import GatewaySettings, InvokerSettings
@@ -31,6 +34,13 @@ def check_deadlines(chosen: Chosen) -> None:
     if complaints:
         others = len(complaints) - 1
         raise Rejected(complaints[0] + (f" (and {counted(others, 'other')})" if others else ""))
+
+
+def warn_of_slices(chosen: Chosen) -> None:
+    """Say on stderr what is not planned on the slices of this mesh, and how to change that."""
+    own = chosen.settings.of(InvokerSettings)
+    for note in ToldSlices.of(own, load(chosen.common), chosen.nodes).notes:
+        print(f"warning: {note}", file=sys.stderr)
 
 
 def check_slices(chosen: Chosen) -> None:

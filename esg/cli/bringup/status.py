@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from esg.cli.bringup.foreground import gateways_text
+from esg.cli.bringup.slices_told import ToldSlices
 from esg.console.exit_codes import NothingThere
 from esg.console.formatting import counted
 from esg.console.options import AsJson, RunDir
@@ -52,6 +53,8 @@ def status(directory: RunDir = None, as_json: AsJson = False) -> None:
         )
         raise NothingThere(f"{crashed} {place.path}{ending}")
     rows = asyncio.run(_rows(place, record))
+    nodes = sum(len(row["nodes"]) for row in rows)
+    slices = ToldSlices.of_mesh(record["settings"], nodes)
     if as_json:
         print_json(
             {
@@ -62,6 +65,8 @@ def status(directory: RunDir = None, as_json: AsJson = False) -> None:
                 "up": record["up"],
                 "settings": record["settings"],
                 "processes": rows,
+                "slices": slices.layouts,
+                "not_planned": slices.notes,
             }
         )
         return
@@ -77,6 +82,10 @@ def status(directory: RunDir = None, as_json: AsJson = False) -> None:
         if row["last_words"]:
             words = f"has ended and is being restarted; its log ends: {row['last_words']}"
             print_line(screen, f"\n{row['name']} {words}")
+    if slices.layouts:
+        print_line(screen, f"\n{slices.text}")
+    for note in slices.notes:
+        print_line(screen, note)
     print_line(screen, f"\n{gateways_text(record['gateways'])}; logs: {place.logs}")
 
 

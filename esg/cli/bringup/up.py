@@ -9,22 +9,23 @@ import typer
 from esg.cli.bringup.detached import start_detached
 from esg.cli.bringup.foreground import run_mesh
 from esg.cli.bringup.introduction import introduction
-from esg.cli.bringup.preflight import check_deadlines, check_door, check_slices
+from esg.cli.bringup.preflight import check_deadlines, check_door, check_slices, warn_of_slices
 from esg.cli.bringup.up_options import UpOptions
 from esg.cli.evaluation.training import trained_file
 from esg.console.catalog import CatalogFile, read_catalog
 from esg.console.options import AsJson, RunDir
 from esg.console.terminal import print_line, terminal
-from esg.core.catalog.model import Catalog
+from esg.core.catalog.model import Catalog, Cluster
+from esg.core.catalog.slice_kinds import NodeClass
 from esg.core.policies.table import learns
-from esg.emulator.scenario import Scenario, applied
+from esg.emulator.scenario import Scenario, applied, sized
 from esg.errors import Rejected
+from esg.invoker.slices.kinds import kinds_of
 from esg.local.machine import this_machine
 from esg.local.options import Chosen, MeshOptions
 from esg.local.run_directory import default_directory
 from esg.runtime.catalog import load
 from esg.runtime.settings import ControllerSettings, InvokerSettings
-from esg.runtime.slice_kinds import Addresses, Cpu, Emulated, parse_slices
 
 
 def up(
@@ -67,6 +68,7 @@ def up(
     check_deadlines(chosen)
     check_door(chosen)
     check_slices(chosen)
+    warn_of_slices(chosen)
     words = "" if as_json else introduction(chosen, machine, sized=options.nodes is None)
     learnt, place = _with_what_was_learnt(asked, chosen), directory or default_directory()
     if detach:  # if nobody listens, it starts all the same
@@ -90,12 +92,9 @@ def _seen(chosen: Chosen) -> Catalog:
     """The catalog with what fits a node: a config that is too large would wait for ever."""
     catalog = load(chosen.common)
     node = chosen.settings.of(InvokerSettings)
-    match parse_slices(node.slices):
-        case Emulated(count) | Cpu(count):
-            vgpus = count
-        case Addresses(addresses):
-            vgpus = len(addresses)
-        case _:  # MIG instances are counted by the node itself
-            vgpus = catalog.cluster.vgpus
     vcpus = node.vcpus or len(os.sched_getaffinity(0))
-    return applied(catalog, Scenario(nodes=chosen.nodes, vcpus=vcpus, vgpus=vgpus))
+    cluster = Cluster.of(
+        NodeClass(count=1, vcpus=vcpus, slices=kinds_of(node, catalog, number))
+        for number in range(chosen.nodes)
+    )
+    return applied(catalog, Scenario(**sized(cluster)))

@@ -9,6 +9,7 @@ import typer
 from esg.console.conditions import policy_names
 from esg.console.options import TASKS_HELP, above_zero, at_least, from_zero
 from esg.core.catalog.phases import TaskMode
+from esg.core.catalog.shipped import CPU, SHIPPED
 from esg.errors import Rejected
 from esg.invoker.slices.gpus import why_no_driver
 from esg.local.machine import Machine
@@ -16,7 +17,8 @@ from esg.local.options import VGPUS, Chosen, MeshOptions
 from esg.local.paper_cluster import PAYLOAD_SCALE, USUAL, nodes_for, nodes_per_process
 from esg.runtime.rpc.addresses import HIGHEST_PORT
 from esg.runtime.settings import DEFAULT_POLICY, InvokerSettings
-from esg.runtime.slice_kinds import Auto, Emulated, Kind, parse_slices
+from esg.runtime.settings_file import Settings
+from esg.runtime.slice_kinds import Auto, Cpu, Emulated, parse_slices
 
 LARGEST_FACTOR = 1_000
 
@@ -74,7 +76,8 @@ class UpOptions:
             show_default="emulated:7",
             help="Slices of each node: emulated:N, cpu:N (Triton servers without a GPU), mig (one "
             "on each MIG instance), gpu (one on each whole GPU), auto (what this machine has), or "
-            "host:port,... of Triton servers.",
+            "host:port,... of Triton servers. Instead of N, a layout of kinds: "
+            "emulated:4g.40gb+3g.40gb, cpu:cpu-1+cpu-2.",
         ),
     ] = None
     scale: Annotated[
@@ -202,9 +205,12 @@ class UpOptions:
             raise Rejected(f"--port is {self.port}; it must be from 0 to {HIGHEST_PORT}")
         given = {**asdict(self), "catalog": catalog}
         nodes, shared = self.nodes, self.nodes_per_process
-        kind = self._kind()
+        settings = self._settings()
+        kind = parse_slices(settings.of(InvokerSettings).slices)
+        if isinstance(kind, Cpu) and catalog is None and not settings.says("common", "catalog"):
+            given["catalog"] = SHIPPED[CPU]  # the default one knows nothing of such slices
         if isinstance(kind, Auto) and why_no_driver():
-            kind = Emulated(VGPUS)
+            kind = Emulated(str(VGPUS))
             given["slices"] = str(kind)
         if not isinstance(kind, Emulated):
             return MeshOptions(**given | {"nodes": nodes or 1, "nodes_per_process": shared or 1})
@@ -212,9 +218,8 @@ class UpOptions:
         shared = shared or nodes_per_process(nodes, machine)
         return MeshOptions(**given | {"nodes": nodes, "nodes_per_process": shared, "usual": USUAL})
 
-    def _kind(self) -> Kind:
-        """Which slices, by options, environment and settings file together."""
+    def _settings(self) -> Settings:
+        """As options, environment and settings file have them together."""
         slices = {"slices": self.slices, "vgpus": self.vgpus, "settings_file": self.settings_file}
         chosen = Chosen(MeshOptions(nodes=1, **slices))  # type: ignore[arg-type]
-        own = chosen.settings.of(InvokerSettings)
-        return parse_slices(own.slices)
+        return chosen.settings

@@ -14,7 +14,7 @@ from esg.cli.demo.real_view import RealDemoView
 from esg.cli.requests.outputs import Folder
 from esg.cli.requests.view import result_document
 from esg.client import AsyncClient
-from esg.core.catalog.shipped import DEFAULT
+from esg.core.catalog.shipped import CPU, SHIPPED
 from esg.local.supervisor import Mesh, MeshOptions
 
 
@@ -26,7 +26,7 @@ async def demonstrate_real(
     folder = Folder(demonstration.out, [demonstration.photo])
     seen, began = RealDemoFindings(), perf_counter()
     view.begin(demonstration, photo)
-    mesh = Mesh(MeshOptions(nodes=1, slices=f"cpu:{SLICES}", catalog=DEFAULT))
+    mesh = Mesh(MeshOptions(nodes=1, slices=f"cpu:{SLICES}", catalog=SHIPPED[CPU]))
     with view.waiting("starting the mesh and its Triton servers"):
         await mesh.start()
     try:

@@ -8,13 +8,13 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from esg.cli.explain.kinds import OnSlices, config_legend
 from esg.cli.explain.question import Question, ask_timed, build_timed, plan_document
 from esg.console.formatting import COST_HEADING, job_cost_text, ms_text
 from esg.console.handled import fastest_handled_us, handled_notes
 from esg.console.shapes import shape_text
 from esg.console.terminal import open_table, print_json, terminal
-from esg.core.catalog.config import CONFIG_LEGEND
-from esg.core.catalog.model import Application, Catalog
+from esg.core.catalog.model import Application
 from esg.core.policies.settings import PolicySettings
 from esg.core.search import Answer
 from esg.units import to_ms
@@ -51,32 +51,45 @@ class Shown:
         return STAR * (fastest_handled_us(application)[application.root] > self.question.slo_us)
 
 
-def print_overview(known: Catalog, *, as_json: bool) -> None:
+def print_overview(here: OnSlices, *, as_json: bool) -> None:
     """Plan every application at 0.8, 1.0 and 1.2 times L, its time alone at the minimum config."""
-    shown = {name: _ask(application) for name, application in known.applications.items()}
+    known = here.catalog
+    impossible = {name: here.why_not(name) for name in known.applications}
+    shown = {
+        name: _ask(application)
+        for name, application in known.applications.items()
+        if not impossible[name]
+    }
     if as_json:
-        print_json({"plans": [_document(row) for rows in shown.values() for row in rows]})
+        rows = [row for each in shown.values() for row in each]
+        not_planned = {name: whys[0] for name, whys in impossible.items() if whys}
+        print_json({"plans": [_document(row) for row in rows], "not_planned": not_planned})
         return
 
     screen = terminal()
     screen.print(
         "The cheapest plan that keeps the deadline, for one job that waits at the first stage. "
-        f"A config is {CONFIG_LEGEND}, one per stage; a later stage may share its batch with other "
+        f"{config_legend(known)}, one per stage; a later stage may share its batch with other "
         "requests. L is the application's time alone at the minimum config. Search times are the "
         f"median of {SEARCHES} in a row.\n"
     )
-    width = max(len(_configs(row)) for rows in shown.values() for row in rows)
+    width = max((len(_configs(row)) for rows in shown.values() for row in rows), default=1)
     screen.print(_table((), width))
     for name, rows in shown.items():
         screen.print(Text.assemble((name, "bold"), f": {shape_text(known.applications[name])}"))
         screen.print(_table(rows, width), "")
+    for name, whys in impossible.items():
+        if whys:
+            screen.print(Text.assemble((name, "bold"), f": {whys[0]}\n"))
     marks = {row.mark for rows in shown.values() for row in rows}
     for words in (
         *(words for mark, words in MARKS.items() if mark in marks),
         *handled_notes(known.functions.values()),
+        *here.notes,
     ):
         screen.print(f"{words}\n", soft_wrap=False)
-    screen.print(f"Next, see why: esg plan {shlex.quote(next(iter(shown)))} --queue 4")
+    if shown:
+        screen.print(f"Next, see why: esg plan {shlex.quote(next(iter(shown)))} --queue 4")
 
 
 def _ask(application: Application) -> list[Shown]:

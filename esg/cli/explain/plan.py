@@ -5,10 +5,12 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from esg.cli.explain.kinds import OnSlices, config_legend, on_slices
 from esg.cli.explain.overview import print_overview
 from esg.cli.explain.question import Question, ask_timed, build_timed, plan_document, stage_named
 from esg.cli.explain.reasons import reasons
 from esg.console.catalog import CatalogFile, read_catalog, warn_of_deadlines
+from esg.console.conditions import Layout
 from esg.console.exit_codes import NOT_WELL
 from esg.console.formatting import (
     COST_HEADING,
@@ -22,8 +24,7 @@ from esg.console.handled import fastest_handled_us
 from esg.console.options import AsJson, Tasks, above_zero, at_least, from_zero
 from esg.console.shapes import shape_text
 from esg.console.terminal import fits, open_table, print_json, terminal
-from esg.core.catalog.config import CONFIG_LEGEND
-from esg.core.catalog.model import on_its_cluster, with_tasks
+from esg.core.catalog.model import with_tasks
 from esg.core.catalog.phases import TaskMode
 from esg.core.policies.settings import PolicySettings
 from esg.core.search import Answer, Engine
@@ -31,7 +32,7 @@ from esg.errors import Rejected
 from esg.limits import LONGEST_SLO_MS
 from esg.units import ms, to_ms
 
-OF_OVERVIEW = ("catalog", "tasks", "as_json")
+OF_OVERVIEW = ("catalog", "layout", "tasks", "as_json")
 """The options that are about all applications."""
 
 USUAL = PolicySettings()
@@ -88,6 +89,7 @@ def plan(
         int,
         typer.Option(metavar="G", callback=at_least(1), help="Largest function group for astar."),
     ] = USUAL.group_size,
+    layout: Layout = None,
     tasks: Tasks = TaskMode.JOINT,
     catalog: CatalogFile = None,
     as_json: AsJson = False,
@@ -105,14 +107,17 @@ def plan(
       esg plan image-classification --slo-ms 526 --queue 4
       esg plan depth-recognition --stage depth --waited-ms 600
       esg plan expanded-image-classification --engine astar --json
+      esg plan --layout 2 --catalog measured/catalog.toml
     """
-    known = with_tasks(on_its_cluster(read_catalog(catalog)), tasks)
+    here = on_slices(with_tasks(read_catalog(catalog), tasks), layout)
+    known = here.catalog
     warn_of_deadlines(known, catalog)
     if application is None:
         _check_overview(context)
-        print_overview(known, as_json=as_json)
+        print_overview(here, as_json=as_json)
         return
     chosen = known.application(application)
+    here.check(application)
     question = Question(
         application=chosen,
         stage=stage_named(chosen, stage),
@@ -127,17 +132,21 @@ def plan(
         took = {"elapsed_us": elapsed_us, "build_ms": build_ms}
         print_json(_document(question, engine, answer) | took)
     else:
-        _print(question, engine, built, answer, f"{elapsed_us:.0f} us, after {build_ms:.1f} ms")
+        _print(
+            question, engine, built, answer, here, f"{elapsed_us:.0f} us, after {build_ms:.1f} ms"
+        )
     if not answer.feasible:
         raise typer.Exit(NOT_WELL)
 
 
-def _print(question: Question, engine: str, built: Engine, answer: Answer, took: str) -> None:
+def _print(
+    question: Question, engine: str, built: Engine, answer: Answer, here: OnSlices, took: str
+) -> None:
     screen = terminal()
     screen.print(_heading(question, answer))
     screen.print(
         f"Found by {engine} in {took} to get ready. "
-        f"A config is {CONFIG_LEGEND}; spare is the time left over."
+        f"{config_legend(here.catalog)}; spare is the time left over."
     )
     table = _table(answer, named=True)
     if not fits(table, screen):
@@ -146,7 +155,7 @@ def _print(question: Question, engine: str, built: Engine, answer: Answer, took:
             screen.print(f"  {number} = {step.stage}")
     screen.print()
     screen.print(table)
-    for reason in reasons(question, built, engine, answer):
+    for reason in (*reasons(question, built, engine, answer), *here.notes):
         screen.print(f"\n{reason}")
 
 

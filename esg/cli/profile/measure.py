@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +22,7 @@ from esg.core.catalog.config import Config
 from esg.core.catalog.model import Catalog
 from esg.core.catalog.profile_model import Grid
 from esg.core.catalog.shipped import DEFAULT
+from esg.core.catalog.slice_kinds import counts
 from esg.errors import Fault, Rejected
 from esg.local.options import Chosen, MeshOptions
 from esg.profiler import record as records
@@ -38,7 +40,7 @@ from esg.profiler.measure import Profiler, work_of
 from esg.profiler.node_under_test import Bench
 from esg.profiler.record import ProfileRecord
 from esg.profiler.samples import ProfilingPayloads
-from esg.profiler.tables import CATALOG, profiled, write_catalog, write_profile
+from esg.profiler.tables import CATALOG, MeasuredNode, profiled, write_catalog, write_profile
 from esg.runtime.slice_kinds import Addresses, parse_slices
 
 TRITON = "triton"
@@ -79,13 +81,25 @@ class Wanted:
         here = catalog.cluster.vcpus if self.emulated else len(os.sched_getaffinity(0))
         return max(self.vcpus or [here])
 
-    def grid(self, vcpus: int, vgpus: int) -> Grid:
+    def grids(self, vcpus: int, kinds: Sequence[str]) -> dict[str, Grid]:
+        """For each kind of slices; a config has slices of one kind only."""
         batches = QUICK_BATCHES if self.quick else BATCHES
-        return Grid(
-            batch=chosen(self.batches, batches, 10_000, "batches"),
-            vcpus=chosen(self.vcpus, steps(vcpus, quick=self.quick), vcpus, "vcpus"),
-            vgpus=chosen(self.vgpus, steps(vgpus, quick=self.quick), vgpus, "vgpus"),
-        )
+        slices = counts(kinds)
+        most = max(slices.values())
+        chosen(self.vgpus, [], most, "vgpus")  # refuses what no kind has
+        return {
+            kind: Grid(
+                batch=chosen(self.batches, batches, 10_000, "batches"),
+                vcpus=chosen(self.vcpus, steps(vcpus, quick=self.quick), vcpus, "vcpus"),
+                vgpus=chosen(
+                    self.vgpus and ([number for number in self.vgpus if number <= count] or [1]),
+                    steps(count, quick=self.quick),
+                    count,
+                    "vgpus",
+                ),
+            )
+            for kind, count in slices.items()
+        }
 
 
 def measure(wanted: Wanted, *, as_json: bool) -> None:
@@ -128,12 +142,17 @@ async def _measure(
     with TemporaryDirectory(prefix="esg-profile-") as folder:
         async with Bench(options, Path(folder) / "node", _tell_of_the_end) as bench:
             has = bench.inventory
-            configs = configs_of(wanted.grid(has.vcpus, len(has.slices)))
-            node = {
-                "vcpus": has.vcpus,
-                "vgpus": len(has.slices),
-                "slice_memory_mb": min(part.memory_mb for part in has.slices),
-            }
+            node = MeasuredNode(
+                vcpus=has.vcpus,
+                kinds=tuple(bench.kinds),
+                memories_mb=tuple(part.memory_mb for part in has.slices),
+            )
+            usual = node.usual(catalog)
+            configs = [
+                config
+                for kind, grid in wanted.grids(has.vcpus, node.kinds).items()
+                for config in configs_of(grid, kind)
+            ]
             profiler = Profiler(
                 bench=bench,
                 catalog=catalog,
@@ -156,7 +175,7 @@ async def _measure(
                     except Fault as error:
                         found.problems[name] = str(error)
                     if profiled(record.of(name)):
-                        path = write_profile(wanted.out, name, record.of(name), origin)
+                        path = write_profile(wanted.out, name, record.of(name), origin, usual)
                         found.profiles.append(path)
                         found.left_out = write_catalog(wanted.out, source, catalog, record, node)
                         if len(found.left_out) < len(catalog.applications):

@@ -41,8 +41,10 @@ def document(found: Profiled) -> dict[str, Any]:
 
 def _figures(measured: FunctionRecord) -> dict[str, Any]:
     alone = [cell for cell in measured.feasible if cell.config.batch == 1]
-    smallest = next(cell for cell in alone if cell.config == SMALLEST)
+    smallest = next(cell for cell in alone if cell.config[:3] == SMALLEST[:3])
+    kinds = dict.fromkeys(cell.config.kind for cell in measured.feasible)
     return {
+        "kinds": list(kinds),
         "configs": len(measured.cells),
         "infeasible": len(measured.cells) - len(measured.feasible),
         "cold_start_ms": median(measured.cold_starts_us) / 1000,

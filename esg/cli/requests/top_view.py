@@ -19,8 +19,10 @@ from esg.client import MeshStatus
 from esg.client.status import ApplicationStatus, NodeStatus, QueueStatus, SliceStatus
 from esg.console.formatting import COST_HEADING, cost_text, latency_text, rate_text
 from esg.console.terminal import fits, open_table
+from esg.core.catalog.unplanned import Unplanned
 from esg.core.metrics import CAPTION, Served, slice_use
 from esg.names import plain_name
+from esg.runtime.unplanned_words import unplanned_words
 from esg.units import to_pusd
 
 BLOCKS = {
@@ -116,6 +118,7 @@ def _view(
         else Text("no nodes: requests wait until one joins", "bold red"),
         "",
         _foot(status),
+        *_kinds(status),
         *((Text(f"\n{caption}", "dim"),) if caption else ()),
     )
 
@@ -231,6 +234,23 @@ def _foot(status: MeshStatus) -> Text:
         f"transfers: {status.local_transfers} local, {status.remote_transfers} remote"
     )
     return Text.assemble(*parts)
+
+
+def _kinds(status: MeshStatus) -> list[Text]:
+    """Which kinds of slices there are, if they have names, and what is not planned on them."""
+    told = [f"{kind.slices} x {kind.kind or 'usual'}" for kind in status.kinds]
+    named = any(kind.kind for kind in status.kinds)
+    lines = [Text(f"kinds of slices: {', '.join(told)}")] if named else []
+    for kind in status.kinds:
+        found = Unplanned(
+            kind=kind.kind,
+            unprofiled=kind.unprofiled,
+            too_large=kind.too_large,
+            nothing=kind.nothing,
+        )
+        if found:
+            lines.append(Text(unplanned_words(found), "red" if found.nothing else "yellow"))
+    return lines
 
 
 def _uptime(uptime_ms: float) -> str:

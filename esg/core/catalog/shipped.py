@@ -4,9 +4,12 @@ from pathlib import Path
 
 _PROFILES = Path(__file__).parents[2] / "profiles"
 DEFAULT = _PROFILES / "catalog.toml"
+CPU = "cpu"
+"""For slices without a GPU."""
 SHIPPED = {
     "default": DEFAULT,
     "measured-shapes": _PROFILES / "measured-shapes" / "catalog.toml",
+    CPU: _PROFILES / "cpu" / "catalog.toml",
 }
 
 

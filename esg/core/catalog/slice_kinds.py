@@ -1,6 +1,7 @@
 """Kinds of slices: what a vGPU is made of, what one costs, and which of them a node has.
 
     1g.10gb       a MIG instance: its share of the GPU's compute (GPCs), and its memory
+    1g.10gb-H100  the same, of this device alone; 1g.10gb.me is what NVIDIA calls 1g.10gb+me
     gpu-L4        a whole GPU without MIG, by the name of the device
     cpu-2         a Triton server without a GPU, on so many threads
 
@@ -24,8 +25,8 @@ from esg.suggest import did_you_mean, shortened
 USUAL = ""
 """The kind of a catalog's usual slices, in configs and messages."""
 
-MIG = re.compile(r"(?P<gpcs>[1-7])g\.(?P<gb>[0-9]{1,3})gb(?:\+[a-z.]+)?")
-"""What NVIDIA calls a MIG instance; the suffix says what else it has."""
+MIG = re.compile(r"(?P<gpcs>[1-7])g\.(?P<gb>[0-9]{1,3})gb(?:[+.][a-z.]+)?(?:-[a-zA-Z0-9._-]+)?")
+"""What NVIDIA calls a MIG instance; the suffix says what else it has, and on which device."""
 NAME = re.compile(r"(?=.*[a-z])(?![0-9]+x)[a-z0-9][a-z0-9._-]{0,99}", re.IGNORECASE)
 _PART = re.compile(r"(?:(?P<count>[0-9]{1,4})x)?(?P<name>.+)")
 MB_PER_GB = 1000
@@ -104,6 +105,25 @@ def mig_kind(name: str, vgpu_usd_per_hour: float, usual: str = "") -> SliceKind 
     )
 
 
+def layout_parts(text: str) -> list[tuple[int, str]]:
+    """How many of what, as a layout is written; a bare number has no name.
+
+    >>> layout_parts("3g.40gb + 2x1g.10gb"), layout_parts("7")
+    ([(1, '3g.40gb'), (2, '1g.10gb')], [(7, '')])
+    """
+    found = []
+    for said in text.split("+"):
+        part = said.strip()
+        if part.isascii() and part.isdecimal() and len(part) <= 4:
+            found.append((int(part), USUAL))
+            continue
+        match = _PART.fullmatch(part)
+        if match is None:
+            raise Rejected(f"{text!r}: {said!r} is no number of slices, as in 2x3g.40gb")
+        found.append((int(match["count"] or 1), match["name"]))
+    return found
+
+
 def parse_layout(text: str, kinds: Mapping[str, SliceKind]) -> tuple[str, ...]:
     """The kinds of a node's slices, in order.
 
@@ -116,17 +136,10 @@ def parse_layout(text: str, kinds: Mapping[str, SliceKind]) -> tuple[str, ...]:
     usual = kinds[USUAL].name if USUAL in kinds else None
     known = [kind.name for kind in kinds.values()]
     found: list[str] = []
-    for said in text.split("+"):
-        part = said.strip()
-        if part.isascii() and part.isdecimal() and len(part) <= 4:
-            if usual is None:
-                raise Rejected(f"{text!r}: say which kind of slices; known: {known}")
-            count, name = int(part), usual
-        else:
-            match = _PART.fullmatch(part)
-            if match is None:
-                raise Rejected(f"{text!r}: {said!r} is no number of slices, as in 2x3g.40gb")
-            count, name = int(match["count"] or 1), match["name"]
+    for count, said in layout_parts(text):
+        if not said and usual is None:
+            raise Rejected(f"{text!r}: say which kind of slices; known: {known}")
+        name = said or usual or ""
         if name not in known:
             raise Rejected(f"{text!r}: {did_you_mean('kind of slices', name, known)}")
         found += [USUAL if name == usual else name] * count

@@ -1,5 +1,6 @@
-"""Running a network with the ncnn library, on one core."""
+"""Running a network with the ncnn library, on as many threads as its slice has."""
 
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -8,13 +9,16 @@ import numpy as np
 
 from .ncnn_layers import Layers
 
+THREADS = int(os.environ.get("OMP_NUM_THREADS") or 1)
+"""The invoker says it to the server of each slice without a GPU."""
+
 
 class NcnnNetwork:
     """A network with one input and one output."""
 
     def __init__(self, text: Path, weights: Path) -> None:
         self._net = ncnn.Net()
-        self._net.opt.num_threads = 1
+        self._net.opt.num_threads = THREADS
         self._net.opt.use_vulkan_compute = False
         if self._net.load_param(str(text)) != 0 or self._net.load_model(str(weights)) != 0:
             raise ValueError(f"{text.name}: ncnn cannot read this network")

@@ -27,9 +27,9 @@ def test_queues_slices_and_vcpus_are_those_of_the_books(desk: Desk) -> None:
     value = values_of(desk, Counters())
     taken = len(order.slices)
     node = desk.scheduler.state.nodes["i0"]
-    assert value("esg_slices", node="i0", state="busy") == taken > 0
-    assert value("esg_slices", node="i0", state="free") == len(node.slices) - taken
-    assert value("esg_slices", node="i0", state="lost") == 0
+    assert value("esg_slices", node="i0", state="busy", kind="usual") == taken > 0
+    assert value("esg_slices", node="i0", state="free", kind="usual") == len(node.slices) - taken
+    assert value("esg_slices", node="i0", state="lost", kind="usual") == 0
     assert value("esg_vcpus", node="i0", state="busy") == order.config.vcpus
     assert value("esg_under_way") == 1
     waiting = {"application": command.decision.application, "stage": order.stage}

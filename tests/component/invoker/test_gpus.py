@@ -3,9 +3,10 @@
 The stand-in answers as the real binding does for the calls that are made, errors included.
 """
 
+import logging
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,11 +15,14 @@ import pynvml
 import pytest
 
 from esg.core.catalog.file import load_catalog
+from esg.core.catalog.model import Catalog, on_its_cluster
+from esg.core.catalog.slice_kinds import USUAL, SliceKind, all_alike
 from esg.errors import Rejected
 from esg.invoker.slices import bringup
 from esg.invoker.slices.gpus import Device, find_devices, out_of_reach, why_no_driver
+from esg.invoker.slices.kinds import kinds_of_servers, say_kinds
 from esg.runtime.settings import InvokerSettings
-from esg.runtime.slice_kinds import Auto, Gpu, Mig
+from esg.runtime.slice_kinds import Addresses, Auto, Gpu, Mig, parse_slices
 
 MB = 2**20
 AUTO, MIG, GPU = Auto(), Mig(), Gpu()
@@ -229,25 +233,104 @@ def test_the_log_says_which_gpu_is_not_used_and_why(caplog: pytest.LogCaptureFix
     assert "GPU 1 (NVIDIA A100-SXM4-40GB) is in MIG mode and has no instances" in str(vars(line))
 
 
+# Kinds
+
+
+def known_kinds(*others: str) -> Catalog:
+    """A catalog whose usual slices are 1g.5gb, and whose functions are profiled for those."""
+    kinds = {name: SliceKind(name=name, memory_mb=1, usd_per_hour=1) for name in others}
+    usual = SliceKind(name="1g.5gb", memory_mb=10_000, usd_per_hour=1)
+    return replace(PLAIN, kinds={USUAL: usual, **kinds})
+
+
+PLAIN = on_its_cluster(load_catalog())
+KINDS = known_kinds("2g.10gb", "3g.20gb", "4g.20gb", "gpu-RTX-3090", "gpu-A100-SXM4-40GB")
+
+
 @pytest.mark.parametrize(
-    ("card", "named"),
+    ("shape", "kinds"),
     [
-        (cut("1g.5gb", "1g.5gb"), None),
-        (cut("1g.5gb", "3g.20gb"), "NVIDIA A100-SXM4-40GB MIG 3g.20gb"),
-        (Card(mode=(0, 0)), "NVIDIA A100-SXM4-40GB"),
+        ("7 x 1g", [USUAL] * 7),
+        ("4g + 3g", ["4g.20gb", "3g.20gb"]),
+        ("3g + 2g + 1g + 1g", ["3g.20gb", "2g.10gb", USUAL, USUAL]),
+        ("two different GPUs", ["gpu-A100-SXM4-40GB", "gpu-RTX-3090"]),
+        ("MIG off", ["gpu-A100-SXM4-40GB"]),
+        ("no MIG support", ["gpu-RTX-3090"]),
+        ("a GPU in MIG mode beside one that is not", [USUAL, USUAL, "gpu-A100-SXM4-40GB"]),
     ],
-    ids=["1g", "3g", "whole"],
 )
-def test_slices_other_than_those_of_the_profiles_are_named_with_what_to_do(
-    card: Card, named: str | None, caplog: pytest.LogCaptureFixture
+def test_every_slice_is_of_its_kind(shape: str, kinds: list[str]) -> None:
+    found = find_devices(AUTO, Nvml(*SHAPES[shape].gpus))
+    assert [KINDS.kind_of(device.kinds) for device in found] == kinds
+
+
+def test_a_catalog_without_names_takes_all_slices_as_alike() -> None:
+    alike = replace(PLAIN, kinds=all_alike(10_000))
+    found = find_devices(AUTO, Nvml(cut("4g.20gb", "1g.5gb"), RTX))
+    assert {alike.kind_of(device.kinds) for device in found} == {USUAL}
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "kind"),
+    [
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb+me", "1g.10gb.me", "1g.10gb.me"),
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb+me", "1g.10gb", "1g.10gb"),
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "1g.10gb-H100-80GB-HBM3", "1g.10gb-H100-80GB-HBM3"),
+        ("NVIDIA A30 MIG 2g.12gb", "1g.10gb", "2g.12gb-A30"),
+        ("NVIDIA A100 MIG 1c.3g.20gb", "3g.20gb", "1c.3g.20gb-A100"),
+        ("NVIDIA L4", "gpu-L4", "gpu-L4"),
+        ("Tesla T4", "gpu-L4", "gpu-T4"),
+    ],
+)
+def test_the_most_specific_name_that_is_known_counts(name: str, known: str, kind: str) -> None:
+    """What no catalog knows keeps its most specific name; it is no other kind."""
+    assert known_kinds(known).kind_of(Device("", name, 0).kinds) == kind
+
+
+def test_slices_of_different_devices_that_pass_for_one_kind_are_told(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    find_devices(AUTO, Nvml(card))
-    said = [(line.message, vars(line)) for line in caplog.records]
-    assert bool(said) == (named is not None)
-    for words, whole in said:
-        assert "the catalog's times are for 1g instances" in words
-        assert "esg profile" in words
-        assert str(named) in str(whole)
+    one, other = (Device("", f"NVIDIA {gpu} MIG 1g.5gb", 0) for gpu in ("A100", "H100"))
+    for devices, catalog in (
+        ([one, one], KINDS),
+        ([one, other], known_kinds("1g.5gb-H100")),
+        ([one, other], replace(PLAIN, kinds=all_alike(1))),
+    ):
+        bringup._tell_apart(devices, catalog)
+    assert not caplog.records
+    bringup._tell_apart([one, other], KINDS)
+    (line,) = caplog.records
+    assert line.message.startswith("slices of different devices are taken for one kind")
+    assert "['1g.5gb-A100', '1g.5gb-H100']" in str(vars(line))
+
+
+def test_the_log_says_which_slices_there_are_and_what_is_not_planned_on_them(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    say_kinds({"node0": (USUAL, USUAL, "3g.20gb"), "node1": ("gpu-A30",)}, KINDS)
+    ready, other, *missing = caplog.records
+    assert "2x1g.5gb+3g.20gb" in str(vars(ready))
+    assert "gpu-A30" in str(vars(other))
+    assert [line.message for line in missing] == [
+        "nothing is planned on 3g.20gb: no profile; measure with: esg profile --slices mig",
+        "nothing is planned on gpu-A30: no profile; measure with: esg profile --slices gpu",
+    ]
+    caplog.clear()
+    say_kinds({"node0": (USUAL, USUAL)}, KINDS)
+    assert len(caplog.records) == 1
+
+
+def test_whoever_names_kinds_must_say_of_which_kind_running_servers_are() -> None:
+    servers = parse_slices("3g.20gb@gpu0:8001, gpu0:8011")
+    assert isinstance(servers, Addresses)
+    with pytest.raises(Rejected, match=r"write it before the address, as in 1g.5gb@gpu0:8011 \("):
+        kinds_of_servers(servers, KINDS)
+    said = parse_slices("3g.20gb@gpu0:8001,1g.5gb@gpu0:8011,9g@gpu0:8021")
+    assert isinstance(said, Addresses)
+    assert kinds_of_servers(said, KINDS) == ("3g.20gb", USUAL, "9g")
+    alike = replace(PLAIN, kinds=all_alike(10_000))
+    assert kinds_of_servers(servers, alike) == (USUAL, USUAL)
 
 
 def test_the_real_library_finds_devices_or_says_what_to_do() -> None:

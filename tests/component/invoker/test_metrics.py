@@ -40,7 +40,7 @@ def test_slices_models_and_tasks_are_counted() -> None:
 
     assert value("esg_node_tasks_total", outcome="failed") == 0
     node.at(0, start("t1", "blur", 0), warm(1, "crop"))
-    assert value("esg_node_slices", state="busy") == 1
+    assert value("esg_node_slices", state="busy", kind="usual") == 1
     assert value("esg_node_models", function="blur", state="loading") == 1
     node.at(ms(40), loaded(0, "blur"))
     for command in node.at(ms(60), ExecutionEnded(task="t1")):
@@ -51,5 +51,5 @@ def test_slices_models_and_tasks_are_counted() -> None:
     assert value("esg_node_running_seconds_sum") == 0.02
     assert value("esg_node_models", function="blur", state="ready") == 1
     node.at(ms(70), SliceLost(slice=0, reason="gone"))
-    assert value("esg_node_slices", state="lost") == 1
-    assert value("esg_node_slices", state="free") == 1
+    assert value("esg_node_slices", state="lost", kind="usual") == 1
+    assert value("esg_node_slices", state="free", kind="usual") == 1

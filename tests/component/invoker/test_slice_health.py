@@ -54,7 +54,12 @@ async def watched(found: SliceSet, silent_s: float) -> AsyncIterator[Told]:
 def own(process: EmulatedSlices) -> SliceSet:
     slices = [SliceClient(address) for address in process.addresses]
     indexes = tuple(range(len(slices)))
-    return SliceSet(slices=slices, memories_mb=(1000,) * len(slices), processes={process: indexes})
+    return SliceSet(
+        slices=slices,
+        memories_mb=(1000,) * len(slices),
+        kinds=("",) * len(slices),
+        processes={process: indexes},
+    )
 
 
 @pytest.fixture
@@ -70,7 +75,9 @@ def move(file: Path, to: Path) -> None:
 async def test_somebody_elses_server_is_waited_for_and_says_what_it_has() -> None:
     async with emulated_server(0) as first, emulated_server(1) as second:
         slices = [SliceClient(first.address), SliceClient(second.address)]
-        async with watched(SliceSet(slices=slices, memories_mb=(1000, 1000)), 0.4) as told:
+        async with watched(
+            SliceSet(slices=slices, memories_mb=(1000, 1000), kinds=("", "")), 0.4
+        ) as told:
             await first.stop()
             await until(lambda: told.usable == [False, True])
             port = int(first.address.rpartition(":")[2])

@@ -33,15 +33,18 @@ def mode(path: Path) -> int:
 @pytest.mark.parametrize(
     ("text", "meaning"),
     [
-        ("emulated:1", Emulated(1)),
-        (" emulated:256 ", Emulated(256)),
-        ("cpu:4", Cpu(4)),
+        ("emulated:1", Emulated("1")),
+        ("emulated:4g.40gb+3g.40gb,7", Emulated("4g.40gb+3g.40gb,7")),
+        ("emulated:256 ", Emulated("256")),
+        ("cpu:4", Cpu("4")),
+        ("cpu:cpu-2+2xcpu-1", Cpu("cpu-2+2xcpu-1")),
         (" mig", Mig()),
         ("gpu", Gpu()),
         ("auto ", Auto()),
         ("gpu:8001", Addresses(("gpu:8001",))),
         ("127.0.0.1:8001", Addresses(("127.0.0.1:8001",))),
         ("triton:80", Addresses(("triton:80",))),
+        ("3g.40gb@a:80,b:80", Addresses(("a:80", "b:80"), ("3g.40gb", ""))),
         ("unix:/run/a, unix:/run/b:1", Addresses(("unix:/run/a", "unix:/run/b:1"))),
         ("gpu-0.lab:8001,[::1]:8011", Addresses(("gpu-0.lab:8001", "[::1]:8011"))),
     ],
@@ -61,7 +64,13 @@ def test_slices_are_of_six_kinds(text: str, meaning: object) -> None:
         ("emulated:257", "from 1 to 256"),
         ("emulated:²", "as in emulated:7"),
         ("cpu:0", "as in cpu:7"),
-        ("cpu:x", "from 1 to 256"),
+        ("cpu:x", "as in cpu:cpu-2+2xcpu-1"),
+        ("cpu:3g.40gb", "as in cpu:cpu-2+2xcpu-1"),
+        ("cpu:cpu-0", "from 1 to 256"),
+        ("emulated:7,0", "from 1 to 256"),
+        ("emulated:4g.40gb+", "as in emulated:4g.40gb+3g.40gb"),
+        ("emulated:200+57", "from 1 to 256"),
+        ("?@a:80", "'?' is no kind of slices; write it before the address, as in 3g.40gb@a:80"),
         ("mig:7", "say mig; every"),
         ("gpu:2", "say gpu; every GPU of this host that is not in MIG mode"),
         ("auto:0", "say auto; slices are what this host has"),
@@ -172,9 +181,10 @@ async def test_a_process_group_is_ended_once_because_its_number_may_be_given_to_
 async def test_the_process_does_not_outlive_the_one_that_started_it(catalog: Path) -> None:
     program = (
         "import asyncio, esg.invoker.slices.directory as d, esg.invoker.slices.processes as s\n"
+        "from esg.runtime.slice_kinds import Emulated\n"
         "async def main():\n"
         "    with d.slice_directory() as directory:\n"
-        "        process = s.EmulatedSlices(1, directory)\n"
+        "        process = s.EmulatedSlices(Emulated('1'), directory)\n"
         "        await process.start()\n"
         "        print(process.pid, flush=True)\n"
         "        await asyncio.Event().wait()\n"

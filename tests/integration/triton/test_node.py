@@ -84,7 +84,7 @@ async def real_node(catalog_file: Path, redis_url: str, folder: Path) -> AsyncIt
     store = NodeStore(LocalStore(folder), remote, "i0")
     cpu = CpuParts(2, own.handler_timeout_s)
     async with slice_set(own, common, catalog, "i0") as found:
-        pool = Pool(catalog, "i0", vcpus=2, memories_mb=found.memories_mb)
+        pool = Pool(catalog, "i0", vcpus=2, memories_mb=found.memories_mb, kinds=found.kinds)
         news: list[InvokerNews] = []
         node = Node(
             pool,

@@ -34,6 +34,7 @@ class Told:
     loads: set[int] = field(default_factory=set)
     slower: int = 1
     slices: int = 2
+    kinds: tuple[str, ...] = ("", "")
     asked: list[tuple[Config, TaskMode]] = field(default_factory=list)
     cold: list[TaskMode] = field(default_factory=list)
 

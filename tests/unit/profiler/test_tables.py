@@ -11,11 +11,11 @@ from esg.core.catalog.file import load_catalog
 from esg.core.catalog.phases import Phases
 from esg.errors import Rejected
 from esg.profiler.record import FORMAT, Cell, FunctionRecord, ProfileRecord, begun, read
-from esg.profiler.tables import write_catalog, write_profile
+from esg.profiler.tables import MeasuredNode, write_catalog, write_profile
 from esg.units import ms
 from tests.support.integration_catalog import write_catalog as write_source
 
-NODE = {"vcpus": 2, "vgpus": 2, "slice_memory_mb": 800}
+NODE = MeasuredNode(vcpus=2, kinds=("", ""), memories_mb=(800, 900))
 PROVENANCE = {"kind": "measured", "device": 'a "quoted" one\\', "date": "2026-11-16"}
 
 
@@ -71,8 +71,8 @@ def test_a_config_that_cannot_run_is_left_out_and_said_why(tmp_path: Path, sourc
     assert load_catalog(tmp_path / "catalog.toml").functions["detect"].profile.max_batch == 1
     lines = (tmp_path / "detect.csv").read_text().splitlines()
     assert lines[2:] == [
-        '2,1,1,oom,,,0,"CUDA error: out of memory, 3 MB wanted"',
-        "4,1,1,,,,0,it broke",
+        ',2,1,1,oom,,,0,"CUDA error: out of memory, 3 MB wanted"',
+        ",4,1,1,,,,0,it broke",
     ]
 
 
@@ -85,9 +85,9 @@ def test_the_phases_of_measured_profiles_are_read_back(tmp_path: Path, source: P
     )
     written(tmp_path, source, resize=full, detect=full, label=full)
     assert (tmp_path / "detect.csv").read_text() == (
-        "batch,vcpus,vgpus,time_ms,slices_ms,after_ms,runs,note\n"
-        "1,1,1,0.303,0.100,0.200,3,\n"
-        "2,2,1,15.100,10.000,2.100,3,\n"
+        "kind,batch,vcpus,vgpus,time_ms,slices_ms,after_ms,runs,note\n"
+        ",1,1,1,0.303,0.100,0.200,3,\n"
+        ",2,2,1,15.100,10.000,2.100,3,\n"
     )
     profile = load_catalog(tmp_path / "catalog.toml").functions["detect"].profile
     assert [profile.phases_of(config) for config in (alone, both)] == [
@@ -153,7 +153,7 @@ def test_a_catalog_that_extends_the_shipped_one_is_measured_whole(tmp_path: Path
     catalog = load_catalog(out / "catalog.toml")
     assert (list(catalog.functions), list(catalog.applications)) == (["depth"], ["one"])
     assert catalog.functions["depth"].folder == load_catalog().functions["depth"].folder
-    assert catalog.cluster.vcpus == NODE["vcpus"]
+    assert catalog.cluster.vcpus == NODE.vcpus
 
 
 def test_catalog_is_not_written_without_a_whole_application(tmp_path: Path, source: Path) -> None:
