@@ -59,7 +59,8 @@ def build_pools(catalog: Catalog, scenario: Scenario) -> dict[str, Pool]:
         if scenario.warm_start:
             for index, part in enumerate(pool.slices):
                 for function in catalog.functions.values():
-                    if function.memory_mb <= part.memory_free_mb:
+                    fits = function.memory_mb <= part.memory_free_mb
+                    if fits and part.kind in function.profile.kinds:
                         pool.handle(0, ModelLoaded(slice=index, function=function.name))
     return pools
 

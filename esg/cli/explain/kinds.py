@@ -1,10 +1,9 @@
 """Which slices `esg plan` plans for: those of the catalog's cluster, or of another layout."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from esg.core.catalog.config import CONFIG_LEGEND
-from esg.core.catalog.model import Catalog, Function, on_its_cluster, unprofiled
+from esg.core.catalog.model import Catalog, OnKinds, on_its_cluster, runs_nowhere
 from esg.core.catalog.slice_kinds import USUAL, layout_text, parse_layouts
 from esg.core.catalog.unplanned import unplanned
 from esg.errors import Rejected
@@ -41,20 +40,13 @@ def on_slices(known: Catalog, layout: str | None) -> OnSlices:
         known = replace(known, cluster=known.cluster.resized(layouts=layouts))
     kinds = known.cluster.kinds()
     missing = {
-        name: unprofiled(known, function, kinds)
+        name: runs_nowhere(known, function, kinds)
         for name, function in known.functions.items()
-        if not _runs(known, function, kinds)
+        if not OnKinds(kinds).able(function, known)
     }
     catalog = on_its_cluster(known)
     notes = [f"{unplanned_words(each)}." for each in unplanned(known, kinds)]
     return OnSlices(catalog, missing, notes)
-
-
-def _runs(known: Catalog, function: Function, kinds: Iterable[str]) -> bool:
-    return any(
-        kind in function.profile.kinds and known.kinds[kind].memory_mb >= function.memory_mb
-        for kind in kinds
-    )
 
 
 def config_legend(known: Catalog) -> str:

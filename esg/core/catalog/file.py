@@ -18,6 +18,7 @@ measured table:
     [provenance]                      # free text: where the numbers come from
     [model]  with  [grid]             # parameters of a model: see `model_table`
     [measured]  table = "seg.csv"     # batch, vcpus, vgpus, time_ms; empty or "oom": does not fit
+    slices = "1g.10gb"                # of which kind, where none is named; else the usual one
 
 A measured table may also say how much of time_ms is spent on the slices (slices_ms) and how much
 after that (after_ms); without, all of it counts as spent there. A row is about usual slices, unless
@@ -55,6 +56,8 @@ from esg.units import ms, to_ms
 
 EXTENDS = "extends"
 MANIFEST = "function.toml"
+ALIKE = ("nodes", "vcpus", "vgpus")
+"""What is said of a cluster without classes."""
 
 
 def load_catalog(path: Path = DEFAULT) -> Catalog:
@@ -108,8 +111,20 @@ def catalog_content(path: Path) -> dict[str, Any]:
     for key, table in shipped.items():
         if key != EXTENDS:
             top.table(key, required=False)  # refuses what is none
-            content[key] = table | content.get(key, {})
+            content[key] = _inherited(key, table, content) | content.get(key, {})
     return content
+
+
+def _inherited(key: str, table: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:
+    """What a catalog takes over of a table, but for what its own words take the place of."""
+    own = content.get("cluster", {})
+    if key == "cluster" and "classes" in own:
+        return {name: said for name, said in table.items() if name not in ALIKE}
+    if key == "cluster" and not own.keys().isdisjoint(ALIKE):
+        return {name: said for name, said in table.items() if name != "classes"}
+    if key == "kinds":
+        return {name: said for name, said in table.items() if name != own.get("kind")}
+    return table
 
 
 def load_profile(path: Path, prices: Prices, kinds: Mapping[str, SliceKind] = ALL_ALIKE) -> Profile:
@@ -122,16 +137,18 @@ def load_profile(path: Path, prices: Prices, kinds: Mapping[str, SliceKind] = AL
         raise top.error("model", "a profile has either [model] or [measured]; keep one of them")
     if top.has("model"):
         grid = grid_table(top.table("grid"))
-        model, spread = model_table(top.table("model"), grid, kinds)
+        model, spread = model_table(top.table("model"), grid)
         times_us, cpu = model.times_us(grid), model.cpu
     else:
         measured = top.table("measured")
-        times_us = _read_table(_file(measured, "table", path.parent), kinds)
+        times_us = _read_table(_file(measured, "table", path.parent))
         spread = measured.number("relative_std", minimum=0, default=0.0)
         measured.finish()
         cpu = None
+    of = top.text("slices", default="", empty=True)
     top.finish()
     try:
+        times_us = _as_known(times_us, of, kinds)
         return Profile.of(
             function, times_us, prices, relative_std=spread, provenance=provenance, cpu=cpu
         )
@@ -297,7 +314,30 @@ _COLUMNS = ("batch", "vcpus", "vgpus", "time_ms")
 _PHASES = ("slices_ms", "after_ms")
 
 
-def _read_table(path: Path, kinds: Mapping[str, SliceKind]) -> dict[Config, Phases]:
+def _as_known(
+    times_us: Mapping[Config, Phases], of: str, kinds: Mapping[str, SliceKind]
+) -> dict[Config, Phases]:
+    """What a profile says of the kinds that a catalog knows, called as they are there. Where it
+    names no kind, that is said of this one, or else of usual slices; and where those have no name,
+    of them in any case."""
+    usual = kinds[USUAL].name
+
+    def kind_of(config: Config) -> str:
+        if not usual and not config.kind:
+            return USUAL
+        said = config.kind or of or usual
+        return USUAL if said == usual else said
+
+    called = {config: config._replace(kind=kind_of(config)) for config in times_us}
+    known = {called[c]: phases for c, phases in times_us.items() if called[c].kind in kinds}
+    if not known:
+        said = ", ".join(sorted({kind_of(config) for config in times_us}))
+        here = ", ".join(kind.name for kind in kinds.values() if kind.name) or "no kind by name"
+        raise Rejected(f"it is of slices {said}, and the catalog knows {here}")
+    return known
+
+
+def _read_table(path: Path) -> dict[Config, Phases]:
     """A measured table: one row per config; lines that start with # are comments."""
     try:
         lines = path.read_text("utf-8").splitlines()
@@ -311,17 +351,14 @@ def _read_table(path: Path, kinds: Mapping[str, SliceKind]) -> dict[Config, Phas
         raise Rejected(
             f"{path}: missing column {', '.join(missing)}; the header is {','.join(_COLUMNS)}"
         )
-    usual = kinds[USUAL].name
     times_us: dict[Config, Phases] = {}
     seen: set[Config] = set()
     for (number, _), row in zip(numbered[1:], rows, strict=False):
         config, phases = _table_row(f"{path}:{number}", header, row)
-        if config.kind == usual:
-            config = config._replace(kind=USUAL)
         if config in seen:
             raise Rejected(f"{path}:{number}: config {config} appears twice; remove one row")
         seen.add(config)
-        if phases is not None and config.kind in kinds:
+        if phases is not None:
             times_us[config] = phases
     return times_us
 

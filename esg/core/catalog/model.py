@@ -250,17 +250,18 @@ class Cluster:
         vcpus: int | None = None,
         layouts: Sequence[tuple[str, ...]] = (),
     ) -> "Cluster":
-        """With another number of nodes, which are in turn as they are here, another number of
+        """With another number of nodes, of its classes in the same proportions, another number of
         vCPUs each, or other slices, in turn."""
         each = list(self.each())
-        slices = layouts or [one.slices for one in each]
+        count = nodes or len(each)
+        like = [each[number * len(each) // count] for number in range(count)]
         return Cluster.of(
             NodeClass(
                 count=1,
-                vcpus=vcpus or each[number % len(each)].vcpus,
-                slices=slices[number % len(slices)],
+                vcpus=vcpus or one.vcpus,
+                slices=layouts[number % len(layouts)] if layouts else one.slices,
             )
-            for number in range(nodes or len(each))
+            for number, one in enumerate(like)
         )
 
     def each(self) -> Iterator[NodeClass]:
@@ -426,20 +427,24 @@ class OnKinds:
     def of(self, catalog: Catalog) -> Catalog:
         """The catalog as it is planned with where slices are of these kinds. A function that could
         run on none of them stays as it is: it waits for nodes that have others."""
-        functions = {f: self._function(f, catalog) for f in catalog.functions.values()}
+        # in new dictionaries, as another thread may be doing the same (`Scheduler.prepare`)
+        known = self._functions
+        functions = {
+            function: known.get(function) or self._narrowed(function, catalog)
+            for function in catalog.functions.values()
+        }
         if all(narrowed is function for function, narrowed in functions.items()):
             return catalog
-        known = self._applications
-        self._functions = functions
-        self._applications = {
-            application: known.get(application)
-            or application.with_functions(lambda function: self._function(function, catalog))
+        made = self._applications
+        applications = {
+            application: made.get(application) or application.with_functions(functions.__getitem__)
             for application in catalog.applications.values()
         }
+        self._functions, self._applications = functions, applications
         return replace(
             catalog,
             functions={name: functions[f] for name, f in catalog.functions.items()},
-            applications={n: self._applications[a] for n, a in catalog.applications.items()},
+            applications={n: applications[a] for n, a in catalog.applications.items()},
         )
 
     def able(self, function: Function, catalog: Catalog) -> frozenset[str]:
@@ -451,28 +456,20 @@ class OnKinds:
             if kind in self.kinds and known[kind].memory_mb >= function.memory_mb
         )
 
-    def _function(self, function: Function, catalog: Catalog) -> Function:
-        found = self._functions.get(function)
-        if found is None:
-            profile = function.profile.on_kinds(self.able(function, catalog))
-            found = function if profile is function.profile else replace(function, profile=profile)
-            self._functions[function] = found
-        return found
+    def _narrowed(self, function: Function, catalog: Catalog) -> Function:
+        profile = function.profile.on_kinds(self.able(function, catalog))
+        return function if profile is function.profile else replace(function, profile=profile)
 
 
-def unprofiled(catalog: Catalog, function: Function, kinds: Iterable[str]) -> str:
-    """Why a function is planned on no slice of these kinds, and what to do."""
-    known = {name: kind.name for name, kind in catalog.kinds.items()}
-    names = sorted(known.get(kind) or kind or "the usual kind" for kind in kinds)
-    needed = [
-        f"{known[kind] or 'usual slices'} with {function.memory_mb} MB"
-        for kind in function.profile.kinds
-        if kind in known
-    ]
-    return (
-        f"{function.name} runs on {' or '.join(needed)}, and here there are only slices of "
-        f"{', '.join(names)}: no profile says what it takes there; measure it with esg profile"
-    )
+def runs_nowhere(catalog: Catalog, function: Function, kinds: Iterable[str]) -> str:
+    """Why a function can run on no slice of these kinds, and what to do."""
+    here = sorted(kinds)
+    names = ", ".join(catalog.kinds[k].name if k in catalog.kinds else k for k in here)
+    only = f"there are only slices of {names}" if names else "there are only usual slices"
+    if any(kind in function.profile.kinds for kind in here):
+        return f"{function.name} needs {function.memory_mb} MB on a slice, and {only}, with less"
+    unknown = f"no profile says what {function.name} takes here"
+    return f"{unknown}: {only}; measure it there with esg profile"
 
 
 def on_its_cluster(catalog: Catalog) -> Catalog:

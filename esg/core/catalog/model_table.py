@@ -20,7 +20,7 @@ gpu_growth = { 1 = 0.4, 2 = 0.5, 4 = 0.8 }  # in times of one job on a usual sli
 max_portion = 4                           # optional
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from math import ceil
 
@@ -31,9 +31,8 @@ from esg.limits import LONGEST_PART_MS
 from esg.suggest import did_you_mean
 
 
-def model_table(fields: TomlFields, grid: Grid, kinds: Collection[str]) -> tuple[TimeModel, float]:
-    """The model, with what it says of these other kinds of slices, and how much a run's time
-    varies."""
+def model_table(fields: TomlFields, grid: Grid) -> tuple[TimeModel, float]:
+    """The model, and how much a run's time varies."""
     cpu = cpu_use(fields, CpuUse.WITHIN_JOB)
     if fields.has("gpu_fixed_share") == fields.has("gpu_growth"):
         raise fields.error(
@@ -48,7 +47,7 @@ def model_table(fields: TomlFields, grid: Grid, kinds: Collection[str]) -> tuple
         max_portion=fields.integer("max_portion", minimum=1) if fields.has("max_portion") else None,
         gpu_fixed_share=(0.0 if tabled else fields.number("gpu_fixed_share", minimum=0, maximum=1)),
         gpu_growth=_growth(fields.table("gpu_growth"), first=1.0) if tabled else (),
-        kinds=_kinds(fields.table("kinds", required=False), grid, kinds),
+        kinds=_kinds(fields.table("kinds", required=False), grid),
     )
     if model.gpu_growth:
         _check_reach(fields, model.gpu_growth, model.max_portion, grid.batch, grid.vgpus)
@@ -57,10 +56,8 @@ def model_table(fields: TomlFields, grid: Grid, kinds: Collection[str]) -> tuple
     return model, spread
 
 
-def _kinds(fields: TomlFields, grid: Grid, kinds: Collection[str]) -> dict[str, KindModel]:
-    """All of them are checked, and those that a catalog knows are taken."""
-    models = {name: _kind(fields.table(name), grid) for name in fields.names_in()}
-    return {name: model for name, model in models.items() if name in kinds}
+def _kinds(fields: TomlFields, grid: Grid) -> dict[str, KindModel]:
+    return {name: _kind(fields.table(name), grid) for name in fields.names_in()}
 
 
 def _kind(fields: TomlFields, grid: Grid) -> KindModel:

@@ -46,13 +46,15 @@ class Prices:
         >>> [round(prices.usual_slices(Config(1, 1, 2, kind)), 6) for kind in ("", "3g.40gb")]
         [2.0, 6.0]
         """
-        if not config.kind or not self.vgpu_usd_per_hour:
+        own, usual = self.slice_usd_per_hour(config.kind), self.vgpu_usd_per_hour
+        if not config.kind or not own or not usual:  # what costs nothing is no measure
             return float(config.vgpus)
-        return config.vgpus * self.slice_usd_per_hour(config.kind) / self.vgpu_usd_per_hour
+        return config.vgpus * own / usual
 
     def usual_slices_of(self, counts: Mapping[str, int]) -> float:
-        """The same of so many slices of each kind."""
-        return sum(self.usual_slices(Config(1, 1, n, kind)) for kind, n in counts.items())
+        """The same of so many slices of each kind that is known."""
+        known = [kind for kind in counts if not kind or kind in self.kinds_usd_per_hour]
+        return sum(self.usual_slices(Config(1, 1, counts[kind], kind)) for kind in known)
 
     def task_cost_pusd(self, config: Config, time_us: int) -> int:
         """What a task costs that holds `config` for `time_us`.

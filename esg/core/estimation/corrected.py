@@ -43,8 +43,6 @@ def corrected(catalog: Catalog, corrections: Sequence[Correction], before: Catal
     `before` is the one that was planned with until now: functions and applications that do not
     change are the same objects as there, so that what was built for them can be used again.
     """
-    if not corrections:
-        return catalog
     functions = {
         name: _kept(_corrected_function(function, corrections, catalog.prices), before)
         for name, function in catalog.functions.items()
@@ -53,6 +51,8 @@ def corrected(catalog: Catalog, corrections: Sequence[Correction], before: Catal
         name: _corrected_application(application, functions, before)
         for name, application in catalog.applications.items()
     }
+    if all(functions[name] is function for name, function in catalog.functions.items()):
+        return catalog
     return replace(catalog, functions=functions, applications=applications)
 
 

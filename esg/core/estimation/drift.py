@@ -17,9 +17,9 @@ A median takes no notice of the odd straggler, and the coin keeps a function who
 from being corrected all the time: each correction means that engines are built anew. That is also
 why all that moved is corrected at once, and then nothing for some seconds.
 
-A batch size that has not been seen for long, while others of its function have on slices of its
-kind, loses its correction. Otherwise one bad moment could make it look so slow that it is never
-tried again.
+A batch size that has not been seen for long, while others of its function have, loses its
+correction, and so does one on slices of a kind that plans have left. Otherwise one bad moment could
+make it look so slow that it is never tried again.
 
 Only plans follow. Which SLOs are refused as impossible goes by the profile itself: a mesh that
 refused everything for being slow would never find out that it is fast again.
@@ -171,12 +171,10 @@ def _corrections(
 
 
 def _forgotten(seen: Sequence[Measured]) -> list[tuple[int, str]]:
-    """Batch sizes that went out of use long before others on slices of the same kind; none, of a
+    """Batch sizes, on slices of some kind, that went out of use long before others; none, of a
     function that rests."""
-    latest_us: dict[str, int] = {}
-    for one in seen:
-        latest_us[one.kind] = max(one.latest_us, latest_us.get(one.kind, 0))
-    return [one.of for one in seen if latest_us[one.kind] - one.latest_us >= FORGOTTEN_US]
+    latest_us = max(one.latest_us for one in seen)
+    return [one.of for one in seen if latest_us - one.latest_us >= FORGOTTEN_US]
 
 
 def _of(corrections: Sequence[Correction], function: str) -> list[Correction]:

@@ -25,5 +25,8 @@ def observe_load(state: State, function: str, loading_us: int, *, again: bool) -
 
 def expected_load_us(state: State, function: Function, *, again: bool) -> int:
     """What to expect: the average of what was seen, or what the catalog says."""
-    seen_us = state.reloads_us if again else state.cold_starts_us
-    return seen_us.get(function.name, function.load_us(again=again))
+    if again and function.name in state.reloads_us:
+        return state.reloads_us[function.name]
+    if again and function.reload_us is not None:
+        return function.reload_us
+    return state.cold_starts_us.get(function.name, function.cold_start_us)

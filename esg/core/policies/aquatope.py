@@ -48,7 +48,7 @@ class Aquatope:
         self._place = locality_first if locality else anywhere
         self._plans: dict[tuple[str, str], list[Plan]] = {}
         for application in catalog.applications.values():
-            learnt = _checked(application, trained)
+            learnt = _checked(catalog, application, trained)
             for stage in application.stages:
                 self._plans[application.name, stage] = [
                     _plan(application, learnt, stage, waiting)
@@ -70,10 +70,12 @@ class Aquatope:
         return self._place(view, offer, nodes)
 
 
-def _checked(application: Application, trained: Trained) -> Learnt:
+def _checked(catalog: Catalog, application: Application, trained: Trained) -> Learnt:
     """What was learnt for an application, if that is a config of its own for every stage."""
     learnt = {
-        name: config if _is_here(application, name, config) else _minimum(application, name)
+        name: _minimum(application, name)
+        if _is_gone(catalog, application, name, config)
+        else config
         for name, config in trained.get(application.name, {}).items()
     }
     missing = [stage for stage in application.stages if stage not in learnt]
@@ -93,9 +95,12 @@ def _checked(application: Application, trained: Trained) -> Learnt:
     return learnt
 
 
-def _is_here(application: Application, stage: str, config: Config) -> bool:
+def _is_gone(catalog: Catalog, application: Application, stage: str, config: Config) -> bool:
+    """Whether the catalog knows slices of that kind, and there are none."""
     found = application.stages.get(stage)
-    return found is None or config.kind in found.function.profile.kinds
+    if found is None or config.kind not in catalog.kinds:
+        return False
+    return config.kind not in found.function.profile.kinds
 
 
 def _minimum(application: Application, stage: str) -> Config:

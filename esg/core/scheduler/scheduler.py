@@ -14,11 +14,11 @@ of time; `tasks` and `nodes` let what comes back change the books. What went wro
 memory.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from esg.core.catalog.model import Application, Catalog, OnKinds, unprofiled, with_tasks
+from esg.core.catalog.model import Application, Catalog, OnKinds, runs_nowhere, with_tasks
 from esg.core.estimation.corrected import corrected
 from esg.core.estimation.stage_speed import forget_pace
 from esg.core.messages.codec import decode, encode
@@ -66,12 +66,13 @@ from esg.core.scheduler.settings import SchedulerSettings
 from esg.core.scheduler.shares import Shares
 from esg.core.scheduler.standing_orders import StandingOrders
 from esg.core.scheduler.tasks import Tasks
+from esg.core.state.node_books import NodeBooks
 from esg.core.state.state import State
 from esg.errors import Bug, Rejected
 from esg.suggest import did_you_mean
 from esg.units import NEVER_US
 
-NODES_COME_AND_GO = (InvokerJoined, InvokerLost)
+NODES_COME_AND_GO = (InvokerJoined, InvokerLeaving, InvokerLost)
 """Events after which slices may be of other kinds."""
 
 TASKS_AHEAD = 1_000_000
@@ -134,7 +135,7 @@ class Scheduler:
             self._quarantine.release_expired(now_us)
         self._learn(now_us, event)
         if type(event) in NODES_COME_AND_GO:
-            self._kinds_changed()
+            self._nodes_changed()
         if state.resting:
             self._lifecycle.end_rests(now_us)
         if state.handovers:
@@ -219,22 +220,19 @@ class Scheduler:
     def _kinds(self, catalog: Catalog) -> frozenset[str]:
         """The kinds of slices to plan with: those of the nodes there are; while there is none,
         those of the catalog's cluster."""
-        nodes = self.state.nodes.values()
-        return frozenset({kind for node in nodes for kind in node.kinds()}) or frozenset(
-            catalog.cluster.kinds()
-        )
+        return _kinds_of(self.state.nodes.values()) or frozenset(catalog.cluster.kinds())
 
-    def _kinds_changed(self) -> None:
-        """Plan with the kinds of slices that there are now, if others than before."""
+    def _nodes_changed(self) -> None:
+        """Plan with the kinds of slices that there are now, if that makes a difference."""
         whole = self._registry.catalog
         kinds = self._kinds(whole)
-        if kinds == self._on_kinds.kinds:
-            return
-        self._on_kinds, self._prepared = OnKinds(kinds), None
-        if self._on_kinds.of(whole) is self.catalog:
-            self._find_nowhere()
-        else:
-            self._rebuild(self._planning_basis(whole, self.state.corrections, self.planned))
+        if kinds != self._on_kinds.kinds:
+            self._on_kinds, self._prepared = OnKinds(kinds), None
+            planned = corrected(self._on_kinds.of(whole), self.state.corrections, self.planned)
+            before = self.planned.applications
+            if any(before[name] is not found for name, found in planned.applications.items()):
+                self._rebuild(self._planning_basis(whole, self.state.corrections, self.planned))
+        self._find_nowhere()
 
     def _rebuild(self, basis: PlanningBasis) -> None:
         """Build all that depends on the catalog, around the memory there is. What is promised goes
@@ -269,15 +267,17 @@ class Scheduler:
         self._dispatcher = Dispatcher(books, lifecycle, standing, handovers, policy)
 
     def _find_nowhere(self) -> None:
-        """Which applications have functions that no slice can run, of those that there are."""
-        rejections = {n: self._unprofiled(a) for n, a in self._current.items()}
+        """Which applications have functions that no slice can run, of nodes that take new work."""
+        kinds = _kinds_of(self.state.open_nodes().values()) or self._on_kinds.kinds
+        here = OnKinds(kinds)
+        rejections = {n: self._runs_nowhere(a, here) for n, a in self._current.items()}
         self._nowhere = {n: found for n, found in rejections.items() if found is not None}
 
-    def _unprofiled(self, application: Application) -> Rejection | None:
-        on_kinds, catalog = self._on_kinds, self._registry.catalog
+    def _runs_nowhere(self, application: Application, here: OnKinds) -> Rejection | None:
+        catalog = self._registry.catalog
         for function in application.functions():
-            if not on_kinds.able(function, catalog):
-                reason = unprofiled(catalog, function, on_kinds.kinds)
+            if not here.able(function, catalog):
+                reason = runs_nowhere(catalog, function, here.kinds)
                 return Rejection(RefusalKind.IMPOSSIBLE, f"{application.name}: {reason}")
         return None
 
@@ -319,6 +319,8 @@ class Scheduler:
         try:
             draft = self._registry.draft(event)
             basis = self._planning_basis(draft.catalog, self.state.corrections, self.planned)
+            if name in draft.current:
+                _check_slo(basis.catalog.applications[draft.current[name].name], name)
         except Rejected as error:
             unknown = isinstance(event, ApplicationRetired) and name not in self._current
             kind = RefusalKind.UNKNOWN_APPLICATION if unknown else RefusalKind.INVALID
@@ -372,6 +374,18 @@ class Scheduler:
         if rejection is None:
             self._lifecycle.admit(event, application, slo_us, now_us)
         return rejection
+
+
+def _check_slo(application: Application, name: str) -> None:
+    """Whether an SLO can be kept on the slices that there are."""
+    fastest_us = application.fastest_us()[application.root]
+    rejection = slo_rejection(name, application.slo_us, fastest_us)
+    if rejection is not None:
+        raise Rejected(rejection.reason)
+
+
+def _kinds_of(nodes: Iterable[NodeBooks]) -> frozenset[str]:
+    return frozenset({kind for node in nodes for kind in node.kinds()})
 
 
 def build_scheduler(

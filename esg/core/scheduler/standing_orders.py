@@ -177,7 +177,8 @@ class StandingOrders:
             state.standing[task.name] = None
         requests = [state.requests[name] for name in task.requests if name in state.requests]
         if requests:
-            vgpu_time_us = order.predicted_us * order.config.vgpus
+            stage = self._catalog.applications[task.application].stages[task.stage]
+            vgpu_time_us = stage.function.profile.vgpu_us_of(order.config)
             self._shares.charge(task.application, requests, vgpu_time_us)
         decision = Decision(application=task.application, effort=0, missed=False)
         self._emit(StartTask(order=order, decision=decision, begun=True))

@@ -161,7 +161,7 @@ class NodeIndex:
 
             def key(node: NodeBooks) -> Key:
                 full = not node.has_memory_for(function, memory_mb, kinds)
-                return full, node.instances.get(function, 0)
+                return full, node.count_instances(function, kinds)
 
             found = self._ranking(key, self._on_models)
             self._loadable[function, memory_mb, kinds] = found
@@ -268,8 +268,8 @@ class IndexedNodes(Mapping[str, NodeBooks]):
         return self.index.usable().totals[0] - self._in_others(lambda node: _usable(node)[0])
 
     def count_instances(self, function: str, memory_mb: int, kinds: tuple[str, ...]) -> int:
-        """How many slices have, or are loading, the model."""
-        others = self._in_others(lambda node: node.instances.get(function, 0))
+        """How many slices of these kinds have, or are loading, the model."""
+        others = self._in_others(lambda node: node.count_instances(function, kinds))
         return self.index.loadable(function, memory_mb, kinds).totals[1] - others
 
     def has_room(self) -> bool:

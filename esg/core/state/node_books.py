@@ -168,6 +168,12 @@ class NodeBooks(Record, dict=True, gc=True):
         """How many slices it has of each kind."""
         return counts(part.kind for part in self.slices)
 
+    def count_instances(self, function: str, kinds: Collection[str]) -> int:
+        """How many of its slices of these kinds have, or are loading, a function's model."""
+        if all(kind in kinds for kind in self.free_of):
+            return self.instances.get(function, 0)
+        return sum(part.kind in kinds and function in part.residents for part in self.slices)
+
     def kinds(self) -> list[str]:
         """Those of its slices, in order or not, each once."""
         return list(self.free_of)
