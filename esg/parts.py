@@ -24,6 +24,9 @@ MOST_PARTS = 64
 LONGEST_NAME = 100
 LARGEST_HEADER = 2**16
 
+NAMELESS = "-"
+"""The name of the one part of a client that does not say which input it is."""
+
 _LENGTH_BYTES = 4
 _ALIGNED = 8
 _START = len(MARK) + _LENGTH_BYTES

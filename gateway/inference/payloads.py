@@ -16,7 +16,7 @@ from esg.core.catalog.ports import ANY_LENGTH, Port
 from esg.errors import Rejected
 from esg.gateway.inference.models import Model, check_known
 from esg.gateway.inference.pixels import CHANNELS, png
-from esg.parts import Part, is_packed, packed, unpacked
+from esg.parts import NAMELESS, Part, is_packed, packed, unpacked
 from esg.runtime.rpc.status import InvalidRequest, ServerError
 from esg.suggest import did_you_mean
 from esg.tensors import BYTES, DATATYPES, Piece, behind_lengths, check_content, elements_of
@@ -80,10 +80,6 @@ def fitted(model: Model, content: bytes, *, in_parts: bool) -> bytes:
     if batched:
         raise InvalidRequest(f"the inputs have a dimension for a batch; {model.expected}")
     return payload
-
-
-NAMELESS = "-"
-"""The name of the one part of a client that did not say which input it is for."""
 
 
 class _Items(NamedTuple):
