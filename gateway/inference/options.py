@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from esg.errors import Rejected
 from esg.limits import LONGEST_SLO_MS
 from esg.protos import model_v1_pb2 as model
+from esg.runtime.wire.enums import config_from_wire
 from esg.suggest import did_you_mean
 from esg.units import ms
 
@@ -123,7 +124,7 @@ def _stage(stage: model.StageResult) -> dict[str, object]:
     return {
         "stage": stage.stage,
         "node": stage.node,
-        "config": [stage.config.batch, stage.config.vcpus, stage.config.vgpus],
+        "config": str(config_from_wire(stage.config)),
         "ready_us": stage.ready_us,
         "started_us": stage.started_us,
         "finished_us": stage.finished_us,
