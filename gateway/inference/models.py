@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from esg.core.catalog.ports import Port, Ports, described, is_plain
+from esg.core.catalog.ports import PLAIN_INPUT, Port, Ports, described, is_plain
 from esg.errors import Fault
 from esg.gateway.applications import Applications
 from esg.names import OWNER_MARK
@@ -67,6 +67,7 @@ class ModelDirectory:
     def __init__(self, applications: Applications, clock_s: Callable[[], float]) -> None:
         self._applications = applications
         self._clock_s = clock_s
+        self._told: dict[str, wire.Application] = {}
         self._inside: dict[str, Model] = {}
         self._asked_s: float | None = None
         self._asking: asyncio.Task[None] | None = None
@@ -166,14 +167,13 @@ class ModelDirectory:
             self._asked_s = asked_s
 
     def _take(self, applications: Iterable[wire.Application]) -> None:
-        """Those with the same version are kept as they are."""
-        before, self._inside = self._inside, {}
-        for application in applications:
-            known = before.get(application.name)
-            same = known is not None and known.version == str(application.version)
-            self._inside[application.name] = (
-                known if same and known is not None else model_of(application)
-            )
+        """Of those that are as they were, what was made of them is kept."""
+        told, before = self._told, self._inside
+        self._told = {application.name: application for application in applications}
+        self._inside = {
+            name: before[name] if told.get(name) == application else model_of(application)
+            for name, application in self._told.items()
+        }
 
 
 def model_of(told: wire.Application) -> Model:
@@ -187,7 +187,7 @@ def model_of(told: wire.Application) -> Model:
     return Model(
         name=told.name,
         version=str(told.version),
-        inputs=tuple(map(port_from_wire, told.inputs)),
+        inputs=tuple(map(port_from_wire, told.inputs)) or PLAIN_INPUT,
         outputs=outputs,
         packed_stages=frozenset(s for s, ports in by_stage.items() if not is_plain(tuple(ports))),
     )
