@@ -123,10 +123,52 @@ def test_the_client_of_the_package_kserve(mesh: Mesh) -> None:
 # ---- the same picture, whichever way it comes
 
 
+STAGES = ("super-resolution", "deblur", "background-removal")
+CATALOG = """
+[cluster]
+nodes = 1
+vcpus = 2
+vgpus = 1
+slice_memory_mb = 10000
+[applications.background-elimination]
+chain = ["super-resolution", "deblur", "background-removal"]
+slo_ms = 600000
+"""
+FUNCTION = """
+[functions.{name}]
+folder = "{folder}"
+profile = "{name}.toml"
+cold_start_ms = 1000
+input_mb = 1
+memory_mb = 1000
+"""
+
+
+def write_paper_application(folder: Path) -> Path:
+    """One of the paper's, with its functions as they come with ESG."""
+    text = CATALOG
+    for name in STAGES:
+        (folder / f"{name}.csv").write_text("batch,vcpus,vgpus,time_ms\n1,1,1,1000\n")
+        (folder / f"{name}.toml").write_text(
+            f'function = "{name}"\n[provenance]\nkind = "made up"\n'
+            f'[measured]\ntable = "{name}.csv"\n'
+        )
+        text += FUNCTION.format(name=name, folder=ROOT / "esg" / "functions" / name)
+    file = folder / "catalog.toml"
+    file.write_text(text)
+    return file
+
+
 @pytest.fixture
 async def painting(tmp_path: Path) -> AsyncIterator[Mesh]:
-    """The default catalog on real models, as they are on CPU slices."""
-    options = MeshOptions(nodes=1, vcpus=2, slices="cpu:1", log_level="warning")
+    """Real models, as they are on CPU slices."""
+    options = MeshOptions(
+        nodes=1,
+        vcpus=2,
+        slices="cpu:1",
+        catalog=write_paper_application(tmp_path),
+        log_level="warning",
+    )
     async with Mesh(options, tmp_path / "m") as mesh:
         yield mesh
 
