@@ -14,6 +14,7 @@ from esg.gateway.inference.messages import request_of
 from esg.gateway.inference.models import Model, ModelOutput
 from esg.gateway.inference.payloads import fitted, payloads
 from esg.parts import MARK, Part, packed, unpacked
+from esg.profiler.imported import imported_times
 from tests.fuzz.broken import spoilt
 from tests.fuzz.budget import fuzzed, gives_a_value_or_is_refused
 from tests.fuzz.messages import any_message
@@ -80,6 +81,19 @@ def test_a_request_to_infer_becomes_payloads_or_is_refused(
         assert 0 < len(contents) <= 4
 
     gives_a_value_or_is_refused(read)
+
+
+TABLES = [
+    b"Concurrency,Server Queue,p50 latency\n1,5,80000\n2,6,90000\n",
+    b"Model,Batch,Concurrency,Avg Latency (ms)\nresnet,1,1,5.5\nresnet,4,1,9.5\n",
+]
+
+
+@fuzzed()
+@given(spoilt(TABLES))
+def test_a_table_of_another_tool_is_read_or_refused(content: bytes) -> None:
+    text = content.decode("utf-8", "replace")
+    gives_a_value_or_is_refused(lambda: imported_times("x.csv", text, batch=2))
 
 
 def test_some_of_these_requests_are_taken() -> None:
