@@ -4,6 +4,8 @@ ensembles of the same stages. What differs is listed in docs/open-inference.md.
 And what functions with tensors, and with several inputs and outputs, are given and give."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -264,3 +266,16 @@ async def test_edges_that_do_not_fit_are_refused_with_what_was_expected(
             ("B", "FP32 [-1]"),
         ]
         assert [port.name for port in told.outputs] == ["LARGE", "SMALL"]
+
+
+def test_loadgen_sends_the_same_load_to_both(server: str) -> None:
+    arguments = ["--protocol", "oip", "--gateway", server, "--slo-ms", "60000", "--json"]
+    more = ["--rate", "20/s", "--requests", "20", "--workers", "1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "esg.loadgen", *arguments, *more],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert '"words"' in done.stdout
